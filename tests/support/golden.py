@@ -1,0 +1,85 @@
+"""Reads the golden data in `tests/golden`: `unpack` a store, its `expected` lines, the `frames` of a wire scenario.
+
+What the lines mean is told in `tests/golden/README.md`. Nothing here decodes a frame or a record: that is what the tests are for.
+"""
+
+import base64
+import json
+import lzma
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden"
+
+
+def stores() -> list[str]:
+    """Names of the whole stores (not of their damaged variants)."""
+    return sorted(path.name.removesuffix(".tar.xz") for path in (GOLDEN / "stores").glob("*.tar.xz"))
+
+
+def variants() -> list[str]:
+    """Names of the damaged variants of stores."""
+    return sorted(path.stem for path in (GOLDEN / "stores").glob("*.json"))
+
+
+def scenarios() -> list[str]:
+    """Names of the wire scenarios whose lines are frames (all but `ha`, which is raw bytes)."""
+    return sorted(path.stem for path in (GOLDEN / "wire").glob("*.jsonl") if path.stem != "ha")
+
+
+def unpack(name: str, target: Path) -> Path:
+    """Unpacks store `name` (or a damaged variant of one) under `target`; returns its root (what storePathRootDir is).
+
+    Files keep the modification time that they had, which searching by time looks at.
+    """
+    variant = GOLDEN / "stores" / f"{name}.json"
+    damaged = json.loads(variant.read_text()) if variant.exists() else {"base": name, "steps": []}
+    with tarfile.open(GOLDEN / "stores" / f"{damaged['base']}.tar.xz") as tar:
+        tar.extractall(target, filter="data")
+    store = target / str(damaged["base"])
+    damage(store, damaged["steps"])
+    return store
+
+
+def damage(store: Path, steps: list[dict[str, Any]]) -> None:
+    """Does what a variant's file says: delete a file, or write or zero bytes in place."""
+    for step in steps:
+        if "delete" in step:
+            (store / step["delete"]).unlink()
+            continue
+        data = bytes(step["length"]) if "zero" in step else bytes.fromhex(step["hex"])
+        with (store / step.get("zero", step.get("write"))).open("r+b") as file:
+            file.seek(step["at"])
+            file.write(data)
+
+
+def lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The JSON objects of a .jsonl or .jsonl.xz file."""
+    opened = lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8")
+    with opened as file:
+        for line in file:
+            yield json.loads(line)
+
+
+def expected(name: str) -> Iterator[dict[str, Any]]:
+    """What Apache's classes read in store `name`."""
+    return lines(GOLDEN / "stores" / f"{name}.expected.jsonl.xz")
+
+
+def recovered(name: str) -> Iterator[dict[str, Any]]:
+    """What Apache's broker said (and, for killed and damaged stores, left) after it had opened store or variant `name`."""
+    return lines(GOLDEN / "stores" / f"{name}.recovered.jsonl.xz")
+
+
+def frames(scenario: str) -> Iterator[dict[str, Any]]:
+    """The lines of a wire scenario; in a frame's line `bytes` is the whole frame, or None where only its head was kept.
+
+    `head` is always there: the frame's first bytes, all of them unless it was cut.
+    """
+    for line in lines(GOLDEN / "wire" / f"{scenario}.jsonl"):
+        if "frame" in line:
+            line["head"] = base64.b64decode(line["frame"])
+            line["bytes"] = None if line.get("cut") else line["head"]
+        yield line
