@@ -1,0 +1,99 @@
+# `make` alone lists what there is, from the comments beside the targets.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+.NOTPARALLEL:
+.PHONY: help install compile run test check lint test-fast test-slow test-crash bench docs format clean java
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+# Arguments for `headrace run` (make run ARGS="--port 10921") or pytest (make check ARGS="-k route").
+ARGS ?=
+
+PACKAGES := $(wildcard appliance broker headrace ipc nameserver spark_exporter store web)
+# A module is hot when a .pxd lies beside it (setup.py).
+TYPES := $(wildcard $(foreach package,$(PACKAGES),$(package)/*.pxd $(package)/*/*.pxd $(package)/*/*/*.pxd))
+HOT := $(wildcard $(TYPES:.pxd=.py))
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-12s %s\n", $$1, $$2 }'
+
+install: $(VENV)/installed build/compiled  ## virtual environment, packages, compiled hot modules: leaves .venv/bin/headrace
+
+run: $(VENV)/installed build/compiled  ## an appliance in ./run, in the foreground (ARGS="--port 10921 ...")
+	@exec $(BIN)/headrace run $(ARGS)
+
+test: lint test-fast test-slow  ## everything a change must pass, nothing skipped: lint, all kinds of tests, Java interop
+
+check: lint test-fast  ## lint and the fast tests: what to run all day
+
+test-crash: $(VENV)/testing build/compiled java  ## the crash tests in full length
+	HEADRACE_CRASH_ROUNDS=$${HEADRACE_CRASH_ROUNDS:-full} $(BIN)/python -m pytest -m crash $(ARGS)
+
+bench: $(VENV)/testing build/compiled java  ## side by side with Apache's broker; writes bench/RESULTS.md
+	$(BIN)/python bench/compare.py $(ARGS)
+
+docs: $(VENV)/testing  ## write the reference pages that are made from the code
+	@for script in $(wildcard docs/generate/*.py); do $(BIN)/python $$script || exit 1; done
+
+format: $(VENV)/testing  ## format, and mend what ruff can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## remove what was built: environment, compiled modules, caches
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find $(PACKAGES) tests bench -name __pycache__ -prune -exec rm -rf {} +
+	find $(PACKAGES) -name '*.so' -delete
+
+# ---- parts of the above
+
+lint: $(VENV)/testing
+	$(BIN)/ruff check .
+	$(BIN)/mypy $(PACKAGES) bench tests/support
+	$(BIN)/lint-imports
+
+# Both halves of `make test`. A skipped test is a failure here.
+test-fast: $(VENV)/testing build/compiled
+	$(BIN)/python -m pytest -n 2 -m "not slow and not interop and not crash" --nothing-skipped $(ARGS)
+
+test-slow: $(VENV)/testing build/compiled java
+	$(BIN)/python -m pytest -m "slow or interop or crash" --nothing-skipped $(ARGS)
+
+compile: build/compiled  ## compile the hot modules that have changed, where they lie
+
+build/compiled: $(HOT) $(TYPES) setup.py | $(VENV)/installed
+	@mkdir -p build
+	@if ! command -v cc >/dev/null; then \
+	    echo "no C compiler (cc): the hot modules run uncompiled, several times slower"; \
+	elif [ -n "$(HOT)" ]; then \
+	    echo "compiling $(HOT)"; \
+	    $(BIN)/python setup.py -q build_ext --inplace --parallel 2 >build/compile.log 2>&1 || { cat build/compile.log; exit 1; }; \
+	fi
+	@command -v cc >/dev/null && touch $@ || true
+
+# The virtual environment. Python, its headers and a compiler come from Debian's packages where they are missing.
+$(BIN)/python:
+	@if [ -z "$(PYTHON)" ] || ! $(PYTHON) -c 'import ensurepip, venv, sys; assert sys.version_info >= (3, 11)' 2>/dev/null; \
+	    then packaging/need "the virtual environment" python3 python3-venv; fi
+	@if ! command -v cc >/dev/null || ! $$(command -v python3.11 || command -v python3) -c 'import os, sysconfig, sys; \
+	    sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'; \
+	    then packaging/need "compiling the hot modules" gcc libc6-dev python3-dev || echo "going on without a compiler"; fi
+	@echo "making $(VENV)"
+	@$$(command -v python3.11 || command -v python3) -m venv $(VENV)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade pip
+
+$(VENV)/installed: pyproject.toml setup.py | $(BIN)/python
+	@echo "installing the packages that pyproject.toml names"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --group build
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/testing: pyproject.toml | $(VENV)/installed
+	@echo "installing what the tests need"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --group test
+	@touch $@
+
+# Java, Maven and a C compiler, for the official client, Apache's servers and the load generator.
+java:
+	@command -v java >/dev/null && command -v javac >/dev/null && command -v mvn >/dev/null && command -v cc >/dev/null || \
+	    packaging/need "the comparison with Apache's own servers and client" openjdk-17-jdk-headless maven gcc libc6-dev

@@ -1,0 +1,50 @@
+"""Compiles the hot modules: every `.py` that has a `.pxd` of the same name beside it.
+
+A hot module is ordinary typed Python in Cython's pure-Python mode. Its C types stand in the `.pxd`; without a compiler the
+`.py` is imported as it is and does the same, slower. All other metadata is in pyproject.toml.
+
+    python setup.py build_ext --inplace      (make compile) compile what is older than its source, where it lies
+
+An editable install compiles nothing itself: `make compile` does, and only what has changed.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+
+PACKAGES = ("appliance", "broker", "headrace", "ipc", "nameserver", "store")
+COMPILER_FLAGS = ["-O3", "-fno-semantic-interposition", "-Wno-unreachable-code", "-Wno-unused-function"]
+
+
+def find_hot_modules() -> list[Path]:
+    """The sources to compile, relative to this folder, sorted."""
+    here = Path(__file__).resolve().parent
+    types = (file for package in PACKAGES for file in sorted((here / package).rglob("*.pxd")))
+    sources = (file.with_suffix(".py") for file in types if file.stem != "__init__")
+    return [source.relative_to(here) for source in sources if source.exists()]
+
+
+def read_extensions() -> list[Extension]:
+    """The extensions to build, translated to C under build/cython; none for an editable install or where asked for none."""
+    if "editable_wheel" in sys.argv or os.environ.get("HEADRACE_PURE_PYTHON") or not (sources := find_hot_modules()):
+        return []
+    from Cython.Build import cythonize  # noqa: PLC0415  (a metadata query must not need Cython)
+
+    return cythonize(
+        [
+            Extension(
+                ".".join(source.with_suffix("").parts),
+                [str(source)],
+                extra_compile_args=COMPILER_FLAGS,
+            )
+            for source in sources
+        ],
+        build_dir="build/cython",
+        include_path=["."],
+        compiler_directives={"language_level": "3"},
+    )
+
+
+setup(ext_modules=read_extensions())
