@@ -8,7 +8,6 @@ A hot module is ordinary typed Python in Cython's pure-Python mode. Its C types 
 An editable install compiles nothing itself: `make compile` does, and only what has changed.
 """
 
-import os
 import sys
 from pathlib import Path
 
@@ -27,8 +26,9 @@ def find_hot_modules() -> list[Path]:
 
 
 def read_extensions() -> list[Extension]:
-    """The extensions to build, translated to C under build/cython; none for an editable install or where asked for none."""
-    if "editable_wheel" in sys.argv or os.environ.get("HEADRACE_PURE_PYTHON") or not (sources := find_hot_modules()):
+    """The extensions, translated to C under build/cython; none where setuptools only asks for metadata or an editable install."""
+    sources = find_hot_modules() if {"build_ext", "bdist_wheel"} & set(sys.argv) else []
+    if not sources:
         return []
     from Cython.Build import cythonize  # noqa: PLC0415  (a metadata query must not need Cython)
 
@@ -43,7 +43,8 @@ def read_extensions() -> list[Extension]:
         ],
         build_dir="build/cython",
         include_path=["."],
-        compiler_directives={"language_level": "3"},
+        # Types come from the .pxd alone: Python's `int` in an annotation says nothing about C.
+        compiler_directives={"language_level": "3", "annotation_typing": False},
     )
 
 
