@@ -1,0 +1,96 @@
+"""How a package declares its configuration once.
+
+A configuration is a frozen dataclass whose fields are made with `option`: RocketMQ's key, default, one sentence. From that come the reader of
+its file, the check of a key's name, and the page of the reference.
+
+    @dataclass(frozen=True)
+    class BrokerConfig:
+        listen_port: int = option(10911, help="Port of the main listener.")
+
+Types are int, bool, float and str, and `str | None` where nothing is a value of its own. The key is the field's name in camelCase unless one is
+given.
+"""
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from headrace.model.camel_case import camel_case
+
+T = TypeVar("T")
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+
+
+def option(default: Any, key: str | None = None, help: str = "", changeable: bool = False) -> Any:  # noqa: A002
+    """A field of a configuration. `changeable`: it may be set while running."""
+    return dataclasses.field(default=default, metadata={"key": key, "help": help, "changeable": changeable})
+
+
+def key_of(field: "dataclasses.Field[Any]") -> str:
+    """RocketMQ's name of an option."""
+    return str(field.metadata.get("key") or camel_case(field.name))
+
+
+def help_of(field: "dataclasses.Field[Any]") -> str:
+    """The sentence that describes an option."""
+    return str(field.metadata.get("help", ""))
+
+
+def is_changeable(field: "dataclasses.Field[Any]") -> bool:
+    """Whether the option may be set while running."""
+    return bool(field.metadata.get("changeable"))
+
+
+def keys_of(configuration: type) -> "dict[str, dataclasses.Field[Any]]":
+    """RocketMQ's names of all options of a configuration class, in the order of its fields."""
+    return {key_of(field): field for field in dataclasses.fields(configuration)}
+
+
+def parse_value(field: "dataclasses.Field[Any]", text: str) -> Any:
+    """The value of an option out of its text. Raises ValueError that names key, value and what is expected."""
+    kind = _kind_of(field)
+    stripped = text.strip()
+    if kind == "int" and _INTEGER.fullmatch(stripped):
+        return int(stripped)
+    if kind == "bool" and stripped.lower() in ("true", "false"):
+        return stripped.lower() == "true"
+    if kind == "float":
+        try:
+            return float(stripped)
+        except ValueError:
+            pass
+    if kind == "str":
+        return text
+    expected = {"int": "a whole number", "bool": "true or false", "float": "a number"}.get(kind, kind)
+    raise ValueError(f"{key_of(field)}={text}: expected {expected}")
+
+
+def format_value(value: Any) -> str:
+    """The text of an option's value, as `parse_value` reads it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+def from_mapping(configuration: type[T], texts: Mapping[str, str]) -> T:
+    """A configuration with the options in `texts` (by key) set; keys that it does not have are left alone. Raises ValueError."""
+    fields = keys_of(configuration)
+    return configuration(
+        **{fields[key].name: parse_value(fields[key], text) for key, text in texts.items() if key in fields}
+    )
+
+
+def nearest_key(name: str, keys: Iterable[str]) -> str | None:
+    """The key that `name` was most likely meant to be, if any comes near."""
+    by_lower = {key.lower(): key for key in keys}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    return by_lower[near[0]] if near else None
+
+
+def _kind_of(field: "dataclasses.Field[Any]") -> str:
+    """The name of the field's type, whether its module's annotations are objects or text."""
+    text = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
+    return str(text).replace(" ", "").removesuffix("|None")

@@ -1,0 +1,16 @@
+"""Bits of the sysFlag of a pull request (remoting spec 4.10)."""
+
+from typing import Final
+
+COMMIT_OFFSET: Final = 0x1
+SUSPEND: Final = 0x2
+SUBSCRIPTION: Final = 0x4
+CLASS_FILTER: Final = 0x8
+LITE_PULL: Final = 0x10
+
+
+def build(
+    *, commit_offset: bool = False, suspend: bool = False, subscription: bool = False, lite_pull: bool = False
+) -> int:
+    """The flag: commit the offset given, hold the request if nothing is there, the expression is in the request, from a lite pull consumer."""
+    return commit_offset * COMMIT_OFFSET | suspend * SUSPEND | subscription * SUBSCRIPTION | lite_pull * LITE_PULL

@@ -1,0 +1,61 @@
+"""What a consumer group wants of a topic: all of it, some tags, or what an SQL expression selects."""
+
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+from headrace.model.java_hash import tags_code
+
+ALL: Final = "*"
+TAG: Final = "TAG"
+SQL92: Final = "SQL92"
+
+
+def is_tag_type(expression_type: str | None) -> bool:
+    """Whether an expression of this type lists tags: the type TAG, or none at all, which old clients send."""
+    return not expression_type or expression_type == TAG
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionData:
+    """A subscription as heartbeats carry it.
+
+    `sub_version` (ms) grows with each change: the broker keeps the newest. Brokers match `code_set`, the hashes of the tags; clients match
+    `tags_set` again. Both are empty for `*` and for SQL92.
+    """
+
+    topic: str
+    sub_string: str = ALL
+    tags_set: frozenset[str] = frozenset()
+    code_set: frozenset[int] = frozenset()
+    sub_version: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+    expression_type: str = TAG
+    class_filter_mode: bool = False
+
+    @classmethod
+    def build(
+        cls,
+        topic: str,
+        expression: str | None = None,
+        expression_type: str | None = TAG,
+        sub_version: int | None = None,
+    ) -> "SubscriptionData":
+        """The subscription of an expression: tags joined by `||`, or SQL92. Nothing, or `*`, means all (remoting spec 4.10).
+
+        Raises ValueError for a list of tags in which there is none.
+        """
+        version = time.time_ns() // 1_000_000 if sub_version is None else sub_version
+        if not is_tag_type(expression_type):
+            return cls(topic, expression or "", sub_version=version, expression_type=expression_type or TAG)
+        if not expression or expression == ALL:
+            return cls(topic, sub_version=version)
+        pieces = expression.split("||")
+        if not any(pieces):
+            raise ValueError(f"no tag in the expression {expression!r}")
+        tags = frozenset(tag for piece in pieces if (tag := piece.strip()))
+        return cls(topic, expression, tags, frozenset(map(tags_code, tags)), version)
+
+    @property
+    def is_all(self) -> bool:
+        """Whether every message of the topic is wanted."""
+        return is_tag_type(self.expression_type) and self.sub_string == ALL
