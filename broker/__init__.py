@@ -1,0 +1,5 @@
+"""The broker process: requests of clients and tools, topics, groups, consumer offsets, registration.
+
+One composition root (`broker.py`) makes the parts and hands each what it uses: a table, a clock, a function. No class is given
+the whole broker. The broker is the only writer of `config/*.json` and, as master, of the CommitLog.
+"""

@@ -1,0 +1,250 @@
+"""The broker's options: RocketMQ's keys of `broker.conf`, each declared once.
+
+Keys of the store (`fileReservedTime`, `flushDiskType`, `messageDelayLevel` …) stand in the store's own configuration; both read the same file.
+What a 4.9 broker knows and we have no use for is in `ACCEPTED_UNUSED` with the reason, so that a `broker.conf` brought along from a Java broker
+gives warnings and no errors. Facts: remoting spec 4.1, admin spec 11.
+"""
+
+import socket
+from dataclasses import dataclass
+from typing import Final
+
+import psutil
+
+from headrace.model import names, permission
+from headrace.model.option import option
+
+
+@dataclass(frozen=True)
+class BrokerConfig:
+    """What the broker process is told. `brokerName` and the two addresses fill themselves in when they are not given."""
+
+    # -- who and where it is
+    broker_cluster_name: str = option("DefaultCluster", help="The cluster that the broker registers in.")
+    broker_name: str = option("", help="The name that a master and its slaves share; the host's name if not given.")
+    broker_id: int = option(names.MASTER_ID, help="0 for a master, above 0 for a slave.")
+    broker_ip1: str = option(
+        "", key="brokerIP1", help="Address that clients are told to use; the host's first address if not given."
+    )
+    broker_ip2: str = option("", key="brokerIP2", help="Address that slaves are told to use; brokerIP1 if not given.")
+    listen_port: int = option(
+        10911, help="Port of the main listener; the fast one is 2 below it, the one for slaves 1 above."
+    )
+    namesrv_addr: str | None = option(
+        None, help="Name servers, host:port joined by semicolons; none: the broker does not register.", changeable=True
+    )
+    region_id: str = option("DefaultRegion", help="Told to producers with every answer (MSG_REGION).", changeable=True)
+    broker_permission: int = option(
+        permission.READ | permission.WRITE, help="What the broker allows: 4 read, 2 write, 6 both.", changeable=True
+    )
+
+    # -- topics and groups
+    auto_create_topic_enable: bool = option(
+        True, help="Whether sending to an unknown topic makes it, out of TBW102.", changeable=True
+    )
+    default_topic_queue_nums: int = option(8, help="Queues of TBW102, and so the most that a topic made by a send gets.")
+    cluster_topic_enable: bool = option(True, help="Whether the topic named after the cluster may be read and written.")
+    broker_topic_enable: bool = option(True, help="Whether the topic named after the broker may be read and written.")
+    auto_create_subscription_group: bool = option(
+        True, help="Whether an unknown consumer group is made when it is first seen.", changeable=True
+    )
+    trace_topic_enable: bool = option(False, help="Whether the broker has a topic for message traces.")
+    msg_trace_topic_name: str = option(names.TRACE_TOPIC, help="The name of the topic for message traces.")
+
+    # -- sending
+    trace_on: bool = option(True, help="Told to producers with every answer (TRACE_ON).", changeable=True)
+    reject_transaction_message: bool = option(
+        False, help="Whether transactional messages are refused.", changeable=True
+    )
+    start_accept_send_request_time_stamp: int = option(
+        0, help="Sends are refused before this time (ms since 1970).", changeable=True
+    )
+    store_reply_message_enable: bool = option(
+        True, help="Whether replies of request-reply are stored besides being passed on.", changeable=True
+    )
+
+    # -- pulling
+    long_polling_enable: bool = option(
+        True, help="Whether a pull that finds nothing is held as long as the consumer asks.", changeable=True
+    )
+    short_polling_time_mills: int = option(
+        1000, help="How long it is held without long polling (ms).", changeable=True
+    )
+    slave_read_enable: bool = option(
+        False, help="Whether consumers that are far behind are sent to a slave.", changeable=True
+    )
+    transfer_msg_by_heap: bool = option(True, help="Kept for its name: messages are always copied into the answer.")
+    notify_consumer_ids_changed_enable: bool = option(
+        True, help="Whether members of a group are told at once when one comes or goes.", changeable=True
+    )
+
+    # -- filters
+    enable_property_filter: bool = option(False, help="Whether consumers may select messages by SQL92.", changeable=True)
+    enable_calc_filter_bit_map: bool = option(False, help="Whether SQL92 filters are worked out while dispatching.")
+    filter_support_retry: bool = option(False, help="Whether filters apply to retried messages too.", changeable=True)
+    expect_consumer_num_use_filter: int = option(32, help="Consumer groups with SQL92 filters that bit maps are made for.")
+    max_error_rate_of_bloom_filter: int = option(20, help="Error rate of those bit maps (per cent).")
+    filter_data_clean_time_span: int = option(86_400_000, help="How long the filter of a group that is gone is kept (ms).")
+
+    # -- transactions
+    transaction_time_out: int = option(
+        6000, help="Age at which a prepared message is first asked about (ms).", changeable=True
+    )
+    transaction_check_max: int = option(
+        15, help="How often a producer is asked about a prepared message.", changeable=True
+    )
+    transaction_check_interval: int = option(60_000, help="Time between two rounds of asking (ms).", changeable=True)
+
+    # -- consumer offsets
+    flush_consumer_offset_interval: int = option(5000, help="How often consumer offsets are written (ms).")
+
+    # -- name servers
+    register_name_server_period: int = option(
+        30_000, help="How often the broker registers (ms, between 10,000 and 60,000)."
+    )
+    register_broker_timeout_mills: int = option(6000, help="How long a name server may take to answer (ms).")
+    force_register: bool = option(True, help="Whether to register without first asking whether anything changed.")
+    compressed_register: bool = option(False, help="Whether the list of topics is sent compressed.")
+
+    # -- connections, access, administration
+    server_channel_max_idle_time_seconds: int = option(120, help="A connection silent for this long is closed (s).")
+    acl_enable: bool = option(False, help="Whether requests are checked against plain_acl.yml.")
+    config_black_list: str = option(
+        "configBlackList;brokerConfigPath", help="Keys that may not be changed by request, joined by semicolons."
+    )
+
+    def __post_init__(self) -> None:
+        """Fills in what was not given: the host's name and its addresses."""
+        if not self.broker_name:
+            object.__setattr__(self, "broker_name", socket.gethostname() or "DEFAULT_BROKER")
+        if not self.broker_ip1:
+            object.__setattr__(self, "broker_ip1", first_address())
+        if not self.broker_ip2:
+            object.__setattr__(self, "broker_ip2", self.broker_ip1)
+
+    @property
+    def address(self) -> str:
+        """What clients are told: `brokerIP1:listenPort`. It is also the store host of every message."""
+        return f"{self.broker_ip1}:{self.listen_port}"
+
+    @property
+    def ha_address(self) -> str:
+        """What slaves are told: `brokerIP2` and the port after `listenPort`."""
+        return f"{self.broker_ip2}:{self.listen_port + 1}"
+
+    @property
+    def fast_port(self) -> int:
+        """The port of the second listener, which serves everything but pulls."""
+        return self.listen_port - 2
+
+    @property
+    def is_slave(self) -> bool:
+        """Whether this broker is a slave: it has a master's name and an id above 0."""
+        return self.broker_id != names.MASTER_ID
+
+    @property
+    def name_servers(self) -> tuple[str, ...]:
+        """Addresses of the name servers, each once, in the order given."""
+        given = (address.strip() for address in (self.namesrv_addr or "").split(";"))
+        return tuple(dict.fromkeys(address for address in given if address))
+
+    @property
+    def register_period_s(self) -> float:
+        """Time between two registrations, never under 10 s nor over 60 s (remoting spec 3.3)."""
+        return min(max(self.register_name_server_period, 10_000), 60_000) / 1000
+
+    @property
+    def reply_topic(self) -> str:
+        """The topic to which answers of request-reply are sent in this cluster."""
+        return names.reply_topic(self.broker_cluster_name)
+
+
+def first_address() -> str:
+    """The first IPv4 address of this host that is not loopback; 127.0.0.1 if there is none."""
+    for addresses in psutil.net_if_addrs().values():
+        for entry in addresses:
+            if entry.family == socket.AF_INET and not entry.address.startswith("127."):
+                return entry.address
+    return "127.0.0.1"
+
+
+_NO_POOLS: Final = "requests are handled on one event loop, there are no thread pools"
+_NO_QUEUES: Final = "requests do not wait in queues: a connection that cannot be served is not read from"
+_NOT_NETTY: Final = "a setting of Netty, which is not used here"
+_CLIENT: Final = "a setting of Netty's client, which is not used here"
+_NO_POOL_STORE: Final = "there is no Java heap to keep messages away from"
+_NO_DLEDGER: Final = "DLedger is not supported"
+_NO_COMMERCIAL: Final = "belongs to a commercial edition"
+_STATISTICS: Final = "statistics of single queues are not kept"
+_NO_LOCK_CHOICE: Final = "one process appends and needs no lock"
+
+ACCEPTED_UNUSED: Final[dict[str, str]] = {
+    "rocketmqHome": "there is no RocketMQ installation to find files in",
+    "messageStorePlugIn": "the store has no plug-ins",
+    "fetchNamesrvAddrByAddressServer": "name servers are given by namesrvAddr",
+    "filterServerNums": "filter servers are gone since RocketMQ 4.3",
+    "highSpeedMode": "RocketMQ does not use it either",
+    "flushConsumerOffsetHistoryInterval": "RocketMQ does not use it either",
+    "maxDelayTime": "RocketMQ does not use it either",
+    "isolateLogEnable": "every process has its own name in one log",
+    "disableConsumeIfConsumerReadSlowly": "slow consumers are not cut off",
+    "consumerFallbehindThreshold": "slow consumers are not cut off",
+    "enableDetailStat": _STATISTICS,
+    "autoDeleteUnusedStats": _STATISTICS,
+    **dict.fromkeys(
+        (
+            "sendMessageThreadPoolNums", "putMessageFutureThreadPoolNums", "pullMessageThreadPoolNums",
+            "processReplyMessageThreadPoolNums", "queryMessageThreadPoolNums", "adminBrokerThreadPoolNums",
+            "clientManageThreadPoolNums", "consumerManageThreadPoolNums", "heartbeatThreadPoolNums",
+            "endTransactionThreadPoolNums", "serverWorkerThreads", "serverCallbackExecutorThreads",
+            "serverSelectorThreads", "clientWorkerThreads", "clientCallbackExecutorThreads",
+        ),
+        _NO_POOLS,
+    ),
+    **dict.fromkeys(
+        (
+            "sendThreadPoolQueueCapacity", "putThreadPoolQueueCapacity", "pullThreadPoolQueueCapacity",
+            "replyThreadPoolQueueCapacity", "queryThreadPoolQueueCapacity", "clientManagerThreadPoolQueueCapacity",
+            "consumerManagerThreadPoolQueueCapacity", "heartbeatThreadPoolQueueCapacity",
+            "endTransactionPoolQueueCapacity", "brokerFastFailureEnable", "waitTimeMillsInSendQueue",
+            "waitTimeMillsInPullQueue", "waitTimeMillsInHeartbeatQueue", "waitTimeMillsInTransactionQueue",
+        ),
+        _NO_QUEUES,
+    ),
+    **dict.fromkeys(
+        ("commercialEnable", "commercialTimerCount", "commercialTransCount", "commercialBigCount", "commercialBaseCount"),
+        _NO_COMMERCIAL,
+    ),
+    **dict.fromkeys(
+        (
+            "serverOnewaySemaphoreValue", "serverAsyncSemaphoreValue", "serverSocketSndBufSize",
+            "serverSocketRcvBufSize", "writeBufferHighWaterMark", "writeBufferLowWaterMark", "serverSocketBacklog",
+            "serverPooledByteBufAllocatorEnable", "useEpollNativeSelector",
+        ),
+        _NOT_NETTY,
+    ),
+    **dict.fromkeys(
+        (
+            "clientOnewaySemaphoreValue", "clientAsyncSemaphoreValue", "connectTimeoutMillis",
+            "channelNotActiveInterval", "clientChannelMaxIdleTimeSeconds", "clientSocketSndBufSize",
+            "clientSocketRcvBufSize", "clientPooledByteBufAllocatorEnable", "clientCloseSocketIfTimeout", "useTLS",
+        ),
+        _CLIENT,
+    ),
+    **dict.fromkeys(
+        (
+            "transientStorePoolEnable", "transientStorePoolSize", "fastFailIfNoBufferInStorePool",
+            "commitIntervalCommitLog", "commitCommitLogLeastPages", "commitCommitLogThoroughInterval",
+        ),
+        _NO_POOL_STORE,
+    ),
+    **dict.fromkeys(
+        (
+            "enableDLegerCommitLog", "dLegerGroup", "dLegerPeers", "dLegerSelfId", "preferredLeaderId",
+            "isEnableBatchPush", "enableBatchPush", "storePathDLedgerCommitLog",
+        ),
+        _NO_DLEDGER,
+    ),
+    **dict.fromkeys(("useReentrantLockWhenPutMessage", "debugLockEnable", "putMsgIndexHightWater"), _NO_LOCK_CHOICE),
+}  # fmt: skip
+"""Keys that a 4.9 broker has and we do not use, and why. Said in a warning, never refused."""
