@@ -1,0 +1,99 @@
+"""Reads what is published of the CommitLog: bytes between `min_offset` and `wrote_offset`, straight from the mapping.
+
+Every process may have a reader; none may see beyond `wrote_offset`, where bytes may be half a record. What is returned are
+views of the mapping: they cost nothing and copy nothing, and stay valid when the file is deleted meanwhile.
+"""
+
+from typing import Protocol
+
+from store.commit_log.scanner import MESSAGE_MAGIC, MESSAGE_MAGIC_V2, REASONS, check_record, store_timestamp_of
+from store.config import StoreConfig
+from store.errors import CorruptRecord
+from store.mapped_file import MappedFile
+from store.mapped_file_queue import MappedFileQueue
+from store.paths import StorePaths
+
+_SIZE_FIELD = 4
+_MAGICS = frozenset(magic.to_bytes(4, "big", signed=True) for magic in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2))
+
+
+class PublishedOffsets(Protocol):
+    """The cells that bound what may be read: a ControlBlock has them."""
+
+    @property
+    def min_offset(self) -> int:
+        """First physical offset still kept."""
+
+    @property
+    def wrote_offset(self) -> int:
+        """End of the last complete record."""
+
+
+class CommitLogReader:
+    """The published bytes of the log. One for each process; not for several threads."""
+
+    def __init__(self, paths: StorePaths, config: StoreConfig, control: PublishedOffsets) -> None:
+        self.file_size = config.mapped_file_size_commit_log
+        self._files = MappedFileQueue(paths.commit_log, self.file_size, size_option="mappedFileSizeCommitLog")
+        self._control = control
+        self._current: MappedFile | None = None
+
+    def file_for(self, offset: int) -> MappedFile | None:
+        """The file that contains this offset, mapped; None if it is deleted or not yet reserved."""
+        current = self._current
+        if current is not None and current.start_offset <= offset < current.end_offset:
+            return current
+        self._files.forget_before(self._control.min_offset)
+        self._current = self._files.file_for(offset)
+        return self._current
+
+    def read(self, offset: int, size_bytes: int) -> memoryview | None:
+        """Exactly these bytes, or None where they are not all published, kept, and in one file."""
+        if offset < self._control.min_offset or size_bytes < 0 or offset + size_bytes > self._control.wrote_offset:
+            return None
+        file = self.file_for(offset)
+        if file is None or offset + size_bytes > file.end_offset:
+            return None
+        position = offset - file.start_offset
+        return file.view[position : position + size_bytes]
+
+    def read_on(self, offset: int) -> memoryview | None:
+        """The published bytes from this offset to the end of its file or of the log; None if there are none."""
+        end = self._control.wrote_offset
+        if offset < self._control.min_offset or offset >= end:
+            return None
+        file = self.file_for(offset)
+        if file is None:
+            return None
+        start = file.start_offset
+        return file.view[offset - start : min(end - start, file.size_bytes)]
+
+    def record_at(self, offset: int) -> memoryview | None:
+        """The record that begins here; None where nothing is published or kept, or the file ends in a blank.
+
+        Raises CorruptRecord if the bytes are no record although they are published (lengths, magic, place; not the CRC).
+        """
+        size = self.record_size_at(offset)
+        return None if size is None else self.read(offset, size)
+
+    def record_size_at(self, offset: int) -> int | None:
+        """The size in bytes of the record that begins here; None and CorruptRecord as in `record_at`."""
+        data = self.read_on(offset)
+        if data is None:
+            return None
+        size = check_record(data, 0, len(data), offset, check_crc=False)
+        if size < 0:
+            raise CorruptRecord(offset, REASONS[size])
+        return size or None
+
+    def store_timestamp_at(self, offset: int, size_bytes: int) -> int:
+        """The store timestamp in ms of the record here; -1 unless `size_bytes` can be read from here on (store spec, 2.9)."""
+        data = self.read(offset, size_bytes)
+        if data is None or len(data) < _SIZE_FIELD + _SIZE_FIELD or bytes(data[4:8]) not in _MAGICS:
+            return -1
+        return store_timestamp_of(data, 0)
+
+    def close(self) -> None:
+        """Lets go of all mappings."""
+        self._current = None
+        self._files.close()

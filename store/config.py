@@ -1,0 +1,225 @@
+"""The store's options: RocketMQ's keys, types and defaults (store spec, appendix B).
+
+Options of RocketMQ's that this store has no use for (TransientStorePool, warm-up, forced destruction of mapped files, which
+here need no reference counts) are not declared: a `broker.conf` that sets them gets a warning.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.model.option import option
+from store.errors import BadStoreConfig
+from store.paths import StorePaths
+
+ASYNC_MASTER, SYNC_MASTER, SLAVE = "ASYNC_MASTER", "SYNC_MASTER", "SLAVE"
+ASYNC_FLUSH, SYNC_FLUSH = "ASYNC_FLUSH", "SYNC_FLUSH"
+
+CONSUME_QUEUE_ENTRY_SIZE = 20
+INDEX_HEADER_SIZE, INDEX_SLOT_SIZE, INDEX_ENTRY_SIZE = 40, 4, 20
+RECORD_MARGIN = 65536  # what a record may have beyond its body (store spec, 2.4)
+BLANK_MIN_SIZE = 8
+SMALLEST_MESSAGE_LIMIT = 10
+PATH_SPLITTER = ","
+
+
+@dataclass(frozen=True)
+class StoreConfig:
+    """How a store is laid out, kept and read."""
+
+    # -- places and sizes
+    store_path_root_dir: str = option("~/store", help="Root directory of the store.")
+    store_path_commit_log: str = option("", help="Directory of the CommitLog; empty: `commitlog` under the root.")
+    mapped_file_size_commit_log: int = option(
+        1073741824, help="Length of a CommitLog file in bytes; all files of a store must have it."
+    )
+    mapped_file_size_consume_queue: int = option(
+        6000000, help="Length of a ConsumeQueue file in bytes, rounded up to whole 20-byte entries."
+    )
+    max_hash_slot_num: int = option(
+        5000000, help="Hash slots of an IndexFile; the files do not say it, so never change it."
+    )
+    max_index_num: int = option(20000000, help="Entries of an IndexFile; the files do not say it, so never change it.")
+
+    # -- messages
+    max_message_size: int = option(
+        4194304, help="Largest body of a message, or of a whole batch, in bytes.", changeable=True
+    )
+    message_index_enable: bool = option(True, help="Build the IndexFiles that queries by key use.")
+    message_index_safe: bool = option(
+        False, help="After a crash read the log from where the IndexFiles are known to be whole, however far back."
+    )
+    message_delay_level: str = option(
+        "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h", help="Delays of the levels 1, 2, 3 and so on."
+    )
+    flush_delay_offset_interval: int = option(10000, help="How often `delayOffset.json` is written, in ms.")
+    enable_consume_queue_ext: bool = option(False, help="Keep extended ConsumeQueue units with filter bit maps.")
+    mapped_file_size_consume_queue_ext: int = option(50331648, help="Length of an extended ConsumeQueue file in bytes.")
+    bit_map_length_consume_queue_ext: int = option(
+        64, help="Bits of the filter bit map (the broker sets what it needs)."
+    )
+    enable_lmq: bool = option(False, help="Light message queues: topics that begin with `%LMQ%`.")
+    enable_multi_dispatch: bool = option(False, help="Dispatch a message to the further queues that it names.")
+    max_lmq_consume_queue_num: int = option(20000, help="Most light message queues.")
+
+    # -- reading
+    max_transfer_bytes_on_message_in_memory: int = option(
+        262144, help="Most bytes of a pull from recent messages.", changeable=True
+    )
+    max_transfer_count_on_message_in_memory: int = option(
+        32, help="Most messages of a pull from recent messages.", changeable=True
+    )
+    max_transfer_bytes_on_message_in_disk: int = option(
+        65536, help="Most bytes of a pull from messages far back.", changeable=True
+    )
+    max_transfer_count_on_message_in_disk: int = option(
+        8, help="Most messages of a pull from messages far back.", changeable=True
+    )
+    access_message_in_memory_max_ratio: int = option(
+        40,
+        help="Messages within this percentage of the machine's memory from the log's end count as recent.",
+        changeable=True,
+    )
+    max_msgs_num_batch: int = option(64, help="Most messages that a query by key returns.", changeable=True)
+    default_query_max_num: int = option(32, help="Most messages that a query by unique key returns.", changeable=True)
+    disk_fall_recorded: bool = option(True, help="Keep statistics of how far consumers are behind.", changeable=True)
+    os_page_cache_busy_time_out_mills: int = option(
+        1000, help="An append that takes longer makes the broker refuse sends, in ms.", changeable=True
+    )
+
+    # -- flush
+    flush_disk_type: str = option(ASYNC_FLUSH, help="ASYNC_FLUSH, or SYNC_FLUSH to answer when a message is on disk.")
+    flush_interval_commit_log: int = option(500, help="ASYNC_FLUSH: time between two looks, in ms.", changeable=True)
+    flush_commit_log_timed: bool = option(
+        True, help="ASYNC_FLUSH: look by the clock only (true), or also when messages come.", changeable=True
+    )
+    flush_commit_log_least_pages: int = option(
+        4, help="ASYNC_FLUSH: sync when this many pages have gathered.", changeable=True
+    )
+    flush_commit_log_thorough_interval: int = option(
+        10000, help="ASYNC_FLUSH: sync whatever there is this often, in ms.", changeable=True
+    )
+    sync_flush_timeout: int = option(5000, help="SYNC_FLUSH: longest wait for the disk, in ms.", changeable=True)
+    flush_interval_consume_queue: int = option(
+        1000, help="How often ConsumeQueues are looked at for syncing, in ms.", changeable=True
+    )
+    flush_consume_queue_least_pages: int = option(
+        2, help="Sync a ConsumeQueue when this many pages have gathered.", changeable=True
+    )
+    flush_consume_queue_thorough_interval: int = option(
+        60000, help="Sync all ConsumeQueues and write the checkpoint this often, in ms.", changeable=True
+    )
+
+    # -- cleaning
+    clean_resource_interval: int = option(10000, help="How often expired files are looked for, in ms.", changeable=True)
+    delete_when: str = option(
+        "04", help="Hours of the day, joined by `;`, at which expired files are deleted.", changeable=True
+    )
+    file_reserved_time: int = option(72, help="Age at which a CommitLog file has expired, in hours.", changeable=True)
+    delete_commit_log_files_interval: int = option(
+        100, help="Pause between two deletions of CommitLog files, in ms.", changeable=True
+    )
+    delete_consume_queue_files_interval: int = option(
+        100, help="Pause after a ConsumeQueue that lost files, in ms.", changeable=True
+    )
+    disk_max_used_space_ratio: int = option(
+        75,
+        help="Percentage of the disk beyond which expired files are deleted at any hour (10 to 95).",
+        changeable=True,
+    )
+    clean_file_forcibly_enable: bool = option(
+        True, help="Delete the oldest files whatever their age when the disk is nearly full.", changeable=True
+    )
+
+    # -- recovery
+    check_crc_on_recover: bool = option(
+        True, key="checkCRCOnRecover", help="Check bodies against their CRC when recovering."
+    )
+
+    # -- replication
+    broker_role: str = option(ASYNC_MASTER, help="ASYNC_MASTER, SYNC_MASTER or SLAVE.")
+    ha_master_address: str = option("", help="`host:port` of the master's HA listener; empty: as the name server says.")
+    ha_send_heartbeat_interval: int = option(5000, help="Time between heartbeats of an idle HA link, in ms.")
+    ha_housekeeping_interval: int = option(20000, help="An HA link silent for longer is closed, in ms.")
+    ha_transfer_batch_size: int = option(32768, help="Most bytes of one HA frame.")
+    ha_slave_fallbehind_max: int = option(
+        268435456, help="SYNC_MASTER: a slave further behind counts as not there, in bytes.", changeable=True
+    )
+    slave_timeout: int = option(3000, help="SYNC_MASTER: longest wait for a slave, in ms.", changeable=True)
+    offset_check_in_slave: bool = option(
+        False, help="A slave corrects offsets out of range as a master does.", changeable=True
+    )
+
+    @property
+    def is_slave(self) -> bool:
+        """Whether the log is written by the ha role, from a master's bytes."""
+        return self.broker_role == SLAVE
+
+    @property
+    def is_sync_flush(self) -> bool:
+        """Whether answers wait for the disk."""
+        return self.flush_disk_type == SYNC_FLUSH
+
+    @property
+    def consume_queue_file_size(self) -> int:
+        """The length that ConsumeQueue files really have: whole entries (store spec, 1.2)."""
+        return -(-self.mapped_file_size_consume_queue // CONSUME_QUEUE_ENTRY_SIZE) * CONSUME_QUEUE_ENTRY_SIZE
+
+    @property
+    def index_file_size(self) -> int:
+        """The length of an IndexFile: header, slots, entries."""
+        return INDEX_HEADER_SIZE + INDEX_SLOT_SIZE * self.max_hash_slot_num + INDEX_ENTRY_SIZE * self.max_index_num
+
+    @property
+    def effective_max_message_size(self) -> int:
+        """`maxMessageSize`, which counts from 10 on (store spec, 2.4)."""
+        return max(self.max_message_size, SMALLEST_MESSAGE_LIMIT)
+
+    @property
+    def disk_max_used_ratio(self) -> float:
+        """`diskMaxUsedSpaceRatio` as a share, clamped as RocketMQ does."""
+        return min(max(self.disk_max_used_space_ratio, 10), 95) / 100
+
+    @property
+    def delete_hours(self) -> frozenset[int]:
+        """The hours of the local day in `deleteWhen`. Raises BadStoreConfig."""
+        try:
+            hours = frozenset(int(hour) for hour in self.delete_when.split(";") if hour.strip())
+        except ValueError:
+            hours = frozenset({-1})
+        if not hours <= set(range(24)):
+            raise BadStoreConfig(f"deleteWhen={self.delete_when}: expected hours 00 to 23 joined by `;`")
+        return hours
+
+    def paths(self) -> StorePaths:
+        """Where this store's files are. Raises BadStoreConfig."""
+        if PATH_SPLITTER in self.store_path_commit_log:
+            raise BadStoreConfig(
+                f"storePathCommitLog={self.store_path_commit_log}: a CommitLog spread over several directories is not supported"
+            )
+        log = Path(self.store_path_commit_log).expanduser() if self.store_path_commit_log else None
+        return StorePaths(Path(self.store_path_root_dir).expanduser(), log)
+
+    def check(self) -> None:
+        """Raises BadStoreConfig, in one line, for settings that cannot work."""
+        choices = {
+            "flushDiskType": (self.flush_disk_type, (ASYNC_FLUSH, SYNC_FLUSH)),
+            "brokerRole": (self.broker_role, (ASYNC_MASTER, SYNC_MASTER, SLAVE)),
+        }
+        for key, (value, allowed) in choices.items():
+            if value not in allowed:
+                raise BadStoreConfig(f"{key}={value}: expected {' or '.join(allowed)}")
+        largest_record = self.effective_max_message_size + RECORD_MARGIN
+        if self.mapped_file_size_commit_log < largest_record + BLANK_MIN_SIZE:
+            # compat: RocketMQ would answer success to a message that fits in no file, and drop it.
+            raise BadStoreConfig(
+                f"mappedFileSizeCommitLog={self.mapped_file_size_commit_log}: a record may take {largest_record} bytes "
+                f"(maxMessageSize + 65536) and needs {BLANK_MIN_SIZE} more in one file"
+            )
+        for key, size in (
+            ("mappedFileSizeConsumeQueue", self.mapped_file_size_consume_queue),
+            ("maxHashSlotNum", self.max_hash_slot_num),
+            ("maxIndexNum", self.max_index_num),
+        ):
+            if size <= 0:
+                raise BadStoreConfig(f"{key}={size}: expected a number above 0")
+        _ = self.delete_hours
