@@ -1,0 +1,314 @@
+"""RocketMQ's dialect of JSON, as its library fastjson writes and reads it: bodies on the wire, and the files under `config/`.
+
+It differs from JSON in what a key may be: maps with integer keys are written `{0:"a",1:"b"}` and maps with objects for keys
+`{{"brokerName":"b","queueId":0,"topic":"T"}:5}`. Its reader also takes names without quotes or in single quotes, a comma too many, and numbers
+in quotes. Here
+
+    an integer key is an int;  in quotes it is a str: a caller that expects integers says int(key)
+    an object key is an ObjectKey, the text of the object; in quotes it is a str with the same text
+    a key whose value is None is not written, as fastjson does
+
+Standard JSON goes through msgspec; what that refuses is read again by the parser below.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final
+
+import msgspec
+
+from headrace.errors import RemoteProtocolError
+
+
+class ObjectKey(str):
+    """The JSON text of an object that is the key of a map; written without quotes."""
+
+    __slots__ = ()
+
+
+def loads(data: bytes | bytearray | memoryview | str) -> Any:
+    """The value in `data`, by fastjson's rules. Raises RemoteProtocolError that says where it cannot be read."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        text = data if isinstance(data, str) else bytes(data).decode("utf-8", "replace")
+        return _Parser(text).parse()
+
+
+def dumps(value: Any) -> str:
+    """Compact text, as on the wire. Keys come in the mappings' own order."""
+    out: list[str] = []
+    _write(value, out.append)
+    return "".join(out)
+
+
+def dumps_pretty(value: Any) -> str:
+    """Text as in RocketMQ's configuration files: indented by TABs, no newline at the end.
+
+    Maps with integer keys stand on one line but for the closing brace, and so do lists of numbers (store spec 1.6).
+    """
+    out: list[str] = []
+    _write_pretty(value, out.append, "\n")
+    return "".join(out)
+
+
+# ---- writing ----
+
+_ESCAPED: Final = re.compile('["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]')
+_SHORT_ESCAPES: Final = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
+
+
+def _escape(match: "re.Match[str]") -> str:
+    character = match.group()
+    return _SHORT_ESCAPES.get(character) or ("?" if "\ud800" <= character <= "\udfff" else f"\\u{ord(character):04X}")
+
+
+def quote(text: str) -> str:
+    """The text as a JSON string. Non-ASCII characters stay as they are, and so does the slash."""
+    return f'"{_ESCAPED.sub(_escape, text)}"'
+
+
+def _number(value: float) -> str:
+    """Java's text of a double: `0.0`, `1.0E7`, `1.0E-4`. What JSON cannot say is null."""
+    if not math.isfinite(value):
+        return "null"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value) if "e" not in repr(value) else f"{Decimal(repr(value)):f}"
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    text = "".join(map(str, digits))
+    return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{int(exponent) + len(text) - 1}"
+
+
+def _scalar(value: Any) -> str | None:
+    """The text of what is neither a map nor a list; None for those."""
+    if isinstance(value, Enum):
+        return quote(value.name)
+    if isinstance(value, str):
+        return quote(value)
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return _number(value)
+    return None
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, ObjectKey):
+        return str(key)
+    if isinstance(key, str):
+        return quote(key)
+    if isinstance(key, int):
+        return str(key)
+    raise TypeError(f"not a key: {key!r}")
+
+
+def _write(value: Any, write: Any) -> None:
+    text = _scalar(value)
+    if text is not None:
+        write(text)
+    elif isinstance(value, Mapping):
+        separator = "{"
+        for key, item in value.items():
+            if item is not None:
+                write(f"{separator}{_key(key)}:")
+                _write(item, write)
+                separator = ","
+        write("{}" if separator == "{" else "}")
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        separator = "["
+        for item in value:
+            write(separator)
+            _write(item, write)
+            separator = ","
+        write("[]" if separator == "[" else "]")
+    else:
+        raise TypeError(f"not JSON: {value!r}")
+
+
+def _write_pretty(value: Any, write: Any, newline: str) -> None:
+    """`newline` is the line break with the indentation of the line on which the value began."""
+    text = _scalar(value)
+    if text is not None:
+        write(text)
+        return
+    inner = newline + "\t"
+    if isinstance(value, Mapping):
+        separator = "{"
+        for key, item in value.items():
+            if item is not None:
+                # compat: fastjson breaks the line only before keys that are strings.
+                bare = isinstance(key, ObjectKey) or not isinstance(key, str)
+                write(f"{separator}{'' if bare else inner}{_key(key)}:")
+                _write_pretty(item, write, inner)
+                separator = ","
+        write("{}" if separator == "{" else f"{newline}}}")
+    elif isinstance(value, (list, tuple)) and value and not all(isinstance(item, int) for item in value):
+        separator = "["
+        for item in value:
+            write(f"{separator}{inner}")
+            _write_pretty(item, write, inner)
+            separator = ","
+        write(f"{newline}]")
+    else:
+        _write(value, write)
+
+
+# ---- reading ----
+
+_BLANK: Final = re.compile(r"[\s\ufeff]*")
+_PLAIN: Final = {'"': re.compile(r'[^"\\]*'), "'": re.compile(r"[^'\\]*")}
+_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NAME: Final = re.compile(r"[A-Za-z_$\u0080-\uffff][\w$]*")
+_UNESCAPED: Final = {
+    '"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "F": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
+    "0": "\0", "1": "\1", "2": "\2", "3": "\3", "4": "\4", "5": "\5", "6": "\6", "7": "\7",
+}  # fmt: skip
+_WORDS: Final[dict[str, Any]] = {"true": True, "false": False, "null": None, "undefined": None, "NaN": None}
+_SURROGATES: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]")
+_MAX_DEPTH: Final = 200  # limit: RocketMQ's deepest body has eight; Python's own stack would end near a thousand
+_MAX_DIGITS: Final = 400  # limit: doubles have at most 309 before the point; longer numbers only cost time
+
+
+def _join_surrogates(match: "re.Match[str]") -> str:
+    text = match.group()
+    # compat: Java keeps a lone surrogate and writes it as a question mark.
+    return text.encode("utf-16", "surrogatepass").decode("utf-16") if len(text) == 2 else "?"
+
+
+class _Parser:
+    """A recursive descent over the text, tolerant as fastjson is."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._depth = 0
+
+    def parse(self) -> Any:
+        value = self._value()
+        if self._peek():
+            raise self._error("something after the end")
+        return value
+
+    def _error(self, what: str) -> RemoteProtocolError:
+        near = self._text[self._at : self._at + 20]
+        return RemoteProtocolError(f"JSON: {what} at character {self._at}: {near!r}")
+
+    def _peek(self) -> str:
+        """The next character that is not blank, "" at the end."""
+        match = _BLANK.match(self._text, self._at)
+        assert match
+        self._at = match.end()
+        return self._text[self._at : self._at + 1]
+
+    def _value(self) -> Any:
+        character = self._peek()
+        if character == "{":
+            return self._object()
+        if character == "[":
+            return self._list()
+        if character in ('"', "'"):
+            return self._string(character)
+        if match := _NUMBER.match(self._text, self._at):
+            self._at = match.end()
+            return self._to_number(match.group())
+        if (match := _NAME.match(self._text, self._at)) and match.group() in _WORDS:
+            self._at = match.end()
+            return _WORDS[match.group()]
+        raise self._error("expected a value" if character else "ends too early")
+
+    def _to_number(self, text: str) -> int | float:
+        if len(text) > _MAX_DIGITS:
+            raise self._error("a number is too long")
+        try:
+            return int(text)
+        except ValueError:
+            return float(text)
+
+    def _enter(self) -> None:
+        self._depth += 1
+        self._at += 1
+        if self._depth > _MAX_DEPTH:
+            raise self._error(f"deeper than {_MAX_DEPTH}")
+
+    def _object(self) -> dict[Any, Any]:
+        self._enter()
+        found: dict[Any, Any] = {}
+        while (character := self._peek()) != "}":
+            if character == ",":
+                self._at += 1
+                continue
+            key = self._object_key(character)
+            if self._peek() != ":":
+                raise self._error("expected a colon")
+            self._at += 1
+            found[key] = self._value()
+            if self._peek() not in (",", "}"):
+                raise self._error("expected a comma or the end of an object")
+        self._at += 1
+        self._depth -= 1
+        return found
+
+    def _object_key(self, character: str) -> str | int:
+        if character in ('"', "'"):
+            return self._string(character)
+        if character in ("{", "["):
+            return ObjectKey(dumps(self._value()))
+        if (match := _NUMBER.match(self._text, self._at)) or (match := _NAME.match(self._text, self._at)):
+            self._at = match.end()
+            text = match.group()
+            if len(text) > _MAX_DIGITS:
+                raise self._error("a key is too long")
+            return int(text) if text.lstrip("+-").isdecimal() else text
+        raise self._error("expected a key" if character else "ends too early")
+
+    def _list(self) -> list[Any]:
+        self._enter()
+        found: list[Any] = []
+        while (character := self._peek()) != "]":
+            if character == ",":
+                self._at += 1
+                continue
+            found.append(self._value())
+            if self._peek() not in (",", "]"):
+                raise self._error("expected a comma or the end of a list")
+        self._at += 1
+        self._depth -= 1
+        return found
+
+    def _string(self, delimiter: str) -> str:
+        text, plain = self._text, _PLAIN[delimiter]
+        self._at += 1
+        pieces: list[str] = []
+        while True:
+            match = plain.match(text, self._at)
+            assert match
+            pieces.append(match.group())
+            self._at = match.end()
+            if self._at >= len(text):
+                raise self._error("a string does not end")
+            if text[self._at] == delimiter:
+                self._at += 1
+                return _SURROGATES.sub(_join_surrogates, "".join(pieces))
+            pieces.append(self._escaped())
+
+    def _escaped(self) -> str:
+        """The character after a backslash."""
+        kind = self._text[self._at + 1 : self._at + 2]
+        size = {"u": 4, "x": 2}.get(kind)
+        if size is None:
+            if kind not in _UNESCAPED:
+                raise self._error("an escape that is none")
+            self._at += 2
+            return _UNESCAPED[kind]
+        digits = self._text[self._at + 2 : self._at + 2 + size]
+        if not re.fullmatch(rf"[0-9a-fA-F]{{{size}}}", digits):
+            raise self._error("an escape that is none")
+        self._at += 2 + size
+        return chr(int(digits, 16))

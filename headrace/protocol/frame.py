@@ -1,0 +1,115 @@
+"""FrameDecoder: a connection's bytes, cut into commands however they arrive.
+
+A decoder belongs to one direction of one connection. After it has raised there is no telling where the next frame begins: close the connection.
+The form of a frame is drawn in `frame_layout`.
+"""
+
+from struct import Struct
+from typing import Final
+
+from headrace.errors import BadFrame, RemoteProtocolError
+from headrace.protocol.binary_header import decode_binary_header
+from headrace.protocol.frame_layout import FRAME_MAX_LENGTH, HEAD_SIZE, LENGTH_SIZE, SerializeType
+from headrace.protocol.json_header import decode_json_header
+from headrace.protocol.remoting_command import RemotingCommand, next_opaque
+
+__all__ = ["FRAME_MAX_LENGTH", "FrameDecoder", "decode_frame"]
+
+_HEAD: Final = Struct(">iI")
+_LENGTH: Final = Struct(">i")
+_JSON: Final = SerializeType.JSON
+_ROCKETMQ: Final = SerializeType.ROCKETMQ
+
+
+def _checked_length(data: bytes | bytearray | memoryview, at: int) -> int:
+    """The length of the frame at `at`, its length field included. Raises BadFrame."""
+    (length,) = _LENGTH.unpack_from(data, at)
+    if not 4 <= length <= FRAME_MAX_LENGTH - LENGTH_SIZE:
+        raise BadFrame(f"a frame of length {length}; expected 4 to {FRAME_MAX_LENGTH - LENGTH_SIZE}")
+    return int(length) + LENGTH_SIZE
+
+
+def _decode(data: memoryview) -> RemotingCommand:
+    """The command in a frame whose length has been checked."""
+    _, word = _HEAD.unpack_from(data)
+    kind, header_end = word >> 24, HEAD_SIZE + (word & 0xFFFFFF)
+    if header_end > len(data):
+        raise BadFrame(f"a header of {header_end - HEAD_SIZE} bytes in a frame of {len(data)}")
+    try:
+        if kind == _JSON:
+            header, serialize_type = decode_json_header(data[HEAD_SIZE:header_end]), _JSON
+        elif kind == _ROCKETMQ:
+            header, serialize_type = decode_binary_header(data[HEAD_SIZE:header_end]), _ROCKETMQ
+        else:
+            raise BadFrame(f"a header of type {kind}; known are 0 (JSON) and 1 (ROCKETMQ)")
+    except BadFrame:
+        raise
+    except RemoteProtocolError as error:
+        raise BadFrame(str(error)) from None
+    code, language, version, opaque, flag, remark, ext_fields = header
+    if opaque is None:
+        opaque = next_opaque()
+    return RemotingCommand(
+        code, language, version, opaque, flag, remark, ext_fields, bytes(data[header_end:]), serialize_type
+    )
+
+
+def decode_frame(buffer: bytes | bytearray | memoryview) -> RemotingCommand:
+    """The command in exactly one whole frame. Raises BadFrame."""
+    if len(buffer) < HEAD_SIZE or _checked_length(buffer, 0) != len(buffer):
+        raise BadFrame(f"{len(buffer)} bytes are not one whole frame")
+    return _decode(memoryview(buffer))
+
+
+class FrameDecoder:
+    """Gives the commands in the bytes fed to it, in order."""
+
+    __slots__ = ("_at", "_buffer", "_needed")
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._at = 0  # what lies before has been given out
+        self._needed = LENGTH_SIZE  # so many bytes must be there before it is worth while to look again
+
+    @property
+    def pending(self) -> int:
+        """How many bytes of a frame not yet complete are held."""
+        return len(self._buffer) - self._at
+
+    def feed(self, data: bytes | bytearray | memoryview) -> list[RemotingCommand]:
+        """Takes bytes and gives the commands that are now complete. Raises BadFrame, with the commands before the bad frame in it."""
+        self.receive(data)
+        commands: list[RemotingCommand] = []
+        try:
+            while (command := self.next_frame()) is not None:
+                commands.append(command)
+        except BadFrame as error:
+            raise BadFrame(str(error), commands) from None
+        return commands
+
+    def receive(self, data: bytes | bytearray | memoryview) -> None:
+        """Takes bytes, to be asked for with `next_frame`."""
+        if self._at:
+            del self._buffer[: self._at]
+            self._at = 0
+        self._buffer += data
+
+    def next_frame(self) -> RemotingCommand | None:
+        """The next command, or None if more bytes are needed. Raises BadFrame."""
+        available = len(self._buffer) - self._at
+        if available < self._needed:
+            return None
+        length = _checked_length(self._buffer, self._at)
+        if available < length:
+            self._needed = length
+            return None
+        with memoryview(self._buffer) as view, view[self._at : self._at + length] as frame:
+            command = _decode(frame)
+        self._at += length
+        self._needed = LENGTH_SIZE
+        return command
+
+    def eof(self) -> None:
+        """The peer has closed its side. Raises BadFrame if that was in the middle of a frame."""
+        if self.pending:
+            raise BadFrame(f"the connection was closed after {self.pending} bytes of a frame")
