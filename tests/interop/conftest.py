@@ -1,0 +1,38 @@
+"""Every scenario runs against Apache's own servers and against the appliance: where both agree, the test is true."""
+
+from collections.abc import Iterator
+
+import pytest
+from support.appliance import Appliance
+from support.client import Client
+from support.java import Java
+from support.reference import Reference
+from support.servers import Server
+
+SERVERS: dict[str, type[Reference] | type[Appliance]] = {"reference": Reference, "headrace": Appliance}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "tests/interop/" in item.nodeid.replace("\\", "/"):
+            item.add_marker(pytest.mark.interop)
+
+
+@pytest.fixture(scope="session", params=SERVERS)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that serves all scenarios of a run, one after the other."""
+    with SERVERS[request.param](tmp_path_factory.mktemp(request.param) / "data") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
+    """The official client, speaking JSON headers, as it does unless told otherwise."""
+    with Java(tmp_path_factory.mktemp("java")) as java:
+        yield java
+
+
+@pytest.fixture
+def client(java: Java, server: Server) -> Client:
+    """The official client at the server."""
+    return Client(java, server)

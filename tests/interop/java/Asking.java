@@ -1,0 +1,171 @@
+import com.alibaba.fastjson.JSONObject;
+import java.util.Base64;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.rocketmq.client.QueryResult;
+import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
+import org.apache.rocketmq.common.TopicConfig;
+import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.netty.NettyClientConfig;
+import org.apache.rocketmq.remoting.netty.NettyRemotingClient;
+import org.apache.rocketmq.remoting.protocol.RemotingCommand;
+import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
+
+/** Everything that is neither sending nor receiving: topics, offsets, look-ups, and requests written by hand. */
+final class Asking {
+    private static final Map<String, DefaultMQAdminExt> ADMINS = new ConcurrentHashMap<>();
+    private static final NettyRemotingClient REMOTING = new NettyRemotingClient(new NettyClientConfig());
+    private static boolean started;
+
+    private Asking() {
+    }
+
+    static void addCommands(Map<String, Interop.Doing> commands) {
+        commands.put("create-topic", Asking::createTopic);
+        commands.put("delete-topic", Asking::deleteTopic);
+        commands.put("query-key", Asking::queryKey);
+        commands.put("view", arguments -> Messages.describe(arguments.containsKey("topic")
+            ? admin(arguments).viewMessage(arguments.getString("topic"), arguments.getString("msgId")) : admin(arguments).viewMessage(arguments.getString("msgId"))));
+        commands.put("offsets", Asking::offsets);
+        commands.put("consumed", Asking::consumed);
+        commands.put("await-consumed", Asking::awaitConsumed);
+        commands.put("search-offset", Asking::searchOffset);
+        commands.put("raw", Asking::raw);
+    }
+
+    private static DefaultMQAdminExt admin(JSONObject arguments) throws Exception {
+        String names = arguments.getString("namesrv");
+        synchronized (ADMINS) {
+            if (!ADMINS.containsKey(names)) {
+                DefaultMQAdminExt admin = new DefaultMQAdminExt();
+                admin.setNamesrvAddr(names);
+                admin.setInstanceName("admin-" + ADMINS.size());
+                admin.start();
+                ADMINS.put(names, admin);
+            }
+            return ADMINS.get(names);
+        }
+    }
+
+    /** Makes a topic at "broker" and waits until clients can find its queues. */
+    private static Object createTopic(JSONObject arguments) throws Exception {
+        String topic = arguments.getString("topic");
+        int queues = arguments.getIntValue("queues");
+        TopicConfig config = new TopicConfig(topic, queues, queues, 6);
+        admin(arguments).createAndUpdateTopicConfig(arguments.getString("broker"), config);
+        boolean known = Interop.await(10000, () -> {
+            try {
+                return admin(arguments).examineTopicRouteInfo(topic).getQueueDatas().stream().mapToInt(one -> one.getReadQueueNums()).sum() == queues;
+            } catch (org.apache.rocketmq.client.exception.MQClientException notYet) {
+                return false;
+            }
+        });
+        if (!known) {
+            throw new IllegalStateException("the name server does not know topic " + topic);
+        }
+        return null;
+    }
+
+    private static Object deleteTopic(JSONObject arguments) throws Exception {
+        String topic = arguments.getString("topic");
+        admin(arguments).deleteTopicInBroker(java.util.Set.of(arguments.getString("broker")), topic);
+        admin(arguments).deleteTopicInNameServer(java.util.Set.of(arguments.getString("namesrv").split(";")), "DefaultCluster", topic);
+        return null;
+    }
+
+    /** Messages with a key, of all brokers of the topic, once the index has "count" of them. */
+    private static Object queryKey(JSONObject arguments) throws Exception {
+        int count = arguments.containsKey("count") ? arguments.getIntValue("count") : 1;
+        QueryResult[] found = new QueryResult[1];
+        Exception[] problem = new Exception[1];
+        boolean there = Interop.await(arguments.containsKey("deadlineMs") ? arguments.getLongValue("deadlineMs") : 5000, () -> {
+            try {
+                found[0] = admin(arguments).queryMessage(arguments.getString("topic"), arguments.getString("key"), arguments.getIntValue("max"),
+                    arguments.getLongValue("begin"), arguments.containsKey("end") ? arguments.getLongValue("end") : Long.MAX_VALUE);
+                return found[0].getMessageList().size() >= count;
+            } catch (org.apache.rocketmq.client.exception.MQClientException nothing) {
+                problem[0] = nothing;
+                return false;
+            }
+        });
+        if (!there && found[0] == null) {
+            throw problem[0];
+        }
+        return Messages.describe(found[0].getMessageList());
+    }
+
+    /** Of each queue of a topic: min, max, the time of its earliest message. */
+    private static Object offsets(JSONObject arguments) throws Exception {
+        DefaultMQPullConsumer consumer = Consuming.puller(arguments);
+        Map<String, Object> said = new LinkedHashMap<>();
+        for (MessageQueue queue : new java.util.TreeSet<>(consumer.fetchSubscribeMessageQueues(arguments.getString("topic")))) {
+            said.put(String.valueOf(queue.getQueueId()),
+                Map.of("min", consumer.minOffset(queue), "max", consumer.maxOffset(queue), "earliest", consumer.earliestMsgStoreTime(queue)));
+        }
+        return said;
+    }
+
+    private static Object searchOffset(JSONObject arguments) throws Exception {
+        DefaultMQPullConsumer consumer = Consuming.puller(arguments);
+        return consumer.searchOffset(Consuming.queue(consumer, arguments), arguments.getLongValue("timestamp"));
+    }
+
+    /** What the broker says a group has consumed of each queue of a topic; -1 where it knows nothing. */
+    private static Map<String, Object> consumed(JSONObject arguments) throws Exception {
+        DefaultMQPullConsumer consumer = Consuming.puller(new JSONObject(Map.of("namesrv", arguments.getString("namesrv"))));
+        Map<String, Object> said = new LinkedHashMap<>();
+        for (MessageQueue queue : new java.util.TreeSet<>(consumer.fetchSubscribeMessageQueues(arguments.getString("topic")))) {
+            RemotingCommand answer = request(arguments.getString("broker"), 14, Map.of("consumerGroup", arguments.getString("group"),
+                "topic", queue.getTopic(), "queueId", String.valueOf(queue.getQueueId())), null);
+            said.put(String.valueOf(queue.getQueueId()), answer.getCode() == 0 ? Long.parseLong(answer.getExtFields().get("offset")) : -1L);
+        }
+        return said;
+    }
+
+    /** Waits until the broker knows that a group has consumed "count" messages of a topic. */
+    private static Object awaitConsumed(JSONObject arguments) throws Exception {
+        boolean there = Interop.await(arguments.getLongValue("deadlineMs"), () -> consumed(arguments).values().stream()
+            .mapToLong(one -> Math.max(0, (Long) one)).sum() >= arguments.getLongValue("count"));
+        Map<String, Object> said = consumed(arguments);
+        if (!there) {
+            throw new IllegalStateException("the broker says the group has consumed " + said);
+        }
+        return said;
+    }
+
+    private static RemotingCommand request(String address, int code, Map<String, String> ext, byte[] body) throws Exception {
+        synchronized (REMOTING) {
+            if (!started) {
+                REMOTING.start();
+                started = true;
+            }
+        }
+        RemotingCommand request = RemotingCommand.createRequestCommand(code, null);
+        if (ext != null) {
+            request.setExtFields(new HashMap<>(ext));
+        }
+        request.setBody(body);
+        return REMOTING.invokeSync(address, request, 5000);
+    }
+
+    /** Any request to any address: code, ext (strings), body (Base64). */
+    private static Object raw(JSONObject arguments) throws Exception {
+        Map<String, String> ext = new HashMap<>();
+        if (arguments.get("ext") != null) {
+            arguments.getJSONObject("ext").forEach((name, value) -> ext.put(name, (String) value));
+        }
+        String body = arguments.getString("body");
+        RemotingCommand answer = request(arguments.getString("address"), arguments.getIntValue("code"), arguments.get("ext") == null ? null : ext,
+            body == null ? null : Base64.getDecoder().decode(body));
+        Map<String, Object> said = new LinkedHashMap<>();
+        said.put("code", answer.getCode());
+        said.put("remark", answer.getRemark());
+        said.put("ext", answer.getExtFields());
+        said.put("body", answer.getBody() == null ? null : Base64.getEncoder().encodeToString(answer.getBody()));
+        said.put("version", answer.getVersion());
+        said.put("language", answer.getLanguage().name());
+        return said;
+    }
+}

@@ -1,0 +1,78 @@
+"""Ten thousand messages, sent in every way that the official client has, reach every kind of consumer exactly as they were sent."""
+
+from collections import defaultdict
+
+import pytest
+from support.client import Client, Message, assert_dense, assert_exactly, place
+from support.java import Java
+from support.servers import Server
+
+TOPIC = "TenThousand"
+QUEUES = 4
+TOTAL = 10_000
+
+
+@pytest.fixture(scope="module")
+def sent(java: Java, server: Server) -> list[Message]:
+    client = Client(java, server)
+    client.create_topic(TOPIC, QUEUES)
+    messages = [
+        *client.send(TOPIC, 1500, first=0, mode="sync"),
+        *client.send(TOPIC, 4000, first=1500, mode="async", size=1024),
+        *client.send(TOPIC, 500, first=5500, mode="oneway"),
+        *client.send(TOPIC, 3000, first=6000, mode="batch", batch=100),
+        *client.send(TOPIC, 250, first=9000, mode="queue", queue=2),
+        *client.send(TOPIC, 250, first=9250, mode="selector"),
+        *client.send(TOPIC, 250, first=9500, mode="sync", size=6000),
+        *client.send(TOPIC, 200, first=9750, mode="async", size=20_000),
+        *client.send(TOPIC, 50, first=9950, mode="sync", vip=True),
+    ]
+    assert len(messages) == TOTAL
+    return messages
+
+
+def test_every_send_was_acknowledged_with_its_place(sent: list[Message]) -> None:
+    told = [message for message in sent if "status" in message]
+    assert len(told) == TOTAL - 500
+    assert {message["status"] for message in told} == {"SEND_OK"}
+    assert len({place(message) for message in told}) == len(told)
+    assert {message["queueId"] for message in sent[9000:9250]} == {2}
+
+
+def test_pulled_from_minimum_to_maximum(client: Client, sent: list[Message]) -> None:
+    received = client.dump(TOPIC)
+    assert_exactly(received, sent)
+    assert_dense(received, QUEUES)
+    # What a client compressed on its own (bodies over 4 KiB) says so in its system flag, and arrives as it was.
+    compressed = [message for message in received if message["sysFlag"] & 1]
+    assert {message["bodyLength"] for message in compressed} == {6000, 20_000}
+    assert len(compressed) == 450
+
+
+@pytest.mark.parametrize("kind", ["concurrent", "orderly", "lite"])
+def test_received_by_a_consumer(client: Client, sent: list[Message], kind: str) -> None:
+    client.consume(f"ten-{kind}", TOPIC, kind=kind)
+    received = client.receive(f"ten-{kind}", TOTAL, deadline_s=40)
+    client.stop(f"ten-{kind}")
+    assert_exactly(received, sent)
+    assert_dense(received, QUEUES)
+    if kind == "orderly":
+        assert_in_order(received)
+
+
+def test_broadcast_to_each_of_two_consumers(client: Client, sent: list[Message]) -> None:
+    names = [f"broadcast-{client.server.name}-{number}" for number in range(2)]
+    for name in names:
+        client.consume(name, TOPIC, kind="broadcast", group="ten-broadcast-group")
+    for name in names:
+        assert_exactly(client.receive(name, TOTAL, deadline_s=40), sent)
+    client.stop(*names)
+
+
+def assert_in_order(received: list[Message]) -> None:
+    given: dict[int, list[int]] = defaultdict(list)
+    for message in received:
+        queue, offset = place(message)
+        given[queue].append(offset)
+    for offsets in given.values():
+        assert offsets == sorted(offsets)

@@ -1,0 +1,120 @@
+"""The official client at one server, in a test's words; and how what was received is compared with what was sent."""
+
+from collections import Counter
+from typing import Any
+
+from support.java import Java
+from support.servers import Server
+
+# The receiving client adds these itself.
+_ADDED_BY_RECEIVER = ("MIN_OFFSET", "MAX_OFFSET", "CONSUME_START_TIME")
+
+Message = dict[str, Any]
+
+
+class Client:
+    """The official client, told which server to talk to."""
+
+    def __init__(self, java: Java, server: Server) -> None:
+        """Commands of `java`, with the addresses of `server`."""
+        self.java = java
+        self.server = server
+
+    def call(self, do: str, **arguments: Any) -> Any:
+        """A command with the server's addresses."""
+        return self.java.call(do, namesrv=self.server.name_server, broker=self.server.broker, **arguments)
+
+    def create_topic(self, topic: str, queues: int) -> None:
+        """Makes a topic; returns when clients can find it."""
+        self.call("create-topic", topic=topic, queues=queues)
+
+    def send(self, topic: str, count: int, *, first: int = 0, mode: str = "sync", **arguments: Any) -> list[Message]:
+        """Sends messages first..first+count-1; what was sent, and where it went."""
+        sent: list[Message] = self.call("send", topic=topic, count=count, first=first, mode=mode, **arguments)
+        assert len(sent) == count
+        return sent
+
+    def consume(self, consumer: str, topic: str, *, kind: str = "concurrent", group: str | None = None, **arguments: Any) -> None:
+        """Starts a consumer under a name of the test's choice; it reads from the first message on."""
+        self.call("consume", consumer=consumer, topic=topic, kind=kind, group=group or f"{consumer}-group", **arguments)
+
+    def receive(self, consumer: str, count: int, deadline_s: float = 30) -> list[Message]:
+        """Waits for `count` different messages and returns all that the consumer was given so far."""
+        said = self.call("await", consumer=consumer, count=count, deadlineMs=int(deadline_s * 1000))
+        assert said["there"], f"{consumer} has {said} of {count} messages after {deadline_s:g} s"
+        return self.received(consumer)
+
+    def received(self, consumer: str) -> list[Message]:
+        """All that a consumer was given so far, in the order in which it was given."""
+        messages: list[Message] = self.call("received", consumer=consumer)
+        return messages
+
+    def await_assigned(self, consumer: str, count: int, deadline_s: float = 15) -> list[int]:
+        """Waits until a consumer reads `count` queues; which."""
+        queues: list[int] = self.call("await-assigned", consumer=consumer, count=count, deadlineMs=int(deadline_s * 1000))
+        assert len(queues) == count, f"{consumer} reads {queues}, not {count} queues"
+        return queues
+
+    def await_consumed(self, group: str, topic: str, count: int, deadline_s: float = 15) -> dict[str, int]:
+        """Waits until the broker has been told that a group has consumed `count` messages; its offset in each queue."""
+        offsets: dict[str, int] = self.call(
+            "await-consumed", group=group, topic=topic, count=count, deadlineMs=int(deadline_s * 1000)
+        )
+        return offsets
+
+    def stop(self, *consumers: str) -> None:
+        """Stops consumers in order: they commit their offsets and take leave."""
+        for consumer in consumers:
+            self.call("stop-consuming", consumer=consumer)
+
+    def dump(self, topic: str, **arguments: Any) -> list[Message]:
+        """Every message of a topic, queue by queue, pulled one by one from the lowest offset to the highest."""
+        queues = self.call("dump-topic", topic=topic, **arguments)
+        return [message for queue in queues for message in queue["messages"]]
+
+
+def essence(message: Message) -> Message:
+    """What must be the same at the sender and at every receiver."""
+    properties = {name: value for name, value in message["properties"].items() if name not in _ADDED_BY_RECEIVER}
+    # The broker strikes WAIT, when it is true, from what it stores, and adds its cluster's name.
+    properties.pop("CLUSTER", None)
+    properties.pop("WAIT", None)
+    return {
+        "properties": properties,
+        **{name: message[name] for name in ("topic", "flag", "keys", "tags", "bodyLength", "bodySha256")},
+        "msgId": message["msgId"],
+    }
+
+
+def place(message: Message) -> tuple[int, int]:
+    """Queue and offset in it."""
+    return message["queueId"], message["queueOffset"]
+
+
+def assert_exactly(received: list[Message], sent: list[Message]) -> None:
+    """Each message that was sent was received, once, unchanged, from the place that the sender was told; nothing else was."""
+    ids = Counter(message["msgId"] for message in received)
+    again = [one for one, times in ids.items() if times > 1]
+    wanted = {message["msgId"]: message for message in sent}
+    assert len(wanted) == len(sent), "the sender used an id twice"
+    assert not again, f"{len(again)} messages were received more than once, such as {again[:3]}"
+    missing = wanted.keys() - ids.keys()
+    assert not missing, f"{len(missing)} messages are missing, such as {wanted[next(iter(missing))]}"
+    foreign = ids.keys() - wanted.keys()
+    assert not foreign, f"{len(foreign)} messages were never sent, such as {next(iter(foreign))}"
+    for message in received:
+        original = wanted[message["msgId"]]
+        assert essence(message) == essence(original)
+        if original.get("queueOffset") is not None:
+            assert place(message) == place(original)
+            assert message.get("offsetMsgId") in (None, original["offsetMsgId"])
+        assert message["properties"]["CLUSTER"] == "DefaultCluster"
+        assert message["reconsumeTimes"] == 0
+        assert message["preparedTransactionOffset"] == 0
+
+
+def assert_dense(received: list[Message], queues: int) -> None:
+    """The messages fill their queues from offset 0 on, without a hole."""
+    for queue in range(queues):
+        offsets = sorted(offset for number, offset in map(place, received) if number == queue)
+        assert offsets == list(range(len(offsets)))

@@ -1,0 +1,74 @@
+"""Apache's own name server and broker, started for a test through `bench/reference/reference`.
+
+    with Reference(tmp_path / "apache") as server:
+        java.call("send", namesrv=server.name_server, ...)
+
+To open somebody's store, put it at `data / "store"` first.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Self
+
+from support.servers import free_ports
+
+SCRIPT = Path(__file__).resolve().parents[2] / "bench" / "reference" / "reference"
+
+
+class Reference:
+    """A running name server and broker of Apache's; serves when the constructor returns."""
+
+    name = "reference"
+
+    def __init__(self, data: Path, *, settings: dict[str, str] | None = None, heap: str = "1g", more: tuple[str, ...] = ()) -> None:
+        """`settings`: broker keys; `more`: further arguments of `reference up`."""
+        self.data = data
+        self._name_server_port, self.port = free_ports()
+        sets = [f"--set={key}={value}" for key, value in (settings or {}).items()]
+        _run("up", str(data), f"--namesrv-port={self._name_server_port}", f"--port={self.port}", f"--heap={heap}", *sets, *more)
+
+    @property
+    def name_server(self) -> str:
+        """HOST:PORT of the name server."""
+        return f"127.0.0.1:{self._name_server_port}"
+
+    @property
+    def broker(self) -> str:
+        """HOST:PORT of the broker."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def store(self) -> Path:
+        """The store's root."""
+        return self.data / "store"
+
+    def pids(self) -> list[int]:
+        """The two Java processes."""
+        return [int((self.data / f"{part}.pid").read_text()) for part in ("namesrv", "broker")]
+
+    def stop(self) -> None:
+        """SIGTERM, broker first; waits."""
+        _run("down", str(self.data))
+
+    def kill(self) -> None:
+        """SIGKILL to both."""
+        _run("down", str(self.data), "--kill")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def mqadmin(*arguments: str) -> str:
+    """Runs Apache's command line; its output. CalledProcessError when it exits with anything but 0."""
+    return subprocess.run([sys.executable, str(SCRIPT), "mqadmin", *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def _run(*arguments: str) -> None:
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), *arguments], check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert done.returncode == 0, f"reference {' '.join(arguments)} exited with {done.returncode}\n{done.stdout}"

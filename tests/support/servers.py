@@ -1,0 +1,73 @@
+"""What a test may ask of a running server, whoever made it, and free ports to start one on."""
+
+import os
+import random
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+
+class Server(Protocol):
+    """A name server and a broker that serve: Apache's (`support.reference`) or ours (`support.appliance`)."""
+
+    name: str
+    data: Path
+
+    @property
+    def name_server(self) -> str:
+        """HOST:PORT of the name server."""
+
+    @property
+    def broker(self) -> str:
+        """HOST:PORT of the broker."""
+
+    @property
+    def store(self) -> Path:
+        """The store's root: commitlog, consumequeue, index, config lie in it."""
+
+    def pids(self) -> list[int]:
+        """All processes of the server that live now."""
+
+    def stop(self) -> None:
+        """Ends it in order, and waits until it has ended."""
+
+    def kill(self) -> None:
+        """Ends it as a crash would."""
+
+
+def wait_until(condition: Callable[[], object], deadline_s: float, what: str) -> None:
+    """Waits until `condition()` is true; AssertionError naming `what` when it is not by the deadline."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        if time.monotonic() > end:
+            message = f"not within {deadline_s:g} s: {what}"
+            raise AssertionError(message)
+        time.sleep(0.02)
+
+
+# limit: below the range that the kernel gives to clients (32768 and up), so that no connection of another test sits there
+_LOWEST_PORT, _HIGHEST_PORT = 11000, 32000
+
+
+def free_ports() -> tuple[int, int]:
+    """A port for a name server and one for a broker; the broker's VIP (port - 2) and HA (port + 1) ports are free as well."""
+    chosen = random.Random(os.urandom(8))
+    for _ in range(200):
+        broker = chosen.randrange(_LOWEST_PORT, _HIGHEST_PORT, 8)
+        name_server = broker - 4
+        if all(_is_free(port) for port in (name_server, broker - 2, broker, broker + 1)):
+            return name_server, broker
+    message = "no free ports"
+    raise AssertionError(message)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("0.0.0.0", port))
+        except OSError:
+            return False
+    return True
