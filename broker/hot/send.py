@@ -1,0 +1,569 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""The hot path of a send: from the bytes of SEND_MESSAGE_V2 frames to records in the log and the bytes of the answers.
+
+One of the four hot modules (types in send.pxd). It takes the common frame and nothing else: JSON header, code 310, a
+topic that is prepared here, a chosen queue, no batch, no transaction, no delay. Whatever it does not recognise without
+doubt it leaves, untouched, to the plain path (`stopped_at` OTHER), which knows everything and says no where a client
+must be told no. So nothing is checked less strictly here: what depends on a topic is prepared in `HotTopic` and taken
+away with `forget_topic`, what depends on the store is `writeable`.
+
+Called by broker/hot/connection.py with what one read brought; nothing is visible to anyone until that publishes.
+"""
+
+from collections.abc import Callable
+
+import cython
+
+from store.commit_log.append import CommitLogAppender, TopicQueues
+
+if cython.compiled:
+    from cython.cimports.libc.string import memchr, memcpy
+
+COMPILED = cython.compiled
+
+_PARTIAL = 0
+_OTHER = 1
+_NO_FILE = 2
+
+PARTIAL = 0
+"""The buffer ends within a frame."""
+OTHER = 1
+"""A whole frame that this path does not take."""
+NO_FILE = 2
+"""The next CommitLog file is not reserved yet: try this frame again."""
+
+_BAD = -(1 << 62)
+_PROPERTIES_LIMIT = 32767
+_ANSWER_ROOM = 160  # the numbers and the flag of an answer, on top of its fixed parts
+_ONEWAY = 2
+_TRANSACTION_BITS = 12
+_HOST_V6_BITS = 48
+_HEX = b"0123456789ABCDEF"
+_FRAME_LIMIT = 16_777_216
+
+# Letters of SEND_MESSAGE_V2's fields, as places in the alphabet (spec remoting 4.5).
+_TOPIC = 1
+_QUEUE_ID = 4
+_SYS_FLAG = 5
+_BORN_TIMESTAMP = 6
+_FLAG = 7
+_PROPERTIES = 8
+_RECONSUME_TIMES = 9
+_BATCH = 12
+
+
+class HotTopic:
+    """A topic to which anybody may send, and what has been sent to it here."""
+
+    def __init__(self, queues: TopicQueues, queue_count: int, sys_flag: int) -> None:
+        self.queues = queues
+        self.queue_count = queue_count
+        self.sys_flag = sys_flag
+        self.messages = 0
+        self.bytes_in = 0
+
+
+def _find(p, byte, at, end):  # type: ignore[no-untyped-def]
+    """Where `byte` is between `at` and `end`, or -1."""
+    if at >= end:
+        return -1
+    if cython.compiled:
+        found = cython.cast(_bytes_pointer, memchr(p + at, byte, end - at))
+        return -1 if found == cython.NULL else found - p
+    return p.find(bytes((byte,)), at, end)
+
+
+def _read_int(p, at):  # type: ignore[no-untyped-def]
+    return p[at] << 24 | p[at + 1] << 16 | p[at + 2] << 8 | p[at + 3]
+
+
+def _hex_digit(byte):  # type: ignore[no-untyped-def]
+    if 48 <= byte <= 57:
+        return byte - 48
+    byte |= 32
+    if 97 <= byte <= 102:
+        return byte - 87
+    return -1
+
+
+def _parse_number(p, at, length):  # type: ignore[no-untyped-def]
+    """A decimal number of up to 18 digits as Java writes it; `_BAD` for anything else."""
+    end = at + length
+    negative = length > 1 and p[at] == 45
+    if negative:
+        at += 1
+    if not 0 < end - at <= 18:
+        return _BAD
+    value = 0
+    while at < end:
+        digit = p[at] - 48
+        if not 0 <= digit <= 9:
+            return _BAD
+        value = value * 10 + digit
+        at += 1
+    return -value if negative else value
+
+
+def _put_number(out, at, value):  # type: ignore[no-untyped-def]
+    """Writes a number that is not negative; returns where it ends."""
+    digits = 1
+    rest = value
+    while rest >= 10:
+        rest //= 10
+        digits += 1
+    end = at + digits
+    at = end
+    while True:
+        at -= 1
+        out[at] = 48 + value % 10
+        value //= 10
+        if value == 0:
+            return end
+
+
+def _copy(out, at, source, start, length):  # type: ignore[no-untyped-def]
+    if cython.compiled:
+        memcpy(cython.address(out[at]), source + start, length)
+    else:
+        out[at : at + length] = source[start : start + length]
+
+
+def _copy_within(out, at, source, start, length):  # type: ignore[no-untyped-def]
+    if cython.compiled:
+        memcpy(cython.address(out[at]), cython.address(source[start]), length)
+    else:
+        out[at : at + length] = source[start : start + length]
+
+
+def _is(source, at, length, word, word_length):  # type: ignore[no-untyped-def]
+    if length != word_length:
+        return False
+    i = 0
+    while i < length:
+        if source[at + i] != word[i]:
+            return False
+        i += 1
+    return True
+
+
+class SendPath:
+    """Appends the sends it finds in a buffer and writes their answers.
+
+    With `hold` the answers of messages that wait for the store are gathered apart (`take_held`), to be sent when the
+    log is as safe as the broker's settings ask.
+    """
+
+    def __init__(
+        self,
+        appender: CommitLogAppender,
+        crc32: Callable[[memoryview], int],
+        store_host: bytes,
+        cluster: str,
+        region: str,
+        trace_on: bool,
+        version: int,
+        body_limit: int,
+        hold: bool,
+    ) -> None:
+        self.appender = appender
+        self._crc32 = crc32
+        self._topics = {}
+        self._store_host = store_host
+        self._store_flag = 0x20 if len(store_host) > 8 else 0
+        self._cluster_property = b"CLUSTER\x01" + cluster.encode()
+        self._body_limit = body_limit
+        self._hold = hold
+        self._answer_before_id = (
+            '{"code":0,"extFields":{"TRACE_ON":"%s","MSG_REGION":"%s","msgId":"%s'
+            % ("true" if trace_on else "false", region, store_host.hex().upper())
+        ).encode()
+        self._tail = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % version
+        self.writeable = True
+        self.stopped_at = _PARTIAL
+        self._properties = memoryview(bytearray(_PROPERTIES_LIMIT + 1024))
+        self._unescaped = memoryview(bytearray(_PROPERTIES_LIMIT + 1024))
+        self._out = memoryview(bytearray(65536))
+        self._out_length = 0
+        self._held = memoryview(bytearray(65536))
+        self._held_length = 0
+        if not cython.compiled:
+            self._value_start = [0] * 26
+            self._value_length = [0] * 26
+
+    def prepare_topic(self, topic: bytes, queue_count: int, sys_flag: int) -> None:
+        """From now on takes sends to `topic` (queues below `queue_count`; `sys_flag` is added to each message)."""
+        known = self._topics.get(topic)
+        if known is None:
+            self._topics[topic] = HotTopic(self.appender.queues_of(topic), queue_count, sys_flag)
+        else:
+            known.queue_count = queue_count
+            known.sys_flag = sys_flag
+
+    def forget_topic(self, topic: bytes) -> None:
+        """Leaves sends to `topic` to the plain path."""
+        self._topics.pop(topic, None)
+
+    def topics(self) -> dict[bytes, HotTopic]:
+        """The prepared topics."""
+        return self._topics
+
+    def take_answers(self) -> bytes:
+        """The answers that may go now."""
+        answers = bytes(self._out[: self._out_length])
+        self._out_length = 0
+        return answers
+
+    def take_held(self) -> bytes:
+        """The answers that wait until the log is safe up to its present end."""
+        answers = bytes(self._held[: self._held_length])
+        self._held_length = 0
+        return answers
+
+    def take(self, data, position, born_host, born_flag):  # type: ignore[no-untyped-def]
+        """Handles the frames of `data` from `position` on; returns where it stopped, `stopped_at` says why."""
+        p = data
+        end = len(data)
+        while True:
+            if end - position < 8:
+                self.stopped_at = _PARTIAL
+                return position
+            length = _read_int(p, position)
+            header_length = _read_int(p, position + 4)
+            if length > _FRAME_LIMIT - 4 or header_length > length - 4:
+                # Also a header of another type: its number is in the highest byte.
+                self.stopped_at = _OTHER
+                return position
+            if end - position - 4 < length:
+                self.stopped_at = _PARTIAL
+                return position
+            header = position + 8
+            body = header + header_length
+            body_length = length - 4 - header_length
+            if not self.writeable or body_length > self._body_limit or not self._scan(p, header, body):
+                self.stopped_at = _OTHER
+                return position
+            self.stopped_at = self._append(p, data, body, body_length, born_host, born_flag)
+            if self.stopped_at != _PARTIAL:
+                return position
+            position += 4 + length
+
+    def _scan(self, p, at, end):  # type: ignore[no-untyped-def]
+        """Reads a header into `_opaque`, `_flag` and the places of the fields; False: not a frame for this path."""
+        if end - at < 16 or p[at] != 123 or p[end - 1] != 125:
+            return False
+        for letter in range(26):
+            self._value_length[letter] = -1
+        seen = 0
+        self._flag = 0
+        self._opaque = _BAD
+        end -= 1
+        at += 1
+        while True:
+            if at >= end or p[at] != 34:
+                return False
+            at += 1
+            stop = _find(p, 34, at, end)
+            if stop < 0 or stop + 2 > end or p[stop + 1] != 58:
+                return False
+            name = p[at]
+            name_length = stop - at
+            at = stop + 2
+            if p[at] == 34:  # a string
+                at += 1
+                stop = _find(p, 34, at, end)
+                if stop < 0 or _find(p, 92, at, stop) >= 0:
+                    return False
+                if name != 108 and name != 115 and name != 114:  # language, serializeTypeCurrentRPC, remark
+                    return False
+                at = stop + 1
+            elif p[at] == 123:  # extFields
+                if name != 101 or name_length != 9 or seen & 2:
+                    return False
+                seen |= 2
+                at = self._scan_fields(p, at + 1, end)
+                if at < 0:
+                    return False
+            else:
+                start = at
+                while at < end and p[at] != 44:
+                    at += 1
+                number = _parse_number(p, start, at - start)
+                if number == _BAD:
+                    return False
+                if name == 99 and name_length == 4:  # code
+                    if number != 310:
+                        return False
+                    seen |= 1
+                elif name == 102 and name_length == 4:  # flag
+                    self._flag = number
+                elif name == 111 and name_length == 6:  # opaque
+                    self._opaque = number
+                elif name != 118 or name_length != 7:  # version
+                    return False
+            if at == end:
+                break
+            if p[at] != 44:
+                return False
+            at += 1
+        return seen == 3 and self._opaque != _BAD and (self._flag == 0 or self._flag == _ONEWAY)
+
+    def _scan_fields(self, p, at, end):  # type: ignore[no-untyped-def]
+        """Notes where the values of the one-letter fields lie; returns the place behind the object, -1 if unusual."""
+        while True:
+            if at + 6 > end or p[at] != 34 or p[at + 2] != 34 or p[at + 3] != 58 or p[at + 4] != 34:
+                return -1
+            letter = p[at + 1] - 97
+            if not 0 <= letter <= 13 or self._value_length[letter] >= 0:
+                return -1
+            at += 5
+            stop = _find(p, 34, at, end)
+            if letter == _PROPERTIES:
+                # An escaped quote: an odd number of backslashes before it.
+                while stop > at and p[stop - 1] == 92:
+                    slashes = 1
+                    while stop - slashes > at and p[stop - slashes - 1] == 92:
+                        slashes += 1
+                    if not slashes & 1:
+                        break
+                    stop = _find(p, 34, stop + 1, end)
+            elif stop >= 0 and _find(p, 92, at, stop) >= 0:
+                return -1
+            if stop < 0 or stop + 1 >= end:
+                return -1
+            self._value_start[letter] = at
+            self._value_length[letter] = stop - at
+            at = stop + 1
+            if p[at] == 125:
+                return at + 1
+            if p[at] != 44:
+                return -1
+            at += 1
+
+    def _store_properties(self, p):  # type: ignore[no-untyped-def]
+        """Makes the stored property string of the sent one: without WAIT, with CLUSTER; False: not for this path.
+
+        compat: pairs without a name or a value vanish, as when Apache's broker parses and writes the string again.
+        """
+        at = self._value_start[_PROPERTIES]
+        length = self._value_length[_PROPERTIES]
+        if length > _PROPERTIES_LIMIT:
+            return False
+        end = at + max(length, 0)
+        raw = self._unescaped
+        size = 0
+        while at < end:
+            byte = p[at]
+            if byte == 92:
+                at += 1
+                byte = p[at]
+                if byte == 117:  # four hexadecimal digits
+                    if end - at < 5 or p[at + 1] != 48 or p[at + 2] != 48:
+                        return False
+                    high = _hex_digit(p[at + 3])
+                    low = _hex_digit(p[at + 4])
+                    if high < 0 or high > 7 or low < 0:
+                        return False
+                    byte = high << 4 | low
+                    at += 4
+                elif byte != 34 and byte != 92 and byte != 47:
+                    return False
+            raw[size] = byte
+            size += 1
+            at += 1
+        stored = self._properties
+        self._wait = True
+        written = 0
+        start = 0
+        while start < size:
+            stop = start
+            separator = -1
+            while stop < size and raw[stop] != 2:
+                if separator < 0 and raw[stop] == 1:
+                    separator = stop
+                stop += 1
+            if separator > start and separator < stop - 1:
+                name_length = separator - start
+                first = raw[start]
+                if first == 87 and _is(raw, start, name_length, b"WAIT", 4):
+                    self._wait = (
+                        stop - separator == 5
+                        and raw[separator + 1] | 32 == 116
+                        and raw[separator + 2] | 32 == 114
+                        and raw[separator + 3] | 32 == 117
+                        and raw[separator + 4] | 32 == 101
+                    )
+                elif first == 67 and _is(raw, start, name_length, b"CLUSTER", 7):
+                    pass
+                elif (
+                    (first == 68 and _is(raw, start, name_length, b"DELAY", 5))
+                    or (first == 84 and name_length > 4 and raw[start + 1] != 65)  # TRAN_MSG, TIMER_…; not TAGS
+                    or (first == 73 and name_length > 6 and raw[start + 1] == 78 and raw[start + 2] == 78)  # INNER_…
+                ):
+                    return False
+                else:
+                    if self._is_repeated(stored, written, raw, start, name_length):
+                        return False
+                    if written:
+                        stored[written] = 2
+                        written += 1
+                    _copy_within(stored, written, raw, start, stop - start)
+                    written += stop - start
+            start = stop + 1
+        if written:
+            stored[written] = 2
+            written += 1
+        cluster = self._cluster_property
+        length = len(cluster)
+        _copy(stored, written, cluster, 0, length)
+        self._properties_length = written + length
+        return self._properties_length <= _PROPERTIES_LIMIT
+
+    def _is_repeated(self, stored, written, raw, start, name_length):  # type: ignore[no-untyped-def]
+        """Whether a property of this name is among those written already (then the later one must win)."""
+        at = 0
+        while at < written:
+            i = 0
+            while i <= name_length and at + i < written and stored[at + i] == raw[start + i]:
+                i += 1
+            if i > name_length:
+                return True
+            while at < written and stored[at] != 2:
+                at += 1
+            at += 1
+        return False
+
+    def _append(self, p, data, body, body_length, born_host, born_flag):  # type: ignore[no-untyped-def]
+        """Appends the scanned frame's message and writes its answer; PARTIAL (go on), OTHER or NO_FILE."""
+        for letter in (_TOPIC, _QUEUE_ID, _SYS_FLAG, _BORN_TIMESTAMP, _FLAG):
+            if self._value_length[letter] <= 0:
+                return _OTHER
+        if self._value_length[_BATCH] >= 0 and self._value_length[_BATCH] != 5:  # anything but false
+            return _OTHER
+        start = self._value_start[_TOPIC]
+        topic = self._topics.get(data[start : start + self._value_length[_TOPIC]])
+        if topic is None:
+            return _OTHER
+        queue_id = _parse_number(p, self._value_start[_QUEUE_ID], self._value_length[_QUEUE_ID])
+        sys_flag = _parse_number(p, self._value_start[_SYS_FLAG], self._value_length[_SYS_FLAG])
+        born = _parse_number(p, self._value_start[_BORN_TIMESTAMP], self._value_length[_BORN_TIMESTAMP])
+        flag = _parse_number(p, self._value_start[_FLAG], self._value_length[_FLAG])
+        reconsume_times = 0
+        if self._value_length[_RECONSUME_TIMES] >= 0:
+            reconsume_times = _parse_number(
+                p, self._value_start[_RECONSUME_TIMES], self._value_length[_RECONSUME_TIMES]
+            )
+        if (
+            not 0 <= queue_id < topic.queue_count
+            or not 0 <= sys_flag <= 0x7FFFFFFF
+            or sys_flag & _TRANSACTION_BITS
+            or born == _BAD
+            or not -0x80000000 <= flag <= 0x7FFFFFFF
+            or not 0 <= reconsume_times <= 0x7FFFFFFF
+            or not self._store_properties(p)
+        ):
+            return _OTHER
+        crc = 0
+        if body_length:
+            crc = self._crc32(memoryview(data)[body : body + body_length]) & 0x7FFFFFFF
+        queues = topic.queues
+        queue_offset = queues.next_offset(queue_id)
+        before = self.appender.wrote_offset
+        if cython.compiled:
+            offset = self.appender.put(
+                queues,
+                queue_id,
+                flag,
+                (sys_flag & ~_HOST_V6_BITS) | topic.sys_flag | born_flag | self._store_flag,
+                born,
+                born_host,
+                self._store_host,
+                reconsume_times,
+                0,
+                p + body,
+                body_length,
+                crc,
+                cython.address(self._properties[0]),
+                self._properties_length,
+                True,
+            )
+        else:
+            offset = self.appender.put(
+                queues,
+                queue_id,
+                flag,
+                (sys_flag & ~_HOST_V6_BITS) | topic.sys_flag | born_flag | self._store_flag,
+                born,
+                born_host,
+                self._store_host,
+                reconsume_times,
+                0,
+                data[body : body + body_length],
+                body_length,
+                crc,
+                bytes(self._properties[: self._properties_length]),
+                self._properties_length,
+                True,
+            )
+        if offset < 0:
+            return _NO_FILE
+        topic.messages += 1
+        topic.bytes_in += self.appender.wrote_offset - before
+        if self._flag == 0:
+            self._answer(offset, queue_offset, queue_id)
+        return _PARTIAL
+
+    def _answer(self, physical_offset, queue_offset, queue_id):  # type: ignore[no-untyped-def]
+        """Writes the answer's frame (spec remoting 4.5)."""
+        held = self._hold and self._wait
+        at = self._held_length if held else self._out_length
+        out = self._held if held else self._out
+        before = self._answer_before_id
+        after = self._tail
+        needed = len(before) + len(after) + _ANSWER_ROOM
+        if at + needed > out.shape[0]:
+            grown = memoryview(bytearray(2 * out.shape[0] + needed))
+            grown[:at] = out[:at]
+            out = grown
+            if held:
+                self._held = out
+            else:
+                self._out = out
+        frame = at
+        at += 8
+        length = len(before)
+        _copy(out, at, before, 0, length)
+        at += length
+        shift = 60
+        while shift >= 0:
+            out[at] = _HEX[physical_offset >> shift & 15]
+            shift -= 4
+            at += 1
+        _copy(out, at, b'","queueOffset":"', 0, 17)
+        at = _put_number(out, at + 17, queue_offset)
+        _copy(out, at, b'","queueId":"', 0, 13)
+        at = _put_number(out, at + 13, queue_id)
+        _copy(out, at, b'"},"flag":1,"language":"JAVA","opaque":', 0, 39)
+        at += 39
+        opaque = self._opaque
+        if opaque < 0:
+            out[at] = 45
+            at += 1
+            opaque = -opaque
+        at = _put_number(out, at, opaque)
+        length = len(after)
+        _copy(out, at, after, 0, length)
+        at += length
+        length = at - frame - 4
+        out[frame] = length >> 24 & 255
+        out[frame + 1] = length >> 16 & 255
+        out[frame + 2] = length >> 8 & 255
+        out[frame + 3] = length & 255
+        length -= 4
+        out[frame + 4] = 0
+        out[frame + 5] = length >> 16 & 255
+        out[frame + 6] = length >> 8 & 255
+        out[frame + 7] = length & 255
+        if held:
+            self._held_length = at
+        else:
+            self._out_length = at

@@ -1,0 +1,71 @@
+# The types of append.py, for itself and for broker/hot/send.py, which calls it without going through Python.
+
+cimport cython
+
+ctypedef const unsigned char* _bytes_pointer
+
+cdef int _MESSAGE_MAGIC, _BLANK_MAGIC, _FIXED_LENGTH, _END_FILE_MIN_BLANK_LENGTH, _LIMIT_AHEAD
+
+cdef void _put_int(unsigned char[::1] view, Py_ssize_t at, long long value) noexcept
+cdef void _put_long(unsigned char[::1] view, Py_ssize_t at, long long value) noexcept
+
+cdef class TopicQueues:
+    cdef readonly bytes topic
+    cdef readonly object name
+    cdef long long[::1] next_offsets
+    cdef readonly Py_ssize_t count
+    cpdef long long next_offset(self, Py_ssize_t queue_id) except -1
+    @cython.locals(known=Py_ssize_t)
+    cpdef advance(self, Py_ssize_t queue_id, long long offset)
+
+cdef class CommitLogAppender:
+    cdef object _publisher
+    cdef object _open_file
+    cdef long long[::1] _words
+    cdef Py_ssize_t _allocated_word
+    cdef long long _file_size
+    cdef unsigned char[::1] _view
+    cdef long long _file_start
+    cdef long long _file_end
+    cdef readonly long long wrote_offset
+    cdef long long _published_offset
+    cdef long long _append_limit
+    cdef readonly long long store_timestamp
+    cdef readonly dict queues
+    cpdef bint ensure(self, long long size)
+    @cython.locals(start=cython.longlong, within=cython.longlong, blank=cython.longlong, at=Py_ssize_t)
+    cdef bint _roll(self) except -1
+    cdef _raise_limit(self, long long end)
+    @cython.locals(queues=TopicQueues)
+    cpdef TopicQueues queues_of(self, bytes topic)
+    @cython.locals(
+        topic=bytes,
+        topic_length=Py_ssize_t,
+        born_length=Py_ssize_t,
+        store_length=Py_ssize_t,
+        size=cython.longlong,
+        physical_offset=cython.longlong,
+        queue_offset=cython.longlong,
+        at=Py_ssize_t,
+        after_store=Py_ssize_t,
+        host=_bytes_pointer,
+        view='unsigned char[::1]',
+    )
+    cdef long long put(
+        self,
+        TopicQueues queues,
+        int queue_id,
+        int flag,
+        int sys_flag,
+        long long born_timestamp,
+        bytes born_host,
+        bytes store_host,
+        int reconsume_times,
+        long long prepared_transaction_offset,
+        _bytes_pointer body,
+        Py_ssize_t body_length,
+        int body_crc,
+        _bytes_pointer properties,
+        Py_ssize_t properties_length,
+        bint queued,
+    ) except -2

@@ -1,0 +1,300 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""Appends records to the CommitLog: encodes them straight into the mapped file and publishes where the log ends.
+
+One of the four hot modules: compiled by Cython where there is a compiler (the types are in append.pxd), plain Python
+elsewhere; both write the same bytes. The layout of a record is drawn in headrace/protocol/record.py.
+
+Only one process may hold a `CommitLogAppender`: the log's writer. Nobody sees a record before `publish`, which is
+called once for a batch. What it must never do: touch a byte at or beyond the published `append_limit` (a writer that is
+started again wipes from `wrote_offset` to there, so that nothing unpublished comes back to life), write into a file
+that the housekeeper has not reserved yet, or let a record cross a file's end.
+"""
+
+import array
+import struct
+import time
+from collections.abc import Callable
+
+import cython
+
+from ipc.publish.log import LogPublisher
+
+if cython.compiled:
+    from cython.cimports.libc.string import memcpy
+
+_MESSAGE_MAGIC = -626843481
+_BLANK_MAGIC = -875286124
+_FIXED_LENGTH = 91  # of a record with two IPv4 hosts, without body, topic and properties
+_END_FILE_MIN_BLANK_LENGTH = 8
+_LIMIT_AHEAD = 256 * 1024  # limit: what a restart wipes at most beyond the end, against one more store a batch
+_BEFORE_BORN_HOST = struct.Struct(">iiiiiqqiq")
+_AFTER_STORE_HOST = struct.Struct(">iqi")
+_LONG = struct.Struct(">q")
+_INT = struct.Struct(">i")
+
+
+class TopicQueues:
+    """The next queue offset of each queue of one topic."""
+
+    def __init__(self, topic: bytes) -> None:
+        self.topic = topic
+        self.name = topic.decode()
+        self.count = 0
+        self.next_offsets = memoryview(array.array("q", [0]))
+
+    def next_offset(self, queue_id):  # type: ignore[no-untyped-def]
+        """The queue offset that the next record of this queue gets."""
+        if queue_id >= self.count:
+            self.advance(queue_id, 0)
+        return self.next_offsets[queue_id]
+
+    def advance(self, queue_id, offset):  # type: ignore[no-untyped-def]
+        """Sets the next queue offset of `queue_id`, making room for it."""
+        if queue_id >= self.count:
+            grown = array.array("q", bytes(8 * (queue_id + 1)))
+            for known in range(self.count):
+                grown[known] = self.next_offsets[known]
+            self.next_offsets = memoryview(grown)
+            self.count = queue_id + 1
+        self.next_offsets[queue_id] = offset
+
+
+def _put_int(view, at, value):  # type: ignore[no-untyped-def]
+    view[at] = value >> 24 & 255
+    view[at + 1] = value >> 16 & 255
+    view[at + 2] = value >> 8 & 255
+    view[at + 3] = value & 255
+
+
+def _put_long(view, at, value):  # type: ignore[no-untyped-def]
+    _put_int(view, at, value >> 32)
+    _put_int(view, at + 4, value)
+
+
+class CommitLogAppender:
+    """The writing end of the CommitLog.
+
+    `open_file(start_offset)` maps the reserved file that starts there and returns its writable view. `words` is the
+    control block, `allocated_word` the place of `allocated_offset` in it.
+    """
+
+    def __init__(
+        self,
+        publisher: LogPublisher,
+        open_file: Callable[[int], memoryview],
+        words: memoryview,
+        allocated_word: int,
+        file_size: int,
+        wrote_offset: int,
+        append_limit: int,
+    ) -> None:
+        self._publisher = publisher
+        self._open_file = open_file
+        self._words = words
+        self._allocated_word = allocated_word
+        self._file_size = file_size
+        self._view = memoryview(bytearray(1))
+        self._file_start = self._file_end = wrote_offset
+        self.wrote_offset = self._published_offset = wrote_offset
+        self._append_limit = append_limit
+        self.store_timestamp = 0
+        self.queues = {}
+
+    def begin(self) -> None:
+        """Takes the clock for the records that follow; store timestamps never go back."""
+        now = int(time.time() * 1000)
+        if now > self.store_timestamp:
+            self.store_timestamp = now
+
+    def queues_of(self, topic: bytes) -> TopicQueues:
+        """The queue offsets of `topic`, from 0 for a topic that has none yet."""
+        queues = self.queues.get(topic)
+        if queues is None:
+            queues = self.queues[topic] = TopicQueues(topic)
+        return queues
+
+    @property
+    def largest_record(self) -> int:
+        """Bytes of the largest record (or whole batch) that fits a file."""
+        return self._file_size - _END_FILE_MIN_BLANK_LENGTH
+
+    def ensure(self, size):  # type: ignore[no-untyped-def]
+        """Makes `size` bytes fit the current file, going on in the next where they do not; False: that is not reserved yet."""
+        if self.wrote_offset + size + _END_FILE_MIN_BLANK_LENGTH <= self._file_end:
+            return True
+        return self._roll()
+
+    def _roll(self):  # type: ignore[no-untyped-def]
+        start = self._file_end
+        within = self.wrote_offset % self._file_size
+        if start == self._file_start and within:
+            # The first append after a start: the log ends inside a file that was not open yet.
+            start = self.wrote_offset - within
+        if self._words[self._allocated_word] < start + self._file_size:
+            return False
+        view = self._open_file(start)
+        if start == self._file_end and self._file_end > self._file_start:
+            blank = self._file_end - self.wrote_offset
+            # order: the limit is raised before the first byte beyond it is touched.
+            self._raise_limit(self.wrote_offset + _END_FILE_MIN_BLANK_LENGTH)
+            at = self.wrote_offset - self._file_start
+            _put_int(self._view, at, blank)
+            _put_int(self._view, at + 4, _BLANK_MAGIC)
+            self.wrote_offset = start
+        self._view = view
+        self._file_start = start
+        self._file_end = start + self._file_size
+        return True
+
+    def _raise_limit(self, end):  # type: ignore[no-untyped-def]
+        if end > self._append_limit:
+            self._append_limit = min(end + _LIMIT_AHEAD, max(end, self._words[self._allocated_word]))
+            self._publisher.append_limit(self._append_limit)
+
+    def put(  # type: ignore[no-untyped-def]
+        self,
+        queues,
+        queue_id,
+        flag,
+        sys_flag,
+        born_timestamp,
+        born_host,
+        store_host,
+        reconsume_times,
+        prepared_transaction_offset,
+        body,
+        body_length,
+        body_crc,
+        properties,
+        properties_length,
+        queued,
+    ):
+        """Copies one record; returns its physical offset, -1 while the next file is not reserved.
+
+        Hosts are the address bytes followed by a 4-byte port; their flags must be in `sys_flag`. `queued` is False for
+        prepared and rolled-back messages, which carry queue offset 0 and take none.
+        """
+        topic: bytes = queues.topic
+        topic_length = len(topic)
+        born_length = len(born_host)
+        store_length = len(store_host)
+        size = _FIXED_LENGTH - 16 + born_length + store_length + body_length + topic_length + properties_length
+        if self.wrote_offset + size + _END_FILE_MIN_BLANK_LENGTH > self._file_end:
+            # A fresh file takes it or none does: callers refuse what is larger than `largest_record`.
+            if not self._roll():
+                return -1
+            if self.wrote_offset + size + _END_FILE_MIN_BLANK_LENGTH > self._file_end and not self._roll():
+                return -1
+        physical_offset = self.wrote_offset
+        # order: the limit is raised before the first byte beyond it is touched.
+        if physical_offset + size > self._append_limit:
+            self._raise_limit(physical_offset + size)
+        queue_offset = queues.next_offset(queue_id) if queued else 0
+        at = physical_offset - self._file_start
+        view = self._view
+        after_store = at + 56 + born_length + store_length
+        if cython.compiled:
+            _put_int(view, at, size)
+            _put_int(view, at + 4, _MESSAGE_MAGIC)
+            _put_int(view, at + 8, body_crc)
+            _put_int(view, at + 12, queue_id)
+            _put_int(view, at + 16, flag)
+            _put_long(view, at + 20, queue_offset)
+            _put_long(view, at + 28, physical_offset)
+            _put_int(view, at + 36, sys_flag)
+            _put_long(view, at + 40, born_timestamp)
+            host = born_host
+            memcpy(cython.address(view[at + 48]), host, born_length)
+            _put_long(view, at + 48 + born_length, self.store_timestamp)
+            host = store_host
+            memcpy(cython.address(view[at + 56 + born_length]), host, store_length)
+            _put_int(view, after_store, reconsume_times)
+            _put_long(view, after_store + 4, prepared_transaction_offset)
+            _put_int(view, after_store + 12, body_length)
+            at = after_store + 16
+            if body_length:
+                memcpy(cython.address(view[at]), body, body_length)
+            at += body_length
+            view[at] = topic_length
+            host = topic
+            memcpy(cython.address(view[at + 1]), host, topic_length)
+            at += 1 + topic_length
+            view[at] = properties_length >> 8
+            view[at + 1] = properties_length & 255
+            if properties_length:
+                memcpy(cython.address(view[at + 2]), properties, properties_length)
+        else:
+            _BEFORE_BORN_HOST.pack_into(
+                view,
+                at,
+                size,
+                _MESSAGE_MAGIC,
+                body_crc,
+                queue_id,
+                flag,
+                queue_offset,
+                physical_offset,
+                sys_flag,
+                born_timestamp,
+            )
+            tail = b"".join(
+                (
+                    born_host,
+                    _LONG.pack(self.store_timestamp),
+                    store_host,
+                    _AFTER_STORE_HOST.pack(reconsume_times, prepared_transaction_offset, body_length),
+                    body[:body_length],
+                    bytes((topic_length,)),
+                    topic,
+                    properties_length.to_bytes(2, "big"),
+                    properties[:properties_length],
+                )
+            )
+            view[at + 48 : at + size] = tail
+        self.wrote_offset = physical_offset + size
+        if queued:
+            queues.next_offsets[queue_id] = queue_offset + 1
+        return physical_offset
+
+    def append(
+        self,
+        queues: TopicQueues,
+        queue_id: int,
+        flag: int,
+        sys_flag: int,
+        born_timestamp: int,
+        born_host: bytes,
+        store_host: bytes,
+        reconsume_times: int,
+        prepared_transaction_offset: int,
+        body: bytes,
+        body_crc: int,
+        properties: bytes,
+        queued: bool,
+    ) -> int:
+        """`put` for callers in Python; the same result."""
+        return self.put(
+            queues,
+            queue_id,
+            flag,
+            sys_flag,
+            born_timestamp,
+            born_host,
+            store_host,
+            reconsume_times,
+            prepared_transaction_offset,
+            body,
+            len(body),
+            body_crc,
+            properties,
+            len(properties),
+            queued,
+        )
+
+    def publish(self) -> bool:
+        """Publishes the log's end after a batch; True when it has moved, so that bells are worth a look."""
+        if self.wrote_offset == self._published_offset:
+            return False
+        self._published_offset = self.wrote_offset
+        self._publisher.wrote(self.wrote_offset, self.store_timestamp)
+        return True
