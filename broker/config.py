@@ -42,7 +42,9 @@ class BrokerConfig:
     auto_create_topic_enable: bool = option(
         True, help="Whether sending to an unknown topic makes it, out of TBW102.", changeable=True
     )
-    default_topic_queue_nums: int = option(8, help="Queues of TBW102, and so the most that a topic made by a send gets.")
+    default_topic_queue_nums: int = option(
+        8, help="Queues of TBW102, and so the most that a topic made by a send gets."
+    )
     cluster_topic_enable: bool = option(True, help="Whether the topic named after the cluster may be read and written.")
     broker_topic_enable: bool = option(True, help="Whether the topic named after the broker may be read and written.")
     auto_create_subscription_group: bool = option(
@@ -67,9 +69,7 @@ class BrokerConfig:
     long_polling_enable: bool = option(
         True, help="Whether a pull that finds nothing is held as long as the consumer asks.", changeable=True
     )
-    short_polling_time_mills: int = option(
-        1000, help="How long it is held without long polling (ms).", changeable=True
-    )
+    short_polling_time_mills: int = option(1000, help="How long it is held without long polling (ms).", changeable=True)
     slave_read_enable: bool = option(
         False, help="Whether consumers that are far behind are sent to a slave.", changeable=True
     )
@@ -79,12 +79,18 @@ class BrokerConfig:
     )
 
     # -- filters
-    enable_property_filter: bool = option(False, help="Whether consumers may select messages by SQL92.", changeable=True)
+    enable_property_filter: bool = option(
+        False, help="Whether consumers may select messages by SQL92.", changeable=True
+    )
     enable_calc_filter_bit_map: bool = option(False, help="Whether SQL92 filters are worked out while dispatching.")
     filter_support_retry: bool = option(False, help="Whether filters apply to retried messages too.", changeable=True)
-    expect_consumer_num_use_filter: int = option(32, help="Consumer groups with SQL92 filters that bit maps are made for.")
+    expect_consumer_num_use_filter: int = option(
+        32, help="Consumer groups with SQL92 filters that bit maps are made for."
+    )
     max_error_rate_of_bloom_filter: int = option(20, help="Error rate of those bit maps (per cent).")
-    filter_data_clean_time_span: int = option(86_400_000, help="How long the filter of a group that is gone is kept (ms).")
+    filter_data_clean_time_span: int = option(
+        86_400_000, help="How long the filter of a group that is gone is kept (ms)."
+    )
 
     # -- transactions
     transaction_time_out: int = option(

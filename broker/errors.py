@@ -1,6 +1,6 @@
 """What the broker raises when a promise is broken.
 
-    BrokerFault                 the root
+    BrokerProcessError          the root
     ├── ConfigFileUnreadable    a file under config/ (and its .bak) cannot be read: the broker does not start
     └── BadRequest              a request lacks a field or carries one that cannot be read: answered with code 1
 
@@ -11,11 +11,11 @@ that: it is raised where a field is read and answered in one place, `broker.admi
 from pathlib import Path
 
 
-class BrokerFault(Exception):
+class BrokerProcessError(Exception):
     """Anything that the broker package raises on purpose."""
 
 
-class ConfigFileUnreadable(BrokerFault):
+class ConfigFileUnreadable(BrokerProcessError):
     """A configuration file and its backup are both unreadable; starting without them would forget topics or offsets."""
 
     def __init__(self, path: Path, cause: str) -> None:
@@ -27,5 +27,5 @@ class ConfigFileUnreadable(BrokerFault):
         )
 
 
-class BadRequest(BrokerFault):
+class BadRequest(BrokerProcessError):
     """A request cannot be understood; the message is the remark of its refusal (code 1) and says cause and cure."""

@@ -1,0 +1,117 @@
+"""One file under `config/`: fastjson's pretty text, replaced whole, with the version before it beside it as `.bak`.
+
+    <name>        what is true now
+    <name>.bak    what was true before the last change
+    <name>.tmp    being written; worth nothing, removed by the next write
+
+A file is written to `.tmp`, synced, and renamed over its predecessor, which keeps its bytes under `.bak`. Whenever a kill or a power cut
+falls, `<name>` is one of the two versions, whole. A Java broker reads these files and we read its (store spec 1.6).
+
+The broker process is the only one that writes here; dispatch reads `topics.json`.
+"""
+
+import logging
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from broker.errors import ConfigFileUnreadable
+from headrace.errors import RemoteProtocolError
+from headrace.protocol import fastjson
+
+T = TypeVar("T")
+
+_logger = logging.getLogger(__name__)
+
+
+class JsonFile:
+    """Reads and replaces one configuration file. `path` need not exist yet; its folder is made when something is written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._backup = path.with_name(path.name + ".bak")
+        self._temporary = path.with_name(path.name + ".tmp")
+        self._lock = threading.Lock()
+        self._turn = 0
+        self._written = 0
+
+    def load(self, decode: Callable[[Any], T]) -> T | None:
+        """What the file holds, through `decode`, which gets the parsed JSON; None if there is nothing.
+
+        A file that is missing, empty or unreadable is looked for in its `.bak`. Raises ConfigFileUnreadable where something was written and neither can
+        be read: starting with nothing would forget topics or offsets, and overwrite what may still be mended.
+        """
+        causes: list[str] = []
+        for path in (self.path, self._backup):
+            try:
+                found = self._read(path, decode)
+            except (RemoteProtocolError, OSError) as error:
+                causes.append(f"{path.name}: {error}")
+                continue
+            if found is not None:
+                if causes:
+                    _logger.warning("configuration file unreadable, its backup was taken: %s", causes[0])
+                return found
+        if causes:
+            raise ConfigFileUnreadable(self.path, "; ".join(causes))
+        return None
+
+    def save(self, value: Any) -> None:
+        """Replaces the file by `value`. It is on disk when this returns. Raises OSError, and then nothing has changed."""
+        self.write(fastjson.dumps_pretty(value), self.next_turn())
+
+    def next_turn(self) -> int:
+        """A place in the order of versions, for `write` in another thread: taken when what is to be written was looked at."""
+        self._turn += 1
+        return self._turn
+
+    def write(self, text: str, turn: int) -> None:
+        """Replaces the file by `text`, unless a later version has been written meanwhile. Raises OSError."""
+        with self._lock:
+            if turn < self._written:
+                return
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            self._keep_backup()
+            # order: the backup before the rename, or a kill in between would leave no predecessor.
+            os.replace(self._temporary, self.path)
+            _sync_folder(self.path.parent)
+            self._written = turn
+
+    def _keep_backup(self) -> None:
+        """Lets `.bak` be what the file is now. The file itself never goes missing: dispatch may be reading it."""
+        if not self.path.exists():
+            return
+        linked = self._backup.with_name(self._backup.name + ".tmp")
+        linked.unlink(missing_ok=True)
+        try:
+            os.link(self.path, linked)
+        except OSError:  # a file system without hard links
+            shutil.copyfile(self.path, linked)
+        os.replace(linked, self._backup)
+        # A rename of a name onto another name of the same file does nothing and leaves both.
+        linked.unlink(missing_ok=True)
+
+    @staticmethod
+    def _read(path: Path, decode: Callable[[Any], T]) -> T | None:
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        return decode(fastjson.loads(data)) if data.strip() else None
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes a rename in `folder` last."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
