@@ -1,0 +1,10 @@
+"""Shared memory, bells, the store's lock and the control socket: how the appliance's processes know of each other.
+
+Offsets travel through here, messages never do. This package knows nothing of messages, files or protocols.
+Each number has one writer: the read side is `control_block`, `queue_table.QueueTable` and the pages' `read`, and each writer
+has its own module, which only that role may import (`publish/`).
+"""
+
+from ipc.errors import IpcError, LayoutMismatch, NoSharedMemory, SegmentMissing, StoreLocked
+
+__all__ = ["IpcError", "LayoutMismatch", "NoSharedMemory", "SegmentMissing", "StoreLocked"]

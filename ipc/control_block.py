@@ -1,0 +1,100 @@
+"""The control block's read side: every offset and flag of the appliance, by name.
+
+Anyone may read. Reading is one load, takes no lock and never waits. Writing is in `publish/`, a module for each writer.
+Hot loops take `.words` and the constants of `control_layout`.
+"""
+
+from typing import Any, overload
+
+from ipc import control_layout as layout
+from ipc.posix import Segment
+
+NOT_READABLE = 1
+NOT_WRITEABLE = 2
+QUEUE_ERROR = 4
+INDEX_ERROR = 8
+DISK_FULL = 16
+
+
+class _CellReader:
+    """A read-only property that loads one cell."""
+
+    def __init__(self, word: int) -> None:
+        self.word = word
+
+    @overload
+    def __get__(self, block: None, owner: type) -> "_CellReader": ...
+    @overload
+    def __get__(self, block: "ControlBlock", owner: type) -> int: ...
+    def __get__(self, block: "ControlBlock | None", owner: type) -> "int | _CellReader":
+        if block is None:
+            return self
+        value: int = block.words[self.word]
+        return value
+
+    def __set__(self, block: "ControlBlock", value: Any) -> None:
+        raise AttributeError("a cell is stored by its publisher only (ipc.publish)")
+
+
+class ControlBlock:
+    """What each cell means, and who writes it, is in `control_layout`."""
+
+    min_offset = _CellReader(layout.MIN_OFFSET)
+    requested_offset = _CellReader(layout.REQUESTED_OFFSET)
+    allocated_offset = _CellReader(layout.ALLOCATED_OFFSET)
+    append_limit = _CellReader(layout.APPEND_LIMIT)
+    wrote_offset = _CellReader(layout.WROTE_OFFSET)
+    wrote_timestamp = _CellReader(layout.WROTE_TIMESTAMP)
+    flushed_offset = _CellReader(layout.FLUSHED_OFFSET)
+    flushed_timestamp = _CellReader(layout.FLUSHED_TIMESTAMP)
+    reput_offset = _CellReader(layout.REPUT_OFFSET)
+    reput_timestamp = _CellReader(layout.REPUT_TIMESTAMP)
+    index_timestamp = _CellReader(layout.INDEX_TIMESTAMP)
+    push2slave_max_offset = _CellReader(layout.PUSH2SLAVE_MAX_OFFSET)
+    slave_count = _CellReader(layout.SLAVE_COUNT)
+    flag_disk_full = _CellReader(layout.FLAG_DISK_FULL)
+    flag_log_error = _CellReader(layout.FLAG_LOG_ERROR)
+    flag_queue_error = _CellReader(layout.FLAG_QUEUE_ERROR)
+    flag_index_error = _CellReader(layout.FLAG_INDEX_ERROR)
+    flag_not_readable = _CellReader(layout.FLAG_NOT_READABLE)
+    flag_not_writeable = _CellReader(layout.FLAG_NOT_WRITEABLE)
+    delete_expired_requests = _CellReader(layout.DELETE_EXPIRED_REQUESTS)
+    delete_expired_handled = _CellReader(layout.DELETE_EXPIRED_HANDLED)
+    clean_topics_requests = _CellReader(layout.CLEAN_TOPICS_REQUESTS)
+    clean_topics_handled = _CellReader(layout.CLEAN_TOPICS_HANDLED)
+    config_version = _CellReader(layout.CONFIG_VERSION)
+    asleep_broker = _CellReader(layout.ASLEEP["broker"])
+    asleep_dispatch = _CellReader(layout.ASLEEP["dispatch"])
+    asleep_flush = _CellReader(layout.ASLEEP["flush"])
+    asleep_housekeeper = _CellReader(layout.ASLEEP["housekeeper"])
+    asleep_ha = _CellReader(layout.ASLEEP["ha"])
+
+    def __init__(self, segment: Segment) -> None:
+        self.words = segment.words
+
+    def running_flags(self) -> int:
+        """RocketMQ's running flags: the union of what each writer says (store.md, section 8.4). 0: all is well.
+
+        RocketMQ has no bit for a failed sync of the CommitLog; it shows as NOT_WRITEABLE.
+        """
+        words = self.words
+        flags = 0
+        if words[layout.FLAG_NOT_READABLE]:
+            flags |= NOT_READABLE
+        if words[layout.FLAG_NOT_WRITEABLE] or words[layout.FLAG_LOG_ERROR]:
+            flags |= NOT_WRITEABLE
+        if words[layout.FLAG_QUEUE_ERROR]:
+            flags |= QUEUE_ERROR
+        if words[layout.FLAG_INDEX_ERROR]:
+            flags |= INDEX_ERROR
+        if words[layout.FLAG_DISK_FULL]:
+            flags |= DISK_FULL
+        return flags
+
+    def confirm_offset(self) -> int:
+        """The physical offset that dispatch may not pass. A stricter rule (a majority of slaves) would change this line."""
+        return self.wrote_offset
+
+    def read(self) -> dict[str, int]:
+        """All cells by name, for status pages. Not one moment's picture: each is loaded by itself."""
+        return {cell.name: self.words[cell.word] for cell in layout.CELLS}

@@ -1,0 +1,243 @@
+"""The control block's layout: one table, from which everything else about it follows.
+
+A header (`segment_header`), then the cells: signed 64-bit integers, each alone on its cache line of 64 bytes, so that two
+writers never share one. A cell's `word` is its index in `memoryview.cast("q")`. The writer named here is the only one: its
+publisher in `publish/` stores the cell, `recover` stores the first value, and nobody else may.
+
+docs/storage/shared-memory.md holds this table (`python -m ipc.manual`). To add a cell: a line in `_TABLE`, a constant below,
+a property in `control_block`, a method in its writer's publisher; raise `segment_header.LAYOUT_VERSION`.
+"""
+
+from dataclasses import dataclass
+
+from ipc.names import BELL_ROLES
+from ipc.segment_header import HEADER_WORDS, magic_of
+
+MAGIC = magic_of(b"HRcontrl")
+CELL_WORDS = 8  # limit: a cache line of 64 bytes
+
+LOG_WRITER = "the log writer"
+"""The broker on a master, ha on a slave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One number and who may do what with it."""
+
+    name: str
+    word: int
+    writer: str
+    readers: tuple[str, ...]
+    meaning: str
+
+
+_TABLE: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
+    (
+        "min_offset",
+        "housekeeper",
+        ("broker", "dispatch", "ha"),
+        "first physical offset still kept",
+    ),
+    (
+        "requested_offset",
+        LOG_WRITER,
+        ("housekeeper",),
+        "a slave's log begins here: reserve this file; -1 when nothing is asked for",
+    ),
+    (
+        "allocated_offset",
+        "housekeeper",
+        (LOG_WRITER, "flush"),
+        "end of the last CommitLog file reserved on disk",
+    ),
+    (
+        "append_limit",
+        LOG_WRITER,
+        (LOG_WRITER,),
+        "nothing beyond it has been touched; raised before a batch is copied, read by the log writer after a restart",
+    ),
+    (
+        "wrote_offset",
+        LOG_WRITER,
+        ("all",),
+        "end of the last complete record",
+    ),
+    (
+        "wrote_timestamp",
+        LOG_WRITER,
+        ("flush",),
+        "store timestamp of the last complete record, ms",
+    ),
+    (
+        "flushed_offset",
+        "flush",
+        ("broker", "housekeeper"),
+        "everything below is durable",
+    ),
+    (
+        "flushed_timestamp",
+        "flush",
+        ("housekeeper",),
+        "store timestamp of the last durable record, ms; may be older than that, never newer",
+    ),
+    (
+        "reput_offset",
+        "dispatch",
+        ("broker", "supervisor", "housekeeper"),
+        "everything below is in both indexes; nothing above is deleted",
+    ),
+    (
+        "reput_timestamp",
+        "dispatch",
+        ("housekeeper",),
+        "store timestamp of the last record in the ConsumeQueues, ms",
+    ),
+    (
+        "index_timestamp",
+        "dispatch",
+        ("housekeeper",),
+        "store timestamp of the last record in the IndexFiles, ms",
+    ),
+    (
+        "push2slave_max_offset",
+        "ha",
+        ("broker",),
+        "highest offset that some slave has acknowledged",
+    ),
+    (
+        "slave_count",
+        "ha",
+        ("broker",),
+        "slaves connected",
+    ),
+    (
+        "flag_disk_full",
+        "housekeeper",
+        ("broker",),
+        "stop writing: the disk is full",
+    ),
+    (
+        "flag_log_error",
+        "flush",
+        ("broker",),
+        "stop writing: a sync of the CommitLog failed",
+    ),
+    (
+        "flag_queue_error",
+        "dispatch",
+        ("broker",),
+        "stop writing: a ConsumeQueue cannot be written, or the queue table is full",
+    ),
+    (
+        "flag_index_error",
+        "dispatch",
+        ("broker",),
+        "stop writing: an IndexFile cannot be made",
+    ),
+    (
+        "flag_not_readable",
+        "broker",
+        ("broker",),
+        "an operator wishes no reading",
+    ),
+    (
+        "flag_not_writeable",
+        "broker",
+        ("broker",),
+        "an operator wishes no writing",
+    ),
+    (
+        "delete_expired_requests",
+        "broker",
+        ("housekeeper",),
+        "how often an operator has asked to delete expired files",
+    ),
+    (
+        "delete_expired_handled",
+        "housekeeper",
+        ("broker",),
+        "how many of those are done",
+    ),
+    (
+        "clean_topics_requests",
+        "broker",
+        ("dispatch",),
+        "how often an operator has asked to clean unused topics (what still exists is in `config/topics.json`)",
+    ),
+    (
+        "clean_topics_handled",
+        "dispatch",
+        ("broker",),
+        "how many of those are done",
+    ),
+    (
+        "config_version",
+        "broker",
+        ("dispatch", "flush", "housekeeper", "ha"),
+        "counts changes of the configuration at run time",
+    ),
+    (
+        "asleep_broker",
+        "broker",
+        ("dispatch", "flush", "housekeeper", "ha"),
+        "the broker is about to wait: ring it",
+    ),
+    (
+        "asleep_dispatch",
+        "dispatch",
+        (LOG_WRITER, "housekeeper"),
+        "dispatch is about to wait: ring it",
+    ),
+    (
+        "asleep_flush",
+        "flush",
+        (LOG_WRITER, "housekeeper"),
+        "flush is about to wait: ring it",
+    ),
+    (
+        "asleep_housekeeper",
+        "housekeeper",
+        (LOG_WRITER, "broker", "dispatch"),
+        "the housekeeper is about to wait: ring it",
+    ),
+    (
+        "asleep_ha",
+        "ha",
+        ("broker",),
+        "ha is about to wait: ring it",
+    ),
+)
+
+CELLS: tuple[Cell, ...] = tuple(
+    Cell(name, HEADER_WORDS + index * CELL_WORDS, writer, readers, meaning)
+    for index, (name, writer, readers, meaning) in enumerate(_TABLE)
+)
+SIZE_BYTES = (HEADER_WORDS + len(CELLS) * CELL_WORDS) * 8
+
+_WORDS = {cell.name: cell.word for cell in CELLS}
+
+MIN_OFFSET = _WORDS["min_offset"]
+REQUESTED_OFFSET = _WORDS["requested_offset"]
+ALLOCATED_OFFSET = _WORDS["allocated_offset"]
+APPEND_LIMIT = _WORDS["append_limit"]
+WROTE_OFFSET = _WORDS["wrote_offset"]
+WROTE_TIMESTAMP = _WORDS["wrote_timestamp"]
+FLUSHED_OFFSET = _WORDS["flushed_offset"]
+FLUSHED_TIMESTAMP = _WORDS["flushed_timestamp"]
+REPUT_OFFSET = _WORDS["reput_offset"]
+REPUT_TIMESTAMP = _WORDS["reput_timestamp"]
+INDEX_TIMESTAMP = _WORDS["index_timestamp"]
+PUSH2SLAVE_MAX_OFFSET = _WORDS["push2slave_max_offset"]
+SLAVE_COUNT = _WORDS["slave_count"]
+FLAG_DISK_FULL = _WORDS["flag_disk_full"]
+FLAG_LOG_ERROR = _WORDS["flag_log_error"]
+FLAG_QUEUE_ERROR = _WORDS["flag_queue_error"]
+FLAG_INDEX_ERROR = _WORDS["flag_index_error"]
+FLAG_NOT_READABLE = _WORDS["flag_not_readable"]
+FLAG_NOT_WRITEABLE = _WORDS["flag_not_writeable"]
+DELETE_EXPIRED_REQUESTS = _WORDS["delete_expired_requests"]
+DELETE_EXPIRED_HANDLED = _WORDS["delete_expired_handled"]
+CLEAN_TOPICS_REQUESTS = _WORDS["clean_topics_requests"]
+CLEAN_TOPICS_HANDLED = _WORDS["clean_topics_handled"]
+CONFIG_VERSION = _WORDS["config_version"]
+ASLEEP = {role: _WORDS[f"asleep_{role}"] for role in BELL_ROLES}

@@ -1,0 +1,110 @@
+"""The supervisor's control socket: one JSON object a line, over a Unix stream socket.
+
+A client sends one line and reads one line. What the objects say is the supervisor's business; here is how they travel.
+The supervisor serves many clients from one loop: it feeds what it has read to a `LineReader` of each and sends `encode(…)`.
+The socket belongs to the appliance's user and group and is open to nobody else.
+"""
+
+import contextlib
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from ipc.errors import NoAnswer, NobodyListens
+
+MAX_LINE_BYTES = (
+    1 << 20
+)  # limit: a status of a thousand roles is a few hundred KiB; more than this is a mistake or malice
+_MODE = 0o660
+_MAX_PATH_BYTES = 107  # sun_path of sockaddr_un, less its zero byte
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """One line."""
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def decode(line: bytes) -> dict[str, Any]:
+    """One line's object. Raises ValueError for anything else."""
+    message = json.loads(line)
+    if not isinstance(message, dict):
+        raise ValueError(f"not a JSON object: {line[:80]!r}")  # noqa: TRY004  (of what a peer sent, not of a type here)
+    return message
+
+
+class LineReader:
+    """Cuts a stream into objects, however it arrives."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[dict[str, Any]]:
+        """The objects that are complete now. Raises ValueError at a line that is none, or too long: close that stream."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > MAX_LINE_BYTES:
+            raise ValueError(f"a line of more than {MAX_LINE_BYTES} bytes")
+        return [decode(line) for line in lines if line.strip()]
+
+
+def listen(path: str | os.PathLike[str]) -> socket.socket:
+    """The supervisor's end, non-blocking. Takes the place of a socket that a predecessor left (the store is locked)."""
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        with _address(path) as address:
+            server.bind(address)
+        os.chmod(path, _MODE)
+        server.listen(16)
+    except OSError:
+        server.close()
+        raise
+    return server
+
+
+def ask(path: str | os.PathLike[str], request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    """Send a request, wait for its answer. Raises NobodyListens, NoAnswer."""
+    deadline = time.monotonic() + timeout_s
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
+        client.settimeout(timeout_s)
+        try:
+            with _address(path) as address:
+                client.connect(address)
+        except (FileNotFoundError, ConnectionRefusedError):
+            raise NobodyListens(f"no supervisor listens at {os.fspath(path)}; does the appliance run?") from None
+        except PermissionError:
+            raise NobodyListens(f"user {os.getuid()} may not use the control socket {os.fspath(path)}") from None
+        except OSError as error:
+            raise NoAnswer(f"the supervisor at {os.fspath(path)} took no connection: {error}") from error
+        reader = LineReader()
+        try:
+            client.sendall(encode(request))
+            while True:
+                client.settimeout(max(0.001, deadline - time.monotonic()))
+                data = client.recv(65_536)
+                if not data:
+                    raise NoAnswer(f"the supervisor at {os.fspath(path)} closed the connection without an answer")
+                for answer in reader.feed(data):
+                    return answer
+        except TimeoutError:
+            raise NoAnswer(f"the supervisor at {os.fspath(path)} did not answer within {timeout_s:g} s") from None
+        except (OSError, ValueError) as error:
+            raise NoAnswer(f"the supervisor at {os.fspath(path)} gave no proper answer: {error}") from error
+
+
+@contextlib.contextmanager
+def _address(path: str | os.PathLike[str]) -> Iterator[str]:
+    """A name for the socket that fits into an address: a path too long goes by way of its open folder."""
+    text = os.fspath(path)
+    if len(os.fsencode(text)) <= _MAX_PATH_BYTES:
+        yield text
+        return
+    folder, name = os.path.split(text)
+    fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{fd}/{name}"
+    finally:
+        os.close(fd)

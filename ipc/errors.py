@@ -1,0 +1,65 @@
+# ruff: noqa: N818  (an error is named after what happened, as in the design; all end in IpcError)
+"""What can go wrong with shared memory, the store's lock and the control socket.
+
+    IpcError
+    ├── SegmentMissing   no appliance runs on this store, or it is still making its segments
+    ├── LayoutMismatch   the segment was made by another version, or for another store
+    ├── NoSharedMemory   /dev/shm is too small
+    ├── QueueTableFull   more queues than `queueTableCapacity`
+    ├── CounterPageFull  more counters than a page has room for
+    ├── StoreLocked      somebody may still write to this store
+    ├── NobodyListens    no supervisor at this control socket
+    └── NoAnswer         the supervisor did not answer in time, or not in our language
+
+Every message is one sentence for an operator: what was found, where, and what to do.
+"""
+
+
+class IpcError(Exception):
+    """The root of this package's errors."""
+
+
+class SegmentMissing(IpcError):
+    """There is no such shared memory segment, or its maker has not finished it."""
+
+
+class LayoutMismatch(IpcError):
+    """The segment is not what this version of the programs makes for this store."""
+
+
+class NoSharedMemory(IpcError):
+    """The segment's memory could not be reserved."""
+
+    def __init__(self, name: str, needed_bytes: int, free_bytes: int) -> None:
+        super().__init__(
+            f"shared memory: {name} needs {needed_bytes:,} bytes, /dev/shm has {free_bytes:,} free; enlarge it "
+            f"(mount -o remount,size=… /dev/shm, in a container --shm-size=…) or lower queueTableCapacity"
+        )
+        self.needed_bytes = needed_bytes
+        self.free_bytes = free_bytes
+
+
+class QueueTableFull(IpcError):
+    """All rows of the queue table are taken."""
+
+
+class CounterPageFull(IpcError):
+    """All entries of a role's counter page are taken."""
+
+
+class StoreLocked(IpcError):
+    """Another process holds the lock of the store; `pids` are those that could be found, sorted."""
+
+    def __init__(self, path: str, pids: list[int]) -> None:
+        holders = "held by pid " + ", ".join(map(str, pids)) if pids else "the holder could not be found"
+        super().__init__(f"store lock: {path} is locked, {holders}; stop that broker, or wait until it has drained")
+        self.path = path
+        self.pids = pids
+
+
+class NobodyListens(IpcError):
+    """Nobody accepts connections at the control socket."""
+
+
+class NoAnswer(IpcError):
+    """The control socket was open, but no proper answer came."""

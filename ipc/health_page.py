@@ -1,0 +1,210 @@
+"""The health page: how each role fares. A row for each role, and each cell of it has one writer.
+
+    segment   word 0…7     header (segment_header); word 3 is the count of rows
+              word 8…      rows
+
+    row       word 0       state (STATES)                                            the role
+              word 1       heartbeat, monotonic ms                                   the role
+              word 2       generation of the long call, odd while it is written      the role
+              word 3       until when it may take, monotonic ms; 0: none announced   the role
+              word 4       length of its text in bytes                               the role
+              word 8       pid, 0 when there is no process                           the supervisor
+              word 9       start count                                               the supervisor
+              word 10      length of the role's name in bytes                        the supervisor
+              word 16…31   text of the long call, UTF-8                              the role
+              word 32…39   the role's name                                           the supervisor
+
+While no process of a role exists (before the fork, after the wait) the supervisor speaks for it: that is a hand-over, not a
+second writer. Times are of the monotonic clock, which all processes of a machine share; they mean nothing after a reboot.
+"""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ipc.cells import store_bytes, store_cell
+from ipc.posix import Segment
+from ipc.segment_header import HEADER_WORDS, magic_of, store_header
+
+MAGIC = magic_of(b"HRhealth")
+
+ROW_COUNT = 3
+FIRST_ROW_WORD = HEADER_WORDS
+ROW_WORDS = 40
+STATE = 0
+HEARTBEAT = 1
+CALL_GENERATION = 2
+CALL_UNTIL = 3
+CALL_LENGTH = 4
+PID = 8
+START_COUNT = 9
+NAME_LENGTH = 10
+CALL_TEXT = 16
+CALL_BYTES = 128
+NAME = 32
+NAME_BYTES = 64
+
+STATES = ("stopped", "starting", "running", "stopping", "failed")
+"""By their code. Zero, what a new page holds, is `stopped`."""
+_CODES = {state: code for code, state in enumerate(STATES)}
+
+_TRIES = 1000  # limit: a writer needs less than a microsecond; beyond it is dead, and its words have to do
+
+
+@dataclass(frozen=True, slots=True)
+class RoleHealth:
+    """A role at the moment of reading. `long_call` is None unless one is announced; it may take `long_call_until_ms`."""
+
+    role: str
+    state: str
+    heartbeat_ms: int
+    long_call: str | None
+    long_call_until_ms: int
+    pid: int
+    start_count: int
+
+    def silent_ms(self, now_ms: int) -> int:
+        """How long it has owed a sign of life: since its heartbeat, or since the end of the long call it announced."""
+        return max(0, now_ms - max(self.heartbeat_ms, self.long_call_until_ms))
+
+
+def monotonic_ms() -> int:
+    """The clock of heartbeats."""
+    return time.monotonic_ns() // 1_000_000
+
+
+def size_bytes(roles: int) -> int:
+    """The size of a segment for so many roles."""
+    return (FIRST_ROW_WORD + roles * ROW_WORDS) * 8
+
+
+def format_health_page(segment: Segment, store_hash: str, roles: Iterable[str]) -> None:
+    """Make a page of stopped roles of a zeroed segment."""
+    words = segment.words
+    count = 0
+    for count, role in enumerate(roles, 1):
+        name = role.encode()
+        if len(name) > NAME_BYTES:
+            raise ValueError(f"the name of role {role} does not fit into the health page")
+        word = FIRST_ROW_WORD + (count - 1) * ROW_WORDS
+        store_bytes(segment.view, (word + NAME) * 8, name)
+        store_cell(words, word + NAME_LENGTH, len(name))
+    store_cell(words, ROW_COUNT, count)
+    store_header(segment, MAGIC, store_hash)
+
+
+class HealthRow:
+    """A role's own cells. For that role only."""
+
+    def __init__(self, segment: Segment, word: int) -> None:
+        self._words = segment.words
+        self._view = segment.view
+        self._word = word
+
+    def state(self, state: str) -> None:
+        """Say one of STATES."""
+        store_cell(self._words, self._word + STATE, _CODES[state])
+
+    def beat(self, now_ms: int) -> None:
+        """Show life. Monotonic milliseconds."""
+        store_cell(self._words, self._word + HEARTBEAT, now_ms)
+
+    def long_call(self, what: str, until_ms: int) -> None:
+        """Announce a call that may take until then (monotonic ms); the text is cut to what has room."""
+        text = what.encode()[:CALL_BYTES].decode(errors="ignore").encode()
+        self._store_call(text, until_ms)
+
+    def long_call_over(self) -> None:
+        """The announced call is done."""
+        self._store_call(b"", 0)
+
+    def _store_call(self, text: bytes, until_ms: int) -> None:
+        words, word = self._words, self._word
+        generation = words[word + CALL_GENERATION] & ~1  # a predecessor may have been killed in here
+        store_cell(words, word + CALL_GENERATION, generation + 1)
+        store_bytes(self._view, (word + CALL_TEXT) * 8, text)
+        store_cell(words, word + CALL_LENGTH, len(text))
+        store_cell(words, word + CALL_UNTIL, until_ms)
+        store_cell(words, word + CALL_GENERATION, generation + 2)
+
+
+class SupervisedRow:
+    """The supervisor's cells of a role, and the role's while it has no process. For the supervisor only."""
+
+    def __init__(self, segment: Segment, word: int) -> None:
+        self._words = segment.words
+        self._word = word
+        self._role = HealthRow(segment, word)
+
+    def starting(self) -> None:
+        """About to fork it: one start more; it is given the time from now on to show life."""
+        store_cell(self._words, self._word + START_COUNT, self._words[self._word + START_COUNT] + 1)
+        self._role.long_call_over()
+        self._role.beat(monotonic_ms())
+        self._role.state("starting")
+
+    def forked(self, pid: int) -> None:
+        """It runs under this pid."""
+        store_cell(self._words, self._word + PID, pid)
+
+    def ended(self, state: str) -> None:
+        """It has been waited for: `stopped`, or `failed` when it should have gone on."""
+        self._role.long_call_over()
+        self._role.state(state)
+        store_cell(self._words, self._word + PID, 0)
+
+
+class HealthPage:
+    """The read side, and where writers get their rows."""
+
+    def __init__(self, segment: Segment) -> None:
+        self._segment = segment
+        self._words = segment.words
+        self._rows = dict(self._find_rows())
+
+    @property
+    def roles(self) -> list[str]:
+        """The roles that have a row, in its order."""
+        return list(self._rows)
+
+    def row(self, role: str) -> HealthRow:
+        """The row of a role, for that role. Raises KeyError."""
+        return HealthRow(self._segment, self._rows[role])
+
+    def supervised_row(self, role: str) -> SupervisedRow:
+        """The row of a role, for the supervisor. Raises KeyError."""
+        return SupervisedRow(self._segment, self._rows[role])
+
+    def read(self) -> dict[str, RoleHealth]:
+        """How all roles fare."""
+        return {role: self._read_row(role, word) for role, word in self._rows.items()}
+
+    def _find_rows(self) -> Iterable[tuple[str, int]]:
+        for row in range(self._words[ROW_COUNT]):
+            word = FIRST_ROW_WORD + row * ROW_WORDS
+            start = (word + NAME) * 8
+            yield bytes(self._segment.view[start : start + self._words[word + NAME_LENGTH]]).decode(), word
+
+    def _read_row(self, role: str, word: int) -> RoleHealth:
+        words = self._words
+        text, until_ms = self._read_call(word)
+        return RoleHealth(
+            role=role,
+            state=STATES[words[word + STATE]],
+            heartbeat_ms=words[word + HEARTBEAT],
+            long_call=text if until_ms else None,
+            long_call_until_ms=until_ms,
+            pid=words[word + PID],
+            start_count=words[word + START_COUNT],
+        )
+
+    def _read_call(self, word: int) -> tuple[str, int]:
+        words = self._words
+        start = (word + CALL_TEXT) * 8
+        for _ in range(_TRIES):
+            generation = words[word + CALL_GENERATION]
+            text = bytes(self._segment.view[start : start + words[word + CALL_LENGTH]])
+            until_ms: int = words[word + CALL_UNTIL]
+            if words[word + CALL_GENERATION] == generation and not generation & 1:
+                break
+        return text.decode(errors="replace"), until_ms

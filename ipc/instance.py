@@ -1,0 +1,171 @@
+"""All shared objects of one appliance: its segments and its bells.
+
+The supervisor creates the instance, after it has locked the store and before it forks; children inherit it as it is.
+Visitors (the console, the command line) open it by name, read-only and without bells, and their leaving changes nothing.
+
+The control block is made last and unlinked first: a visitor that finds it finds the rest.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+
+from ipc import changed_rows, control_layout, counter_page, health_page, queue_table
+from ipc.bells import Bell, create_eventfd
+from ipc.changed_rows import ChangedRowsReader, ChangedRowsWriter
+from ipc.control_block import ControlBlock
+from ipc.counter_page import CounterPage
+from ipc.errors import SegmentMissing
+from ipc.health_page import HealthPage
+from ipc.names import BELL_ROLES, ROLES, instance_hash, segment_name
+from ipc.posix import Segment, create_segment, find_segments, open_segment, unlink_segment
+from ipc.queue_table import QueueTable, QueueTableWriter
+from ipc.segment_header import check_header, store_header
+
+_CONTROL = "control"
+_QUEUE_TABLE = "queue-table"
+_CHANGED_ROWS = "changed-rows"
+_HEALTH = "health"
+_COUNTERS = "counters-"
+
+
+class Instance:
+    """The shared objects of the appliance on one store path."""
+
+    def __init__(self, store_path: str, segments: dict[str, Segment], bells: dict[str, Bell]) -> None:
+        self.store_path = store_path
+        self.bells = bells
+        self.control = ControlBlock(segments[_CONTROL])
+        self.health = HealthPage(segments[_HEALTH])
+        self._segments = segments
+        self._counters: dict[str, CounterPage] = {}
+
+    # ---- making, finding, removing
+
+    @classmethod
+    def create(
+        cls,
+        store_path: str | os.PathLike[str],
+        roles: Sequence[str] = ROLES,
+        queue_table_capacity: int = queue_table.DEFAULT_CAPACITY,
+    ) -> "Instance":
+        """Make all segments and eventfds anew; what a crashed predecessor left is unlinked.
+
+        Only the holder of the store's lock may call this. Raises NoSharedMemory, leaving nothing behind.
+        """
+        store_path = os.path.realpath(store_path)
+        cls.remove_stale(store_path)
+        store_hash = instance_hash(store_path)
+        segments: dict[str, Segment] = {}
+
+        def create(page: str, size_bytes: int) -> Segment:
+            segments[page] = create_segment(segment_name(store_path, page), size_bytes)
+            return segments[page]
+
+        try:
+            queue_table.format_queue_table(
+                create(_QUEUE_TABLE, queue_table.size_bytes(queue_table_capacity)), store_hash, queue_table_capacity
+            )
+            changed_rows.format_changed_rows(create(_CHANGED_ROWS, changed_rows.size_bytes()), store_hash)
+            health_page.format_health_page(create(_HEALTH, health_page.size_bytes(len(roles))), store_hash, roles)
+            for role in roles:
+                counter_page.format_counter_page(create(_COUNTERS + role, counter_page.size_bytes()), store_hash)
+            control = create(_CONTROL, control_layout.SIZE_BYTES)
+            store_header(control, control_layout.MAGIC, store_hash)
+        except BaseException:
+            for segment in segments.values():
+                segment.close()
+            cls.remove_stale(store_path)
+            raise
+        bells = {role: Bell(create_eventfd(), control.words, control_layout.ASLEEP[role]) for role in BELL_ROLES}
+        return cls(store_path, segments, bells)
+
+    @classmethod
+    def open(cls, store_path: str | os.PathLike[str]) -> "Instance":
+        """Look at an appliance that runs, read-only. Raises SegmentMissing, LayoutMismatch."""
+        store_path = os.path.realpath(store_path)
+        store_hash = instance_hash(store_path)
+        segments: dict[str, Segment] = {}
+
+        def open_page(page: str, magic: int) -> None:
+            segments[page] = open_segment(segment_name(store_path, page))
+            check_header(segments[page], magic, store_hash)
+
+        try:
+            open_page(_CONTROL, control_layout.MAGIC)
+            open_page(_QUEUE_TABLE, queue_table.MAGIC)
+            open_page(_CHANGED_ROWS, changed_rows.MAGIC)
+            open_page(_HEALTH, health_page.MAGIC)
+            for role in HealthPage(segments[_HEALTH]).roles:
+                open_page(_COUNTERS + role, counter_page.MAGIC)
+        except BaseException as error:
+            for segment in segments.values():
+                segment.close()
+            if isinstance(error, SegmentMissing):
+                raise SegmentMissing(f"no appliance runs on {store_path} ({error})") from error
+            raise
+        return cls(store_path, segments, {})
+
+    @staticmethod
+    def remove_stale(store_path: str | os.PathLike[str]) -> list[str]:
+        """Unlink what a crashed appliance left on this store path. Only for the holder of its lock. Returns the names."""
+        names = find_segments(segment_name(store_path, ""))
+        control = segment_name(store_path, _CONTROL)
+        return [name for name in sorted(names, key=lambda name: name != control) if unlink_segment(name)]
+
+    def unlink(self) -> None:
+        """Take the names away, at the end of the appliance. For the supervisor only. Children keep what they have mapped."""
+        self.remove_stale(self.store_path)
+
+    def close(self) -> None:
+        """Give up this process's mappings and bells; the segments stay."""
+        for bell in self.bells.values():
+            os.close(bell.fd)
+        self.bells = {}
+        for segment in self._segments.values():
+            segment.close()
+
+    # ---- the pages
+
+    @property
+    def roles(self) -> list[str]:
+        """The roles this appliance was made with."""
+        return self.health.roles
+
+    @property
+    def queue_table_segment(self) -> Segment:
+        """For dispatch's compiled loop, which writes rows itself."""
+        return self._segments[_QUEUE_TABLE]
+
+    @property
+    def changed_rows_segment(self) -> Segment:
+        """For dispatch's compiled loop, which may write the ring itself."""
+        return self._segments[_CHANGED_ROWS]
+
+    def queue_table(self) -> QueueTable:
+        """A reader of its own."""
+        return QueueTable(self.queue_table_segment)
+
+    def queue_table_writer(self) -> QueueTableWriter:
+        """For dispatch only."""
+        return QueueTableWriter(self.queue_table_segment)
+
+    def changed_rows_reader(self) -> ChangedRowsReader:
+        """A reader of its own, from now on."""
+        return ChangedRowsReader(self.changed_rows_segment)
+
+    def changed_rows_writer(self) -> ChangedRowsWriter:
+        """For dispatch only."""
+        return ChangedRowsWriter(self.changed_rows_segment)
+
+    def counters(self, role: str, names: Iterable[str] = ()) -> CounterPage:
+        """The counters of a role: that role names what it counts, a reader names nothing. Raises KeyError."""
+        page = self._counters.get(role)
+        if page is None:
+            page = self._counters[role] = CounterPage(self._segments[_COUNTERS + role])
+        for name in names:
+            page.index_of(name)
+        return page
+
+    def read_counters(self) -> dict[str, dict[str, int]]:
+        """All counters of all roles."""
+        return {role: self.counters(role).read() for role in self.roles}

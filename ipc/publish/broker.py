@@ -1,0 +1,45 @@
+"""Publishes what operators have asked the broker for. For the broker only. (The log's offsets are in `publish.log`.)"""
+
+from ipc.cells import store_cell
+from ipc.control_block import ControlBlock
+from ipc.control_layout import (
+    CLEAN_TOPICS_REQUESTS,
+    CONFIG_VERSION,
+    DELETE_EXPIRED_REQUESTS,
+    FLAG_NOT_READABLE,
+    FLAG_NOT_WRITEABLE,
+)
+
+
+class BrokerPublisher:
+    """Stores `flag_not_readable`, `flag_not_writeable`, the counts of requests and `config_version`."""
+
+    __slots__ = ("_words",)
+
+    def __init__(self, block: ControlBlock) -> None:
+        self._words = block.words
+
+    def not_readable(self, wished: bool) -> None:
+        """An operator wishes no reading, or no longer so."""
+        store_cell(self._words, FLAG_NOT_READABLE, int(wished))
+
+    def not_writeable(self, wished: bool) -> None:
+        """An operator wishes no writing, or no longer so."""
+        store_cell(self._words, FLAG_NOT_WRITEABLE, int(wished))
+
+    def delete_expired_requests(self) -> int:
+        """Ask the housekeeper once more to delete expired files; ring it. Returns the number of this request."""
+        return self._raise(DELETE_EXPIRED_REQUESTS)
+
+    def clean_topics_requests(self) -> int:
+        """Ask dispatch once more to clean unused topics; ring it. Returns the number of this request."""
+        return self._raise(CLEAN_TOPICS_REQUESTS)
+
+    def config_version(self) -> int:
+        """The configuration has changed. Returns the new version."""
+        return self._raise(CONFIG_VERSION)
+
+    def _raise(self, word: int) -> int:
+        count: int = self._words[word] + 1
+        store_cell(self._words, word, count)
+        return count

@@ -1,0 +1,43 @@
+"""Publishes how far ConsumeQueues and IndexFiles follow the log. For dispatch only.
+
+Rows of the queue table are published before `reput`: who sees the offset finds its entries.
+"""
+
+from ipc.cells import store_cell
+from ipc.control_block import ControlBlock
+from ipc.control_layout import (
+    CLEAN_TOPICS_HANDLED,
+    FLAG_INDEX_ERROR,
+    FLAG_QUEUE_ERROR,
+    INDEX_TIMESTAMP,
+    REPUT_OFFSET,
+    REPUT_TIMESTAMP,
+)
+
+
+class DispatchPublisher:
+    """Stores `reput_offset`, its two timestamps, `flag_queue_error`, `flag_index_error`, `clean_topics_handled`."""
+
+    __slots__ = ("_words",)
+
+    def __init__(self, block: ControlBlock) -> None:
+        self._words = block.words
+
+    def reput(self, physical_offset: int, reput_timestamp: int, index_timestamp: int) -> None:
+        """Everything below `physical_offset` is in both indexes; timestamps (ms) of the last record in each."""
+        store_cell(self._words, REPUT_OFFSET, physical_offset)
+        # order: readers load the timestamps first (see publish.log)
+        store_cell(self._words, REPUT_TIMESTAMP, reput_timestamp)
+        store_cell(self._words, INDEX_TIMESTAMP, index_timestamp)
+
+    def queue_error(self, raised: bool = True) -> None:
+        """ConsumeQueues cannot be written, or the queue table is full."""
+        store_cell(self._words, FLAG_QUEUE_ERROR, int(raised))
+
+    def index_error(self, raised: bool = True) -> None:
+        """IndexFiles cannot be made."""
+        store_cell(self._words, FLAG_INDEX_ERROR, int(raised))
+
+    def clean_topics_handled(self, count: int) -> None:
+        """The first `count` requests to clean unused topics are done."""
+        store_cell(self._words, CLEAN_TOPICS_HANDLED, count)

@@ -1,0 +1,261 @@
+"""The queue table: how far each queue goes, a row for each (topic, queue id). Dispatch writes, anyone reads.
+
+    segment   word 0…7    header (segment_header); word 3 is the capacity in rows
+              word 8      row count: rows ever in use; published after the new row is there
+              word 16     changes: raised after a row was added or freed, and at every start of a writer
+              word 24…    rows
+
+    row       word 0      generation: odd while the row is written
+              word 1      min_queue_offset
+              word 2      max_queue_offset (of the next entry)
+              word 3      max_physical_offset: end of the last record dispatched to this queue, -1 none
+              word 4      queue_id
+              word 5      in_use
+              word 6      length of the topic's name in bytes
+              word 7      spare
+              word 8…39   topic, UTF-8
+
+A row is a seqlock: make the generation odd, store, make it even. A reader that finds it odd or changed reads again. dispatch's
+compiled loop writes rows itself, by these constants and in this order; nothing else is different there.
+
+What a killed writer leaves: an odd row. Its words are each whole, and each is a true offset of this moment or the one before,
+so readers that have tried long enough take them as they are; the next writer repairs the row. A row killed while it was
+added is not in use yet, and is free again.
+"""
+
+import os
+import struct
+from collections.abc import Iterator
+
+from ipc.cells import store_bytes, store_cell
+from ipc.errors import QueueTableFull
+from ipc.posix import Segment
+from ipc.segment_header import magic_of, store_header
+
+MAGIC = magic_of(b"HRqueues")
+
+CAPACITY = 3
+ROW_COUNT = 8
+CHANGES = 16
+FIRST_ROW_WORD = 24
+
+ROW_WORDS = 40
+GENERATION = 0
+MIN_QUEUE_OFFSET = 1
+MAX_QUEUE_OFFSET = 2
+MAX_PHYSICAL_OFFSET = 3
+QUEUE_ID = 4
+IN_USE = 5
+TOPIC_LENGTH = 6
+TOPIC = 8
+TOPIC_BYTES = 256
+
+DEFAULT_CAPACITY = 65_536
+
+_TRIES = 200  # limit: some tens of microseconds, longer than any writer needs that is on a processor
+_YIELDS = 20  # limit: then let a writer that was put aside go on; more means that it is dead
+
+_BOUNDS = struct.Struct("=qqqq")
+_BOUNDS_BYTES = _BOUNDS.size
+
+QueueRow = tuple[int, bytes, int, int, int, int]
+"""(row, topic, queue_id, min_queue_offset, max_queue_offset, max_physical_offset)"""
+
+
+def size_bytes(capacity: int) -> int:
+    """The size of a segment for so many rows."""
+    return (FIRST_ROW_WORD + capacity * ROW_WORDS) * 8
+
+
+def format_queue_table(segment: Segment, store_hash: str, capacity: int) -> None:
+    """Make an empty table of a zeroed segment."""
+    if segment.size_bytes < size_bytes(capacity):
+        raise ValueError(f"a queue table of {capacity} rows does not fit into {segment.size_bytes} bytes")
+    store_cell(segment.words, CAPACITY, capacity)
+    store_header(segment, MAGIC, store_hash)
+
+
+def row_word(row: int) -> int:
+    """The word at which row number `row` begins."""
+    return FIRST_ROW_WORD + row * ROW_WORDS
+
+
+class QueueTableWriter:
+    """Adds, frees and updates rows. For dispatch only, and only one at a time."""
+
+    def __init__(self, segment: Segment) -> None:
+        self.words = segment.words
+        self._view = segment.view
+        self._capacity: int = self.words[CAPACITY]
+        self._rows: dict[tuple[bytes, int], int] = {}
+        self._free: list[int] = []
+        self._take_over()
+
+    def _take_over(self) -> None:
+        """Go on where a predecessor, perhaps killed in the middle of a row, has left the table."""
+        words = self.words
+        for row in range(words[ROW_COUNT]):
+            word = row_word(row)
+            if words[word + GENERATION] & 1:
+                store_cell(words, word + GENERATION, words[word + GENERATION] + 1)
+            if words[word + IN_USE]:
+                self._rows[_topic(self._view, words, word), words[word + QUEUE_ID]] = row
+            else:
+                self._free.append(row)
+        if words[ROW_COUNT] < self._capacity:
+            beyond = row_word(words[ROW_COUNT])  # the row that was being added
+            store_cell(words, beyond + IN_USE, 0)
+            store_cell(words, beyond + GENERATION, words[beyond + GENERATION] + 1 & ~1)
+        self._raise_changes()  # the predecessor may have died between a row and its announcement
+
+    def find(self, topic: bytes, queue_id: int) -> int:
+        """The row of this queue, -1 when it has none."""
+        return self._rows.get((topic, queue_id), -1)
+
+    def rows(self) -> dict[tuple[bytes, int], int]:
+        """A copy of all (topic, queue id) with their rows."""
+        return dict(self._rows)
+
+    def add(self, topic: bytes, queue_id: int) -> int:
+        """A row for a new queue, with offsets 0, 0, -1; the row it has when it is known. Raises QueueTableFull."""
+        row = self.find(topic, queue_id)
+        if row >= 0:
+            return row
+        if len(topic) > TOPIC_BYTES:
+            raise ValueError(f"a topic of {len(topic)} bytes does not fit into the queue table")
+        words = self.words
+        row_count = words[ROW_COUNT]
+        if self._free:
+            row = self._free.pop()
+        elif row_count < self._capacity:
+            row = row_count
+        else:
+            raise QueueTableFull(
+                f"the queue table has no room for {topic.decode(errors='replace')}, queue {queue_id}: "
+                f"all {self._capacity} rows are in use; raise queueTableCapacity"
+            )
+        word = row_word(row)
+        store_cell(words, word + GENERATION, words[word + GENERATION] + 1)
+        store_cell(words, word + MIN_QUEUE_OFFSET, 0)
+        store_cell(words, word + MAX_QUEUE_OFFSET, 0)
+        store_cell(words, word + MAX_PHYSICAL_OFFSET, -1)
+        store_cell(words, word + QUEUE_ID, queue_id)
+        store_cell(words, word + TOPIC_LENGTH, len(topic))
+        store_bytes(self._view, (word + TOPIC) * 8, topic)
+        store_cell(words, word + IN_USE, 1)  # order: after the name, so that a row in use always has one
+        store_cell(words, word + GENERATION, words[word + GENERATION] + 1)
+        if row == row_count:
+            store_cell(words, ROW_COUNT, row_count + 1)  # order: after the row
+        self._rows[topic, queue_id] = row
+        self._raise_changes()
+        return row
+
+    def free(self, row: int) -> None:
+        """The queue of this row is gone; another may have the row. Freeing a free row does nothing."""
+        words = self.words
+        word = row_word(row)
+        if row >= words[ROW_COUNT] or not words[word + IN_USE]:
+            return
+        key = (_topic(self._view, words, word), words[word + QUEUE_ID])
+        store_cell(words, word + GENERATION, words[word + GENERATION] + 1)
+        store_cell(words, word + IN_USE, 0)
+        store_cell(words, word + GENERATION, words[word + GENERATION] + 1)
+        self._raise_changes()
+        del self._rows[key]
+        self._free.append(row)
+
+    def update(self, row: int, min_queue_offset: int, max_queue_offset: int, max_physical_offset: int) -> None:
+        """Publish a queue's bounds. Its entries up to `max_queue_offset` must be in the ConsumeQueue."""
+        words = self.words
+        word = row_word(row)
+        generation = words[word + GENERATION]
+        store_cell(words, word + GENERATION, generation + 1)
+        store_cell(words, word + MIN_QUEUE_OFFSET, min_queue_offset)
+        store_cell(words, word + MAX_QUEUE_OFFSET, max_queue_offset)
+        store_cell(words, word + MAX_PHYSICAL_OFFSET, max_physical_offset)
+        store_cell(words, word + GENERATION, generation + 2)
+
+    def _raise_changes(self) -> None:
+        store_cell(self.words, CHANGES, self.words[CHANGES] + 1)
+
+
+class QueueTable:
+    """The read side. A process may have one, or several; each keeps a dictionary of its own."""
+
+    def __init__(self, segment: Segment) -> None:
+        self.words = segment.words
+        self._view = segment.view
+        self._rows: dict[tuple[bytes, int], int] = {}
+        self._seen_changes = -1
+
+    @property
+    def changes(self) -> int:
+        """Moves when a row was added or freed."""
+        count: int = self.words[CHANGES]
+        return count
+
+    def find(self, topic: bytes, queue_id: int) -> int:
+        """The row of this queue, -1 when it has none. A row is good until `changes` moves."""
+        if self.words[CHANGES] != self._seen_changes:
+            self._refresh()
+        return self._rows.get((topic, queue_id), -1)
+
+    def bounds(self, row: int) -> tuple[int, int, int]:
+        """(min_queue_offset, max_queue_offset, max_physical_offset) of one moment. Never waits long (see above)."""
+        words = self.words
+        word = FIRST_ROW_WORD + row * ROW_WORDS
+        for _ in range(_TRIES):
+            generation = words[word]
+            bounds = (words[word + MIN_QUEUE_OFFSET], words[word + MAX_QUEUE_OFFSET], words[word + MAX_PHYSICAL_OFFSET])
+            if words[word] == generation and not generation & 1:
+                return bounds
+        return self._bounds_of_a_busy_row(word)
+
+    def rows(self) -> Iterator[QueueRow]:
+        """All rows in use, in order of their number."""
+        words = self.words
+        for row in range(words[ROW_COUNT]):
+            found = self._read_row(row)
+            if found is not None:
+                yield found
+
+    def _refresh(self) -> None:
+        changes = self.words[CHANGES]  # order: before the rows, so that what changes meanwhile is seen next time
+        self._rows = {(topic, queue_id): row for row, topic, queue_id, *_ in self.rows()}
+        self._seen_changes = changes
+
+    def _read_row(self, row: int) -> QueueRow | None:
+        words = self.words
+        word = row_word(row)
+        for attempt in range(_TRIES + _YIELDS):
+            if attempt >= _TRIES:
+                os.sched_yield()
+            generation = words[word]
+            in_use = words[word + IN_USE]
+            found = (
+                row,
+                _topic(self._view, words, word),
+                words[word + QUEUE_ID],
+                words[word + MIN_QUEUE_OFFSET],
+                words[word + MAX_QUEUE_OFFSET],
+                words[word + MAX_PHYSICAL_OFFSET],
+            )
+            if words[word] == generation and not generation & 1:
+                break
+        return found if in_use else None
+
+    def _bounds_of_a_busy_row(self, word: int) -> tuple[int, int, int]:
+        """Let the writer go on; when it does not, it is dead, and the words as they are have to do."""
+        words = self.words
+        for _ in range(_YIELDS):
+            os.sched_yield()
+            generation = words[word]
+            bounds = (words[word + MIN_QUEUE_OFFSET], words[word + MAX_QUEUE_OFFSET], words[word + MAX_PHYSICAL_OFFSET])
+            if words[word] == generation and not generation & 1:
+                break
+        return bounds
+
+
+def _topic(view: memoryview, words: memoryview, word: int) -> bytes:
+    start = (word + TOPIC) * 8
+    return bytes(view[start : start + words[word + TOPIC_LENGTH]])

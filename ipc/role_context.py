@@ -1,0 +1,154 @@
+"""What a role is given to run with: its name, the shared objects, its bell, and how it is told to stop.
+
+Made by the supervisor's child after the fork and handed to the role's `run(context, …)`. SIGTERM's handler writes a byte to a
+pipe and nothing else; the role sees it here, as `stopping`, and its loop ends when its work is done.
+A plain loop waits in `wait` or `nap` and nowhere else, and these beat for it. What may take longer than a second is
+announced with `long_call`, or the supervisor takes the silence for a hang.
+"""
+
+import select
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ipc.bells import Bell
+from ipc.control_block import ControlBlock
+from ipc.counter_page import CounterPage
+from ipc.health_page import monotonic_ms
+from ipc.instance import Instance
+
+MISSED_RINGS = "missed_rings"
+"""The counter of waits that ended by time-out with work to do: the net below the bells was used. Should stay 0."""
+
+_BEAT_MS = 250  # limit: some beats to a heartbeatTimeout, a store in shared memory each
+_LONGEST_POLL_MS = 1000  # limit: a waiting role beats at least that often
+_GRACE_MS = 20  # limit: a ringer that has published may be put aside for some ticks before it rings
+
+
+class RoleContext:
+    """One role's view of the appliance. Not for threads: the role's main loop only."""
+
+    def __init__(self, name: str, instance: Instance, bell: Bell | None, stop_fd: int) -> None:
+        """`bell` is None for a role that nobody rings. `stop_fd` is the reading end of the signal pipe."""
+        self.name = name
+        self.instance = instance
+        self.bell = bell
+        self.stop_fd = stop_fd
+        self.control: ControlBlock = instance.control
+        self.counters: CounterPage = instance.counters(name, [MISSED_RINGS])
+        self._health = instance.health.row(name)
+        self._missed_rings = self.counters.index_of(MISSED_RINGS)
+        self._stopping = False
+        self._next_beat_ms = 0
+        self._long_calls: list[tuple[str, int]] = []
+        self._stop_poll = select.poll()
+        self._stop_poll.register(stop_fd, select.POLLIN)
+        self._poll = select.poll()
+        self._poll.register(stop_fd, select.POLLIN)
+        if bell is not None:
+            bell.woke()  # a predecessor may have been killed in its sleep
+            self._poll.register(bell.fd, select.POLLIN)
+
+    # ---- signs of life
+
+    def running(self) -> None:
+        """Say that the start is over and work is being done."""
+        self._health.state("running")
+        self._beat_now()
+
+    def beat(self) -> None:
+        """Show life. Cheap: a store every 250 ms at most."""
+        if monotonic_ms() >= self._next_beat_ms:
+            self._beat_now()
+
+    @contextmanager
+    def long_call(self, what: str, limit_ms: int) -> Iterator[None]:
+        """Announce a call during which nobody can beat: what it is, for operators, and how long it may take at most."""
+        call = (what, monotonic_ms() + limit_ms)
+        self._long_calls.append(call)
+        self._health.long_call(*call)
+        try:
+            yield
+        finally:
+            self._long_calls.pop()
+            self._beat_now()  # order: before the announcement goes, or the role looks silent in between
+            if self._long_calls:
+                self._health.long_call(*self._long_calls[-1])
+            else:
+                self._health.long_call_over()
+
+    # ---- stopping
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the role has been told to stop. Stays so. A system call until then: once a round, not once a record."""
+        if not self._stopping and self._stop_poll.poll(0):
+            self._begin_to_stop()
+        return self._stopping
+
+    # ---- waiting
+
+    def wait(self, ready: Callable[[], bool], timeout_ms: int) -> bool:
+        """Sleep until rung, told to stop, or the time is over. True: look for work. False: nothing came in that time.
+
+        `ready` loads cells and says whether there is work. It must speak only of what somebody rings for: work that comes
+        with the clock belongs into `timeout_ms`. Told to stop, it returns at once the first time; later calls, by a role
+        that drains, wait as before.
+        """
+        if self.bell is None:
+            raise ValueError(f"role {self.name} has no bell to wait for")
+        if self._begins_to_stop():
+            return True
+        self.beat()
+        self.bell.prepare_sleep()
+        try:
+            if ready():  # order: after prepare_sleep, see ipc.bells
+                return True
+            if self._poll_until(self._poll, timeout_ms):
+                return True
+            if not ready():
+                return False
+            if not self._poll.poll(_GRACE_MS):
+                self.counters.add_at(self._missed_rings)
+            return True
+        finally:
+            self.bell.woke()
+            self.bell.drain()
+
+    def nap(self, timeout_ms: int) -> bool:
+        """Sleep by the clock without asking to be rung. True: told to stop (the first time), so the sleep was cut short."""
+        if self._begins_to_stop():
+            return True
+        self.beat()
+        return self._poll_until(self._stop_poll, timeout_ms) and self._stopping
+
+    # ---- within
+
+    def _poll_until(self, poll: select.poll, timeout_ms: int) -> bool:
+        """Poll in pieces, with a beat between. True when something came."""
+        deadline_ms = monotonic_ms() + timeout_ms
+        while True:
+            left_ms = max(0, deadline_ms - monotonic_ms())
+            events = poll.poll(min(left_ms, _LONGEST_POLL_MS))
+            self.beat()
+            if events:
+                if not self._stopping and any(fd == self.stop_fd for fd, _ in events):
+                    self._begin_to_stop()
+                return True
+            if left_ms <= _LONGEST_POLL_MS:
+                return False
+
+    def _begins_to_stop(self) -> bool:
+        return not self._stopping and self.stopping
+
+    def _begin_to_stop(self) -> None:
+        self._stopping = True
+        # The byte stays in the pipe, for asyncio loops that watch it too; here it would end every wait from now on.
+        self._poll.unregister(self.stop_fd)
+        self._stop_poll.unregister(self.stop_fd)
+        self._health.state("stopping")
+        self._beat_now()
+
+    def _beat_now(self) -> None:
+        now_ms = monotonic_ms()
+        self._health.beat(now_ms)
+        self._next_beat_ms = now_ms + _BEAT_MS
