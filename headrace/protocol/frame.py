@@ -29,17 +29,23 @@ def _checked_length(data: bytes | bytearray | memoryview, at: int) -> int:
     return int(length) + LENGTH_SIZE
 
 
-def _decode(data: memoryview) -> RemotingCommand:
-    """The command in a frame whose length has been checked."""
-    _, word = _HEAD.unpack_from(data)
-    kind, header_end = word >> 24, HEAD_SIZE + (word & 0xFFFFFF)
-    if header_end > len(data):
-        raise BadFrame(f"a header of {header_end - HEAD_SIZE} bytes in a frame of {len(data)}")
+def _split(data: bytes | bytearray | memoryview, at: int, length: int) -> tuple[int, bytes, bytes]:
+    """Header type, header and body of the frame of `length` bytes at `at`. Raises BadFrame."""
+    _, word = _HEAD.unpack_from(data, at)
+    header_end = HEAD_SIZE + (word & 0xFFFFFF)
+    if length < HEAD_SIZE or header_end > length:
+        raise BadFrame(f"a header of {header_end - HEAD_SIZE} bytes in a frame of {length}")
+    with memoryview(data) as view:
+        return word >> 24, bytes(view[at + HEAD_SIZE : at + header_end]), bytes(view[at + header_end : at + length])
+
+
+def _command(kind: int, encoded: bytes, body: bytes) -> RemotingCommand:
+    """The command with this header and body. Raises BadFrame."""
     try:
         if kind == _JSON:
-            header, serialize_type = decode_json_header(data[HEAD_SIZE:header_end]), _JSON
+            header, serialize_type = decode_json_header(encoded), _JSON
         elif kind == _ROCKETMQ:
-            header, serialize_type = decode_binary_header(data[HEAD_SIZE:header_end]), _ROCKETMQ
+            header, serialize_type = decode_binary_header(encoded), _ROCKETMQ
         else:
             raise BadFrame(f"a header of type {kind}; known are 0 (JSON) and 1 (ROCKETMQ)")
     except BadFrame:
@@ -49,16 +55,14 @@ def _decode(data: memoryview) -> RemotingCommand:
     code, language, version, opaque, flag, remark, ext_fields = header
     if opaque is None:
         opaque = next_opaque()
-    return RemotingCommand(
-        code, language, version, opaque, flag, remark, ext_fields, bytes(data[header_end:]), serialize_type
-    )
+    return RemotingCommand(code, language, version, opaque, flag, remark, ext_fields, body, serialize_type)
 
 
 def decode_frame(buffer: bytes | bytearray | memoryview) -> RemotingCommand:
     """The command in exactly one whole frame. Raises BadFrame."""
     if len(buffer) < HEAD_SIZE or _checked_length(buffer, 0) != len(buffer):
         raise BadFrame(f"{len(buffer)} bytes are not one whole frame")
-    return _decode(memoryview(buffer))
+    return _command(*_split(buffer, 0, len(buffer)))
 
 
 class FrameDecoder:
@@ -103,8 +107,7 @@ class FrameDecoder:
         if available < length:
             self._needed = length
             return None
-        with memoryview(self._buffer) as view, view[self._at : self._at + length] as frame:
-            command = _decode(frame)
+        command = _command(*_split(self._buffer, self._at, length))
         self._at += length
         self._needed = LENGTH_SIZE
         return command

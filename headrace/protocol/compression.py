@@ -1,0 +1,89 @@
+"""Compressed bodies: clients compress and decompress them, brokers only pass them on (remoting spec 5.3).
+
+The message's sysFlag says how: zlib (RFC 1950), an LZ4 frame or a Zstandard frame. LZ4 and Zstandard are imported when they are first met.
+"""
+
+import zlib
+from typing import Any, Final
+
+from headrace.errors import LocalProtocolError, RemoteProtocolError
+from headrace.model import sys_flag as sys_flags
+
+DEFAULT_LEVEL: Final = 5
+"""RocketMQ's own level for zlib."""
+
+MAX_PLAIN_SIZE: Final = 256 * 1024 * 1024
+"""# limit: 64 times the largest body a broker takes by default; a smaller bomb does no harm."""
+
+
+def compress(body: bytes, sys_flag: int, level: int = DEFAULT_LEVEL) -> bytes:
+    """The body, compressed as the compression bits of `sys_flag` say; none of them mean zlib.
+
+    Raises LocalProtocolError if the bits name no way known, or its package is not installed.
+    """
+    kind = sys_flags.compression_type(sys_flag)
+    if kind == sys_flags.COMPRESSION_ZLIB:
+        return zlib.compress(body, level)
+    try:
+        if kind == sys_flags.COMPRESSION_LZ4:
+            return bytes(_lz4_frame().compress(body))
+        if kind == sys_flags.COMPRESSION_ZSTD:
+            return bytes(_zstandard().ZstdCompressor(level=level).compress(body))
+    except ImportError as error:
+        raise LocalProtocolError(f"cannot compress: {error}") from None
+    raise LocalProtocolError(f"no compression is known by the bits {kind:#x}")
+
+
+def decompress(body: bytes, sys_flag: int) -> bytes:
+    """The body, decompressed as the compression bits of `sys_flag` say; none of them mean zlib.
+
+    Raises RemoteProtocolError if it cannot be, or would have more than MAX_PLAIN_SIZE bytes.
+    """
+    kind = sys_flags.compression_type(sys_flag)
+    try:
+        if kind == sys_flags.COMPRESSION_ZLIB:
+            return _rest(zlib.decompressobj(), body)
+        if kind == sys_flags.COMPRESSION_LZ4:
+            return _rest(_lz4_frame().LZ4FrameDecompressor(), body)
+        if kind == sys_flags.COMPRESSION_ZSTD:
+            return _zstandard_rest(body)
+    except (zlib.error, ImportError, RuntimeError, EOFError, ValueError, MemoryError) as error:
+        raise RemoteProtocolError(f"a compressed body cannot be decompressed: {error}") from None
+    raise RemoteProtocolError(f"no compression is known by the bits {kind:#x}")
+
+
+def _rest(decompressor: Any, body: bytes) -> bytes:
+    plain = bytes(decompressor.decompress(body, MAX_PLAIN_SIZE))
+    if not decompressor.eof:
+        raise RemoteProtocolError("a compressed body is cut short, or too large")
+    return plain
+
+
+def _zstandard_rest(body: bytes) -> bytes:
+    zstandard = _zstandard()
+    try:
+        size = zstandard.frame_content_size(body)
+        if size > MAX_PLAIN_SIZE:
+            raise RemoteProtocolError("a compressed body is too large")
+        # A frame that tells its size is whole or an error; one that does not is read as a stream.
+        if size > 0:
+            return bytes(zstandard.ZstdDecompressor().decompress(body))
+        decompressor = zstandard.ZstdDecompressor().decompressobj(write_size=1 << 20)
+        plain = bytes(decompressor.decompress(body))
+    except zstandard.ZstdError as error:
+        raise RemoteProtocolError(f"a compressed body cannot be decompressed: {error}") from None
+    if not decompressor.eof or len(plain) > MAX_PLAIN_SIZE:
+        raise RemoteProtocolError("a compressed body is cut short, or too large")
+    return plain
+
+
+def _lz4_frame() -> Any:
+    import lz4.frame  # noqa: PLC0415 (only for those who meet it)
+
+    return lz4.frame
+
+
+def _zstandard() -> Any:
+    import zstandard  # noqa: PLC0415
+
+    return zstandard

@@ -1,0 +1,82 @@
+"""What passes between a master and its slave on the HA connection (store spec 9.2).
+
+    slave → master   8 offset: "I have all below it", again and again
+    master → slave   8 offset, 4 n, then n bytes of the CommitLog from that offset on; n = 0 is a heartbeat
+
+Records may be cut anywhere between two frames. No frame reaches across the end of a CommitLog file.
+"""
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from headrace.errors import RemoteProtocolError
+
+REPORT_SIZE: Final = 8
+HEAD_SIZE: Final = 12
+
+MAX_TRANSFER_SIZE: Final = 32 * 1024
+"""How much RocketMQ's masters put into one frame (haTransferBatchSize)."""
+
+MAX_FRAME_SIZE: Final = 64 * 1024 * 1024
+"""# limit: 2048 times what a master sends; a length beyond it is no length."""
+
+_REPORT: Final = Struct(">q")
+_HEAD: Final = Struct(">qi")
+
+
+class HaFrame(NamedTuple):
+    """Bytes of the log, from `physical_offset` on; without any it is a heartbeat."""
+
+    physical_offset: int
+    data: bytes
+
+
+def encode_report(physical_offset: int) -> bytes:
+    """A slave's report that it has all below `physical_offset`."""
+    return _REPORT.pack(physical_offset)
+
+
+def encode_head(physical_offset: int, length: int) -> bytes:
+    """The head of a master's frame, to be followed by `length` bytes."""
+    return _HEAD.pack(physical_offset, length)
+
+
+class ReportDecoder:
+    """A master's reader of reports, however they are cut."""
+
+    __slots__ = ("_rest",)
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes | bytearray | memoryview) -> int | None:
+        """The last offset reported in what has come; None if no report is complete."""
+        data = self._rest + bytes(data)
+        whole = len(data) // REPORT_SIZE * REPORT_SIZE
+        self._rest = data[whole:]
+        return int(_REPORT.unpack_from(data, whole - REPORT_SIZE)[0]) if whole else None
+
+
+class HaFrameDecoder:
+    """A slave's reader of frames, however they are cut."""
+
+    __slots__ = ("_buffer",)
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes | bytearray | memoryview) -> list[HaFrame]:
+        """The frames that are now complete. Raises RemoteProtocolError for a length that is none; close the connection then."""
+        self._buffer += data
+        frames, at = [], 0
+        while len(self._buffer) - at >= HEAD_SIZE:
+            physical_offset, length = _HEAD.unpack_from(self._buffer, at)
+            if not 0 <= length <= MAX_FRAME_SIZE:
+                raise RemoteProtocolError(f"HA: a frame of {length} bytes at offset {physical_offset}")
+            if len(self._buffer) - at - HEAD_SIZE < length:
+                break
+            with memoryview(self._buffer) as view:
+                frames.append(HaFrame(physical_offset, bytes(view[at + HEAD_SIZE : at + HEAD_SIZE + length])))
+            at += HEAD_SIZE + length
+        del self._buffer[:at]
+        return frames
