@@ -144,11 +144,6 @@ class BrokerConfig:
         return self.listen_port - 2
 
     @property
-    def is_slave(self) -> bool:
-        """Whether this broker is a slave: it has a master's name and an id above 0."""
-        return self.broker_id != names.MASTER_ID
-
-    @property
     def name_servers(self) -> tuple[str, ...]:
         """Addresses of the name servers, each once, in the order given."""
         given = (address.strip() for address in (self.namesrv_addr or "").split(";"))
@@ -182,6 +177,9 @@ _NO_POOL_STORE: Final = "there is no Java heap to keep messages away from"
 _NO_DLEDGER: Final = "DLedger is not supported"
 _NO_COMMERCIAL: Final = "belongs to a commercial edition"
 _STATISTICS: Final = "statistics of single queues are not kept"
+_NO_PAUSE: Final = "a deleted file needs nobody's leave: those who still read it keep their mapping"
+_RESERVED: Final = "files are reserved two ahead and written to memory, not touched page by page"
+_ONE_LOOP: Final = "delayed messages are delivered one after the other by the broker's loop"
 _NO_LOCK_CHOICE: Final = "one process appends and needs no lock"
 
 ACCEPTED_UNUSED: Final[dict[str, str]] = {
@@ -250,6 +248,19 @@ ACCEPTED_UNUSED: Final[dict[str, str]] = {
             "isEnableBatchPush", "enableBatchPush", "storePathDLedgerCommitLog",
         ),
         _NO_DLEDGER,
+    ),
+    "haListenPort": "the port for slaves is always the one after listenPort, as in RocketMQ",
+    "duplicationEnable": "a log has one writer",
+    "readOnlyCommitLogStorePaths": "a CommitLog lies in one directory",
+    "enableScheduleMessageStats": _STATISTICS,
+    **dict.fromkeys(("destroyMapedFileIntervalForcibly", "redeleteHangedFileInterval"), _NO_PAUSE),
+    **dict.fromkeys(("warmMapedFileEnable", "flushLeastPagesWhenWarmMapedFile"), _RESERVED),
+    **dict.fromkeys(
+        (
+            "enableScheduleAsyncDeliver", "scheduleAsyncDeliverMaxPendingLimit",
+            "scheduleAsyncDeliverMaxResendNum2Blocked",
+        ),
+        _ONE_LOOP,
     ),
     **dict.fromkeys(("useReentrantLockWhenPutMessage", "debugLockEnable", "putMsgIndexHightWater"), _NO_LOCK_CHOICE),
 }  # fmt: skip

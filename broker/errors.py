@@ -1,3 +1,4 @@
+# ruff: noqa: N818  (names say what is wrong; the tree below says that they are errors)
 """What the broker raises when a promise is broken.
 
     BrokerProcessError          the root
