@@ -1,0 +1,106 @@
+"""Headers of a broker's administration: topics, groups, statistics, settings."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from headrace.protocol.headers.command_header import I32, CommandHeader
+from headrace.protocol.request_code import RequestCode
+
+
+@dataclass(slots=True, frozen=True)
+class CreateTopicRequestHeader(CommandHeader):
+    """UPDATE_AND_CREATE_TOPIC (17). `topic_filter_type` is SINGLE_TAG or MULTI_TAG."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.UPDATE_AND_CREATE_TOPIC
+
+    topic: str
+    default_topic: str
+    read_queue_nums: I32
+    write_queue_nums: I32
+    perm: I32
+    topic_filter_type: str
+    topic_sys_flag: I32 = 0
+    order: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class DeleteTopicRequestHeader(CommandHeader):
+    """DELETE_TOPIC_IN_BROKER (215)."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.DELETE_TOPIC_IN_BROKER
+
+    topic: str
+
+
+@dataclass(slots=True, frozen=True)
+class DeleteSubscriptionGroupRequestHeader(CommandHeader):
+    """DELETE_SUBSCRIPTIONGROUP (207)."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.DELETE_SUBSCRIPTIONGROUP
+
+    group_name: str
+    remove_offset: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class GetTopicStatsInfoRequestHeader(CommandHeader):
+    """GET_TOPIC_STATS_INFO (202)."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.GET_TOPIC_STATS_INFO
+
+    topic: str
+
+
+@dataclass(slots=True, frozen=True)
+class GetConsumeStatsRequestHeader(CommandHeader):
+    """GET_CONSUME_STATS (208). Without a topic: all that the group consumes."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.GET_CONSUME_STATS
+
+    consumer_group: str
+    topic: str | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class GetBrokerConsumeStatsRequestHeader(CommandHeader):
+    """GET_BROKER_CONSUME_STATS (317)."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.GET_BROKER_CONSUME_STATS
+
+    is_order: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class QueryTopicConsumeByWhoRequestHeader(CommandHeader):
+    """QUERY_TOPIC_CONSUME_BY_WHO (300)."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO
+
+    topic: str
+
+
+@dataclass(slots=True, frozen=True)
+class QueryConsumeTimeSpanRequestHeader(CommandHeader):
+    """QUERY_CONSUME_TIME_SPAN (303)."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.QUERY_CONSUME_TIME_SPAN
+
+    topic: str
+    group: str
+
+
+@dataclass(slots=True, frozen=True)
+class ViewBrokerStatsDataRequestHeader(CommandHeader):
+    """VIEW_BROKER_STATS_DATA (315)."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.VIEW_BROKER_STATS_DATA
+
+    stats_name: str
+    stats_key: str
+
+
+@dataclass(slots=True, frozen=True)
+class GetBrokerConfigResponseHeader(CommandHeader):
+    """The configuration's DataVersion, as JSON; the body holds the configuration."""
+
+    version: str

@@ -1,0 +1,169 @@
+"""Headers of requests to a name server."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from headrace.protocol.headers.command_header import I32, I64, CommandHeader
+from headrace.protocol.request_code import RequestCode
+
+
+@dataclass(slots=True, frozen=True)
+class RegisterBrokerRequestHeader(CommandHeader):
+    """REGISTER_BROKER (103). `body_crc32` 0 says that the body is not checked."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.REGISTER_BROKER
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    ha_server_addr: str
+    broker_id: I64
+    compressed: bool = False
+    body_crc32: I32 = 0
+
+
+@dataclass(slots=True, frozen=True)
+class RegisterBrokerResponseHeader(CommandHeader):
+    """For a slave: where its master is."""
+
+    ha_server_addr: str | None = None
+    master_addr: str | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class UnregisterBrokerRequestHeader(CommandHeader):
+    """UNREGISTER_BROKER (104)."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.UNREGISTER_BROKER
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    broker_id: I64
+
+
+@dataclass(slots=True, frozen=True)
+class QueryDataVersionRequestHeader(CommandHeader):
+    """QUERY_DATA_VERSION (322)."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.QUERY_DATA_VERSION
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    broker_id: I64
+
+
+@dataclass(slots=True, frozen=True)
+class QueryDataVersionResponseHeader(CommandHeader):
+    """Whether the name server knows another version."""
+
+    changed: bool
+
+
+@dataclass(slots=True, frozen=True)
+class GetRouteInfoRequestHeader(CommandHeader):
+    """GET_ROUTEINFO_BY_TOPIC (105)."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.GET_ROUTEINFO_BY_TOPIC
+
+    topic: str
+    accept_standard_json_only: bool | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class GetTopicsByClusterRequestHeader(CommandHeader):
+    """GET_TOPICS_BY_CLUSTER (224)."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.GET_TOPICS_BY_CLUSTER
+
+    cluster: str
+
+
+@dataclass(slots=True, frozen=True)
+class PutKvConfigRequestHeader(CommandHeader):
+    """PUT_KV_CONFIG (100). A missing value is kept as nothing."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.PUT_KV_CONFIG
+
+    namespace: str
+    key: str
+    value: str | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class GetKvConfigRequestHeader(CommandHeader):
+    """GET_KV_CONFIG (101)."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.GET_KV_CONFIG
+
+    namespace: str
+    key: str
+
+
+@dataclass(slots=True, frozen=True)
+class GetKvConfigResponseHeader(CommandHeader):
+    """The value."""
+
+    value: str | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class DeleteKvConfigRequestHeader(CommandHeader):
+    """DELETE_KV_CONFIG (102)."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.DELETE_KV_CONFIG
+
+    namespace: str
+    key: str
+
+
+@dataclass(slots=True, frozen=True)
+class GetKvListByNamespaceRequestHeader(CommandHeader):
+    """GET_KVLIST_BY_NAMESPACE (219)."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.GET_KVLIST_BY_NAMESPACE
+
+    namespace: str
+
+
+@dataclass(slots=True, frozen=True)
+class WipeWritePermOfBrokerRequestHeader(CommandHeader):
+    """WIPE_WRITE_PERM_OF_BROKER (205)."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.WIPE_WRITE_PERM_OF_BROKER
+
+    broker_name: str
+
+
+@dataclass(slots=True, frozen=True)
+class WipeWritePermOfBrokerResponseHeader(CommandHeader):
+    """How many topics the broker has."""
+
+    wipe_topic_count: I32
+
+
+@dataclass(slots=True, frozen=True)
+class AddWritePermOfBrokerRequestHeader(CommandHeader):
+    """ADD_WRITE_PERM_OF_BROKER (327)."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.ADD_WRITE_PERM_OF_BROKER
+
+    broker_name: str
+
+
+@dataclass(slots=True, frozen=True)
+class AddWritePermOfBrokerResponseHeader(CommandHeader):
+    """How many topics the broker has."""
+
+    add_topic_count: I32
+
+
+@dataclass(slots=True, frozen=True)
+class DeleteTopicFromNameServerRequestHeader(CommandHeader):
+    """DELETE_TOPIC_IN_NAMESRV (216). Without a cluster: everywhere."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.DELETE_TOPIC_IN_NAMESRV
+
+    topic: str
+    cluster_name: str | None = None
