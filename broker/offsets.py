@@ -70,6 +70,13 @@ class OffsetTable:
         }
         return {"offsetTable": table}
 
+    def wire_text(self) -> str:
+        """The table's compact JSON; a slave asks for it every ten seconds."""
+        entries = [
+            f"{fastjson.quote(key)}:{{{_joined(queues)}}}" for key, queues in self.to_json()["offsetTable"].items()
+        ]
+        return f'{{"offsetTable":{{{",".join(entries)}}}}}'
+
     # -- changing ---------------------------------------------------------------------------------------------------------
 
     def remove_group(self, group: str) -> bool:
@@ -118,15 +125,18 @@ class OffsetTable:
             raise
 
 
-def _pretty(table: dict[str, dict[int, int]]) -> str:
-    """The file's text. What `fastjson.dumps_pretty` writes, in a tenth of the time: there are tens of thousands of queues."""
-    lines = [
-        f"\n\t\t{fastjson.quote(key)}:{{{','.join([f'{queue_id}:{offset}' for queue_id, offset in queues.items()])}\n\t\t}}"
-        if queues
-        else f"\n\t\t{fastjson.quote(key)}:{{}}"
+def _joined(queues: Mapping[int, int]) -> str:
+    return ",".join([f"{queue_id}:{offset}" for queue_id, offset in queues.items()])
+
+
+def _pretty(table: Mapping[str, Mapping[int, int]]) -> str:
+    """The file's text: what `fastjson.dumps_pretty` writes, in a third of the time. There are tens of thousands of queues."""
+    entries = [
+        f"\n\t\t{fastjson.quote(key)}:" + (f"{{{_joined(queues)}\n\t\t}}" if queues else "{}")
         for key, queues in table.items()
     ]
-    return f'{{\n\t"offsetTable":{{{",".join(lines)}\n\t}}\n}}' if lines else '{\n\t"offsetTable":{}\n}'
+    body = f"{{{','.join(entries)}\n\t}}" if entries else "{}"
+    return f'{{\n\t"offsetTable":{body}\n}}'
 
 
 def _from_json(value: object) -> dict[str, dict[str, dict[int, int]]]:

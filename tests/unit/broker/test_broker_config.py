@@ -49,7 +49,13 @@ def test_defaults_are_those_of_a_java_broker() -> None:
 
 
 def test_a_broker_conf_of_a_java_broker_is_read_by_its_keys() -> None:
-    text = {"brokerIP1": "10.0.0.7", "listenPort": "20911", "brokerClusterName": "C", "brokerName": "b", "nonsense": "1"}
+    text = {
+        "brokerIP1": "10.0.0.7",
+        "listenPort": "20911",
+        "brokerClusterName": "C",
+        "brokerName": "b",
+        "nonsense": "1",
+    }
     config = from_mapping(BrokerConfig, text)
     assert config.address == "10.0.0.7:20911"
     assert config.ha_address == "10.0.0.7:20912"
