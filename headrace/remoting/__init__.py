@@ -1,0 +1,16 @@
+"""Commands carried over asyncio: a server, a client, and the connection that both are made of.
+
+    bytes ──► Connection ──► FrameDecoder ──► HandlerTable ──► your handler
+                  ▲                                                │
+                  └──────────────── one write a read ◄─────────────┘
+
+A connection is symmetric, as in RocketMQ: both sides may ask, each matches answers against its own questions. Nothing here
+knows what a request means, and nothing starts a thread. Objects belong to the loop that they were made in.
+"""
+
+from headrace.remoting.client import RemotingClient
+from headrace.remoting.connection import Connection
+from headrace.remoting.handlers import Handler, HandlerTable, not_supported
+from headrace.remoting.server import RemotingServer
+
+__all__ = ["Connection", "Handler", "HandlerTable", "RemotingClient", "RemotingServer", "not_supported"]

@@ -1,0 +1,150 @@
+"""The asking side: one connection for each address, made when it is first needed, shared by all who ask.
+
+A connection that breaks is forgotten, and the next request makes a new one. What was under way on it fails; whether to ask again is for the
+caller to know. A request that gets no answer although nothing else was heard either closes the connection: its peer is gone without a word.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from headrace.errors import ConnectError, RequestTimeout, StateError
+from headrace.model.host import parse_host
+from headrace.protocol.remoting_command import RemotingCommand
+from headrace.remoting.closing import close_all
+from headrace.remoting.connection import Connection
+from headrace.remoting.deadlines import Deadlines
+from headrace.remoting.endpoint import Endpoint, OnClose
+from headrace.remoting.handlers import HandlerTable
+from headrace.remoting.idle import IdleSweep
+
+CONNECT_TIMEOUT_S: Final = 3.0
+IDLE_TIMEOUT_S: Final = 120.0
+CLOSE_GRACE_S: Final = 1.0  # limit: how long what was written last may take to leave
+
+BeforeRequest: TypeAlias = Callable[[str, RemotingCommand], None]
+
+
+class RemotingClient:
+    """Sends requests to addresses (`host:port`).
+
+    `handlers` answer what peers ask of us; `before_request(address, command)` sees each request before it is encoded, and may sign it;
+    `on_close(connection, reason)` is told of lost connections. Use it in one loop only.
+    """
+
+    def __init__(
+        self,
+        handlers: HandlerTable | None = None,
+        *,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
+        idle_timeout_s: float = IDLE_TIMEOUT_S,
+        before_request: BeforeRequest | None = None,
+        on_close: OnClose | None = None,
+    ) -> None:
+        self._handlers = handlers or HandlerTable()
+        self._connect_timeout_s = connect_timeout_s
+        self._idle_timeout_s = idle_timeout_s
+        self._before_request = before_request
+        self._on_close = on_close
+        self._endpoint: Endpoint | None = None
+        self._sweep: IdleSweep | None = None
+        self._connections: dict[str, Connection] = {}
+        self._connecting: dict[str, asyncio.Task[Connection]] = {}
+        self._is_closed = False
+
+    async def request(self, address: str, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
+        """Asks and waits for the answer, whatever its code. The time to connect counts.
+
+        Raises ConnectError, RequestTimeout, SendRequestError, TooManyRequests, LocalProtocolError; StateError once closed.
+        """
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        connection = await self._connection(address, timeout_ms / 1000)
+        if self._before_request is not None:
+            self._before_request(address, command)
+        remaining_ms = timeout_ms - int((loop.time() - start) * 1000)
+        if remaining_ms <= 0:
+            raise RequestTimeout(f"connecting to {address} took all of {timeout_ms} ms", address, timeout_ms / 1000)
+        try:
+            return await connection.request(command, remaining_ms)
+        except RequestTimeout:
+            if connection.silent_since(start):
+                connection.close(f"no answer within {timeout_ms} ms, and nothing else", logging.WARNING)
+            raise
+
+    async def oneway(self, address: str, command: RemotingCommand) -> None:
+        """Sends a request that wants no answer; returns when it is handed to the connection. Raises ConnectError, LocalProtocolError."""
+        connection = await self._connection(address, self._connect_timeout_s)
+        if self._before_request is not None:
+            self._before_request(address, command)
+        connection.send_oneway(command)
+
+    def is_connected(self, address: str) -> bool:
+        """Whether a connection to the address is open now."""
+        connection = self._connections.get(address)
+        return connection is not None and not connection.is_closed
+
+    async def close(self) -> None:
+        """Closes all connections; what waits for an answer fails with SendRequestError. May be called twice."""
+        self._is_closed = True
+        for task in list(self._connecting.values()):
+            task.cancel()
+        if self._endpoint is None:
+            return
+        if self._sweep is not None:
+            self._sweep.close()
+        await close_all(self._endpoint.connections, "closed by us", CLOSE_GRACE_S, logging.DEBUG)
+        self._endpoint.deadlines.close()
+
+    async def _connection(self, address: str, timeout_s: float) -> Connection:
+        connection = self._connections.get(address)
+        if connection is not None and not connection.is_closed:
+            return connection
+        if self._is_closed:
+            raise StateError("the client is closed", "closed")
+        task = self._connecting.get(address)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._connect(address))
+            self._connecting[address] = task
+            task.add_done_callback(lambda done: self._connected(address, done))
+        # Several may wait for one connection: one who gives up leaves it to the others.
+        done, _ = await asyncio.wait([task], timeout=timeout_s)
+        if not done:
+            raise RequestTimeout(f"no connection to {address} within {timeout_s:g} s", address, timeout_s)
+        if task.cancelled():
+            raise StateError("the client is closed", "closed")
+        return task.result()
+
+    def _connected(self, address: str, task: asyncio.Task[Connection]) -> None:
+        self._connecting.pop(address, None)
+        if not task.cancelled() and task.exception() is None:
+            self._connections[address] = task.result()
+
+    async def _connect(self, address: str) -> Connection:
+        endpoint = self._open_endpoint()
+        try:
+            host, port = parse_host(address)
+        except ValueError as error:
+            raise ConnectError(f"cannot connect: {error}", address) from error
+        try:
+            async with asyncio.timeout(self._connect_timeout_s):
+                _, connection = await endpoint.loop.create_connection(lambda: Connection(endpoint), host, port)
+        except TimeoutError as error:
+            raise ConnectError(f"cannot connect to {address} within {self._connect_timeout_s:g} s", address) from error
+        except OSError as error:
+            raise ConnectError(f"cannot connect to {address}: {error.strerror or error}", address) from error
+        return connection
+
+    def _open_endpoint(self) -> Endpoint:
+        if self._endpoint is None:
+            loop = asyncio.get_running_loop()
+            self._endpoint = Endpoint(loop, self._handlers, Deadlines(loop), on_close=self._lost)
+            self._sweep = IdleSweep(loop, self._endpoint.connections, self._idle_timeout_s)
+        return self._endpoint
+
+    def _lost(self, connection: Connection, reason: str) -> None:
+        for address in [address for address, known in self._connections.items() if known is connection]:
+            del self._connections[address]
+        if self._on_close is not None:
+            self._on_close(connection, reason)

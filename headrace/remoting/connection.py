@@ -1,0 +1,468 @@
+"""One connection, accepted or made: frames in, answers out, and questions of our own.
+
+- All frames that one read brings are handled in one go, and their answers leave with one write (`begin_batch`, `end_batch`).
+- A plain handler runs inside the read; an asynchronous one is a task, kept here and cancelled when the connection is lost.
+- A peer that does not read is not read from either. What waits for it is bounded by HIGH_WATER plus what its requests in flight answer;
+  requests that others make of it (notifications) are bounded by BACKLOG_LIMIT, where the connection is dropped.
+- Bytes that are no frames close the connection, with one line in the log. A TLS hello is told apart by its first byte.
+
+A subclass may override `data_received` to take frames by a shorter way, and give the others to `handle_frame`. It must keep to:
+`touch`, then TLS (`begins_tls` at the connection's first bytes), then `begin_batch`, frames, `end_batch`.
+
+This file never blocks, starts no thread, and knows no request code.
+"""
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Awaitable
+from typing import Final, cast
+
+from headrace.errors import (
+    BadFrame,
+    LocalProtocolError,
+    RemoteProtocolError,
+    RequestTimeout,
+    SendRequestError,
+    TooManyRequests,
+)
+from headrace.protocol.frame import FrameDecoder, decode_frame
+from headrace.protocol.remoting_command import RemotingCommand, SerializeType, response_to
+from headrace.protocol.response_code import ResponseCode
+from headrace.remoting.endpoint import Endpoint
+
+logger = logging.getLogger(__name__)
+
+TLS_HANDSHAKE: Final = 0x16
+"""First byte of a TLS connection. A frame's is always 0: its length is below 2^24."""
+
+HIGH_WATER: Final = 1 << 20  # limit: four pull answers of the usual size; beyond it we stop reading from the peer
+BATCH_LIMIT: Final = 1 << 20  # limit: what one read's answers may grow to before they are written
+BACKLOG_LIMIT: Final = 64 << 20  # limit: bytes kept for a peer that does not read; four of the largest frames
+MAX_TASKS: Final = 4096  # limit: requests of one connection handled at the same time; more wait in the socket
+MAX_PENDING: Final = 65535  # limit: RocketMQ's own for requests without an answer yet
+REMARK_LIMIT: Final = 1024  # limit: a remark is for people
+
+
+class Connection(asyncio.Protocol):
+    """A full-duplex connection: both sides may ask.
+
+    `opened_at_ms` is wall-clock time. Made by RemotingServer and RemotingClient.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_batch",
+        "_batch_size",
+        "_close_reason",
+        "_closed",
+        "_decoder",
+        "_endpoint",
+        "_is_announced",
+        "_is_batching",
+        "_is_draining",
+        "_is_lost",
+        "_is_writing_paused",
+        "_last_active",
+        "_last_read",
+        "_pending",
+        "_tasks",
+        "_transport",
+        "_writable",
+        "opened_at_ms",
+        "remote",
+        "remote_address",
+    )
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._transport: asyncio.Transport | None = None
+        self._decoder: FrameDecoder | None = None
+        self._batch: list[bytes] = []
+        self._batch_size = 0
+        self._is_announced = False
+        self._is_batching = False
+        self._is_writing_paused = False
+        self._is_lost = False
+        self._is_draining = False
+        self._close_reason: str | None = None
+        self._last_active = endpoint.loop.time()
+        self._last_read = 0.0
+        self._pending: dict[int, asyncio.Future[RemotingCommand]] | None = None
+        self._tasks: set[asyncio.Task[None]] | None = None
+        self._writable: asyncio.Future[None] | None = None
+        self._closed: asyncio.Future[None] | None = None
+        self.opened_at_ms = 0
+        self.remote_address: tuple[str, int] = ("", 0)
+        self.remote = ""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.remote}{' closed' if self.is_closed else ''}>"
+
+    # -- what it is -------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._is_lost or self._transport is None or self._transport.is_closing()
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since something was read, or written to a peer that reads."""
+        return self._endpoint.loop.time() - self._last_active
+
+    @property
+    def last_active_ms(self) -> int:
+        """When something was last read or written, in wall-clock milliseconds."""
+        return int((time.time() - self.idle_s) * 1000)
+
+    @property
+    def tasks(self) -> frozenset[asyncio.Task[None]]:
+        """The asynchronous handlers at work on requests of the peer."""
+        return frozenset(self._tasks or ())
+
+    @property
+    def is_held(self) -> bool:
+        """Whether reading is paused: the peer does not read its answers, or has too many requests in flight."""
+        return self._is_writing_paused or (self._tasks is not None and len(self._tasks) >= MAX_TASKS)
+
+    # -- asyncio calls these ----------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Sets the socket's options and announces the connection."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=HIGH_WATER)
+        self.opened_at_ms = int(time.time() * 1000)
+        peer = transport.get_extra_info("peername")
+        if peer:
+            self.remote_address = (peer[0], peer[1])
+            self.remote = f"[{peer[0]}]:{peer[1]}" if ":" in peer[0] else f"{peer[0]}:{peer[1]}"
+        connected = transport.get_extra_info("socket")
+        if connected is not None:
+            try:
+                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            except OSError:
+                pass  # the peer is gone already; connection_lost follows
+        endpoint = self._endpoint
+        endpoint.connections.add(self)
+        if endpoint.max_connections and len(endpoint.connections) > endpoint.max_connections:
+            self.close(f"more than {endpoint.max_connections} connections")
+            return
+        self._is_announced = True
+        if endpoint.on_open is not None:
+            endpoint.on_open(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Handles all whole frames in the bytes; answers with one write."""
+        decoder = self._decoder
+        if decoder is None:
+            if self.begins_tls(data):
+                return
+            decoder = self._decoder = FrameDecoder()
+        self.touch()
+        decoder.receive(data)
+        self.handle_rest()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Fails what was asked and not answered, cancels the handlers at work, tells the listener why."""
+        self._is_lost = True
+        reason = self._close_reason or (f"connection lost: {exc}" if exc else "closed by the peer")
+        if self._close_reason is None:
+            logger.debug("connection closed remote=%s reason=%r", self.remote, reason)
+        endpoint = self._endpoint
+        endpoint.connections.discard(self)
+        for future in (self._pending or {}).values():
+            if not future.done():
+                future.set_exception(SendRequestError(f"{self.remote} did not answer: {reason}", self.remote))
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+        if self._closed is not None and not self._closed.done():
+            self._closed.set_result(None)
+        for task in self._tasks or ():
+            task.cancel()
+        self._decoder = None
+        self._batch.clear()
+        if endpoint.on_close is not None and self._is_announced:
+            endpoint.on_close(self, reason)
+
+    def pause_writing(self) -> None:
+        """The peer does not read: neither do we."""
+        self._is_writing_paused = True
+        self._hold()
+
+    def resume_writing(self) -> None:
+        """The peer reads again."""
+        self._is_writing_paused = False
+        if self._writable is not None:
+            if not self._writable.done():
+                self._writable.set_result(None)
+            self._writable = None
+        # order: not from within the transport's own write, which calls this: answers of the next frames would overtake it.
+        self._endpoint.loop.call_soon(self._release)
+
+    # -- frames in --------------------------------------------------------------------------------------------------------
+
+    def touch(self) -> None:
+        """Notes that something was read."""
+        self._last_active = self._last_read = self._endpoint.loop.time()
+
+    def begins_tls(self, data: bytes | memoryview) -> bool:
+        """Whether the first bytes of the connection are a TLS hello, which is refused: listeners here speak plain text.
+
+        The one place where TLS would begin: the bytes given are the whole of what was read so far.
+        """
+        if data[0] != TLS_HANDSHAKE:
+            return False
+        self.close("it speaks TLS, which this listener does not; connect without tls.enable", logging.WARNING)
+        return True
+
+    def refuse_bytes(self, error: BadFrame) -> None:
+        """Closes the connection because what it brought are no frames; says so once."""
+        self._endpoint.bad_frames += 1
+        self.close(f"not a RocketMQ frame: {error}", logging.WARNING)
+
+    def handle_rest(self) -> None:
+        """Handles the whole frames that were read and not handled yet, as long as the connection is not held.
+
+        Called after a read, and when the connection is held no more. A subclass with a buffer of its own overrides it.
+        """
+        decoder = self._decoder
+        if decoder is None:
+            return
+        problem = None
+        self.begin_batch()
+        try:
+            while not self.is_held and (command := decoder.next_frame()) is not None:
+                self.handle_command(command)
+            if not decoder.pending:
+                # A silent connection keeps no buffer.
+                self._decoder = None
+        except BadFrame as error:
+            problem = error
+        finally:
+            self.end_batch()
+        if problem is not None:
+            self.refuse_bytes(problem)
+
+    def handle_frame(self, frame: bytes | memoryview) -> None:
+        """Decodes exactly one frame, its length included, and handles the command; a bad one closes the connection."""
+        try:
+            command = decode_frame(frame)
+        except BadFrame as error:
+            self.refuse_bytes(error)
+        else:
+            self.handle_command(command)
+
+    def handle_command(self, command: RemotingCommand) -> None:
+        """Finds who waits for it, if it is an answer, else its handler, and sends what that returns."""
+        if command.is_response:
+            self._take_answer(command)
+            return
+        endpoint = self._endpoint
+        try:
+            result = endpoint.before(self, command) if endpoint.before is not None else None
+            if result is None:
+                answer = endpoint.handlers.handler_for(command.code)(self, command)
+                if answer is not None and not isinstance(answer, RemotingCommand):
+                    self._start(command, answer)
+                    return
+                result = answer
+        except Exception as error:  # noqa: BLE001 - the outermost loop of a request
+            result = self._answer_for(command, error)
+        self._answer(command, result)
+
+    def _take_answer(self, command: RemotingCommand) -> None:
+        future = self._pending.get(command.opaque) if self._pending else None
+        if future is None or future.done():
+            logger.debug("answer dropped, nobody waits for it remote=%s opaque=%d", self.remote, command.opaque)
+        else:
+            future.set_result(command)
+
+    # -- handlers ---------------------------------------------------------------------------------------------------------
+
+    def _start(self, command: RemotingCommand, answer: Awaitable[RemotingCommand | None]) -> None:
+        if self._tasks is None:
+            self._tasks = set()
+        task = self._endpoint.loop.create_task(self._finish(command, answer))
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+        if len(self._tasks) >= MAX_TASKS:
+            self._hold()
+
+    async def _finish(self, command: RemotingCommand, answer: Awaitable[RemotingCommand | None]) -> None:
+        try:
+            result = await answer
+        except Exception as error:  # noqa: BLE001 - the outermost loop of a request
+            result = self._answer_for(command, error)
+        self._answer(command, result)
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        tasks = self._tasks or set()
+        tasks.discard(task)
+        if len(tasks) == MAX_TASKS // 2:
+            self._release()
+
+    def _answer(self, command: RemotingCommand, answer: RemotingCommand | None) -> None:
+        if answer is not None and not command.is_oneway:
+            try:
+                self.send(answer)
+            except LocalProtocolError as error:
+                self.send(self._answer_for(command, error))
+
+    def _answer_for(self, command: RemotingCommand, error: Exception) -> RemotingCommand:
+        if isinstance(error, RemoteProtocolError):
+            # The peer's mistake, such as a field that is missing: it is told, nobody else needs to be.
+            logger.debug("request refused remote=%s code=%d reason=%s", self.remote, command.code, error)
+        else:
+            self._endpoint.handler_errors += 1
+            logger.error("request failed remote=%s code=%d", self.remote, command.code, exc_info=error)
+        answer = response_to(command, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}"[:REMARK_LIMIT])
+        # compat: answers to requests whose handler threw are always JSON (remoting spec 1.5).
+        answer.serialize_type = SerializeType.JSON
+        return answer
+
+    # -- bytes out --------------------------------------------------------------------------------------------------------
+
+    def begin_batch(self) -> None:
+        """From here on writes are gathered, until `end_batch`. Not nested."""
+        self._is_batching = True
+
+    def end_batch(self) -> None:
+        """Writes all that was gathered, at once."""
+        self._is_batching = False
+        if self._batch:
+            self._flush()
+
+    def send(self, command: RemotingCommand) -> None:
+        """Sends a command, answer or request. On a closed connection it is dropped. Raises LocalProtocolError if it cannot be encoded."""
+        self.write(command.encode())
+
+    def send_oneway(self, command: RemotingCommand) -> None:
+        """Sends a request that wants no answer."""
+        command.mark_oneway()
+        self.write(command.encode())
+
+    def write(self, data: bytes) -> None:
+        """Sends bytes that are whole frames. On a closed connection they are dropped."""
+        if self._is_batching:
+            self._batch.append(data)
+            self._batch_size += len(data)
+            if self._batch_size >= BATCH_LIMIT:
+                self._flush()
+        else:
+            self._put(data)
+
+    def _flush(self) -> None:
+        data = self._batch[0] if len(self._batch) == 1 else b"".join(self._batch)
+        self._batch.clear()
+        self._batch_size = 0
+        self._put(data)
+
+    def _put(self, data: bytes) -> None:
+        transport = self._transport
+        if transport is None or self._is_lost or transport.is_closing():
+            return
+        if not self._is_writing_paused:
+            self._last_active = self._endpoint.loop.time()
+        elif transport.get_write_buffer_size() + len(data) > BACKLOG_LIMIT:
+            self.abort(f"it does not read: {transport.get_write_buffer_size()} bytes wait for it")
+            return
+        transport.write(data)
+
+    def _hold(self) -> None:
+        if self._transport is not None and not self.is_closed:
+            self._transport.pause_reading()
+
+    def _may_read(self) -> bool:
+        return not (self.is_closed or self.is_held or self._is_draining)
+
+    def _release(self) -> None:
+        if self._may_read():
+            self.handle_rest()
+        if self._may_read() and self._transport is not None:
+            self._transport.resume_reading()
+
+    # -- questions of our own ---------------------------------------------------------------------------------------------
+
+    async def request(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
+        """Sends a request and waits for its answer, whatever its code.
+
+        Raises RequestTimeout (also when the peer does not read for so long), SendRequestError if the connection breaks or is closed already,
+        TooManyRequests, LocalProtocolError.
+        """
+        end = self._endpoint.loop.time() + timeout_ms / 1000
+        if self._is_writing_paused:
+            await self._wait_writable(end, timeout_ms)
+        if self.is_closed:
+            raise SendRequestError(f"the connection to {self.remote} is closed", self.remote)
+        if self._pending is None:
+            self._pending = {}
+        if len(self._pending) >= MAX_PENDING:
+            raise TooManyRequests(f"{MAX_PENDING} requests to {self.remote} wait for their answer", self.remote)
+        opaque = command.opaque
+        if opaque in self._pending:
+            raise LocalProtocolError(f"a request with opaque {opaque} waits for its answer already")
+        loop, deadlines = self._endpoint.loop, self._endpoint.deadlines
+        future: asyncio.Future[RemotingCommand] = loop.create_future()
+        self._pending[opaque] = future
+        bucket = deadlines.add(future, end - loop.time(), lambda: self._timeout(command.code, timeout_ms))
+        try:
+            self.send(command)
+            return await future
+        finally:
+            self._pending.pop(opaque, None)
+            deadlines.remove(future, bucket)
+
+    async def _wait_writable(self, end: float, timeout_ms: int) -> None:
+        while self._is_writing_paused and not self.is_closed:
+            if self._writable is None:
+                self._writable = self._endpoint.loop.create_future()
+            remaining = end - self._endpoint.loop.time()
+            done, _ = await asyncio.wait([self._writable], timeout=max(remaining, 0))
+            if not done:
+                message = f"{self.remote} did not read within {timeout_ms} ms"
+                raise RequestTimeout(message, self.remote, timeout_ms / 1000)
+
+    def _timeout(self, code: int, timeout_ms: int) -> RequestTimeout:
+        message = f"{self.remote} did not answer request {int(code)} within {timeout_ms} ms"
+        return RequestTimeout(message, self.remote, timeout_ms / 1000)
+
+    def silent_since(self, moment: float) -> bool:
+        """Whether nothing at all was read since `moment` (the loop's time, seconds)."""
+        return self._last_read <= moment
+
+    # -- the end ----------------------------------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Reads no more; what is being handled may still be answered."""
+        self._is_draining = True
+        self._hold()
+
+    def close(self, reason: str, level: int = logging.INFO) -> None:
+        """Closes once all that was written is sent. Says why, once."""
+        transport = self._transport
+        if transport is None or self.is_closed:
+            return
+        if self._batch:
+            self._flush()
+        self._say(reason, level)
+        transport.close()
+
+    def abort(self, reason: str) -> None:
+        """Closes at once; what was not yet sent is lost."""
+        if self._transport is not None and not self._is_lost:
+            self._say(reason, logging.WARNING)
+            self._transport.abort()
+
+    async def wait_closed(self) -> None:
+        """Waits until the connection is gone, with all that was sent before `close` sent."""
+        if self._transport is not None and not self._is_lost:
+            if self._closed is None:
+                self._closed = self._endpoint.loop.create_future()
+            await asyncio.shield(self._closed)
+
+    def _say(self, reason: str, level: int) -> None:
+        if self._close_reason is None:
+            self._close_reason = reason
+            logger.log(level, "connection closed remote=%s reason=%r", self.remote, reason)

@@ -1,0 +1,76 @@
+"""Deadlines of many futures, kept with one timer of the loop.
+
+A timer of its own for each request costs more than the request, since nearly all are answered long before. Here futures lie in buckets of
+10 ms; joining and leaving a bucket is a set operation, and the loop holds one timer, for the earliest bucket.
+A deadline is kept up to one bucket late, never early.
+"""
+
+import asyncio
+import heapq
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+BUCKETS_PER_SECOND: Final = 100  # limit: nobody asks for a time-out finer than 10 ms over a network
+
+Expire = Callable[[], BaseException]
+
+
+class Deadlines:
+    """Fails futures that are not done at their time. One for each server or client, in its loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._buckets: dict[int, dict[asyncio.Future[Any], Expire]] = {}
+        self._order: list[int] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_bucket = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self._buckets.values()))
+
+    def add(self, future: asyncio.Future[Any], timeout_s: float, expire: Expire) -> int:
+        """Watches the future: if it is not done in `timeout_s` seconds it fails with what `expire` returns.
+
+        Returns the bucket, for `remove`.
+        """
+        bucket = math.ceil((self._loop.time() + timeout_s) * BUCKETS_PER_SECOND)
+        futures = self._buckets.get(bucket)
+        if futures is None:
+            futures = self._buckets[bucket] = {}
+            heapq.heappush(self._order, bucket)
+            if self._timer is None or bucket < self._timer_bucket:
+                self._arm()
+        futures[future] = expire
+        return bucket
+
+    def remove(self, future: asyncio.Future[Any], bucket: int) -> None:
+        """Forgets a future that is done. Forgetting one twice is no error."""
+        futures = self._buckets.get(bucket)
+        if futures is not None:
+            futures.pop(future, None)
+
+    def close(self) -> None:
+        """Drops the timer. Futures still watched stay as they are."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._buckets.clear()
+        self._order.clear()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_bucket = self._order[0]
+        self._timer = self._loop.call_at(self._timer_bucket / BUCKETS_PER_SECOND, self._pass)
+
+    def _pass(self) -> None:
+        self._timer = None
+        # Loops may call a timer up to a clock tick early; a bucket is not passed before its time.
+        now = self._loop.time() * BUCKETS_PER_SECOND
+        while self._order and (self._order[0] <= now or not self._buckets[self._order[0]]):
+            for future, expire in self._buckets.pop(heapq.heappop(self._order)).items():
+                if not future.done():
+                    future.set_exception(expire())
+        if self._order:
+            self._arm()

@@ -1,0 +1,40 @@
+"""What all connections of one listener or client have in common.
+
+A connection holds a reference to this and little else, so that ten thousand silent ones cost little.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from headrace.protocol.remoting_command import RemotingCommand
+from headrace.remoting.deadlines import Deadlines
+from headrace.remoting.handlers import HandlerTable
+
+# In all of these `Any` is `headrace.remoting.connection.Connection`, which imports this module.
+OnOpen: TypeAlias = Callable[[Any], None]
+OnClose: TypeAlias = Callable[[Any, str], None]
+Before: TypeAlias = Callable[[Any, RemotingCommand], RemotingCommand | None]
+
+
+@dataclass(slots=True)
+class Endpoint:
+    """Loop, handlers, hooks and the connections themselves.
+
+    `before` sees each request first: what it returns is the answer, None lets the request through. `on_close` is told why.
+    """
+
+    loop: asyncio.AbstractEventLoop
+    handlers: HandlerTable
+    deadlines: Deadlines
+    connections: set[Any] = field(default_factory=set)
+    on_open: OnOpen | None = None
+    on_close: OnClose | None = None
+    before: Before | None = None
+    max_connections: int = 0
+    """0: as many as there are descriptors."""
+    handler_errors: int = 0
+    """How many requests failed because their handler raised; a peer's own mistakes do not count."""
+    bad_frames: int = 0
+    """How many connections were closed because what they brought were no frames."""

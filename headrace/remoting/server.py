@@ -1,0 +1,103 @@
+"""The listening side: accepts connections and lends them handlers.
+
+One server may listen on several ports, each with a table of its own; hooks and the limit of connections are the server's.
+A silent connection costs its objects and a descriptor: no task, no timer.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from headrace.remoting.closing import close_all
+from headrace.remoting.connection import Connection
+from headrace.remoting.deadlines import Deadlines
+from headrace.remoting.endpoint import Before, Endpoint, OnClose, OnOpen
+from headrace.remoting.handlers import HandlerTable
+from headrace.remoting.idle import IdleSweep
+
+logger = logging.getLogger(__name__)
+
+BACKLOG: Final = 1024
+IDLE_TIMEOUT_S: Final = 120.0
+
+ConnectionClass: TypeAlias = Callable[[Endpoint], Connection]
+
+
+class RemotingServer:
+    """Listens, and keeps what was accepted in `connections`.
+
+    `on_open(connection)` and `on_close(connection, reason)` are called for each; `before(connection, command)` may answer a request in its
+    handler's place. `max_connections` 0 means no limit of our own. Made inside a running loop.
+    """
+
+    def __init__(
+        self,
+        handlers: HandlerTable,
+        *,
+        connection_class: ConnectionClass = Connection,
+        on_open: OnOpen | None = None,
+        on_close: OnClose | None = None,
+        before: Before | None = None,
+        idle_timeout_s: float = IDLE_TIMEOUT_S,
+        max_connections: int = 0,
+    ) -> None:
+        self._handlers = handlers
+        self._connection_class = connection_class
+        self._loop = asyncio.get_running_loop()
+        self._deadlines = Deadlines(self._loop)
+        self._hooks = (on_open, on_close, before)
+        self._max_connections = max_connections
+        self.connections: set[Connection] = set()
+        self._endpoints: list[Endpoint] = []
+        self._listeners: list[asyncio.Server] = []
+        self._sweep = IdleSweep(self._loop, self.connections, idle_timeout_s)
+
+    async def listen(self, host: str | None, port: int, handlers: HandlerTable | None = None) -> int:
+        """Accepts connections on the address from now on; `handlers` take the place of the server's for this port.
+
+        Returns the port, which matters where 0 was asked for. An empty host is all addresses. Raises OSError, such as EADDRINUSE.
+        """
+        on_open, on_close, before = self._hooks
+        endpoint = Endpoint(
+            self._loop,
+            handlers or self._handlers,
+            self._deadlines,
+            self.connections,
+            on_open,
+            on_close,
+            before,
+            self._max_connections,
+        )
+        listener = await self._loop.create_server(
+            lambda: self._connection_class(endpoint), host or None, port, backlog=BACKLOG, reuse_address=True
+        )
+        self._endpoints.append(endpoint)
+        self._listeners.append(listener)
+        bound = int(listener.sockets[0].getsockname()[1])
+        logger.info("listening address=%s port=%d", host or "*", bound)
+        return bound
+
+    @property
+    def handler_errors(self) -> int:
+        """How many requests failed because their handler raised; a peer's own mistakes do not count."""
+        return sum(endpoint.handler_errors for endpoint in self._endpoints)
+
+    @property
+    def bad_frames(self) -> int:
+        """How many connections were closed because what they brought were no frames."""
+        return sum(endpoint.bad_frames for endpoint in self._endpoints)
+
+    async def stop(self, grace_s: float = 5.0) -> None:
+        """Takes no more connections and requests; gives those at work `grace_s` seconds to answer, then closes everything."""
+        for listener in self._listeners:
+            listener.close()
+        self._sweep.close()
+        end = self._loop.time() + grace_s
+        for connection in self.connections:
+            connection.drain()
+        tasks = [task for connection in self.connections for task in connection.tasks]
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace_s)
+        await close_all(self.connections, "stopping", max(end - self._loop.time(), 0.1))
+        self._deadlines.close()

@@ -1,0 +1,34 @@
+"""Both event loops that the servers run on, as a parameter of a test, and tools to wait in them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+import uvloop
+
+T = TypeVar("T")
+
+Run = Callable[[Coroutine[Any, Any, T]], T]
+
+LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "asyncio": asyncio.new_event_loop,
+    "uvloop": uvloop.new_event_loop,
+}
+
+
+def run_on(loop: str, main: Awaitable[T], deadline_s: float = 20) -> T:
+    """Runs `main` on a new loop of that kind; TimeoutError when it takes too long."""
+
+    async def within() -> T:
+        async with asyncio.timeout(deadline_s):
+            return await main
+
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        return runner.run(within())
+
+
+async def until(condition: Callable[[], object], deadline_s: float = 10) -> None:
+    """Waits, in the loop, until `condition()` is true."""
+    async with asyncio.timeout(deadline_s):
+        while not condition():  # noqa: ASYNC110 - a condition has no event
+            await asyncio.sleep(0.002)

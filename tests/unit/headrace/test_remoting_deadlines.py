@@ -1,0 +1,131 @@
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+from headrace.remoting.deadlines import Deadlines
+
+
+class FakeTimer:
+    def __init__(self, at: float, call: Callable[[], None]) -> None:
+        self.at, self.call, self.is_cancelled = at, call, False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class FakeLoop:
+    """A clock that a test moves, and the timers set on it."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.timers: list[FakeTimer] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, at: float, call: Callable[[], None]) -> FakeTimer:
+        self.timers.append(FakeTimer(at, call))
+        return self.timers[-1]
+
+    @property
+    def armed(self) -> list[FakeTimer]:
+        return [timer for timer in self.timers if not timer.is_cancelled]
+
+    def move(self, seconds: float) -> None:
+        end = self.now + seconds
+        while due := sorted((timer for timer in self.armed if timer.at <= end), key=lambda timer: timer.at):
+            self.timers.remove(due[0])
+            self.now = max(self.now, due[0].at)
+            due[0].call()
+        self.now = end
+
+
+class FakeFuture:
+    def __init__(self) -> None:
+        self.error: BaseException | None = None
+        self.is_done = False
+
+    def done(self) -> bool:
+        return self.is_done
+
+    def set_exception(self, error: BaseException) -> None:
+        self.error, self.is_done = error, True
+
+
+def make() -> tuple[FakeLoop, Deadlines]:
+    loop = FakeLoop()
+    return loop, Deadlines(cast(asyncio.AbstractEventLoop, loop))
+
+
+def watch(deadlines: Deadlines, timeout_s: float) -> tuple[Any, int]:
+    future: Any = FakeFuture()
+    return future, deadlines.add(future, timeout_s, TimeoutError)
+
+
+def test_a_future_fails_at_its_time_and_never_before() -> None:
+    loop, deadlines = make()
+    future, _ = watch(deadlines, 3.0)
+    loop.move(2.999)
+    assert not future.done()
+    loop.move(0.012)
+    assert isinstance(future.error, TimeoutError)
+    assert len(deadlines) == 0
+    assert not loop.armed
+
+
+def test_a_thousand_futures_need_one_timer() -> None:
+    loop, deadlines = make()
+    futures = [watch(deadlines, 1 + number / 1000)[0] for number in range(1000)]
+    assert len(loop.armed) == 1
+    loop.move(1.5)
+    assert 480 <= sum(future.done() for future in futures) <= 501
+    assert len(loop.armed) == 1
+    loop.move(0.6)
+    assert all(future.done() for future in futures)
+
+
+def test_an_earlier_deadline_is_kept_although_a_later_one_was_first() -> None:
+    loop, deadlines = make()
+    late, _ = watch(deadlines, 30)
+    early, _ = watch(deadlines, 0.1)
+    loop.move(0.2)
+    assert early.done()
+    assert not late.done()
+    assert len(loop.armed) == 1
+
+
+def test_a_future_that_was_removed_is_left_alone_and_costs_nothing() -> None:
+    loop, deadlines = make()
+    future, bucket = watch(deadlines, 1)
+    deadlines.remove(future, bucket)
+    deadlines.remove(future, bucket)
+    assert len(deadlines) == 0
+    loop.move(5)
+    assert not future.done()
+    assert not loop.armed
+
+
+def test_a_future_that_is_done_is_not_failed() -> None:
+    loop, deadlines = make()
+    future, _ = watch(deadlines, 1)
+    future.is_done = True
+    loop.move(5)
+    assert future.error is None
+
+
+def test_a_timer_called_too_early_waits_on() -> None:
+    loop, deadlines = make()
+    future, _ = watch(deadlines, 1)
+    timer = loop.armed[0]
+    loop.timers.remove(timer)
+    timer.call()
+    assert not future.done()
+    loop.move(1.02)
+    assert future.done()
+
+
+def test_closing_drops_the_timer() -> None:
+    loop, deadlines = make()
+    watch(deadlines, 1)
+    deadlines.close()
+    assert not loop.armed
