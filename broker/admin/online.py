@@ -1,0 +1,73 @@
+"""Who is connected, as far as administration asks: what `broker.clients` offers to it.
+
+Protocols, so that administration depends on five questions and not on the table of clients. Times are wall-clock milliseconds.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from headrace.model.subscription import SubscriptionData
+from headrace.protocol.language import LanguageCode
+
+
+class OnlineClient(Protocol):
+    """One connection of a producer or consumer, as its last heartbeat described it."""
+
+    @property
+    def client_id(self) -> str:
+        """`ip@instance`, unique in its group."""
+
+    @property
+    def remote(self) -> str:
+        """The peer's address, `ip:port`."""
+
+    @property
+    def language(self) -> LanguageCode | None:
+        """None where it is one we do not know."""
+
+    @property
+    def version(self) -> int:
+        """The release of its client library, as an ordinal."""
+
+    @property
+    def last_update_ms(self) -> int:
+        """When it last sent a heartbeat."""
+
+
+class OnlineConsumerGroup(Protocol):
+    """A consumer group with at least one member."""
+
+    @property
+    def consume_type(self) -> str:
+        """CONSUME_ACTIVELY (pull) or CONSUME_PASSIVELY (push)."""
+
+    @property
+    def message_model(self) -> str:
+        """CLUSTERING or BROADCASTING."""
+
+    @property
+    def consume_from_where(self) -> str:
+        """CONSUME_FROM_LAST_OFFSET and so on."""
+
+    @property
+    def subscriptions(self) -> Mapping[str, SubscriptionData]:
+        """What the group wants, by topic."""
+
+    def clients(self) -> Collection[OnlineClient]:
+        """Its members, one for each connection."""
+
+
+class OnlineClients(Protocol):
+    """The table of connected producers and consumers."""
+
+    def find_consumer_group(self, group: str) -> OnlineConsumerGroup | None:
+        """The group, if any member is connected."""
+
+    def producers(self, group: str) -> Collection[OnlineClient]:
+        """The connected producers of a group; none: the group is not known."""
+
+    def producer_groups(self) -> Mapping[str, Collection[OnlineClient]]:
+        """All connected producers by group."""
+
+    def groups_subscribing(self, topic: str) -> Collection[str]:
+        """The groups with a member connected that want messages of the topic."""
