@@ -13,16 +13,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Python prefers a compiled module to its source, so one that is older would be tested in its place."""
-    stale = [
-        str(compiled.relative_to(ROOT))
-        for package in PACKAGES
-        for compiled in (ROOT / package).rglob("*.so")
-        if _is_stale(compiled)
-    ]
-    if stale:
-        message = f"older than its source: {', '.join(stale)}; run `make compile`, or delete it to test the plain source"
-        raise pytest.UsageError(message)
+    """Python prefers a compiled module to its source. One that is older than its source is removed, or it would be tested in its place.
+
+    `make compile` makes it anew; all make targets that run tests do so first.
+    """
+    for package in PACKAGES:
+        for compiled in (ROOT / package).rglob("*.so"):
+            if _is_stale(compiled):
+                compiled.unlink(missing_ok=True)
+                _removed.append(str(compiled.relative_to(ROOT)))
+
+
+def pytest_report_header() -> list[str]:
+    return [f"removed, older than its source: {path}" for path in _removed]
 
 
 def _is_stale(compiled: Path) -> bool:
@@ -32,6 +35,7 @@ def _is_stale(compiled: Path) -> bool:
 
 
 _seen: list[str] = []
+_removed: list[str] = []
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 import pytest
+
 from support.appliance import Appliance
 from support.client import Client
-from support.java import Java
+from support.java import QUICK_START, Java
 from support.reference import Reference
 from support.servers import Server
 
@@ -29,6 +30,14 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
     """The official client, speaking JSON headers, as it does unless told otherwise."""
     with Java(tmp_path_factory.mktemp("java")) as java:
+        yield java
+
+
+@pytest.fixture(scope="session")
+def impatient_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
+    """A client that looks every half second, not every 20 s, whether it may lock a queue that another still holds."""
+    flags = (*QUICK_START, "-Drocketmq.client.rebalance.waitInterval=500")
+    with Java(tmp_path_factory.mktemp("impatient"), flags=flags) as java:
         yield java
 
 

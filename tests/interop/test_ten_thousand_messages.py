@@ -3,6 +3,7 @@
 from collections import defaultdict
 
 import pytest
+
 from support.client import Client, Message, assert_dense, assert_exactly, place
 from support.java import Java
 from support.servers import Server
@@ -28,6 +29,7 @@ def sent(java: Java, server: Server) -> list[Message]:
         *client.send(TOPIC, 50, first=9950, mode="sync", vip=True),
     ]
     assert len(messages) == TOTAL
+    client.await_pullable(TOPIC, TOTAL)
     return messages
 
 

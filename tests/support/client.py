@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 from support.java import Java
-from support.servers import Server
+from support.servers import Server, wait_until
 
 # The receiving client adds these itself.
 _ADDED_BY_RECEIVER = ("MIN_OFFSET", "MAX_OFFSET", "CONSUME_START_TIME")
@@ -34,6 +34,14 @@ class Client:
         assert len(sent) == count
         return sent
 
+    def await_pullable(self, topic: str, count: int, deadline_s: float = 10) -> None:
+        """Waits until `count` messages of a topic can be pulled: a broker acknowledges a little before that."""
+
+        def ends() -> int:
+            return sum(ends["max"] - ends["min"] for ends in self.call("offsets", topic=topic).values())
+
+        wait_until(lambda: ends() >= count, deadline_s, f"{count} messages in the queues of {topic}")
+
     def consume(self, consumer: str, topic: str, *, kind: str = "concurrent", group: str | None = None, **arguments: Any) -> None:
         """Starts a consumer under a name of the test's choice; it reads from the first message on."""
         self.call("consume", consumer=consumer, topic=topic, kind=kind, group=group or f"{consumer}-group", **arguments)
@@ -55,12 +63,19 @@ class Client:
         assert len(queues) == count, f"{consumer} reads {queues}, not {count} queues"
         return queues
 
-    def await_consumed(self, group: str, topic: str, count: int, deadline_s: float = 15) -> dict[str, int]:
-        """Waits until the broker has been told that a group has consumed `count` messages; its offset in each queue."""
-        offsets: dict[str, int] = self.call(
-            "await-consumed", group=group, topic=topic, count=count, deadlineMs=int(deadline_s * 1000)
-        )
-        return offsets
+    def await_committed(self, topic: str, group: str, count: int, *consumers: str, deadline_s: float = 30) -> None:
+        """Waits until the broker knows that a group has consumed `count` messages of a topic.
+
+        The `consumers` are made to tell it at once; on their own they begin with that 10 s after their start.
+        """
+
+        def knows() -> bool:
+            for consumer in consumers:
+                self.call("commit", consumer=consumer)
+            offsets: dict[str, int] = self.call("consumed", group=group, topic=topic)
+            return sum(offset for offset in offsets.values() if offset > 0) >= count
+
+        wait_until(knows, deadline_s, f"{group} has consumed {count} messages of {topic}")
 
     def stop(self, *consumers: str) -> None:
         """Stops consumers in order: they commit their offsets and take leave."""

@@ -30,7 +30,6 @@ final class Asking {
             ? admin(arguments).viewMessage(arguments.getString("topic"), arguments.getString("msgId")) : admin(arguments).viewMessage(arguments.getString("msgId"))));
         commands.put("offsets", Asking::offsets);
         commands.put("consumed", Asking::consumed);
-        commands.put("await-consumed", Asking::awaitConsumed);
         commands.put("search-offset", Asking::searchOffset);
         commands.put("raw", Asking::raw);
     }
@@ -71,7 +70,7 @@ final class Asking {
     private static Object deleteTopic(JSONObject arguments) throws Exception {
         String topic = arguments.getString("topic");
         admin(arguments).deleteTopicInBroker(java.util.Set.of(arguments.getString("broker")), topic);
-        admin(arguments).deleteTopicInNameServer(java.util.Set.of(arguments.getString("namesrv").split(";")), "DefaultCluster", topic);
+        admin(arguments).deleteTopicInNameServer(java.util.Set.of(arguments.getString("namesrv").split(";")), topic, "DefaultCluster");
         return null;
     }
 
@@ -120,17 +119,6 @@ final class Asking {
             RemotingCommand answer = request(arguments.getString("broker"), 14, Map.of("consumerGroup", arguments.getString("group"),
                 "topic", queue.getTopic(), "queueId", String.valueOf(queue.getQueueId())), null);
             said.put(String.valueOf(queue.getQueueId()), answer.getCode() == 0 ? Long.parseLong(answer.getExtFields().get("offset")) : -1L);
-        }
-        return said;
-    }
-
-    /** Waits until the broker knows that a group has consumed "count" messages of a topic. */
-    private static Object awaitConsumed(JSONObject arguments) throws Exception {
-        boolean there = Interop.await(arguments.getLongValue("deadlineMs"), () -> consumed(arguments).values().stream()
-            .mapToLong(one -> Math.max(0, (Long) one)).sum() >= arguments.getLongValue("count"));
-        Map<String, Object> said = consumed(arguments);
-        if (!there) {
-            throw new IllegalStateException("the broker says the group has consumed " + said);
         }
         return said;
     }

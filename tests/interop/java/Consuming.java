@@ -34,8 +34,12 @@ final class Consuming {
         commands.put("received", arguments -> Messages.describe(find(arguments).copy()));
         commands.put("assigned", arguments -> find(arguments).assigned());
         commands.put("await-assigned", Consuming::awaitAssigned);
+        commands.put("commit", arguments -> {
+            find(arguments).commit();
+            return null;
+        });
         commands.put("stop-consuming", arguments -> {
-            CONSUMERS.remove(arguments.getString("consumer")).stop();
+            find(arguments).stop(); // what it has received can still be asked for
             return null;
         });
         commands.put("pull", Consuming::pull);
@@ -70,6 +74,9 @@ final class Consuming {
         }
 
         abstract List<Integer> assigned() throws Exception;
+
+        /** Tells the broker what is consumed, as the client does on its own every few seconds. */
+        abstract void commit() throws Exception;
 
         abstract void stop() throws Exception;
     }
@@ -117,6 +124,11 @@ final class Consuming {
             }
 
             @Override
+            void commit() {
+                consumer.getDefaultMQPushConsumerImpl().persistConsumerOffset();
+            }
+
+            @Override
             void stop() {
                 consumer.shutdown();
             }
@@ -154,6 +166,11 @@ final class Consuming {
             @Override
             List<Integer> assigned() throws Exception {
                 return consumer.assignment().stream().map(MessageQueue::getQueueId).sorted().collect(Collectors.toList());
+            }
+
+            @Override
+            void commit() throws Exception {
+                consumer.commit(consumer.assignment(), true);
             }
 
             @Override

@@ -1,0 +1,150 @@
+"""Consumers that share a group: who reads what, what is remembered for whom comes back, and who is told."""
+
+import base64
+import json
+from collections import defaultdict
+
+import pytest
+
+from support.client import Client, Message, assert_exactly
+from support.java import Java
+from support.servers import Server
+
+QUEUES = 8
+
+
+@pytest.mark.parametrize("kind", ["concurrent", "orderly", "lite"])
+def test_one_joins_late_and_leaves_and_every_message_is_received_once(
+    client: Client, impatient_java: Java, server: Server, kind: str
+) -> None:
+    if kind == "orderly":
+        client = Client(impatient_java, server)  # a queue is locked for the second only when the first has let it go
+    topic, group = f"Rebalance-{kind}", f"rebalance-{kind}"
+    one, two = f"{kind}-one", f"{kind}-two"
+    client.create_topic(topic, QUEUES)
+
+    # Alone, it has all queues. (What it has consumed is at the broker before another may take a queue over.)
+    client.consume(one, topic, kind=kind, group=group)
+    assert client.await_assigned(one, QUEUES) == list(range(QUEUES))
+    sent = client.send(topic, 400, mode="async")
+    client.receive(one, 400)
+    client.await_committed(topic, group, 400, one)
+
+    # The second is given half of them, within seconds, not at the client's next look after 20 s: the broker tells both.
+    client.consume(two, topic, kind=kind, group=group)
+    halves = client.await_assigned(two, QUEUES // 2), client.await_assigned(one, QUEUES // 2)
+    assert sorted(halves[0] + halves[1]) == list(range(QUEUES))
+    sent += client.send(topic, 400, first=400, mode="async")
+    client.await_committed(topic, group, 800, one, two)
+    assert {message["queueId"] for message in client.received(two)} == set(halves[0])
+
+    # The second leaves: the first has all again, and goes on where the second was.
+    of_two = client.received(two)
+    client.stop(two)
+    client.await_assigned(one, QUEUES)
+    sent += client.send(topic, 400, first=800, mode="async")
+    of_one = client.receive(one, len(sent) - len(of_two))
+    client.stop(one)
+
+    assert of_two
+    assert_exactly(of_one + of_two, sent)
+
+
+def test_nothing_is_lost_when_one_joins_and_leaves_under_load(client: Client) -> None:
+    topic, group = "RebalanceBusy", "rebalance-busy"
+    client.create_topic(topic, QUEUES)
+    client.consume("busy-one", topic, group=group)
+    sending = client.java.start(
+        "send", namesrv=client.server.name_server, topic=topic, mode="sync", first=0, count=8000, size=200
+    )
+    client.receive("busy-one", 100)
+    client.consume("busy-two", topic, group=group)
+    client.await_assigned("busy-two", QUEUES // 2)
+    client.receive("busy-two", 20)
+    client.stop("busy-two")
+    sent: list[Message] = sending.result(60)
+    client.await_committed(topic, group, len(sent), "busy-one")
+    client.stop("busy-one")
+    # A stretch of a queue that changes hands while it is read may be read twice: the protocol promises at least once.
+    received = {message["msgId"]: message for name in ("busy-one", "busy-two") for message in client.received(name)}
+    assert_exactly(list(received.values()), sent)
+
+
+def test_one_that_comes_back_goes_on_where_it_was(client: Client) -> None:
+    topic, group = "ComesBack", "comes-back"
+    client.create_topic(topic, 4)
+    first = client.send(topic, 500, mode="async")
+    client.consume("before", topic, group=group)
+    assert_exactly(client.receive("before", 500), first)
+    client.stop("before")
+    client.await_committed(topic, group, 500)
+
+    missed = client.send(topic, 300, first=500, mode="async")
+    client.consume("after", topic, group=group)
+    client.receive("after", 300)
+    fresh = client.send(topic, 100, first=800)
+    received = client.receive("after", 400)
+    client.stop("after")
+    assert_exactly(received, missed + fresh)
+
+
+def test_two_groups_do_not_know_of_each_other(client: Client) -> None:
+    topic = "TwoGroups"
+    client.create_topic(topic, 2)
+    sent = client.send(topic, 100, mode="async")
+    for name in ("group-a", "group-b"):
+        client.consume(name, topic)
+    for name in ("group-a", "group-b"):
+        assert_exactly(client.receive(name, 100), sent)
+    client.stop("group-a", "group-b")
+
+
+def test_a_new_group_that_asks_for_the_end_of_a_young_topic_is_given_its_beginning(client: Client) -> None:
+    topic = "FromLast"
+    client.create_topic(topic, 1)
+    sent = client.send(topic, 10)
+    client.consume("from-last", topic, **{"from": "last"})
+    assert_exactly(client.receive("from-last", 10), sent)
+    client.stop("from-last")
+
+
+def test_orderly_consumers_of_a_group_keep_the_order_of_each_queue(impatient_java: Java, server: Server) -> None:
+    client = Client(impatient_java, server)
+    topic, group = "OrderShared", "order-shared"
+    client.create_topic(topic, QUEUES)
+    for name in ("order-one", "order-two"):
+        client.consume(name, topic, kind="orderly", group=group)
+    for name in ("order-one", "order-two"):
+        client.await_assigned(name, QUEUES // 2)
+    sent = client.send(topic, 800, mode="selector")
+    client.await_committed(topic, group, 800, "order-one", "order-two")
+    given = client.received("order-one") + client.received("order-two")
+    client.stop("order-one", "order-two")
+    assert_exactly(given, sent)
+    numbers: dict[int, list[int]] = defaultdict(list)
+    for message in given:
+        numbers[message["queueId"]].append(int(message["properties"]["number"]))
+    assert all(queue == sorted(queue) and len(queue) == 100 for queue in numbers.values())
+
+
+def test_the_broker_knows_who_is_in_a_group_until_it_leaves(client: Client) -> None:
+    topic, group = "WhoIsThere", "who-is-there"
+    client.create_topic(topic, 2)
+    for name in ("member-a", "member-b"):
+        client.consume(name, topic, group=group)
+    for name in ("member-a", "member-b"):
+        client.await_assigned(name, 1)
+    assert members(client, group) == {"member-a", "member-b"}
+    client.stop("member-b")
+    assert members(client, group) == {"member-a"}
+    client.stop("member-a")
+    answer = client.call("raw", address=client.server.broker, code=38, ext={"consumerGroup": group})
+    assert answer["code"] == 1
+    assert answer["remark"]
+
+
+def members(client: Client, group: str) -> set[str]:
+    """Instance names of a group's clients, as GET_CONSUMER_LIST_BY_GROUP tells them."""
+    answer = client.call("raw", address=client.server.broker, code=38, ext={"consumerGroup": group})
+    assert answer["code"] == 0, answer
+    return {client_id.split("@")[1].split("#")[0] for client_id in json.loads(base64.b64decode(answer["body"]))["consumerIdList"]}

@@ -1,0 +1,81 @@
+"""Single pulls: what each says about the queue, and how long one waits for what is not there yet."""
+
+import time
+
+import pytest
+
+from support.client import Client, assert_exactly
+from support.servers import wait_until
+
+
+@pytest.fixture
+def topic(client: Client) -> str:
+    name = f"Pulls-{time.time_ns()}"
+    client.create_topic(name, 2)
+    return name
+
+
+@pytest.mark.parametrize(
+    ("offset", "most", "status", "next_offset", "count"),
+    [
+        (0, 3, "FOUND", 3, 3),
+        (2, 32, "FOUND", 5, 3),
+        (5, 32, "NO_NEW_MSG", 5, 0),
+        (6, 32, "OFFSET_ILLEGAL", 5, 0),
+        (999, 32, "OFFSET_ILLEGAL", 5, 0),
+    ],
+)
+def test_a_pull_says_where_the_queue_begins_and_ends(
+    client: Client, topic: str, offset: int, most: int, status: str, next_offset: int, count: int
+) -> None:
+    client.send(topic, 5, mode="queue", queue=0)
+    client.await_pullable(topic, 5)
+    said = client.call("pull", topic=topic, queue=0, offset=offset, max=most)
+    assert (said["status"], said["nextBeginOffset"], len(said["messages"])) == (status, next_offset, count)
+    assert (said["minOffset"], said["maxOffset"]) == (0, 5)
+
+
+def test_a_pull_from_an_empty_queue(client: Client, topic: str) -> None:
+    here, far = (client.call("pull", topic=topic, queue=1, offset=offset, max=32) for offset in (0, 7))
+    assert (here["status"], here["nextBeginOffset"], here["maxOffset"]) == ("NO_NEW_MSG", 0, 0)
+    assert (far["status"], far["nextBeginOffset"], far["maxOffset"]) == ("OFFSET_ILLEGAL", 0, 0)
+
+
+def test_a_held_pull_is_answered_when_a_message_comes(client: Client, topic: str) -> None:
+    held = client.java.start("pull-held", namesrv=client.server.name_server, topic=topic, queue=0, offset=0, max=32)
+    assert not held.done()
+    # Whether it is held cannot be seen from outside; another pull of the same client and connection that was sent after
+    # it and is answered shows that the broker has it.
+    client.call("pull", topic=topic, queue=1, offset=0, max=1)
+    sent = client.send(topic, 1, mode="queue", queue=0)
+    began = time.monotonic()
+    said = held.result(10)
+    assert time.monotonic() - began < 1
+    assert_exactly(said["messages"], sent)
+
+
+def test_a_message_with_another_tag_does_not_answer_a_held_pull(client: Client, topic: str) -> None:
+    held = client.java.start(
+        "pull-held", namesrv=client.server.name_server, topic=topic, queue=0, offset=0, max=32, tags="Wanted"
+    )
+    client.send(topic, 3, mode="queue", queue=0, tag="Unwanted")
+    wanted = client.send(topic, 1, first=3, mode="queue", queue=0, tag="Wanted")
+    said = held.result(10)
+    # Answered either with the wanted one at once, or first with the news that nothing before it matched.
+    if said["status"] != "FOUND":
+        said = client.call("pull-held", topic=topic, queue=0, offset=said["nextBeginOffset"], max=32, tags="Wanted")
+    assert_exactly(said["messages"], wanted)
+
+
+def test_what_was_sent_is_seen_by_the_next_pull(client: Client, topic: str) -> None:
+    for number in range(20):
+        sent = client.send(topic, 1, first=number, mode="queue", queue=0)
+        found: list[str] = []
+
+        def pull(number: int = number, found: list[str] = found) -> bool:
+            said = client.call("pull", topic=topic, queue=0, offset=number, max=1)
+            found.extend(message["msgId"] for message in said["messages"])
+            return bool(found)
+
+        wait_until(pull, 1, "the message in its queue")
+        assert found == [sent[0]["msgId"]]
