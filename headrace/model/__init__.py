@@ -2,6 +2,7 @@
 
 from headrace.model import names, permission, properties, pull_sys_flag, sys_flag
 from headrace.model.camel_case import camel_case
+from headrace.model.consumption import ConsumeFromWhere, ConsumeType, MessageModel
 from headrace.model.data_version import DataVersion
 from headrace.model.delay_level import DEFAULT_DELAY_LEVELS, parse_delay_levels
 from headrace.model.host import Host, decode_host, encode_host, format_host, parse_host
@@ -23,10 +24,13 @@ from headrace.model.topic_config import TopicConfig, TopicFilterType
 
 __all__ = [
     "DEFAULT_DELAY_LEVELS",
+    "ConsumeFromWhere",
+    "ConsumeType",
     "DataVersion",
     "Host",
     "Message",
     "MessageExt",
+    "MessageModel",
     "MessageQueue",
     "SubscriptionData",
     "SubscriptionGroupConfig",

@@ -31,6 +31,8 @@ class ObjectKey(str):
 
 def loads(data: bytes | bytearray | memoryview | str) -> Any:
     """The value in `data`, by fastjson's rules. Raises RemoteProtocolError that says where it cannot be read."""
+    if isinstance(data, ObjectKey):
+        data = str(data)  # msgspec takes no other kind of text
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -52,6 +54,16 @@ def dumps_pretty(value: Any) -> str:
     """
     out: list[str] = []
     _write_pretty(value, out.append, "\n")
+    return "".join(out)
+
+
+def dumps_standard(value: Any) -> str:
+    """Compact text that is standard JSON, as name servers give it to clients that ask for that.
+
+    All keys are in quotes and sorted, characters beyond ASCII are escaped, and so is the slash.
+    """
+    out: list[str] = []
+    _write_standard(value, out.append)
     return "".join(out)
 
 
@@ -130,6 +142,43 @@ def _write(value: Any, write: Any) -> None:
         write("[]" if separator == "[" else "]")
     else:
         raise TypeError(f"not JSON: {value!r}")
+
+
+_ESCAPED_STANDARD: Final = re.compile('["\\\\/\x00-\x1f\x7f-\uffff]')
+
+
+def _escape_standard(match: "re.Match[str]") -> str:
+    character = match.group()
+    return "\\/" if character == "/" else _SHORT_ESCAPES.get(character) or f"\\u{ord(character):04X}"
+
+
+def _quote_standard(text: str) -> str:
+    units = (
+        text if text.isascii() else "".join(map(chr, memoryview(text.encode("utf-16", "surrogatepass")).cast("H")[1:]))
+    )
+    return f'"{_ESCAPED_STANDARD.sub(_escape_standard, units)}"'
+
+
+def _write_standard(value: Any, write: Any) -> None:
+    if isinstance(value, Mapping):
+        separator = "{"
+        for key, item in sorted(value.items()):
+            if item is not None:
+                write(f"{separator}{_quote_standard(str(key))}:")
+                _write_standard(item, write)
+                separator = ","
+        write("{}" if separator == "{" else "}")
+    elif isinstance(value, (list, tuple)):
+        separator = "["
+        for item in value:
+            write(separator)
+            _write_standard(item, write)
+            separator = ","
+        write("[]" if separator == "[" else "]")
+    elif isinstance(value, str):
+        write(_quote_standard(value.name if isinstance(value, Enum) else value))
+    else:
+        _write(value, write)
 
 
 def _write_pretty(value: Any, write: Any, newline: str) -> None:

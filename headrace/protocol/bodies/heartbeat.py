@@ -1,0 +1,55 @@
+"""Heartbeats: which groups a client belongs to, and what its consumer groups subscribe."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from headrace.model.consumption import ConsumeFromWhere, ConsumeType, MessageModel
+from headrace.model.subscription import SubscriptionData
+from headrace.protocol.json_bean import JsonBody
+
+
+@dataclass(slots=True)
+class ProducerData:
+    """A producer group."""
+
+    group_name: str
+
+
+@dataclass(slots=True)
+class ConsumerData:
+    """A consumer group, and all that it subscribes."""
+
+    group_name: str
+    consume_type: ConsumeType = ConsumeType.CONSUME_PASSIVELY
+    message_model: MessageModel = MessageModel.CLUSTERING
+    consume_from_where: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+    subscription_data_set: list[SubscriptionData] = field(default_factory=list)
+    unit_mode: bool = False
+
+
+@dataclass(slots=True)
+class HeartbeatData(JsonBody):
+    """Body of HEART_BEAT."""
+
+    NAMES: ClassVar[Mapping[str, str]] = {"client_id": "clientID"}
+
+    client_id: str
+    producer_data_set: list[ProducerData] = field(default_factory=list)
+    consumer_data_set: list[ConsumerData] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class CheckClientRequestBody(JsonBody):
+    """Body of CHECK_CLIENT_CONFIG: a subscription that the broker is to compile."""
+
+    client_id: str | None = None
+    group: str | None = None
+    subscription_data: SubscriptionData | None = None
+
+
+@dataclass(slots=True)
+class GetConsumerListByGroupResponseBody(JsonBody):
+    """Client ids of a group's members, one for each connection."""
+
+    consumer_id_list: list[str] = field(default_factory=list)

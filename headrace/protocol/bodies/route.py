@@ -1,0 +1,54 @@
+"""Routes: which brokers have a topic, with how many queues, and where they are."""
+
+from dataclasses import dataclass, field
+
+from headrace.model.names import MASTER_ID
+from headrace.protocol import fastjson
+from headrace.protocol.json_bean import JsonBody, to_value
+
+
+@dataclass(slots=True)
+class QueueData:
+    """A topic's queues at one broker name. `perm` has the bits of `permission`."""
+
+    broker_name: str
+    read_queue_nums: int = 0
+    write_queue_nums: int = 0
+    perm: int = 0
+    topic_sys_flag: int = 0
+
+
+@dataclass(slots=True)
+class BrokerData:
+    """Where the brokers of one name are: address (`host:port`) by broker id, 0 the master."""
+
+    broker_name: str
+    cluster: str | None = None
+    broker_addrs: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def master_address(self) -> str | None:
+        """The master's address, if there is one."""
+        return self.broker_addrs.get(MASTER_ID)
+
+
+@dataclass(slots=True)
+class TopicRouteData(JsonBody):
+    """Answer to GET_ROUTEINFO_BY_TOPIC. `order_topic_conf` is `broker:queues;…` for topics in order."""
+
+    queue_datas: list[QueueData] = field(default_factory=list)
+    broker_datas: list[BrokerData] = field(default_factory=list)
+    filter_server_table: dict[str, list[str]] = field(default_factory=dict)
+    order_topic_conf: str | None = None
+
+    def encode_standard(self) -> bytes:
+        """The body in standard JSON, for clients from MIN_STANDARD_JSON_VERSION on; `encode` writes broker ids without quotes."""
+        return fastjson.dumps_standard(to_value(self)).encode()
+
+
+@dataclass(slots=True)
+class ClusterInfo(JsonBody):
+    """Answer to GET_BROKER_CLUSTER_INFO: brokers by name, and the names in each cluster."""
+
+    broker_addr_table: dict[str, BrokerData] = field(default_factory=dict)
+    cluster_addr_table: dict[str, list[str]] = field(default_factory=dict)

@@ -1,0 +1,113 @@
+"""Whole tables of a broker, as slaves and tools ask for them and as the files under `config/` hold them."""
+
+from dataclasses import dataclass, field
+
+from headrace.model.data_version import DataVersion
+from headrace.model.subscription_group import SubscriptionGroupConfig
+from headrace.model.topic_config import TopicConfig
+from headrace.protocol.json_bean import JsonBody
+
+
+@dataclass(slots=True)
+class TopicConfigSerializeWrapper(JsonBody):
+    """All topics: answer to GET_ALL_TOPIC_CONFIG, part of a registration, `topics.json`."""
+
+    data_version: DataVersion = field(default_factory=lambda: DataVersion(0, 0))
+    topic_config_table: dict[str, TopicConfig] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class SubscriptionGroupWrapper(JsonBody):
+    """All groups: answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG, `subscriptionGroup.json`."""
+
+    data_version: DataVersion = field(default_factory=lambda: DataVersion(0, 0))
+    subscription_group_table: dict[str, SubscriptionGroupConfig] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ConsumerOffsetSerializeWrapper(JsonBody):
+    """Offsets by `topic@group`, then by queue id: answer to GET_ALL_CONSUMER_OFFSET, `consumerOffset.json`."""
+
+    offset_table: dict[str, dict[int, int]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class LmqConsumerOffsetSerializeWrapper(JsonBody):
+    """`lmqConsumerOffset.json`: offsets of light queues by `topic@group`, and ordinary ones as above."""
+
+    lmq_offset_table: dict[str, int] = field(default_factory=dict)
+    offset_table: dict[str, dict[int, int]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class DelayOffsetSerializeWrapper(JsonBody):
+    """How far each delay level has come: answer to GET_ALL_DELAY_OFFSET, `delayOffset.json`."""
+
+    offset_table: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class KVTable(JsonBody):
+    """A table of texts: runtime figures, or a namespace of a name server's KV configuration."""
+
+    table: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class KVConfigSerializeWrapper(JsonBody):
+    """A name server's whole KV configuration: the file `kvConfig.json`."""
+
+    config_table: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class TopicList(JsonBody):
+    """Names of topics; in one answer (GET_SYSTEM_TOPIC_LIST_FROM_NS) also some broker's address."""
+
+    topic_list: list[str] = field(default_factory=list)
+    broker_addr: str | None = None
+
+
+@dataclass(slots=True)
+class GroupList(JsonBody):
+    """Names of groups that consume a topic."""
+
+    group_list: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class BloomFilterData:
+    """Where a group's filter stands in the bit maps."""
+
+    bit_num: int = 0
+    bit_pos: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class ConsumerFilterData:
+    """A group's filter expression for a topic. Times are ms; `dead_time` 0 while it lives."""
+
+    consumer_group: str
+    topic: str
+    expression: str | None = None
+    expression_type: str | None = None
+    born_time: int = 0
+    dead_time: int = 0
+    dead: bool = False
+    client_version: int = 0
+    bloom_filter_data: BloomFilterData | None = None
+
+
+@dataclass(slots=True)
+class FilterDataMapByTopic:
+    """A topic's filters by group."""
+
+    topic: str
+    group_filter_data: dict[str, ConsumerFilterData] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ConsumerFilterWrapper(JsonBody):
+    """`consumerFilter.json`."""
+
+    filter_data_by_topic: dict[str, FilterDataMapByTopic] = field(default_factory=dict)

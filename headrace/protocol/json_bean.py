@@ -1,0 +1,251 @@
+"""Objects to JSON values and back, as RocketMQ's beans are: a dataclass is an object, its fields in alphabetical order of their names on the wire.
+
+The name on the wire is the field's in camelCase, unless the class says otherwise in NAMES (for classes of the model, which know nothing of the wire,
+the table below says it). A field's annotation tells how it is read: scalars, `list[X]`, `frozenset[X]`, `dict[K, X]` with K one of str, int and
+MessageQueue, other dataclasses, enums by name, and each of these `| None`.
+
+Reading is as tolerant as fastjson: unknown keys and null are passed over, a missing key leaves the field's default, numbers and booleans may stand in
+quotes, an enum's unknown name counts as missing. What still does not fit raises RemoteProtocolError that names the field.
+"""
+
+import dataclasses
+import types
+from collections.abc import Callable, Mapping
+from enum import Enum, IntEnum
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from headrace.errors import RemoteProtocolError
+from headrace.model.camel_case import camel_case
+from headrace.model.message_queue import MessageQueue
+from headrace.model.subscription_group import SubscriptionGroupConfig
+from headrace.model.topic_config import TopicConfig
+from headrace.protocol import fastjson
+
+T = TypeVar("T")
+
+_MODEL_NAMES: dict[type, dict[str, str]] = {
+    TopicConfig: {
+        "name": "topicName",
+        "read_queue_count": "readQueueNums",
+        "write_queue_count": "writeQueueNums",
+        "permission": "perm",
+        "filter_type": "topicFilterType",
+        "sys_flag": "topicSysFlag",
+    },
+    SubscriptionGroupConfig: {"retry_queue_count": "retryQueueNums"},
+}
+
+
+class _Missing(Exception):  # noqa: N818 (never leaves this module)
+    """The value is one that counts as missing."""
+
+
+class _Misfit(ValueError):  # noqa: N818 (never leaves this module)
+    """The value is not of the field's kind."""
+
+
+class _Member(NamedTuple):
+    attribute: str
+    key: str
+    read: Callable[[Any], Any]
+    is_mandatory: bool
+
+
+class JsonBody:
+    """A body that is a JSON object; its subclasses are dataclasses."""
+
+    __slots__ = ()
+
+    NAMES: ClassVar[Mapping[str, str]] = {}
+    """Names on the wire of fields for which camelCase is not right."""
+
+    def encode(self) -> bytes:
+        """The body's bytes, compact."""
+        return fastjson.dumps(to_value(self)).encode()
+
+    def encode_pretty(self) -> str:
+        """The text as RocketMQ writes it into a configuration file."""
+        return fastjson.dumps_pretty(to_value(self))
+
+    @classmethod
+    def decode(cls, data: bytes | str) -> Self:
+        """The body in `data`. Raises RemoteProtocolError."""
+        return from_value(cls, fastjson.loads(data))
+
+
+def encode_bean(bean: Any) -> bytes:
+    """The compact JSON of a dataclass, such as a DataVersion or a SubscriptionGroupConfig."""
+    return fastjson.dumps(to_value(bean)).encode()
+
+
+def decode_bean(kind: type[T], data: bytes | str) -> T:
+    """The dataclass in JSON. Raises RemoteProtocolError."""
+    return from_value(kind, fastjson.loads(data))
+
+
+def to_value(item: Any) -> Any:
+    """What `fastjson.dumps` writes for an object."""
+    if isinstance(item, (str, int, float)) or item is None:  # enums among them
+        return item
+    if dataclasses.is_dataclass(item):
+        return {member.key: to_value(getattr(item, member.attribute)) for member in _members_of(type(item))}
+    if isinstance(item, Mapping):
+        return {_to_key(key): to_value(value) for key, value in item.items()}
+    if isinstance(item, (frozenset, set)):
+        return [to_value(one) for one in sorted(item)]
+    return [to_value(one) for one in item]
+
+
+def _to_key(key: Any) -> Any:
+    return fastjson.ObjectKey(fastjson.dumps(to_value(key))) if dataclasses.is_dataclass(key) else key
+
+
+def from_value(kind: type[T], value: Any) -> T:
+    """An object out of what `fastjson.loads` read. Raises RemoteProtocolError that names what does not fit."""
+    if not isinstance(value, dict):
+        raise RemoteProtocolError(f"{kind.__name__}: expected an object, not {_shown(value)}")
+    found: dict[str, Any] = {}
+    for attribute, key, read, _ in _members_of(kind):
+        given = value.get(key)
+        if given is None:
+            continue
+        try:
+            found[attribute] = read(given)
+        except _Missing:
+            continue
+        except RemoteProtocolError:
+            raise
+        except (ValueError, OverflowError) as error:
+            raise RemoteProtocolError(f"{kind.__name__}.{key}: {error}") from None
+    try:
+        return kind(**found)
+    except TypeError:
+        # The only call that can go wrong in this way is one without a field that has no default.
+        lacking = [member.key for member in _members_of(kind) if member.attribute not in found and member.is_mandatory]
+        raise RemoteProtocolError(f"{kind.__name__}: without {', '.join(lacking)}") from None
+
+
+_members: dict[type, tuple[_Member, ...]] = {}
+
+
+def _members_of(kind: type) -> tuple[_Member, ...]:
+    return _members.get(kind) or _members.setdefault(kind, _work_out(kind))
+
+
+def _work_out(kind: type) -> tuple[_Member, ...]:
+    hints = get_type_hints(kind)
+    names = _MODEL_NAMES.get(kind) or getattr(kind, "NAMES", {})
+    members = [
+        _Member(
+            field.name,
+            names.get(field.name, camel_case(field.name)),
+            _reader(hints[field.name]),
+            field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING,
+        )
+        for field in dataclasses.fields(kind)
+    ]
+    return tuple(sorted(members, key=lambda member: member.key))
+
+
+def _shown(value: Any) -> str:
+    return repr(value)[:60]
+
+
+def _reader(hint: Any) -> Callable[[Any], Any]:
+    """How a value with this annotation is read."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return _reader(next(one for one in arguments if one is not type(None)))
+    if origin in (list, frozenset):
+        return _list_reader(origin, _reader(arguments[0]))
+    if origin is dict:
+        return _dict_reader(_key_reader(arguments[0]), _reader(arguments[1]))
+    if hint is Any:
+        return lambda value: value
+    if hint in _SCALARS:
+        return _SCALARS[hint]
+    if issubclass(hint, Enum):
+        return _enum_reader(hint)
+    return lambda value: from_value(hint, value)
+
+
+def _read_text(value: Any) -> str:
+    return value if isinstance(value, str) else fastjson.dumps(value)
+
+
+def _read_whole(value: Any) -> int:
+    if isinstance(value, str):
+        text = value.strip()
+        if not text or text == "null":
+            raise _Missing
+        if len(text) > 20:  # limit: no number of 64 bits is longer
+            raise _Misfit(f"expected a whole number, not {_shown(value)}")
+        value = int(text)
+    if not isinstance(value, (int, float)):
+        raise _Misfit(f"expected a whole number, not {_shown(value)}")
+    number = int(value)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise _Misfit(f"expected a number of 64 bits, not {_shown(value)}")
+    return number
+
+
+def _read_float(value: Any) -> float:
+    if not isinstance(value, (int, float, str)):
+        raise _Misfit(f"expected a number, not {_shown(value)}")
+    return float(value)
+
+
+def _read_bool(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.strip().lower() in ("true", "1")
+    if not isinstance(value, (bool, int)):
+        raise _Misfit(f"expected true or false, not {_shown(value)}")
+    return bool(value)
+
+
+_SCALARS: dict[Any, Callable[[Any], Any]] = {str: _read_text, int: _read_whole, float: _read_float, bool: _read_bool}
+
+
+def _enum_reader(kind: type[Enum]) -> Callable[[Any], Enum]:
+    def read(value: Any) -> Enum:
+        if isinstance(value, str) and value in kind.__members__:
+            return kind[value]
+        # compat: fastjson takes an enum's ordinal for its name.
+        if isinstance(value, int) and issubclass(kind, IntEnum) and value in kind._value2member_map_:
+            return kind(value)
+        raise _Missing
+
+    return read
+
+
+def _list_reader(kind: Callable[[Any], Any], read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def read_list(value: Any) -> Any:
+        if not isinstance(value, list):
+            raise _Misfit(f"expected a list, not {_shown(value)}")
+        return kind(read(one) for one in value if one is not None)
+
+    return read_list
+
+
+def _dict_reader(read_key: Callable[[Any], Any], read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def read_dict(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise _Misfit(f"expected an object, not {_shown(value)}")
+        return {read_key(key): read(one) for key, one in value.items() if one is not None}
+
+    return read_dict
+
+
+def _key_reader(hint: Any) -> Callable[[Any], Any]:
+    if hint is int:
+        return _read_whole
+    if hint is str:
+        return str
+    assert hint is MessageQueue
+    return _read_queue_key
+
+
+def _read_queue_key(key: Any) -> MessageQueue:
+    if not isinstance(key, str):
+        raise _Misfit(f"expected an object, not {_shown(key)}")
+    return from_value(MessageQueue, fastjson.loads(key))
