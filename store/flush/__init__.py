@@ -1,0 +1,1 @@
+"""The flush role: makes the CommitLog durable, and does nothing else, so that nobody waits for anything else."""

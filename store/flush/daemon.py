@@ -1,0 +1,140 @@
+"""The flush role's loop: wait, compare `flushed_offset` with `wrote_offset`, sync, publish, ring the broker.
+
+It never makes, cuts or deletes a file. A sync that fails is final: it says so in `flag_log_error`, syncs nothing any more, and
+ends as failed when it is stopped, so that the store counts as not cleanly closed.
+"""
+
+import logging
+import os
+
+from ipc.health_page import monotonic_ms
+from ipc.publish.flush import FlushPublisher
+from ipc.role_context import RoleContext
+from store.config import StoreConfig
+from store.errors import SyncFailed
+from store.fault_point import fault_point
+from store.flush.decide import Piece, has_gathered, is_due, pieces_to_sync
+from store.flush.log_files import LogFiles
+from store.mapped_file import path_of
+from store.paths import StorePaths
+
+_LOGGER = logging.getLogger(__name__)
+
+_SYNC_LIMIT_MS = 120_000  # limit: a slow disk may take its time for 1 GiB; then the role counts as hung
+
+
+def run(context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
+    """Keeps the CommitLog durable until the role is told to stop, and then makes all of it durable.
+
+    Raises SyncFailed at the end if a sync has failed.
+    """
+    flusher = Flusher(context, config, paths)
+    flusher.open_files()
+    context.running()
+    try:
+        while not context.stopping:
+            flusher.open_files()
+            flusher.sync_if_due()
+            flusher.wait()
+        flusher.sync_all()
+    finally:
+        flusher.close()
+
+
+class Flusher:
+    """What the loop does in one round."""
+
+    def __init__(self, context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
+        self._context = context
+        self._control = context.control
+        self._config = config
+        self._paths = paths
+        self._files = LogFiles(paths, config.mapped_file_size_commit_log)
+        self._publisher = FlushPublisher(context.control)
+        self._last_thorough_ms = monotonic_ms()
+        self._failure: SyncFailed | None = None
+
+    def open_files(self) -> None:
+        """Opens what the housekeeper has reserved meanwhile, before anything is written to it."""
+        self._files.open_reserved(self._flushed_offset(), self._control.allocated_offset)
+
+    def sync_if_due(self) -> None:
+        """Syncs what the rules of flushDiskType ask for now."""
+        if self._failure is not None:
+            return
+        # order: the timestamp first, so that it is never of a record beyond the offset.
+        timestamp = self._control.wrote_timestamp
+        wrote = self._control.wrote_offset
+        if self._config.is_sync_flush or self._is_worth_it(wrote):
+            self._sync(wrote, timestamp)
+
+    def sync_all(self) -> None:
+        """Syncs everything written. Raises SyncFailed, also for a failure long ago."""
+        if self._failure is None:
+            timestamp = self._control.wrote_timestamp
+            self._sync(self._control.wrote_offset, timestamp)
+        if self._failure is not None:
+            raise self._failure
+
+    def wait(self) -> None:
+        """SYNC_FLUSH: until something is written. ASYNC_FLUSH: until the next look, by the clock or also by the bell."""
+        config, interval_ms = self._config, self._config.flush_interval_commit_log
+        if self._failure is not None:
+            self._context.nap(interval_ms)
+        elif config.is_sync_flush:
+            self._context.wait(lambda: self._control.wrote_offset > self._flushed_offset(), interval_ms)
+        elif config.flush_commit_log_timed:
+            self._context.nap(interval_ms)
+        else:
+            self._context.wait(self._has_gathered, interval_ms)
+
+    def close(self) -> None:
+        """Closes the descriptors."""
+        self._files.close()
+
+    def _has_gathered(self) -> bool:
+        least_pages = max(1, self._config.flush_commit_log_least_pages)
+        size = self._config.mapped_file_size_commit_log
+        return has_gathered(self._flushed_offset(), self._control.wrote_offset, least_pages, size)
+
+    def _flushed_offset(self) -> int:
+        """A slave's log may begin at any offset; what lies below the first file needs no sync."""
+        return max(self._control.flushed_offset, self._control.min_offset)
+
+    def _is_worth_it(self, wrote: int) -> bool:
+        config = self._config
+        now = monotonic_ms()
+        least_pages = config.flush_commit_log_least_pages
+        if is_due(now, self._last_thorough_ms, config.flush_commit_log_thorough_interval):
+            self._last_thorough_ms = now
+            least_pages = 0
+        return has_gathered(self._flushed_offset(), wrote, least_pages, config.mapped_file_size_commit_log)
+
+    def _sync(self, wrote: int, timestamp: int) -> None:
+        for piece in pieces_to_sync(self._flushed_offset(), wrote, self._config.mapped_file_size_commit_log):
+            try:
+                self._sync_file(piece)
+            except OSError as error:
+                self._fail(piece, error)
+                return
+            fault_point("flush.synced")
+            # A file before the last one: its own last timestamp is not known, so the one that holds stays.
+            known = timestamp if piece.end_offset == wrote else self._control.flushed_timestamp
+            self._publisher.flushed(piece.end_offset, known)
+            self._context.instance.bells["broker"].ring()
+
+    def _sync_file(self, piece: Piece) -> None:
+        fd = self._files.fd_of(piece.file_start)
+        with self._context.long_call("sync of the CommitLog", _SYNC_LIMIT_MS):
+            os.fdatasync(fd)
+
+    def _fail(self, piece: Piece, error: OSError) -> None:
+        self._failure = SyncFailed(path_of(self._paths.commit_log, piece.file_start), error)
+        self._publisher.log_error()
+        self._context.instance.bells["broker"].ring()
+        _LOGGER.critical(
+            "stopped syncing for good, the broker refuses writes: error=%s flushed_offset=%d wrote_offset=%d",
+            self._failure,
+            self._control.flushed_offset,
+            self._control.wrote_offset,
+        )

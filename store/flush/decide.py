@@ -1,0 +1,48 @@
+"""What the flush role has to sync, and when: plain functions of offsets and times.
+
+    flushed_offset          wrote_offset
+         v                       v
+    -----|=======================|--------     sync the files of this stretch
+
+RocketMQ's rules (store spec, 6.1 and 6.2): with SYNC_FLUSH whatever is written is synced at once, so that one sync serves all
+who wait. With ASYNC_FLUSH enough whole pages must have gathered, or a file must have been filled, or a thorough round be due.
+"""
+
+from dataclasses import dataclass
+
+PAGE_SIZE = 4096  # compat: RocketMQ's OS_PAGE_SIZE, whatever the machine says
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of one CommitLog file that is to be synced: the file's start and the physical offset up to which."""
+
+    file_start: int
+    end_offset: int
+
+
+def pieces_to_sync(flushed_offset: int, wrote_offset: int, file_size: int) -> list[Piece]:
+    """The files between what is durable and what is written, in order; empty when there is nothing to sync."""
+    pieces = []
+    start = flushed_offset - flushed_offset % file_size
+    while start < wrote_offset:
+        pieces.append(Piece(start, min(start + file_size, wrote_offset)))
+        start += file_size
+    return pieces if wrote_offset > flushed_offset else []
+
+
+def has_gathered(flushed_offset: int, wrote_offset: int, least_pages: int, file_size: int) -> bool:
+    """ASYNC_FLUSH between thorough rounds: whether enough has been written to be worth a sync.
+
+    `least_pages` 0: anything is. A full file always is.
+    """
+    if wrote_offset <= flushed_offset:
+        return False
+    if least_pages <= 0 or wrote_offset // file_size > flushed_offset // file_size:
+        return True
+    return wrote_offset // PAGE_SIZE - flushed_offset // PAGE_SIZE >= least_pages
+
+
+def is_due(now_ms: int, last_ms: int, interval_ms: int) -> bool:
+    """Whether an interval has passed; a clock that went back counts as passed."""
+    return not last_ms <= now_ms < last_ms + interval_ms

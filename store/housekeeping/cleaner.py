@@ -1,0 +1,129 @@
+"""Deletes expired CommitLog files, by age and by disk use, and says when the disk is too full to write.
+
+`min_offset` is raised first, then the file is unlinked: readers that still map it keep what they have. ConsumeQueue and index
+files follow in dispatch, which sees `min_offset` move (store spec, section 8).
+"""
+
+import logging
+import time
+from collections import deque
+
+from ipc.control_block import ControlBlock
+from ipc.health_page import monotonic_ms
+from ipc.publish.housekeeper import HousekeeperPublisher
+from store.config import StoreConfig
+from store.disk import used_ratio
+from store.fault_point import fault_point
+from store.flush.decide import is_due
+from store.housekeeping.decide import DiskState, LogFile, disk_state, files_to_delete, safe_to_delete_offset
+from store.mapped_file import path_of, sync_directory
+from store.mapped_file_queue import list_starts
+from store.paths import StorePaths, file_name
+
+_LOGGER = logging.getLogger(__name__)
+
+_FIRST_RUN_MS = 60_000  # compat: RocketMQ's first look, a minute after the start
+_DISK_INTERVAL_MS = 10_000  # compat: how often RocketMQ looks at the disk
+_HOUR_MS = 3_600_000
+
+
+class LogCleaner:
+    """Decides and carries out deletions of CommitLog files, one at a time."""
+
+    def __init__(self, control: ControlBlock, config: StoreConfig, paths: StorePaths) -> None:
+        self._control = control
+        self._publisher = HousekeeperPublisher(control)
+        self._config = config
+        self._paths = paths
+        self._doomed: deque[int] = deque()
+        now = monotonic_ms()
+        self._next_delete_ms = now
+        self._last_run_ms = now + _FIRST_RUN_MS - config.clean_resource_interval
+        self._last_disk_ms = now - _DISK_INTERVAL_MS
+        self._disk = DiskState(is_full=False, delete_expired=False, delete_oldest=False)
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether an operator has asked for a deletion that is not done."""
+        return self._control.delete_expired_requests > self._control.delete_expired_handled
+
+    @property
+    def is_deleting(self) -> bool:
+        """Whether files have been chosen that are not deleted yet; the clock says when the next one goes."""
+        return bool(self._doomed)
+
+    def look_at_disk(self, is_out_of_space: bool) -> bool:
+        """Raises or clears `flag_disk_full`, every ten seconds or when a file could not be reserved. True: it changed."""
+        now = monotonic_ms()
+        if is_due(now, self._last_disk_ms, _DISK_INTERVAL_MS):
+            self._last_disk_ms = now
+            self._disk = disk_state(
+                used_ratio(self._paths.commit_log),
+                used_ratio(self._paths.consume_queue),
+                self._config.disk_max_used_ratio,
+            )
+        is_full = self._disk.is_full or is_out_of_space
+        if is_full == bool(self._control.flag_disk_full):
+            return False
+        self._publisher.disk_full(is_full)
+        _LOGGER.warning("disk is %s: writing %s", *(("full", "stopped") if is_full else ("not full", "goes on")))
+        return True
+
+    def choose(self, is_out_of_space: bool) -> None:
+        """Chooses what to delete: when it is time, when the disk is short, when an operator has asked."""
+        now = monotonic_ms()
+        requests = self._control.delete_expired_requests
+        if self.has_requests:
+            # All that has expired goes, in as many runs as it takes.
+            self._add_doomed(delete_oldest=False)
+            if not self._doomed:
+                self._publisher.delete_expired_handled(requests)
+        short = is_out_of_space or self._disk.delete_expired
+        if not is_due(now, self._last_run_ms, self._config.clean_resource_interval):
+            return
+        self._last_run_ms = now
+        if short or time.localtime().tm_hour in self._config.delete_hours:
+            forced = self._config.clean_file_forcibly_enable and (is_out_of_space or self._disk.delete_oldest)
+            self._add_doomed(delete_oldest=forced)
+
+    def try_delete_next(self) -> bool:
+        """Deletes the next chosen file if its turn has come. True: `min_offset` has moved."""
+        now = monotonic_ms()
+        if not self._doomed or now < self._next_delete_ms:
+            return False
+        start = self._doomed.popleft()
+        self._next_delete_ms = now + self._config.delete_commit_log_files_interval
+        path = path_of(self._paths.commit_log, start)
+        # order: readers stop looking below min_offset before the file goes.
+        self._publisher.min_offset(start + self._config.mapped_file_size_commit_log)
+        fault_point("housekeeping.min_raised")
+        path.unlink(missing_ok=True)
+        sync_directory(self._paths.commit_log)  # a power cut must not bring back an older file than it takes
+        fault_point("housekeeping.deleted")
+        _LOGGER.info("deleted a CommitLog file: path=%s min_offset=%d", path, self._control.min_offset)
+        return True
+
+    def next_work_ms(self) -> int:
+        """In how many ms there is something to do by the clock."""
+        now = monotonic_ms()
+        due = [
+            self._last_disk_ms + _DISK_INTERVAL_MS,
+            self._last_run_ms + self._config.clean_resource_interval,
+        ]
+        if self._doomed:
+            due.append(self._next_delete_ms)
+        return max(0, min(due) - now)
+
+    def _add_doomed(self, delete_oldest: bool) -> None:
+        if self._doomed:
+            return
+        control, size = self._control, self._config.mapped_file_size_commit_log
+        safe = safe_to_delete_offset(control.wrote_offset, control.flushed_offset, control.reput_offset, size)
+        files = []
+        for start in list_starts(self._paths.commit_log, size, "mappedFileSizeCommitLog"):
+            changed = (self._paths.commit_log / file_name(start)).stat().st_mtime
+            files.append(LogFile(start, int(changed * 1000)))
+        reserved_ms = self._config.file_reserved_time * _HOUR_MS
+        self._doomed.extend(
+            files_to_delete(files, int(time.time() * 1000), reserved_ms, safe, size, delete_oldest=delete_oldest)
+        )

@@ -1,0 +1,87 @@
+"""The housekeeper role's loop: reserve first, since the log's writer may be waiting; then delete, then sync the indexes.
+
+Nothing here is needed for the next message to be accepted but the reserving, so everything else is done a file at a time,
+with a look at the reserves in between.
+"""
+
+from ipc.role_context import RoleContext
+from store.config import StoreConfig
+from store.housekeeping.cleaner import LogCleaner
+from store.housekeeping.index_sync import IndexSync
+from store.housekeeping.reserver import LogReserver
+from store.paths import StorePaths
+
+_LOG_WRITERS = ("broker", "ha")
+_RETRY_MS = 1000  # limit: how soon a full disk is tried again
+_UNLINK_LIMIT_MS = 60_000  # limit: unlinking 1 GiB takes 0.4 s on a good disk
+
+
+def run(context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
+    """Keeps house until the role is told to stop; then leaves the files as RocketMQ would find its own.
+
+    Raises StoreError if the CommitLog's directory cannot be used, SyncFailed at the end if an index could not be synced.
+    """
+    keeper = Housekeeper(context, config, paths)
+    keeper.begin()
+    context.running()
+    while not context.stopping:
+        keeper.work()
+        keeper.wait()
+    keeper.finish()
+
+
+class Housekeeper:
+    """What the loop does in one round."""
+
+    def __init__(self, context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
+        self._context = context
+        self._bells = context.instance.bells
+        self._reserver = LogReserver(context.control, config, paths)
+        self._cleaner = LogCleaner(context.control, config, paths)
+        self._index_sync = IndexSync(context, config, paths)
+
+    def begin(self) -> None:
+        """Takes over from a predecessor and reserves what the log's writer needs to begin."""
+        self._reserver.take_over()
+        self._reserve()
+
+    def work(self) -> None:
+        """One round of everything that is due."""
+        self._reserve()
+        out_of_space = self._reserver.is_out_of_space
+        if self._cleaner.look_at_disk(out_of_space):
+            self._bells["broker"].ring()
+        self._cleaner.choose(out_of_space)
+        with self._context.long_call("deleting a CommitLog file", _UNLINK_LIMIT_MS):
+            if self._cleaner.try_delete_next():
+                self._bells["dispatch"].ring()
+                self._bells["broker"].ring()
+        self._index_sync.sync_if_due(between=self._reserve)
+
+    def wait(self) -> None:
+        """Until a file is wanted, an operator asks, or something is due by the clock."""
+        due_ms = min(self._cleaner.next_work_ms(), self._index_sync.next_work_ms())
+        if self._reserver.is_out_of_space:
+            self._context.nap(min(due_ms, _RETRY_MS))
+        else:
+            self._context.wait(self._is_asked, due_ms)
+
+    def finish(self) -> None:
+        """Syncs everything, writes the checkpoint, deletes what was reserved for nothing."""
+        if self._log_writers_are_gone():
+            self._reserver.delete_unused()
+        self._index_sync.sync_all()
+
+    def _is_asked(self) -> bool:
+        return self._reserver.is_short() or (self._cleaner.has_requests and not self._cleaner.is_deleting)
+
+    def _reserve(self) -> None:
+        while self._reserver.try_reserve_next():
+            for role in ("broker", "flush", "ha"):
+                self._bells[role].ring()
+            self._context.beat()
+
+    def _log_writers_are_gone(self) -> bool:
+        """Not so when this role alone is restarted: a file that the writer may have opened must stay."""
+        health = self._context.instance.health.read()
+        return all(health[role].pid == 0 and health[role].state == "stopped" for role in _LOG_WRITERS if role in health)

@@ -1,0 +1,215 @@
+"""Makes ConsumeQueues and full IndexFiles durable, and writes the checkpoint that says how far.
+
+Which ConsumeQueues have grown is read from the ring of changed rows, so that thousands of idle queues cost nothing. The
+IndexFile that is still being filled is synced at the stop only: after a crash it is built again (store spec, 4.4).
+A failed sync here loses nothing but time: the checkpoint stays where it is, for good, and the next start builds the rest anew.
+"""
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from ipc.health_page import monotonic_ms
+from ipc.role_context import RoleContext
+from store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from store.config import CONSUME_QUEUE_ENTRY_SIZE, StoreConfig
+from store.errors import SyncFailed
+from store.fault_point import fault_point
+from store.flush.decide import is_due
+from store.housekeeping.decide import files_between, is_worth_syncing
+from store.index.layout import HEADER, HEADER_SIZE
+from store.mapped_file import path_of, sync_directory
+from store.paths import StorePaths
+
+_LOGGER = logging.getLogger(__name__)
+
+_SYNC_LIMIT_MS = 120_000  # limit: as for the CommitLog; an IndexFile has 400 MB
+
+Queue = tuple[bytes, int]
+
+
+class IndexSync:
+    """Knows of each queue how much of it is durable, and of each IndexFile whether it is."""
+
+    def __init__(self, context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
+        self._context = context
+        self._control = context.control
+        self._config = config
+        self._paths = paths
+        self._table = context.instance.queue_table()
+        self._ring = context.instance.changed_rows_reader()
+        self._names: dict[int, Queue] = {}
+        self._seen_changes = -1
+        self._changed: set[int] = set()
+        self._synced: dict[Queue, int] = {}
+        self._synced_index: set[str] = set()
+        self._checkpoint = read_checkpoint(paths.checkpoint)
+        now = monotonic_ms()
+        self._last_look_ms = now
+        self._last_thorough_ms = now
+        self._all_rows_changed = True
+        self._failure: SyncFailed | None = None
+
+    def sync_if_due(self, between: Callable[[], None]) -> None:
+        """A round by the clock; `between` is called after every file, for what cannot wait."""
+        now = monotonic_ms()
+        if not is_due(now, self._last_look_ms, self._config.flush_interval_consume_queue):
+            return
+        self._last_look_ms = now
+        thorough = is_due(now, self._last_thorough_ms, self._config.flush_consume_queue_thorough_interval)
+        if thorough:
+            self._last_thorough_ms = now
+        # A full IndexFile moves the checkpoint at once, as in RocketMQ.
+        if self._guarded(lambda: self._round(thorough, between)):
+            _LOGGER.debug("synced the indexes: thorough=%s", thorough)
+
+    def next_work_ms(self) -> int:
+        """In how many ms the next round is due."""
+        return max(0, self._last_look_ms + self._config.flush_interval_consume_queue - monotonic_ms())
+
+    def sync_all(self) -> None:
+        """Everything, the open IndexFile too, and the checkpoint. Raises SyncFailed, also for a failure long ago."""
+        self._guarded(self._last_round)
+        if self._failure is not None:
+            raise self._failure
+
+    # ---- rounds
+
+    def _round(self, thorough: bool, between: Callable[[], None]) -> None:
+        # order: the timestamps are read before the syncs that make them true.
+        physic, logics = self._control.flushed_timestamp, self._control.reput_timestamp
+        self._take_changes()
+        self._sync_queues(thorough, between)
+        index_timestamp = self._sync_full_index_files(between)
+        before = self._checkpoint
+        self._checkpoint = Checkpoint(
+            physic_timestamp=physic if thorough and physic > 0 else before.physic_timestamp,
+            logics_timestamp=logics if thorough and logics > 0 else before.logics_timestamp,
+            index_timestamp=index_timestamp or before.index_timestamp,
+        )
+        if thorough or self._checkpoint != before:
+            write_checkpoint(self._paths.checkpoint, self._checkpoint)
+
+    def _last_round(self) -> None:
+        self._round(True, lambda: None)
+        for path in self._index_files()[-1:]:
+            self._sync_file(path)
+
+    def _guarded(self, work: Callable[[], None]) -> bool:
+        """Runs a round unless one has failed before; says whether it was done."""
+        if self._failure is not None:
+            return False
+        try:
+            work()
+        except SyncFailed as error:
+            self._failure = error
+            _LOGGER.critical(
+                "stopped writing the checkpoint for good, the next start builds the indexes anew: error=%s", error
+            )
+            return False
+        return True
+
+    # ---- ConsumeQueues
+
+    def _take_changes(self) -> None:
+        rows = self._ring.take()
+        if rows is None or self._all_rows_changed:
+            self._changed = {row for row, *_ in self._table.rows()}
+            self._all_rows_changed = False
+        else:
+            self._changed.update(rows)
+        changes = self._table.changes
+        if changes != self._seen_changes:
+            self._seen_changes = changes
+            self._names = {row: (topic, queue_id) for row, topic, queue_id, *_ in self._table.rows()}
+            known = set(self._names.values())
+            self._synced = {queue: done for queue, done in self._synced.items() if queue in known}
+
+    def _sync_queues(self, thorough: bool, between: Callable[[], None]) -> None:
+        for row in sorted(self._changed):
+            queue = self._names.get(row)
+            if queue is None:  # freed, or added since: then the table has changed and the next round knows it
+                if thorough:
+                    self._changed.discard(row)
+                continue
+            first, last, _ = self._table.bounds(row)
+            written = last * CONSUME_QUEUE_ENTRY_SIZE
+            synced = min(self._synced.get(queue, first * CONSUME_QUEUE_ENTRY_SIZE), written)
+            if thorough or is_worth_syncing(synced, written, self._config.flush_consume_queue_least_pages):
+                self._sync_queue(queue, synced, written, between)
+                self._changed.discard(row)
+
+    def _sync_queue(self, queue: Queue, synced: int, written: int, between: Callable[[], None]) -> None:
+        topic, queue_id = queue
+        directory = self._paths.queue(os.fsdecode(topic), queue_id)
+        size = self._config.consume_queue_file_size
+        has_new_file = queue not in self._synced
+        for start in files_between(synced, written, size):
+            has_new_file |= start >= synced
+            self._sync_file(path_of(directory, start))
+            between()
+        fault_point("housekeeping.queue_synced")
+        if has_new_file:
+            # The names of new files, and of new directories on the way, must be there after a power cut too.
+            for parent in (directory, directory.parent, self._paths.consume_queue):
+                self._sync_names(parent)
+        self._synced[queue] = written
+
+    # ---- IndexFiles
+
+    def _index_files(self) -> list[Path]:
+        try:
+            names = sorted(name for name in os.listdir(self._paths.index) if name.isdigit())
+        except FileNotFoundError:
+            return []
+        return [self._paths.index / name for name in names]
+
+    def _sync_full_index_files(self, between: Callable[[], None]) -> int:
+        """Syncs those that are full, which all but the newest are; returns the end timestamp of the last of them, or 0."""
+        timestamp = 0
+        full = self._index_files()[:-1]
+        for path in full:
+            if path.name not in self._synced_index:
+                if not self._sync_file(path):
+                    continue
+                self._sync_names(self._paths.index)
+                self._synced_index.add(path.name)
+                between()
+        if full:
+            timestamp = _end_timestamp(full[-1])
+        return timestamp
+
+    # ---- syncing
+
+    def _sync_file(self, path: Path) -> bool:
+        """False if the file is gone."""
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            with self._context.long_call("sync of an index", _SYNC_LIMIT_MS):
+                os.fdatasync(fd)
+        except OSError as error:
+            raise SyncFailed(path, error) from error
+        finally:
+            os.close(fd)
+        return True
+
+    def _sync_names(self, directory: Path) -> None:
+        try:
+            sync_directory(directory)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise SyncFailed(directory, error) from error
+
+
+def _end_timestamp(path: Path) -> int:
+    try:
+        with path.open("rb") as file:
+            header = file.read(HEADER_SIZE)
+    except FileNotFoundError:
+        return 0
+    return int(HEADER.unpack(header)[1]) if len(header) == HEADER_SIZE else 0
