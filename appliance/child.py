@@ -1,0 +1,137 @@
+"""What a role's process does between the fork and its own work, and what becomes of its end.
+
+The order in here matters: signals are blocked across the fork, so that none reaches a half-made child, and the stop pipe is
+there before the kernel is asked to send SIGTERM when the supervisor dies.
+
+A role ends in one of four ways: it returns (0); it raises before it has said that it is running (`COULD_NOT_START`, with one
+line that says why); it raises later (`FAILED`); a signal ends it. The line travels to the supervisor through a pipe of the
+child's own. A child never returns into the supervisor's loop.
+"""
+
+import faulthandler
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NoReturn, TypeVar
+
+from appliance import exit_code, process
+from appliance.errors import ApplianceError
+from appliance.role import Role
+from appliance.signal_pipe import StopPipe
+from ipc.instance import Instance
+from ipc.role_context import RoleContext
+
+S = TypeVar("S")
+
+_MAX_REASON_BYTES: Final = 4096
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A forked role, as the supervisor sees it."""
+
+    pid: int
+    reason_fd: int
+
+    def read_reason(self) -> str:
+        """Why it ended, in one line, if it said so. Called once, after it has been waited for."""
+        try:
+            return os.read(self.reason_fd, _MAX_REASON_BYTES).decode("utf-8", "replace")
+        except BlockingIOError:
+            return ""
+        finally:
+            os.close(self.reason_fd)
+
+
+@dataclass(frozen=True, slots=True)
+class Inheritance:
+    """What the supervisor gives to every child, and how a child lets go of what is the supervisor's alone."""
+
+    instance: Instance
+    stacks_fd: int
+    let_go: Callable[[], None]
+    let_go_of_lock: Callable[[], None]
+    log_as: Callable[[str], None]
+
+
+def fork_role(role: Role[S], settings: S, inheritance: Inheritance) -> Child:
+    """Fork a process that runs the role. Raises OSError when there can be no more processes."""
+    supervisor_pid = os.getpid()
+    reason_fd, reason_write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        pid = os.fork()
+        if pid == 0:
+            _be_child(role, settings, inheritance, supervisor_pid, reason_write_fd)
+    except OSError:
+        os.close(reason_fd)
+        raise
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked_before)
+        os.close(reason_write_fd)
+    return Child(pid, reason_fd)
+
+
+def _be_child(
+    role: Role[S], settings: S, inheritance: Inheritance, supervisor_pid: int, reason_write_fd: int
+) -> NoReturn:
+    code = exit_code.FAILED
+    try:
+        stop_pipe = _set_signals(inheritance.stacks_fd)
+        process.set_title(role.name)
+        inheritance.let_go()
+        if not role.holds_store:
+            inheritance.let_go_of_lock()
+        inheritance.log_as(role.name)
+        process.end_with_parent(supervisor_pid)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        code = _run(role, settings, inheritance.instance, stop_pipe.fd, reason_write_fd)
+    finally:
+        os._exit(code)
+
+
+def _set_signals(stacks_fd: int) -> StopPipe:
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    # An interrupt from the keyboard reaches every process; the order of stopping is the supervisor's.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    faulthandler.register(signal.SIGABRT, file=stacks_fd, all_threads=True, chain=True)
+    return StopPipe()
+
+
+def _run(role: Role[S], settings: S, instance: Instance, stop_fd: int, reason_write_fd: int) -> int:
+    context = RoleContext(role.name, instance, instance.bells.get(role.name), stop_fd)
+    try:
+        role.run(context, settings)
+    except Exception as error:
+        # The outermost call of a process: whatever it is, it is said and becomes an exit code.
+        reason = one_line(error)
+        os.write(reason_write_fd, reason.encode("utf-8")[:_MAX_REASON_BYTES])
+        if instance.health.read()[role.name].state == "starting":
+            # The supervisor says it to the operator; what a developer needs is in the log file.
+            log.info("could not start: %s", reason, exc_info=error)
+            return exit_code.COULD_NOT_START
+        log.exception("ended by an error: %s", reason)
+        return exit_code.FAILED
+    return exit_code.CLEAN
+
+
+def one_line(error: BaseException) -> str:
+    """An error as one line. A package's own errors say all in their text; others need their type to be understood."""
+    text = " ".join(str(error).split())
+    module = type(error).__module__.partition(".")[0]
+    speaks_for_itself = isinstance(error, ApplianceError | OSError) or module in _OURS
+    if text and speaks_for_itself:
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+_OURS: Final = frozenset({"appliance", "broker", "headrace", "ipc", "nameserver", "store"})

@@ -1,0 +1,16 @@
+"""`headrace restart`."""
+
+import click
+
+from appliance.cli.options import data_option, timeout_option
+from appliance.cli.supervisor_client import ask_supervisor
+
+
+@click.command("restart")
+@click.argument("role")
+@data_option
+@timeout_option
+def command(role: str, data: str, timeout_s: float) -> None:
+    """Stop ROLE of a running appliance in order and start it again; done when it is running."""
+    answer = ask_supervisor(data, {"command": "restart", "role": role}, timeout_s)
+    print(f"{role} is running, pid {answer['pid']}")

@@ -1,0 +1,76 @@
+"""`headrace run`."""
+
+import sys
+
+import click
+
+from appliance import exit_code
+
+
+@click.command("run")
+@click.option(
+    "--data", metavar="DIR", default="./run", show_default=True, help="Data folder: store, logs, control socket."
+)
+@click.option("-c", "broker_conf", metavar="FILE", help="broker.conf: RocketMQ's file with RocketMQ's keys.")
+@click.option("--config", "appliance_toml", metavar="FILE", help="appliance.toml: the appliance's own settings.")
+@click.option("--nameserver-conf", metavar="FILE", help="The name server's file of settings (its -c).")
+@click.option(
+    "--host",
+    metavar="ADDRESS",
+    help="Address to listen on, and to announce to clients (brokerIP1) unless it is 0.0.0.0.  [default: 127.0.0.1]",
+)
+@click.option("--nameserver-port", type=int, metavar="N", help="Port of the name server.  [default: 9876]")
+@click.option(
+    "--port", type=int, metavar="N", help="Port of the broker; VIP channel: N - 2, HA: N + 1.  [default: 10911]"
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A key of broker.conf or appliance.toml. May be given several times.",
+)
+def command(
+    data: str,
+    broker_conf: str | None,
+    appliance_toml: str | None,
+    nameserver_conf: str | None,
+    host: str | None,
+    nameserver_port: int | None,
+    port: int | None,
+    settings: tuple[str, ...],
+) -> int:
+    """Run an appliance in the foreground: name server, broker and their workers.
+
+    The store lies in DIR/store as RocketMQ's broker has it under storePathRootDir; a store of RocketMQ 4.9 can be put there
+    and taken away again. Of several sources of a setting the flag counts most, then --set, then the file.
+
+    When clients can connect, the last line says "ready". SIGTERM, SIGINT or `headrace stop` end it in order: what was
+    accepted is made durable first.
+
+    Exit codes: 0 stopped in order; 1 stopped, but not everything could be put in order; 2 wrong configuration; 3 could not
+    start; 4 a role kept dying.
+    """
+    # What the supervisor needs is imported here, so that --help and mistakes answer at once.
+    from appliance.boot import Announcements, run_appliance  # noqa: PLC0415
+    from appliance.configuration import Sources, read_configuration  # noqa: PLC0415
+
+    configuration = read_configuration(
+        Sources(data, broker_conf, appliance_toml, nameserver_conf, settings, host, nameserver_port, port)
+    )
+    result = run_appliance(configuration, Announcements(_say, _warn))
+    if result.error is not None:
+        raise result.error
+    if not result.is_clean:
+        _warn("stopped, but not everything was in order: the next start will check the store (see logs/headrace.log)")
+        return exit_code.FAILED
+    _say("stopped")
+    return exit_code.CLEAN
+
+
+def _say(line: str) -> None:
+    print(f"headrace: {line}", flush=True)
+
+
+def _warn(line: str) -> None:
+    print(f"headrace: warning: {line}", file=sys.stderr, flush=True)

@@ -1,0 +1,73 @@
+"""`headrace status`."""
+
+import json
+from typing import Any
+
+import click
+
+from appliance.cli.options import data_option
+from appliance.cli.supervisor_client import ask_supervisor
+
+
+@click.command("status")
+@data_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
+def command(data: str, as_json: bool) -> None:
+    """Say how an appliance fares: its roles, the offsets of its log, how far each role is behind, rates.
+
+    With --json: {"roles": {ROLE: {"pid", "state", "restarts", "heartbeat_age_ms", ...}}, "offsets": {CELL: NUMBER},
+    "lag": {ROLE: BYTES}, "rates": {NAME: PER SECOND}, ...}. Fails when no appliance runs on DIR.
+    """
+    status = ask_supervisor(data, {"command": "status"}, timeout_s=5.0)["status"]
+    print(json.dumps(status, indent=2) if as_json else "\n".join(_lines(status)))
+
+
+def _lines(status: dict[str, Any]) -> list[str]:
+    seconds = status["uptime_ms"] // 1000
+    uptime = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return [
+        f"{status['state']}, pid {status['pid']}, up {uptime}, data {status['data']}",
+        "",
+        *_table(
+            ("ROLE", "STATE", "PID", "RESTARTS", "HEARTBEAT", ""),
+            [
+                (
+                    name,
+                    role["state"],
+                    str(role["pid"] or "-"),
+                    str(role["restarts"]),
+                    "-" if role["heartbeat_age_ms"] is None else f"{role['heartbeat_age_ms']} ms ago",
+                    role["long_call"] or "",
+                )
+                for name, role in status["roles"].items()
+            ],
+        ),
+        "",
+        *_table(
+            ("OFFSET", "BYTES", "BEHIND"),
+            [
+                (name, f"{status['offsets'][name]:,}", f"{status['lag'][role]:,}" if role in status["lag"] else "")
+                for name, role in (
+                    ("min_offset", ""),
+                    ("wrote_offset", ""),
+                    ("flushed_offset", "flush"),
+                    ("reput_offset", "dispatch"),
+                    ("push2slave_max_offset", "ha"),
+                )
+            ],
+        ),
+        *(f"raised: {name}" for name, value in status["offsets"].items() if name.startswith("flag_") and value),
+        "",
+        *_table(("RATE", "PER SECOND"), [(name, f"{rate:,.1f}") for name, rate in status["rates"].items() if rate]),
+    ]
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(line[column]) for line in (head, *rows)) for column in range(len(head))]
+    return [
+        "  ".join(
+            cell.rjust(width) if cell[:1].isdigit() else cell.ljust(width)
+            for cell, width in zip(line, widths, strict=True)
+        ).rstrip()
+        for line in (head, *rows)
+    ]

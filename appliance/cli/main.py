@@ -1,0 +1,43 @@
+"""Where the `headrace` command begins: finds the command, turns our errors into one line and an exit code."""
+
+import sys
+from typing import NoReturn
+
+import click
+
+from appliance import exit_code
+from appliance.cli.command_folder import CommandFolder
+from appliance.errors import ApplianceError
+
+headrace = CommandFolder(
+    "appliance.cli.commands",
+    name="headrace",
+    help="""Run and look after a Headrace appliance: a message broker that RocketMQ 4.x clients use unchanged.
+
+    Exit codes: 0 all went well; 1 the command failed; 2 wrong usage or configuration; 3 the appliance could not start;
+    4 a part of it kept dying.""",
+)
+
+
+def main() -> NoReturn:
+    """The entry point of the `headrace` script."""
+    try:
+        code = headrace.main(prog_name="headrace", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except click.Abort:
+        print("headrace: interrupted", file=sys.stderr)
+        code = exit_code.FAILED
+    except ApplianceError as error:
+        print(f"headrace: {error}", file=sys.stderr)
+        code = error.exit_code
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; nothing more may be written, not even at exit.
+        sys.stderr.close()
+        code = exit_code.FAILED
+    sys.exit(code if isinstance(code, int) else exit_code.CLEAN)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""Asking the supervisor from a command, with its errors as one line each."""
+
+import os
+from typing import Any
+
+from appliance.errors import ApplianceError, NotRunning
+from appliance.paths import AppliancePaths
+from ipc.control_socket import ask
+from ipc.errors import IpcError, NobodyListens
+
+
+def paths_of(data: str) -> AppliancePaths:
+    """The paths of the appliance on a data folder, wherever the command was called."""
+    return AppliancePaths(os.path.abspath(data))
+
+
+def ask_supervisor(data: str, request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    """The answer to a request. Raises NotRunning; ApplianceError for a refusal or no answer in time."""
+    paths = paths_of(data)
+    try:
+        answer = ask(paths.control_socket, request, timeout_s)
+    except NobodyListens as error:
+        raise NotRunning(f"no appliance runs on {paths.data} ({error})") from error
+    except IpcError as error:
+        raise ApplianceError(str(error)) from error
+    if not answer.get("ok"):
+        raise ApplianceError(str(answer.get("error", "the supervisor refused without a reason")))
+    return answer

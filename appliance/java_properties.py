@@ -1,0 +1,92 @@
+r"""Java's properties text, the syntax of broker.conf and namesrv.conf.
+
+A line is a key, a separator (`=`, `:` or blanks) and a value. `#` and `!` begin a comment line, a backslash at the end
+joins the next line without its leading blanks, `\t \n \r \f \uXXXX` are characters and a backslash before any other
+character is that character. The last of two lines with one key counts. Files are read as UTF-8.
+
+This file only reads text; which keys there are is said by the option dataclasses.
+"""
+
+from collections.abc import Iterator
+
+_BLANKS = " \t\f"
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+class PropertiesError(ValueError):
+    r"""A `\u` escape that is not four hexadecimal digits, with the line it stands in."""
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """The keys and values of `text`, in their order. Raises PropertiesError."""
+    found: dict[str, str] = {}
+    for number, line in _logical_lines(text):
+        key_end = _key_end(line)
+        value_start = key_end
+        while value_start < len(line) and line[value_start] in _BLANKS:
+            value_start += 1
+        if value_start < len(line) and line[value_start] in "=:":
+            value_start += 1
+            while value_start < len(line) and line[value_start] in _BLANKS:
+                value_start += 1
+        found[_unescape(line[:key_end], number)] = _unescape(line[value_start:], number)
+    return found
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    at = 0
+    while at < len(lines):
+        first = at
+        line = lines[at].lstrip(_BLANKS)
+        at += 1
+        if not line or line[0] in "#!":
+            continue
+        while _ends_in_odd_backslashes(line):
+            line = line[:-1]
+            if at == len(lines):
+                break
+            line += lines[at].lstrip(_BLANKS)
+            at += 1
+        yield first + 1, line
+
+
+def _ends_in_odd_backslashes(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _key_end(line: str) -> int:
+    at = 0
+    while at < len(line):
+        if line[at] == "\\":
+            at += 2
+            continue
+        if line[at] in "=:" or line[at] in _BLANKS:
+            return at
+        at += 1
+    return len(line)
+
+
+def _unescape(text: str, line_number: int) -> str:
+    if "\\" not in text:
+        return text
+    out: list[str] = []
+    at = 0
+    while at < len(text):
+        character = text[at]
+        at += 1
+        if character != "\\" or at == len(text):
+            out.append(character)
+            continue
+        character = text[at]
+        at += 1
+        if character == "u":
+            digits = text[at : at + 4]
+            if len(digits) != 4 or not all(digit in "0123456789abcdefABCDEF" for digit in digits):
+                raise PropertiesError(f"line {line_number}: \\u is followed by {digits!r}, not by four hex digits")
+            out.append(chr(int(digits, 16)))
+            at += 4
+        else:
+            out.append(_ESCAPES.get(character, character))
+    # Java writes what lies beyond its 16-bit characters as two escapes; put together they are one character here.
+    return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,84 @@
+"""The logger: the one process that writes log files. Woken by records, it writes what came and waits again.
+
+It is started first and stopped last. Killed, it loses nothing: records wait in the socket for its successor. When the
+supervisor is gone it goes on until every other process has closed its end, so that the last words are kept.
+
+It must never log through the channel itself: it would talk to its own ear.
+"""
+
+import logging
+import os
+import select
+import sys
+from logging.handlers import RotatingFileHandler
+from typing import Final
+
+from appliance.config import ApplianceConfig
+from appliance.log_channel import LogChannel, PacketHandler
+from appliance.log_line import LineFormatter
+from appliance.paths import AppliancePaths
+from ipc.role_context import RoleContext
+
+_WAIT_MS: Final = 500
+_BEAT_EVERY_RECORDS: Final = 256
+
+
+def run(context: RoleContext, channel: LogChannel, config: ApplianceConfig, paths: AppliancePaths) -> None:
+    """Carry records from the channel to the log file and standard error until told to stop and nothing waits."""
+    supervisor = os.getppid()
+    orphaned = False
+    # order: its own copy of the sending end is closed first, or the end of the channel would never be seen.
+    channel.sender.close()
+    handler = PacketHandler(channel, "logger", LogOutput(config, paths))
+    context.running()
+    poll = select.poll()
+    poll.register(channel.receiver, select.POLLIN)
+    poll.register(context.stop_fd, select.POLLIN)
+    try:
+        while True:
+            taken = 0
+            while taken < _BEAT_EVERY_RECORDS and handler.receive():
+                taken += 1
+            context.beat()
+            if taken:
+                continue
+            if context.stopping and not orphaned:
+                if os.getppid() == supervisor:
+                    return
+                # The supervisor is gone and cannot say who else is: the end of the channel will.
+                orphaned = True
+                poll.unregister(context.stop_fd)
+            poll.poll(_WAIT_MS)
+    except EOFError:
+        return
+    finally:
+        handler.close()
+
+
+class LogOutput(logging.Handler):
+    """Where lines go: all to the rotating file, from a level on to standard error too."""
+
+    def __init__(self, config: ApplianceConfig, paths: AppliancePaths) -> None:
+        super().__init__()
+        self._file = RotatingFileHandler(
+            paths.log_file, maxBytes=config.log_file_size, backupCount=config.log_file_count, encoding="utf-8"
+        )
+        as_json = config.log_format == "json"
+        self._file.setFormatter(LineFormatter("json" if as_json else "text"))
+        self._outputs: list[logging.Handler] = [self._file]
+        if config.log_stderr_level != "none":
+            stderr = logging.StreamHandler(sys.stderr)
+            stderr.setLevel(config.log_stderr_level.upper())
+            stderr.setFormatter(LineFormatter("json" if as_json else "text"))
+            self._outputs.append(stderr)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record's line wherever its level belongs."""
+        for output in self._outputs:
+            if record.levelno >= output.level:
+                output.handle(record)
+
+    def close(self) -> None:
+        """Close the file; standard error stays open."""
+        self._file.close()
+        super().close()

@@ -1,0 +1,112 @@
+"""Whether this machine, as it is now, can run the appliance: looked at before anything is forked or written.
+
+Each check raises PreflightFailed with one line that says what is wrong and what to do. Nothing is changed by looking, but for
+the folders of the appliance, which are made. The roles meet the same limits again by themselves: this is for a clear word.
+"""
+
+import contextlib
+import errno
+import os
+import socket
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from appliance.errors import PreflightFailed
+
+_FEWEST_OPEN_FILES: Final = 1_024
+
+
+def make_folders(folders: Iterable[str | Path]) -> None:
+    """Make the appliance's folders where they are missing, and see that files can be made in them."""
+    for folder in folders:
+        try:
+            os.makedirs(folder, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise PreflightFailed(_about_folder(os.fspath(folder), error)) from error
+
+
+def _about_folder(folder: str, error: OSError) -> str:
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            return f"no space: nothing can be written to {folder}; free some, or give another folder with --data"
+        case errno.EEXIST | errno.ENOTDIR:
+            return f"data folder: {folder} is in the way: it, or what leads to it, is a file and not a folder"
+        case errno.EROFS:
+            return f"data folder: {folder} lies on a file system that is mounted read-only"
+        case errno.EACCES | errno.EPERM:
+            return f"data folder: {folder} may not be written by user {os.geteuid()}; change its owner or use --data"
+        case _:
+            return f"data folder: {folder}: {error.strerror}"
+
+
+def check_space(commit_log: Path, file_size_bytes: int) -> list[str]:
+    """See that a new store has room for its first CommitLog file. Returns warnings.
+
+    A store that has files already may start on a full disk: it serves what it has and refuses to write.
+    """
+    if any(commit_log.iterdir()):
+        return []
+    space = os.statvfs(commit_log)
+    free_bytes = space.f_bavail * space.f_frsize
+    if free_bytes < file_size_bytes:
+        raise PreflightFailed(
+            f"no space: {commit_log} has {free_bytes:,} bytes free and a CommitLog file needs {file_size_bytes:,}; "
+            f"free some, or set mappedFileSizeCommitLog to less before the store is first used"
+        )
+    if free_bytes < 3 * file_size_bytes:
+        return [f"{commit_log} has room for {free_bytes // file_size_bytes} CommitLog files only"]
+    return []
+
+
+def check_ports(host: str, ports: Mapping[int, str]) -> None:
+    """See that all of these ports can be bound; `ports` says what each is for."""
+    taken: list[str] = []
+    for port, what in ports.items():
+        try:
+            _bind(host, port)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                holder = _find_holder(port)
+                taken.append(f"port {port} ({what}) is taken" + (f" by {holder}" if holder else ""))
+            elif error.errno == errno.EACCES:
+                raise PreflightFailed(f"port {port} ({what}) may not be used by user {os.geteuid()}") from error
+            else:
+                raise PreflightFailed(f"address {host}, port {port} ({what}): {error.strerror}") from error
+    if taken:
+        raise PreflightFailed(f"{', '.join(taken)}; stop that program, or use --port and --nameserver-port")
+
+
+def _bind(host: str, port: int) -> None:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    with socket.socket(family, kind, protocol) as trial:
+        # As servers bind: a port whose last connections are not quite closed yet is free.
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        trial.bind(address)
+        trial.listen(1)
+
+
+def _find_holder(port: int) -> str:
+    """Who listens on this port, as far as we may look; looked for only when there is something to complain about."""
+    import psutil  # noqa: PLC0415  slow to import, and needed only here
+
+    with contextlib.suppress(psutil.Error, OSError):
+        for connection in psutil.net_connections(kind="tcp"):
+            is_it = connection.laddr and connection.laddr[1] == port and connection.status == psutil.CONN_LISTEN
+            if is_it and connection.pid:
+                return f"pid {connection.pid} ({psutil.Process(connection.pid).name()})"
+    return ""
+
+
+def check_open_files(limit: int) -> list[str]:
+    """See that there are descriptors enough to begin with. Returns warnings."""
+    if limit < _FEWEST_OPEN_FILES:
+        raise PreflightFailed(f"open files: the limit is {limit}, at least {_FEWEST_OPEN_FILES} are needed (ulimit -n)")
+    if limit < 10 * _FEWEST_OPEN_FILES:
+        return [f"the limit of open files is {limit}: some thousand connections at most (ulimit -n)"]
+    return []

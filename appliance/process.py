@@ -1,0 +1,61 @@
+"""What one asks of the operating system for a process: its limits, its allocator, its parent's death, its title.
+
+Plain calls, through ctypes where Python has none. No policy.
+"""
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+from typing import Final
+
+import setproctitle
+
+_PR_SET_PDEATHSIG: Final = 1
+_M_TRIM_THRESHOLD: Final = -1
+_M_MMAP_THRESHOLD: Final = -3
+_MMAP_THRESHOLD_BYTES: Final = 64 << 20
+_TRIM_THRESHOLD_BYTES: Final = 256 << 20
+_WANTED_OPEN_FILES: Final = 655_350  # limit: what RocketMQ's own start scripts ask for
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def set_title(role: str) -> None:
+    """Say in the process list which role this is."""
+    setproctitle.setproctitle(f"headrace: {role}")
+
+
+def end_with_parent(parent_pid: int) -> None:
+    """Ask the kernel for SIGTERM when the parent dies; send it at once if that has happened already.
+
+    # order: the request comes before the look, or a parent that dies in between is missed.
+    """
+    if _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    if os.getppid() != parent_pid:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def keep_large_blocks() -> None:
+    """Let glibc keep blocks of up to 64 MiB instead of mapping and unmapping each anew.
+
+    Blocks over 128 KiB would otherwise cost a page fault a page, each time; a receive buffer is of that size. Inherited
+    over fork. Another C library has no mallopt and no such habit.
+    """
+    with contextlib.suppress(AttributeError):
+        _libc.mallopt(_M_MMAP_THRESHOLD, _MMAP_THRESHOLD_BYTES)
+        _libc.mallopt(_M_TRIM_THRESHOLD, _TRIM_THRESHOLD_BYTES)
+
+
+def raise_open_files_limit() -> int:
+    """Raise the limit of open files as far as we may; returns what it is now. Inherited over fork."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < _WANTED_OPEN_FILES:
+        with contextlib.suppress(OSError, ValueError):  # only root may
+            resource.setrlimit(resource.RLIMIT_NOFILE, (_WANTED_OPEN_FILES, _WANTED_OPEN_FILES))
+            return _WANTED_OPEN_FILES
+    wanted = _WANTED_OPEN_FILES if hard == resource.RLIM_INFINITY else hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted

@@ -1,0 +1,45 @@
+"""A role: a kind of process, as data. What roles there are is said in `role_table`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from ipc.control_block import ControlBlock
+from ipc.role_context import RoleContext
+
+S = TypeVar("S")
+
+
+def _no_condition(_block: ControlBlock) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Role(Generic[S]):
+    """One row of the role table. `S` is what the roles are told: the same settings for all.
+
+    Roles stop in the order of `stops`, lowest first; those with the same number stop together.
+    """
+
+    name: str
+    run: Callable[[RoleContext, S], None]
+    """Called in the forked child; imports what is heavy itself; returns when told to stop and its work is done."""
+
+    after: tuple[str, ...]
+    """Roles that must have been running (or, running once, have ended well) before this one is started."""
+
+    stops: int
+    starts_when: Callable[[ControlBlock], bool] = _no_condition
+    """What the offsets must say before it is started, each time."""
+
+    stops_when: Callable[[ControlBlock], bool] = _no_condition
+    """What the offsets must say before it is told to stop, when the appliance stops."""
+
+    runs_once: bool = False
+    """It does its work and exits 0, and is not started again."""
+
+    afterwards: Callable[[S], None] | None = None
+    """What the supervisor does when a role that runs once has ended well, before it starts another."""
+
+    holds_store: bool = True
+    """It may write to the store, and so keeps the store's lock for as long as it lives."""

@@ -1,0 +1,155 @@
+"""The roles of the appliance, and what each needs: a table.
+
+One of the few files that know what the roles are. Each function here imports its role's package when it is called, which is
+in the forked child: the supervisor stays small and starts quickly.
+
+Stopping follows the data: the broker takes no more, ha and dispatch catch up, flush syncs last, then the housekeeper writes
+the checkpoint. Nobody needs the name server after the broker has taken its leave; the logger hears everyone out.
+"""
+
+# ruff: noqa: PLC0415  imports after the fork are this file's purpose
+
+import functools
+import os
+from dataclasses import dataclass, replace
+
+from appliance.configuration import Configuration
+from appliance.log_channel import LogChannel
+from appliance.role import Role
+from ipc.control_block import ControlBlock
+from ipc.role_context import RoleContext
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSettings:
+    """What the roles are told."""
+
+    configuration: Configuration
+    log_channel: LogChannel
+
+
+def role_table(configuration: Configuration) -> tuple[Role[RoleSettings], ...]:
+    """The roles that this configuration asks for, in the order in which they are started."""
+    appliance = configuration.appliance
+    wanted = {"nameserver": appliance.nameserver_enable, "ha": appliance.ha_enable}
+    roles = tuple(role for role in _ROLES if wanted.get(role.name, True))
+    names = {role.name for role in roles}
+    return tuple(_without_absent(role, names) for role in roles)
+
+
+def _without_absent(role: Role[RoleSettings], names: set[str]) -> Role[RoleSettings]:
+    return replace(role, after=tuple(name for name in role.after if name in names))
+
+
+def _has_dispatch_caught_up(block: ControlBlock) -> bool:
+    """Whether both indexes hold all that is written: the broker reads its next queue offsets out of the queue table."""
+    return block.reput_offset >= block.wrote_offset
+
+
+def _mark_store(settings: RoleSettings) -> None:
+    """Create `abort`: from now on the store is being written, and whoever finds the file knows it was not left in order.
+
+    # order: recover takes the file's absence for a clean stop, so it must have looked before; and no writer may have begun.
+    """
+    paths = settings.configuration.store_paths
+    paths.abort.touch()
+    folder = os.open(paths.root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _run_logger(context: RoleContext, settings: RoleSettings) -> None:
+    from appliance import log_daemon
+
+    configuration = settings.configuration
+    log_daemon.run(context, settings.log_channel, configuration.appliance, configuration.paths)
+
+
+def _run_recover(context: RoleContext, settings: RoleSettings) -> None:
+    from store.recovery import daemon
+
+    daemon.run(context, settings.configuration.store, settings.configuration.store_paths)
+
+
+def _run_nameserver(context: RoleContext, settings: RoleSettings) -> None:
+    from nameserver import daemon
+
+    configuration = settings.configuration
+    daemon.run(
+        context.beat,
+        context.running,
+        context.stop_fd,
+        configuration.nameserver,
+        configuration.paths.nameserver,
+        configuration.host,
+        configuration.appliance.nameserver_port,
+    )
+
+
+def _run_housekeeper(context: RoleContext, settings: RoleSettings) -> None:
+    from store.housekeeping import daemon
+
+    daemon.run(context, settings.configuration.store, settings.configuration.store_paths)
+
+
+def _run_flush(context: RoleContext, settings: RoleSettings) -> None:
+    from store.flush import daemon
+
+    daemon.run(context, settings.configuration.store, settings.configuration.store_paths)
+
+
+def _run_dispatch(context: RoleContext, settings: RoleSettings) -> None:
+    from store.reput import daemon
+
+    daemon.run(context, settings.configuration.store, settings.configuration.store_paths)
+
+
+def _run_ha(context: RoleContext, settings: RoleSettings) -> None:
+    from store.ha import daemon
+
+    configuration = settings.configuration
+    daemon.run(
+        context,
+        configuration.store,
+        configuration.store_paths,
+        configuration.host,
+        configuration.broker.listen_port + 1,
+    )
+
+
+def _run_broker(context: RoleContext, settings: RoleSettings) -> None:
+    from broker import broker
+
+    configuration = settings.configuration
+    broker.run(
+        context,
+        configuration.broker,
+        configuration.store,
+        configuration.store_paths,
+        configuration.host,
+        configuration.broker.listen_port,
+        configuration.nameserver_addresses,
+    )
+
+
+_store_role = functools.partial(Role[RoleSettings], after=("recover",))
+
+_ROLES: tuple[Role[RoleSettings], ...] = (
+    Role(name="logger", run=_run_logger, after=(), stops=7, holds_store=False),
+    Role(name="recover", run=_run_recover, after=("logger",), stops=0, runs_once=True, afterwards=_mark_store),
+    # It knows nothing of the store, so it need not wait for recover.
+    Role(name="nameserver", run=_run_nameserver, after=("logger",), stops=6, holds_store=False),
+    _store_role(name="housekeeper", run=_run_housekeeper, stops=5),
+    _store_role(name="flush", run=_run_flush, stops=4),
+    _store_role(name="dispatch", run=_run_dispatch, stops=3, stops_when=_has_dispatch_caught_up),
+    _store_role(name="ha", run=_run_ha, stops=2),
+    Role(
+        name="broker",
+        run=_run_broker,
+        after=("housekeeper", "flush", "dispatch", "ha", "nameserver"),
+        starts_when=_has_dispatch_caught_up,
+        stops=1,
+    ),
+)

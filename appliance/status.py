@@ -1,0 +1,50 @@
+"""What `headrace status` says: the state of every role, every offset, how far each role is behind, and rates.
+
+::
+
+    {"state": "running", "pid": 4711, "uptime_ms": 61000, "data": "/…/run",
+     "roles":   {"broker": {"pid", "state", "restarts", "heartbeat_age_ms", "long_call"}, …},
+     "offsets": {CELL: NUMBER, …},     the control block's cells, by their names
+     "lag":     {"flush": BYTES, "dispatch": BYTES, "ha": BYTES},
+     "rates":   {"wrote_bytes": PER SECOND, "broker.<counter>": PER SECOND, …},
+     "counters": {"broker": {NAME: NUMBER}, …}}
+
+A role's state is one of `role_life.Phase`; a role without a process has pid and heartbeat age null.
+"""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from appliance.role_life import RoleLife
+from ipc.control_block import ControlBlock
+from ipc.health_page import RoleHealth
+
+S = TypeVar("S")
+
+
+def role_status(life: RoleLife[S], health: RoleHealth, now_ms: int) -> dict[str, Any]:
+    """One role's part of the status."""
+    has_process = life.pid is not None
+    return {
+        "pid": life.pid,
+        "state": life.phase.value,
+        "restarts": max(0, health.start_count - 1),
+        "heartbeat_age_ms": max(0, now_ms - health.heartbeat_ms) if has_process else None,
+        "long_call": health.long_call if has_process else None,
+    }
+
+
+def lags(control: ControlBlock) -> dict[str, int]:
+    """How many bytes of the log each role has not dealt with yet. `ha` counts while there are slaves."""
+    # order: what follows the log is read before its end, so that a lag is never negative.
+    flushed, reput, pushed = control.flushed_offset, control.reput_offset, control.push2slave_max_offset
+    wrote = control.wrote_offset
+    lag = {"flush": wrote - flushed, "dispatch": wrote - reput}
+    if control.slave_count:
+        lag["ha"] = wrote - pushed
+    return {role: max(0, behind) for role, behind in lag.items()}
+
+
+def running_flag_names(cells: Mapping[str, int]) -> list[str]:
+    """The flags that are raised, by their cells' names without `flag_`."""
+    return [name.removeprefix("flag_") for name, value in cells.items() if name.startswith("flag_") and value]
