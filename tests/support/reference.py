@@ -21,22 +21,29 @@ class Reference:
 
     name = "reference"
 
-    def __init__(self, data: Path, *, settings: dict[str, str] | None = None, heap: str = "1g", more: tuple[str, ...] = ()) -> None:
-        """`settings`: broker keys; `more`: further arguments of `reference up`."""
+    def __init__(
+        self,
+        data: Path,
+        *,
+        settings: dict[str, str] | None = None,
+        ports: tuple[int, int] | None = None,
+        more: tuple[str, ...] = (),
+    ) -> None:
+        """`settings`: broker keys. `ports`: name server's and broker's. `more`: further arguments of `reference up`."""
         self.data = data
-        self._name_server_port, self.port = free_ports()
+        self.ports = ports or free_ports()
         sets = [f"--set={key}={value}" for key, value in (settings or {}).items()]
-        _run("up", str(data), f"--namesrv-port={self._name_server_port}", f"--port={self.port}", f"--heap={heap}", *sets, *more)
+        _run("up", str(data), f"--namesrv-port={self.ports[0]}", f"--port={self.ports[1]}", *sets, *more)
 
     @property
     def name_server(self) -> str:
         """HOST:PORT of the name server."""
-        return f"127.0.0.1:{self._name_server_port}"
+        return f"127.0.0.1:{self.ports[0]}"
 
     @property
     def broker(self) -> str:
         """HOST:PORT of the broker."""
-        return f"127.0.0.1:{self.port}"
+        return f"127.0.0.1:{self.ports[1]}"
 
     @property
     def store(self) -> Path:
@@ -44,8 +51,9 @@ class Reference:
         return self.data / "store"
 
     def pids(self) -> list[int]:
-        """The two Java processes."""
-        return [int((self.data / f"{part}.pid").read_text()) for part in ("namesrv", "broker")]
+        """The Java processes."""
+        files = (self.data / f"{part}.pid" for part in ("namesrv", "broker"))
+        return [int(file.read_text()) for file in files if file.exists()]
 
     def stop(self) -> None:
         """SIGTERM, broker first; waits."""

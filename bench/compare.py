@@ -1,0 +1,296 @@
+"""The same load on Apache's broker and on the appliance, one after the other, twice over; the ratios go to bench/RESULTS.md.
+
+    make bench                       both servers, two rounds, under four minutes
+    python bench/compare.py --rounds 1 --seconds 3 --only headrace --print
+
+Every round starts a server on an empty store with its defaults (asynchronous flush) and measures, in this order: the time
+from its start to the first acknowledged message; sends of 1 KiB over 8 connections with 32 in flight; 64 synchronous
+producers; pulls of 32; the official Java client sending from 16 threads. The load generator (bench/reference/load) is light;
+it shares the machine's cores with the server, as does the Java client, which is most of what that row measures. CPU is user
+and system time of all processes of the server.
+"""
+
+import argparse
+import json
+import math
+import platform
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from support.appliance import Appliance  # noqa: E402  (tests/ is not a package)
+from support.java import Java  # noqa: E402
+from support.reference import SCRIPT, Reference  # noqa: E402
+from support.servers import Server, free_ports  # noqa: E402
+
+RESULTS = ROOT / "bench" / "RESULTS.md"
+SERVERS: dict[str, type[Reference] | type[Appliance]] = {"reference": Reference, "headrace": Appliance}
+TITLES = {"reference": "Apache", "headrace": "Headrace"}
+TOPIC = "RawLoad"
+
+
+@dataclass
+class Figures:
+    """What was measured in one cell: a server, a load, a round."""
+
+    rate: float = 0
+    cpu_us: float = 0
+    p50_us: float = 0
+    p99_us: float = 0
+    errors: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Load:
+    """One row of the table."""
+
+    title: str
+    mode: str
+    arguments: dict[str, int]
+    warmup_s: float
+
+
+LOADS = {
+    # limit: Apache's broker reaches its speed after some 300,000 messages
+    "pipelined": Load("send 1 KiB, 8 connections x 32 in flight", "send", {"conns": 8, "inflight": 32, "size": 1024}, 5),
+    "synchronous": Load("send 1 KiB, 64 synchronous producers", "send", {"conns": 64, "inflight": 1, "size": 1024}, 1.5),
+    "pull": Load("pull, 32 messages of 1 KiB a request, 8 connections", "pull", {"conns": 8, "inflight": 1}, 1.5),
+    "java": Load("official Java client, 16 threads sending 1 KiB", "java", {"threads": 16, "size": 1024}, 2),
+}
+
+
+@dataclass
+class Round:
+    """All that was measured of one server in one round."""
+
+    start_s: float = 0
+    cells: dict[str, Figures] = field(default_factory=dict)
+
+
+def main() -> None:
+    """Measures, prints, and appends a section to bench/RESULTS.md."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=5, help="timed part of each load (default 5)")
+    parser.add_argument("--only", choices=SERVERS, help="one server, without ratios")
+    parser.add_argument("--loads", default=",".join(LOADS), help=f"some of {','.join(LOADS)}")
+    parser.add_argument("--folder", type=Path, help="where the stores lie while it runs (default: a temporary folder)")
+    parser.add_argument("--print", action="store_true", help="print only, leave RESULTS.md alone")
+    options = parser.parse_args()
+    loads = {name: LOADS[name] for name in options.loads.split(",")}
+    names = [options.only] if options.only else list(SERVERS)
+    rounds: dict[str, list[Round]] = {name: [] for name in names}
+    for number in range(options.rounds):
+        for name in names:
+            print(f"round {number + 1}: {TITLES[name]}", file=sys.stderr)
+            rounds[name].append(measure(name, loads, options.seconds, options.folder))
+    section = "\n".join(report(rounds, loads, options.seconds))
+    print(section)
+    if not options.print:
+        with RESULTS.open("a") as out:
+            out.write(section + "\n")
+
+
+def measure(name: str, loads: dict[str, Load], seconds: float, folder: Path | None) -> Round:
+    """One server, from its start on an empty store to its end."""
+    work = Path(tempfile.mkdtemp(prefix=f"bench-{name}-", dir=folder))
+    measured = Round()
+    try:
+        ports = free_ports()
+        first = FirstMessage(ports)
+        with SERVERS[name](work / "data", ports=ports) as server:
+            measured.start_s = first.wait()
+            for key, load in loads.items():
+                print(f"  {load.title}", end=": ", file=sys.stderr, flush=True)
+                run = with_java if load.mode == "java" else with_generator
+                measured.cells[key] = figures = run(server, load, seconds, work)
+                print(f"{figures.rate:,.0f}/s, {figures.cpu_us:.1f} us CPU {figures.note}", file=sys.stderr)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return measured
+
+
+def with_generator(server: Server, load: Load, seconds: float, _: Path) -> Figures:
+    """A load of the load generator."""
+    arguments = [f"--{name}={value}".split("=") for name, value in load.arguments.items()]
+    done = subprocess.run(
+        [
+            sys.executable, str(SCRIPT), "load", load.mode, "--broker", server.broker, "--topic", TOPIC, "--seconds", str(seconds),
+            "--warmup", str(load.warmup_s), "--pids", ",".join(map(str, server.pids())), *(part for pair in arguments for part in pair),
+        ],
+        check=False, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    if done.returncode:
+        return Figures(note=f"failed: {done.stderr.strip()[-200:]}")
+    said = json.loads(done.stdout)
+    return Figures(
+        said["rate"],
+        said["server_cpu_us_per_message"],
+        said["p50_us"],
+        said["p99_us"],
+        said["errors"],
+        f"{said['errors']} errors, first: {said['first_error']}" if said["errors"] else "",
+    )
+
+
+def with_java(server: Server, load: Load, seconds: float, work: Path) -> Figures:
+    """The official client, with its own just-in-time compiler warmed up by a first run."""
+    asked: dict[str, Any] = {"namesrv": server.name_server, "topic": TOPIC, **load.arguments}
+    with Java(work / "java", flags=()) as java:
+        java.call("bench-client", seconds=load.warmup_s, warmup=0, **asked)
+        before = cpu_seconds(server.pids())
+        said = java.call("bench-client", seconds=seconds, warmup=0, **asked)
+        used = cpu_seconds(server.pids()) - before
+    return Figures(said["rate"], used / max(1, said["messages"]) * 1e6, said["p50_us"], said["p99_us"], said["errors"])
+
+
+def cpu_seconds(pids: list[int]) -> float:
+    """User and system time of some processes."""
+    times = [psutil.Process(pid).cpu_times() for pid in pids]
+    return sum(one.user + one.system for one in times)
+
+
+class FirstMessage:
+    """Tries, from the moment it is made, to send a message to a broker and to find that broker at its name server."""
+
+    def __init__(self, ports: tuple[int, int]) -> None:
+        """`ports`: of the name server and of the broker."""
+        self._ports = ports
+        self._began = time.monotonic()
+        self._took_s = 0.0
+        self._thread = threading.Thread(target=self._try, daemon=True)
+        self._thread.start()
+
+    def wait(self) -> float:
+        """Seconds until both worked."""
+        self._thread.join(30)
+        if not self._took_s:
+            message = f"no message could be sent to {self._ports} within 30 s"
+            raise TimeoutError(message)
+        return self._took_s
+
+    def _try(self) -> None:
+        send = {"a": "first", "b": TOPIC, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": str(int(time.time() * 1000)), "h": "0", "i": ""}
+        self._until(self._ports[1], 310, send, b"first", lambda code, _: code == 0)
+        self._until(self._ports[0], 106, {}, b"", lambda _, body: b"broker-a" in body)
+        self._took_s = time.monotonic() - self._began
+
+    @staticmethod
+    def _until(port: int, code: int, ext: dict[str, str], body: bytes, enough: Callable[[int, bytes], bool]) -> None:
+        while True:
+            try:
+                if enough(*ask(port, code, ext, body)):
+                    return
+            except OSError:
+                pass
+            time.sleep(0.005)
+
+
+def ask(port: int, code: int, ext: dict[str, str], body: bytes) -> tuple[int, bytes]:
+    """One request on a connection of its own; the code and body of its response."""
+    head = {"code": code, "extFields": ext, "flag": 0, "language": "JAVA", "opaque": 1, "serializeTypeCurrentRPC": "JSON", "version": 407}
+    header = json.dumps(head).encode()
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+        connection.sendall(struct.pack(">ii", 4 + len(header) + len(body), len(header)) + header + body)
+        with connection.makefile("rb") as stream:
+            (length,) = struct.unpack(">i", read(stream.read, 4))
+            frame = read(stream.read, length)
+    end = 4 + (struct.unpack_from(">i", frame)[0] & 0xFFFFFF)
+    return int(json.loads(frame[4:end])["code"]), frame[end:]
+
+
+def read(source: Callable[[int], bytes], count: int) -> bytes:
+    """Exactly `count` bytes. ConnectionError when there are fewer."""
+    if len(found := source(count)) < count:
+        message = "the connection was closed in the middle of a frame"
+        raise ConnectionError(message)
+    return found
+
+
+# ---- the report
+
+
+def report(rounds: dict[str, list[Round]], loads: dict[str, Load], seconds: float) -> list[str]:
+    """A Markdown section: where and what it was, then a table."""
+    lines = [f"## {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {commit()}", "", *machine(), f"Timed part of each load: {seconds:g} s.", ""]
+    names = list(rounds)
+    ratio = len(names) > 1
+    lines.append(row("", *(f"{TITLES[name]} {n + 1}" for name in names for n in range(len(rounds[name]))), *(["ratio"] if ratio else [])))
+    lines.append("|---|" + "---:|" * (sum(map(len, rounds.values())) + ratio))
+    lines.append(figures_row("start to first message, s", {name: [one.start_s for one in rounds[name]] for name in names}, ".2f"))
+    for key, load in loads.items():
+        for words, figure, shape in (
+            (f"**{load.title}**: messages/s", "rate", ",.0f"),
+            ("CPU, us a message", "cpu_us", ".2f"),
+            ("p50 of a request, us", "p50_us", ",.0f"),
+            ("p99 of a request, us", "p99_us", ",.0f"),
+        ):
+            values = {name: [float(getattr(one.cells[key], figure)) for one in rounds[name]] for name in names}
+            lines.append(figures_row(words, values, shape))
+    notes = {
+        f"{TITLES[name]}, {loads[key].title}: {cell.note or f'{cell.errors} errors'}"
+        for name in names for one in rounds[name] for key, cell in one.cells.items() if cell.note or cell.errors
+    }  # fmt: skip
+    lines += ["", *(f"- {note}" for note in sorted(notes))]
+    if ratio:
+        lines.append("Ratio: Headrace to Apache, geometric mean of the rounds. Rates: more is better; the rest: less is better.")
+    return lines
+
+
+def figures_row(title: str, values: dict[str, list[float]], shape: str) -> str:
+    """One figure of all servers and rounds, with its ratio where there are both."""
+    cells = [format(value, shape) for each in values.values() for value in each]
+    if len(values) > 1:
+        theirs, ours = (geometric_mean(values[name]) for name in SERVERS)
+        cells.append(f"**{ours / theirs:.2f}**" if theirs and ours else "-")
+    return row(title, *cells)
+
+
+def geometric_mean(values: list[float]) -> float:
+    """0 when one of them is."""
+    return math.exp(sum(map(math.log, values)) / len(values)) if all(value > 0 for value in values) else 0.0
+
+
+def row(*cells: str) -> str:
+    """A row of a Markdown table."""
+    return "| " + " | ".join(cells) + " |"
+
+
+def commit() -> str:
+    """The commit that was measured, marked when files differ from it."""
+    git = ["git", "-C", str(ROOT)]
+    name = subprocess.run([*git, "rev-parse", "--short=10", "HEAD"], check=False, capture_output=True, text=True).stdout.strip()
+    changed = subprocess.run([*git, "status", "--porcelain", "--untracked-files=no"], check=False, capture_output=True, text=True).stdout
+    return f"commit {name or 'unknown'}{' with changes' if changed.strip() else ''}"
+
+
+def machine() -> list[str]:
+    """Processor, memory, kernel, versions."""
+    model = next((line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "?")
+    java = subprocess.run(["java", "-version"], check=False, capture_output=True, text=True).stderr.splitlines()[0]
+    compiled = sorted(path.name.split(".")[0] for folder in ("broker", "store", "headrace", "ipc") for path in (ROOT / folder).rglob("*.so"))
+    return [
+        f"{psutil.cpu_count()} x {model}, {psutil.virtual_memory().total / 2**30:.0f} GiB, Linux {platform.release()}.",
+        f"Python {platform.python_version()}; {java.replace(chr(34), '')}. Apache RocketMQ 4.9.7, heap 1 GiB.",
+        f"Compiled modules: {', '.join(compiled) or 'none'}.",
+    ]
+
+
+if __name__ == "__main__":
+    main()
