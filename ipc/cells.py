@@ -30,5 +30,5 @@ def full_fence() -> None:
     this process's own: never one that is shared, which a killed holder would keep for ever. Forked children have a copy;
     the supervisor forks without threads, so nobody holds it then.
     """
-    _fence.acquire()
-    _fence.release()
+    with _fence:
+        pass

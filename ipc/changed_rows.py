@@ -6,7 +6,8 @@
     word 24…    the ring: row number i at word 24 + i % capacity
 
 A reader remembers the count it has come to. It copies what is new, then looks at `announced`: when that is more than a ring
-beyond, the writer may have been in what was copied, and the reader has been lapped. Then it must look at all rows. A row in
+beyond, the writer may have been in what was copied, and the reader has been lapped. Then it must look at all rows. A new
+writer begins by lapping everyone, since its predecessor may have been killed before it told what it had moved. A row in
 the ring means that its bounds are already in the queue table; the same row may stand there often. dispatch's compiled loop
 may write the ring itself, in this order: announced, words, count.
 """
@@ -44,6 +45,10 @@ class ChangedRowsWriter:
     def __init__(self, segment: Segment) -> None:
         self.words = segment.words
         self._capacity: int = self.words[CAPACITY]
+        # A predecessor may have been killed after it moved rows and before it said so: lap every reader once.
+        count = self.words[COUNT] + self._capacity + 1
+        store_cell(self.words, ANNOUNCED, count)
+        store_cell(self.words, COUNT, count)
 
     def add(self, rows: Sequence[int]) -> None:
         """These rows have moved; their bounds are in the queue table. Once a batch, each row once, then ring the broker."""

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from ipc.cells import store_bytes, store_cell
 from ipc.posix import Segment
 from ipc.segment_header import HEADER_WORDS, magic_of, store_header
+from ipc.seqlock import Seqlock
 
 MAGIC = magic_of(b"HRhealth")
 
@@ -47,8 +48,6 @@ NAME_BYTES = 64
 STATES = ("stopped", "starting", "running", "stopping", "failed")
 """By their code. Zero, what a new page holds, is `stopped`."""
 _CODES = {state: code for code, state in enumerate(STATES)}
-
-_TRIES = 1000  # limit: a writer needs less than a microsecond; beyond it is dead, and its words have to do
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +159,7 @@ class HealthPage:
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
         self._words = segment.words
+        self._seqlock = Seqlock(segment.words)
         self._rows = dict(self._find_rows())
 
     @property
@@ -201,10 +201,9 @@ class HealthPage:
     def _read_call(self, word: int) -> tuple[str, int]:
         words = self._words
         start = (word + CALL_TEXT) * 8
-        for _ in range(_TRIES):
-            generation = words[word + CALL_GENERATION]
+
+        def read() -> tuple[str, int]:
             text = bytes(self._segment.view[start : start + words[word + CALL_LENGTH]])
-            until_ms: int = words[word + CALL_UNTIL]
-            if words[word + CALL_GENERATION] == generation and not generation & 1:
-                break
-        return text.decode(errors="replace"), until_ms
+            return text.decode(errors="replace"), words[word + CALL_UNTIL]
+
+        return self._seqlock.read(word + CALL_GENERATION, read)

@@ -19,18 +19,17 @@ A row is a seqlock: make the generation odd, store, make it even. A reader that 
 compiled loop writes rows itself, by these constants and in this order; nothing else is different there.
 
 What a killed writer leaves: an odd row. Its words are each whole, and each is a true offset of this moment or the one before,
-so readers that have tried long enough take them as they are; the next writer repairs the row. A row killed while it was
-added is not in use yet, and is free again.
+so readers that have tried long enough take them as they are (`seqlock`); the next writer repairs the row. A row that was
+being added is not in use yet, and is free again.
 """
 
-import os
-import struct
 from collections.abc import Iterator
 
 from ipc.cells import store_bytes, store_cell
 from ipc.errors import QueueTableFull
 from ipc.posix import Segment
 from ipc.segment_header import magic_of, store_header
+from ipc.seqlock import Seqlock
 
 MAGIC = magic_of(b"HRqueues")
 
@@ -51,12 +50,6 @@ TOPIC = 8
 TOPIC_BYTES = 256
 
 DEFAULT_CAPACITY = 65_536
-
-_TRIES = 200  # limit: some tens of microseconds, longer than any writer needs that is on a processor
-_YIELDS = 20  # limit: then let a writer that was put aside go on; more means that it is dead
-
-_BOUNDS = struct.Struct("=qqqq")
-_BOUNDS_BYTES = _BOUNDS.size
 
 QueueRow = tuple[int, bytes, int, int, int, int]
 """(row, topic, queue_id, min_queue_offset, max_queue_offset, max_physical_offset)"""
@@ -185,8 +178,10 @@ class QueueTable:
     def __init__(self, segment: Segment) -> None:
         self.words = segment.words
         self._view = segment.view
+        self._seqlock = Seqlock(segment.words)
         self._rows: dict[tuple[bytes, int], int] = {}
         self._seen_changes = -1
+        self._seen_row_count = 0
 
     @property
     def changes(self) -> int:
@@ -201,38 +196,49 @@ class QueueTable:
         return self._rows.get((topic, queue_id), -1)
 
     def bounds(self, row: int) -> tuple[int, int, int]:
-        """(min_queue_offset, max_queue_offset, max_physical_offset) of one moment. Never waits long (see above)."""
+        """(min_queue_offset, max_queue_offset, max_physical_offset) of one moment."""
         words = self.words
         word = FIRST_ROW_WORD + row * ROW_WORDS
-        for _ in range(_TRIES):
-            generation = words[word]
-            bounds = (words[word + MIN_QUEUE_OFFSET], words[word + MAX_QUEUE_OFFSET], words[word + MAX_PHYSICAL_OFFSET])
-            if words[word] == generation and not generation & 1:
-                return bounds
-        return self._bounds_of_a_busy_row(word)
+        generation = words[word]
+        bounds = (words[word + MIN_QUEUE_OFFSET], words[word + MAX_QUEUE_OFFSET], words[word + MAX_PHYSICAL_OFFSET])
+        if words[word] == generation and not generation & 1:
+            return bounds
+        return self._seqlock.read(
+            word,
+            lambda: (words[word + MIN_QUEUE_OFFSET], words[word + MAX_QUEUE_OFFSET], words[word + MAX_PHYSICAL_OFFSET]),
+        )
 
     def rows(self) -> Iterator[QueueRow]:
         """All rows in use, in order of their number."""
-        words = self.words
-        for row in range(words[ROW_COUNT]):
+        return self._read_rows(0, self.words[ROW_COUNT])
+
+    def _refresh(self) -> None:
+        changes = self.words[CHANGES]  # order: before the rows, so that what changes meanwhile is seen next time
+        row_count = self.words[ROW_COUNT]
+        first = 0
+        if changes - self._seen_changes == row_count - self._seen_row_count:
+            first = self._seen_row_count  # every change was a new row at the end, as in a table where topics only come
+        else:
+            self._rows.clear()
+        for row, topic, queue_id, *_ in self._read_rows(first, row_count):
+            self._rows[topic, queue_id] = row
+        self._seen_changes = changes
+        self._seen_row_count = row_count
+
+    def _read_rows(self, first: int, end: int) -> Iterator[QueueRow]:
+        for row in range(first, end):
             found = self._read_row(row)
             if found is not None:
                 yield found
 
-    def _refresh(self) -> None:
-        changes = self.words[CHANGES]  # order: before the rows, so that what changes meanwhile is seen next time
-        self._rows = {(topic, queue_id): row for row, topic, queue_id, *_ in self.rows()}
-        self._seen_changes = changes
-
     def _read_row(self, row: int) -> QueueRow | None:
         words = self.words
         word = row_word(row)
-        for attempt in range(_TRIES + _YIELDS):
-            if attempt >= _TRIES:
-                os.sched_yield()
-            generation = words[word]
-            in_use = words[word + IN_USE]
-            found = (
+
+        def read() -> QueueRow | None:
+            if not words[word + IN_USE]:
+                return None
+            return (
                 row,
                 _topic(self._view, words, word),
                 words[word + QUEUE_ID],
@@ -240,20 +246,8 @@ class QueueTable:
                 words[word + MAX_QUEUE_OFFSET],
                 words[word + MAX_PHYSICAL_OFFSET],
             )
-            if words[word] == generation and not generation & 1:
-                break
-        return found if in_use else None
 
-    def _bounds_of_a_busy_row(self, word: int) -> tuple[int, int, int]:
-        """Let the writer go on; when it does not, it is dead, and the words as they are have to do."""
-        words = self.words
-        for _ in range(_YIELDS):
-            os.sched_yield()
-            generation = words[word]
-            bounds = (words[word + MIN_QUEUE_OFFSET], words[word + MAX_QUEUE_OFFSET], words[word + MAX_PHYSICAL_OFFSET])
-            if words[word] == generation and not generation & 1:
-                break
-        return bounds
+        return self._seqlock.read(word + GENERATION, read)
 
 
 def _topic(view: memoryview, words: memoryview, word: int) -> bytes:

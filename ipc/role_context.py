@@ -91,13 +91,11 @@ class RoleContext:
         """Sleep until rung, told to stop, or the time is over. True: look for work. False: nothing came in that time.
 
         `ready` loads cells and says whether there is work. It must speak only of what somebody rings for: work that comes
-        with the clock belongs into `timeout_ms`. Told to stop, it returns at once the first time; later calls, by a role
-        that drains, wait as before.
+        with the clock belongs into `timeout_ms`. Being told to stop ends the wait; once `stopping` has said so, later
+        waits, by a role that drains, are as before.
         """
         if self.bell is None:
             raise ValueError(f"role {self.name} has no bell to wait for")
-        if self._begins_to_stop():
-            return True
         self.beat()
         self.bell.prepare_sleep()
         try:
@@ -112,14 +110,11 @@ class RoleContext:
             return True
         finally:
             self.bell.woke()
-            self.bell.drain()
 
     def nap(self, timeout_ms: int) -> bool:
-        """Sleep by the clock without asking to be rung. True: told to stop (the first time), so the sleep was cut short."""
-        if self._begins_to_stop():
-            return True
+        """Sleep by the clock without asking to be rung. True: cut short by being told to stop, the first time."""
         self.beat()
-        return self._poll_until(self._stop_poll, timeout_ms) and self._stopping
+        return self._poll_until(self._stop_poll, timeout_ms)
 
     # ---- within
 
@@ -130,15 +125,15 @@ class RoleContext:
             left_ms = max(0, deadline_ms - monotonic_ms())
             events = poll.poll(min(left_ms, _LONGEST_POLL_MS))
             self.beat()
-            if events:
-                if not self._stopping and any(fd == self.stop_fd for fd, _ in events):
+            for fd, _ in events:
+                if fd == self.stop_fd:
                     self._begin_to_stop()
+                elif self.bell is not None:
+                    self.bell.drain()
+            if events:
                 return True
             if left_ms <= _LONGEST_POLL_MS:
                 return False
-
-    def _begins_to_stop(self) -> bool:
-        return not self._stopping and self.stopping
 
     def _begin_to_stop(self) -> None:
         self._stopping = True

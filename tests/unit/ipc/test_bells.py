@@ -1,0 +1,130 @@
+import os
+import select
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ipc.bells import Bell, create_eventfd
+from ipc.cells import store_cell
+from ipc.control_layout import ASLEEP, MIN_OFFSET, REPUT_OFFSET, SIZE_BYTES, WROTE_OFFSET
+from ipc.posix import Segment, anonymous_segment
+
+ASLEEP_WORD = ASLEEP["flush"]
+LOST = MIN_OFFSET
+
+
+@pytest.fixture
+def segment() -> Segment:
+    return anonymous_segment(SIZE_BYTES)
+
+
+@pytest.fixture
+def bell(segment: Segment) -> Any:
+    fd = create_eventfd()
+    yield Bell(fd, segment.words, ASLEEP_WORD)
+    os.close(fd)
+
+
+def is_rung(bell: Bell) -> bool:
+    return bool(select.select([bell.fd], [], [], 0)[0])
+
+
+def test_nobody_is_rung_who_does_not_sleep(bell: Bell) -> None:
+    assert not bell.ring()
+    assert not is_rung(bell)
+
+
+def test_a_sleeper_is_rung(bell: Bell) -> None:
+    bell.prepare_sleep()
+    assert bell.ring()
+    assert is_rung(bell)
+
+
+def test_a_sleeper_that_woke_is_not_rung_again(bell: Bell) -> None:
+    bell.prepare_sleep()
+    bell.woke()
+    assert not bell.ring()
+
+
+def test_draining_forgets_all_rings_at_once(bell: Bell) -> None:
+    bell.prepare_sleep()
+    bell.ring()
+    bell.ring()
+    assert bell.drain()
+    assert not is_rung(bell)
+    assert not bell.drain()
+
+
+def test_a_ring_before_the_poll_is_kept(bell: Bell) -> None:
+    bell.prepare_sleep()
+    bell.ring()
+    assert select.select([bell.fd], [], [], 5)[0]
+
+
+def test_both_sides_fence_between_their_store_and_their_load(segment: Segment, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The order that no wake-up may be lost in: see the drawing in ipc/bells.py.
+    steps: list[str] = []
+
+    class Words:
+        def __getitem__(self, word: int) -> int:
+            steps.append(f"load {word}")
+            return int(segment.words[word])
+
+        def __setitem__(self, word: int, value: int) -> None:
+            steps.append(f"store {word}={value}")
+            segment.words[word] = value
+
+    words: Any = Words()
+    monkeypatch.setattr("ipc.bells.full_fence", lambda: steps.append("fence"))
+    monkeypatch.setattr("os.eventfd_write", lambda *_: steps.append("ring"))
+    bell = Bell(-1, words, ASLEEP_WORD)
+    bell.prepare_sleep()
+    steps.append("second look")
+    assert steps == [f"store {ASLEEP_WORD}=1", "fence", "second look"]
+    steps.clear()
+    store_cell(words, WROTE_OFFSET, 7)
+    bell.ring()
+    assert steps == [f"store {WROTE_OFFSET}=7", "fence", f"load {ASLEEP_WORD}", "ring"]
+
+
+@pytest.mark.slow
+def test_no_wake_up_is_lost_between_two_processes(
+    segment: Segment, fork: Callable[[Callable[[], object]], Any]
+) -> None:
+    words = segment.words
+    fd = create_eventfd()
+
+    def sleep_and_follow() -> None:
+        bell = Bell(fd, words, ASLEEP_WORD)
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        seen = 0
+        while True:
+            bell.prepare_sleep()
+            if words[WROTE_OFFSET] == seen and not poll.poll(2_000) and words[WROTE_OFFSET] != seen:
+                store_cell(words, LOST, words[LOST] + 1)
+            bell.woke()
+            bell.drain()
+            seen = words[WROTE_OFFSET]
+            store_cell(words, REPUT_OFFSET, seen)
+
+    fork(sleep_and_follow)
+    bell = Bell(fd, words, ASLEEP_WORD)
+    rings = rounds = 0
+    deadline = time.monotonic() + 0.8
+    while time.monotonic() < deadline:
+        rounds += 1
+        for _ in range(rounds % 40):  # every distance from the sleeper's going to sleep
+            pass
+        store_cell(words, WROTE_OFFSET, rounds)
+        rings += bell.ring()
+        while words[REPUT_OFFSET] != rounds:
+            assert not words[LOST], f"the ring of round {rounds} was lost"
+            if time.monotonic() > deadline + 10:
+                pytest.fail(f"round {rounds} was never seen")
+    assert not words[LOST]
+    assert rounds > 100
+    assert rings > 0
+    os.close(fd)

@@ -1,0 +1,116 @@
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ipc.changed_rows import ANNOUNCED, COUNT, ChangedRowsReader, ChangedRowsWriter, format_changed_rows, size_bytes
+from ipc.posix import Segment, anonymous_segment
+
+CAPACITY = 8
+
+
+@pytest.fixture
+def segment() -> Segment:
+    segment = anonymous_segment(size_bytes(CAPACITY))
+    format_changed_rows(segment, "00c0ffee", CAPACITY)
+    return segment
+
+
+def test_a_reader_takes_each_row_once_in_order(segment: Segment) -> None:
+    writer = ChangedRowsWriter(segment)
+    reader = ChangedRowsReader(segment)
+    assert reader.take() == []
+    writer.add([3, 1, 2])
+    assert reader.take() == [3, 1, 2]
+    assert reader.take() == []
+
+
+def test_rows_are_taken_whole_around_the_end_of_the_ring(segment: Segment) -> None:
+    writer = ChangedRowsWriter(segment)
+    reader = ChangedRowsReader(segment)
+    expected = 0
+    for length in (5, 7, 8, 1, 8, 3, 8):
+        rows = list(range(expected, expected + length))
+        writer.add(rows)
+        assert reader.take() == rows
+        expected += length
+
+
+def test_a_full_ring_is_not_a_lap_and_one_more_is(segment: Segment) -> None:
+    writer = ChangedRowsWriter(segment)
+    reader = ChangedRowsReader(segment)
+    writer.add(range(CAPACITY))
+    assert reader.take() == list(range(CAPACITY))
+    writer.add(range(CAPACITY))
+    writer.add([9])
+    assert reader.take() is None
+    assert reader.take() == []
+
+
+def test_a_lapped_reader_goes_on_with_what_comes_then(segment: Segment) -> None:
+    writer = ChangedRowsWriter(segment)
+    reader = ChangedRowsReader(segment)
+    writer.add(range(100))
+    assert reader.take() is None
+    writer.add([4, 5])
+    assert reader.take() == [4, 5]
+
+
+def test_each_reader_has_its_own_place(segment: Segment) -> None:
+    writer = ChangedRowsWriter(segment)
+    early = ChangedRowsReader(segment)
+    writer.add([1])
+    late = ChangedRowsReader(segment)
+    writer.add([2])
+    assert (early.take(), late.take()) == ([1, 2], [2])
+
+
+def test_a_reader_whose_words_are_being_overwritten_is_lapped(segment: Segment) -> None:
+    writer = ChangedRowsWriter(segment)
+    reader = ChangedRowsReader(segment)
+    writer.add(range(CAPACITY))
+    segment.words[ANNOUNCED] += 1  # the writer has begun with the next word, which lies where the reader's first is
+    assert reader.take() is None
+
+
+def test_a_new_writer_laps_everyone_because_its_predecessor_may_have_kept_something_back(segment: Segment) -> None:
+    ChangedRowsWriter(segment)
+    reader = ChangedRowsReader(segment)
+    segment.words[ANNOUNCED] += 3  # killed between the announcement and the count
+    successor = ChangedRowsWriter(segment)
+    assert reader.take() is None
+    successor.add([6])
+    assert reader.take() == [6]
+    assert segment.words[ANNOUNCED] == segment.words[COUNT]
+
+
+@pytest.mark.slow
+def test_a_reader_beside_a_fast_writer_misses_nothing_it_is_not_told_of(
+    segment: Segment, fork: Callable[[Callable[[], object]], Any]
+) -> None:
+    def write() -> None:
+        writer = ChangedRowsWriter(segment)
+        parent = os.getppid()
+        value = 0
+        while os.getppid() == parent:
+            for length in (1, 2, 5):
+                writer.add(range(value, value + length))
+                value += length
+
+    fork(write)
+    reader = ChangedRowsReader(segment)
+    last = None
+    taken = 0
+    deadline = time.monotonic() + 0.5
+    while time.monotonic() < deadline:
+        rows = reader.take()
+        if rows is None:
+            last = None
+            continue
+        for row in rows:
+            assert last is None or row == last + 1
+            last = row
+            taken += 1
+    assert taken > 100

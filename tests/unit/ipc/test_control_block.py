@@ -1,0 +1,77 @@
+import pytest
+
+from ipc import control_layout
+from ipc.control_block import ControlBlock
+from ipc.control_layout import CELLS
+from ipc.names import BELL_ROLES
+from ipc.posix import Segment, anonymous_segment
+
+
+@pytest.fixture
+def segment() -> Segment:
+    return anonymous_segment(control_layout.SIZE_BYTES)
+
+
+def test_every_cell_has_a_cache_line_of_its_own() -> None:
+    lines = [cell.word * 8 // 64 for cell in CELLS]
+    assert len(set(lines)) == len(CELLS)
+    assert all(cell.word % 8 == 0 for cell in CELLS)
+    assert 0 not in lines  # the header's
+    assert (max(lines) + 1) * 64 == control_layout.SIZE_BYTES
+
+
+def test_every_cell_has_a_property_that_reads_its_word(segment: Segment) -> None:
+    block = ControlBlock(segment)
+    for value, cell in enumerate(CELLS, 100):
+        segment.words[cell.word] = value
+    for value, cell in enumerate(CELLS, 100):
+        assert getattr(block, cell.name) == value
+    assert block.read() == {cell.name: value for value, cell in enumerate(CELLS, 100)}
+
+
+def test_every_cell_has_a_constant() -> None:
+    for cell in CELLS:
+        if cell.name.startswith("asleep_"):
+            assert control_layout.ASLEEP[cell.name.removeprefix("asleep_")] == cell.word
+        else:
+            assert getattr(control_layout, cell.name.upper()) == cell.word
+
+
+def test_every_role_with_a_bell_has_a_cell_to_say_that_it_sleeps() -> None:
+    assert {cell.writer for cell in CELLS if cell.name.startswith("asleep_")} == set(BELL_ROLES)
+
+
+def test_a_cell_cannot_be_stored_through_the_read_side(segment: Segment) -> None:
+    block = ControlBlock(segment)
+    with pytest.raises(AttributeError):
+        block.wrote_offset = 1
+
+
+@pytest.mark.parametrize(
+    ("cell", "bit"),
+    [
+        ("flag_not_readable", 1),
+        ("flag_not_writeable", 2),
+        ("flag_log_error", 2),
+        ("flag_queue_error", 4),
+        ("flag_index_error", 8),
+        ("flag_disk_full", 16),
+    ],
+)
+def test_each_flag_cell_is_a_bit_of_the_running_flags(segment: Segment, cell: str, bit: int) -> None:
+    block = ControlBlock(segment)
+    assert block.running_flags() == 0
+    segment.words[getattr(control_layout, cell.upper())] = 1
+    assert block.running_flags() == bit
+
+
+def test_running_flags_are_the_union_of_what_each_writer_says(segment: Segment) -> None:
+    for cell in CELLS:
+        if cell.name.startswith("flag_"):
+            segment.words[cell.word] = 1
+    assert ControlBlock(segment).running_flags() == 31
+
+
+def test_dispatch_may_go_as_far_as_the_log_was_written(segment: Segment) -> None:
+    segment.words[control_layout.WROTE_OFFSET] = 1 << 40
+    assert ControlBlock(segment).confirm_offset() == 1 << 40

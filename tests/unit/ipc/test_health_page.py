@@ -1,0 +1,132 @@
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ipc.cells import store_cell
+from ipc.health_page import (
+    CALL_GENERATION,
+    FIRST_ROW_WORD,
+    STATES,
+    HealthPage,
+    format_health_page,
+    monotonic_ms,
+    size_bytes,
+)
+from ipc.posix import Segment, anonymous_segment
+
+ROLES = ["flush", "broker"]
+
+
+@pytest.fixture
+def segment() -> Segment:
+    segment = anonymous_segment(size_bytes(len(ROLES)))
+    format_health_page(segment, "00c0ffee", ROLES)
+    return segment
+
+
+def test_a_new_page_has_its_roles_in_order_all_stopped(segment: Segment) -> None:
+    page = HealthPage(segment)
+    assert page.roles == ROLES
+    assert [(role.role, role.state, role.pid, role.start_count) for role in page.read().values()] == [
+        ("flush", "stopped", 0, 0),
+        ("broker", "stopped", 0, 0),
+    ]
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_role_says_its_state_in_words(segment: Segment, state: str) -> None:
+    page = HealthPage(segment)
+    page.row("broker").state(state)
+    assert page.read()["broker"].state == state
+    assert page.read()["flush"].state == "stopped"
+
+
+def test_a_role_that_is_started_is_given_time_to_show_life(segment: Segment) -> None:
+    page = HealthPage(segment)
+    row = page.supervised_row("flush")
+    row.starting()
+    row.forked(4711)
+    health = page.read()["flush"]
+    assert (health.state, health.pid, health.start_count) == ("starting", 4711, 1)
+    assert health.silent_ms(monotonic_ms()) < 1000
+
+
+def test_a_role_that_has_ended_leaves_no_pid_and_no_long_call(segment: Segment) -> None:
+    page = HealthPage(segment)
+    supervised = page.supervised_row("flush")
+    supervised.starting()
+    supervised.forked(4711)
+    page.row("flush").long_call("sync", monotonic_ms() + 60_000)
+    supervised.ended("failed")
+    health = page.read()["flush"]
+    assert (health.state, health.pid, health.long_call, health.start_count) == ("failed", 0, None, 1)
+
+
+def test_silence_counts_from_the_heartbeat(segment: Segment) -> None:
+    page = HealthPage(segment)
+    page.row("flush").beat(1_000)
+    assert page.read()["flush"].silent_ms(3_500) == 2_500
+
+
+def test_an_announced_long_call_is_no_silence_until_it_is_over_time(segment: Segment) -> None:
+    page = HealthPage(segment)
+    row = page.row("flush")
+    row.beat(1_000)
+    row.long_call("fdatasync 00000000001073741824", 9_000)
+    health = page.read()["flush"]
+    assert (health.long_call, health.long_call_until_ms) == ("fdatasync 00000000001073741824", 9_000)
+    assert health.silent_ms(8_000) == 0
+    assert health.silent_ms(9_300) == 300
+    row.long_call_over()
+    assert page.read()["flush"].long_call is None
+    assert page.read()["flush"].silent_ms(9_300) == 8_300
+
+
+def test_a_text_too_long_is_cut_between_characters(segment: Segment) -> None:
+    page = HealthPage(segment)
+    page.row("flush").long_call("x" + "ü" * 200, 5)
+    assert page.read()["flush"].long_call == "x" + "ü" * 63
+    assert page.read()["broker"].long_call is None
+
+
+def test_a_role_killed_while_it_announced_is_read_and_repaired_by_the_next(segment: Segment) -> None:
+    page = HealthPage(segment)
+    row = page.row("flush")
+    row.long_call("unlink", 5)
+    word = FIRST_ROW_WORD + CALL_GENERATION
+    store_cell(segment.words, word, segment.words[word] + 1)
+    assert page.read()["flush"].long_call == "unlink"
+    row.long_call("sync", 6)
+    assert page.read()["flush"].long_call == "sync"
+    assert segment.words[word] % 2 == 0
+
+
+def test_a_name_too_long_is_refused(segment: Segment) -> None:
+    with pytest.raises(ValueError, match="does not fit"):
+        format_health_page(segment, "00c0ffee", ["x" * 65])
+
+
+@pytest.mark.slow
+def test_a_reader_never_sees_half_an_announcement(
+    segment: Segment, fork: Callable[[Callable[[], object]], Any]
+) -> None:
+    def announce() -> None:
+        row = HealthPage(segment).row("broker")
+        parent = os.getppid()
+        while os.getppid() == parent:
+            for until_ms in range(1, 100):
+                row.long_call(str(until_ms) * 40, until_ms)
+
+    fork(announce)
+    page = HealthPage(segment)
+    deadline = time.monotonic() + 0.4
+    seen = set()
+    while time.monotonic() < deadline:
+        health = page.read()["broker"]
+        if health.long_call is not None:
+            assert health.long_call == (str(health.long_call_until_ms) * 40)
+            seen.add(health.long_call_until_ms)
+    assert len(seen) > 10

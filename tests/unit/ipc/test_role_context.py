@@ -1,0 +1,228 @@
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from ipc import role_context
+from ipc.health_page import monotonic_ms
+from ipc.instance import Instance
+from ipc.publish.log import LogPublisher
+from ipc.role_context import MISSED_RINGS, RoleContext
+
+Fork = Callable[[Callable[[], object]], Any]
+Eventually = Callable[[Callable[[], object]], None]
+
+
+class Pipe:
+    """The signal pipe of a role."""
+
+    def __init__(self) -> None:
+        self.stop_fd, self.write_fd = os.pipe()
+
+    def stop(self, *_: object) -> None:
+        os.write(self.write_fd, b"x")
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    made = Pipe()
+    yield made
+    os.close(made.stop_fd)
+    os.close(made.write_fd)
+
+
+@pytest.fixture
+def context(instance: Instance, pipe: Pipe) -> RoleContext:
+    return RoleContext("flush", instance, instance.bells["flush"], pipe.stop_fd)
+
+
+def never() -> bool:
+    return False
+
+
+def test_a_role_says_that_it_is_up(context: RoleContext, instance: Instance) -> None:
+    context.running()
+    health = instance.health.read()["flush"]
+    assert health.state == "running"
+    assert health.silent_ms(monotonic_ms()) < 1000
+
+
+def test_beats_are_stored_four_times_a_second_at_most(
+    context: RoleContext, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(10_000, 11_000, 5))
+    monkeypatch.setattr(role_context, "monotonic_ms", lambda: next(clock))
+    heartbeats = []
+    for _ in range(90):
+        context.beat()
+        heartbeats.append(instance.health.read()["flush"].heartbeat_ms)
+    pauses = [later - earlier for earlier, later in pairwise(sorted(set(heartbeats)))]
+    assert pauses
+    assert all(250 <= pause < 275 for pause in pauses)
+
+
+def test_a_long_call_is_announced_while_it_lasts(context: RoleContext, instance: Instance) -> None:
+    with context.long_call("fdatasync", 5_000):
+        outer = instance.health.read()["flush"]
+        with context.long_call("unlink", 60_000):
+            assert instance.health.read()["flush"].long_call == "unlink"
+        assert instance.health.read()["flush"].long_call_until_ms == outer.long_call_until_ms
+    assert outer.long_call == "fdatasync"
+    assert 4_000 < outer.long_call_until_ms - monotonic_ms() <= 5_000
+    assert instance.health.read()["flush"].long_call is None
+
+
+def test_a_long_call_that_fails_is_over_too(context: RoleContext, instance: Instance) -> None:
+    with pytest.raises(OSError, match="no space"), context.long_call("write", 5_000):
+        raise OSError("no space")
+    assert instance.health.read()["flush"].long_call is None
+
+
+def test_a_role_is_told_to_stop_through_its_pipe(context: RoleContext, instance: Instance, pipe: Pipe) -> None:
+    seen = [context.stopping]
+    pipe.stop()
+    seen += [context.stopping, context.stopping]
+    assert seen == [False, True, True]
+    assert instance.health.read()["flush"].state == "stopping"
+
+
+def test_being_told_to_stop_ends_a_wait(context: RoleContext, pipe: Pipe) -> None:
+    pipe.stop()
+    assert context.wait(never, 60_000)
+    assert context.stopping
+
+
+def test_being_told_to_stop_ends_a_nap(context: RoleContext, pipe: Pipe) -> None:
+    assert not context.nap(1)
+    pipe.stop()
+    assert context.nap(60_000)
+    assert context.stopping
+
+
+def test_a_role_that_drains_waits_as_before(context: RoleContext, instance: Instance, pipe: Pipe) -> None:
+    pipe.stop()
+    assert context.stopping
+    assert not context.wait(never, 5)
+    assert not context.nap(5)
+    bell = instance.bells["flush"]
+    bell.prepare_sleep()
+    bell.ring()
+    assert context.wait(never, 60_000)
+
+
+def test_work_that_came_before_the_sleep_is_not_slept_over(context: RoleContext) -> None:
+    assert context.wait(lambda: True, 60_000)
+
+
+def test_a_waiting_role_asks_to_be_rung_and_a_working_one_does_not(context: RoleContext, instance: Instance) -> None:
+    asleep = []
+
+    def look() -> bool:
+        asleep.append(instance.control.asleep_flush)
+        return True
+
+    context.wait(look, 0)
+    assert asleep == [1]
+    assert instance.control.asleep_flush == 0
+
+
+def test_a_bell_ends_the_wait_and_is_drained(context: RoleContext, instance: Instance) -> None:
+    bell = instance.bells["flush"]
+    looks = []
+
+    def look() -> bool:
+        looks.append(bell.ring())  # somebody rings right after the second look
+        return False
+
+    assert context.wait(look, 60_000)
+    assert looks == [True]
+    assert not context.wait(never, 0)
+    assert context.counters.read()[MISSED_RINGS] == 0
+
+
+def test_a_wait_that_ends_by_the_clock_says_so(context: RoleContext) -> None:
+    assert not context.wait(never, 1)
+    assert context.counters.read()[MISSED_RINGS] == 0
+
+
+def test_work_found_after_the_time_was_over_is_counted_as_a_missed_ring(context: RoleContext) -> None:
+    looks = iter([False, True])
+    assert context.wait(lambda: next(looks), 1)
+    assert context.counters.read()[MISSED_RINGS] == 1
+
+
+def test_a_ring_that_comes_a_little_late_is_not_a_missed_one(context: RoleContext, instance: Instance) -> None:
+    bell = instance.bells["flush"]
+    looks = iter([lambda: False, bell.ring])
+    assert context.wait(lambda: bool(next(looks)()), 1)
+    assert context.counters.read()[MISSED_RINGS] == 0
+
+
+def test_a_role_killed_in_its_sleep_is_not_asleep_when_it_starts_again(instance: Instance, pipe: Pipe) -> None:
+    instance.bells["flush"].prepare_sleep()
+    RoleContext("flush", instance, instance.bells["flush"], pipe.stop_fd)
+    assert instance.control.asleep_flush == 0
+
+
+def test_a_role_without_a_bell_naps_but_cannot_wait(instance: Instance, pipe: Pipe) -> None:
+    context = RoleContext("logger", instance, None, pipe.stop_fd)
+    assert not context.nap(1)
+    with pytest.raises(ValueError, match="logger has no bell"):
+        context.wait(never, 1)
+
+
+def test_a_waiting_role_goes_on_beating(
+    context: RoleContext, instance: Instance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(role_context, "_LONGEST_POLL_MS", 5)
+    monkeypatch.setattr(role_context, "_BEAT_MS", 1)
+    before = monotonic_ms()
+    context.nap(30)
+    assert instance.health.read()["flush"].heartbeat_ms > before + 20
+
+
+@pytest.mark.slow
+def test_a_role_in_its_own_process_follows_the_log_and_stops_at_sigterm(
+    instance: Instance, pipe: Pipe, fork: Fork, eventually: Eventually
+) -> None:
+    def run() -> None:
+        signal.signal(signal.SIGTERM, pipe.stop)
+        context = RoleContext("flush", instance, instance.bells["flush"], pipe.stop_fd)
+        followed = context.counters.index_of("followed")
+        context.running()
+        seen = 0
+
+        def ready() -> bool:
+            return context.control.wrote_offset != seen
+
+        while not context.stopping:
+            context.wait(ready, 60_000)
+            wrote = context.control.wrote_offset
+            context.counters.add_at(followed, wrote - seen)
+            seen = wrote
+
+    child = fork(run)
+    eventually(lambda: instance.health.read()["flush"].state == "running")
+    log = LogPublisher(instance.control)
+    visitor = Instance.open(instance.store_path)
+
+    def has_followed(end: int) -> bool:
+        return visitor.counters("flush").read().get("followed") == end
+
+    for offset in range(1, 200):
+        log.wrote(offset, 0)
+        instance.bells["flush"].ring()
+        if offset % 20 == 0:
+            eventually(partial(has_followed, offset))
+    started = time.monotonic()
+    os.kill(child.pid, signal.SIGTERM)
+    assert child.wait() == 0
+    assert time.monotonic() - started < 10
+    assert instance.health.read()["flush"].state == "stopping"
+    assert visitor.counters("flush").read() == {MISSED_RINGS: 0, "followed": 199}
+    visitor.close()
