@@ -1,0 +1,40 @@
+"""The name server's options: RocketMQ's keys, and two intervals that RocketMQ has as constants.
+
+Options of RocketMQ's for its thread pools and buffers are not declared: there are none here.
+"""
+
+import os
+from dataclasses import dataclass
+
+from headrace.model.option import option
+
+
+@dataclass(frozen=True)
+class NameServerConfig:
+    """How a name server listens, what it keeps, and when it takes a broker for lost."""
+
+    listen_port: int = option(9876, help="Port that clients and brokers connect to.")
+    rocketmq_home: str = option(
+        os.environ.get("ROCKETMQ_HOME", ""), help="Reported to tools; nothing is read from there."
+    )
+    kv_config_path: str = option(
+        "", help="File of keys and values; empty: `kvConfig.json` in the name server's folder."
+    )
+    config_store_path: str = option(
+        "", help="File that settings changed over the wire are written to; empty: `namesrv.properties` in its folder."
+    )
+    order_message_enable: bool = option(
+        False,
+        help="Tell clients the queues of ordered topics out of the namespace ORDER_TOPIC_CONFIG.",
+        changeable=True,
+    )
+    config_black_list: str = option(
+        "", help="Further keys, joined by semicolons, that may not be changed over the wire."
+    )
+    server_channel_max_idle_time_seconds: int = option(
+        120, help="After so many seconds without a byte a connection is closed."
+    )
+    scan_not_active_broker_interval: int = option(10_000, help="How often silent brokers are looked for, in ms.")
+    broker_channel_expired_time: int = option(
+        120_000, help="A broker that has not registered for so many ms is dropped.", changeable=True
+    )

@@ -1,0 +1,121 @@
+"""The name server's process: puts the parts together, runs their loop, and ends when it is told to.
+
+Called in the forked child, by the one who knows what a role is; this file does not. It writes `kvConfig.json` and nothing else
+of anybody's. Killed, it leaves routes to be registered again and a file that is whole.
+"""
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from headrace.remoting import Connection, RemotingServer
+from nameserver.config import NameServerConfig
+from nameserver.errors import PortTaken
+from nameserver.handlers import NameServerHandlers
+from nameserver.kv_config import KvConfig
+from nameserver.liveness import Liveness
+from nameserver.routes import RouteTable
+from nameserver.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+BEAT_INTERVAL_S: Final = 0.25
+STOP_GRACE_S: Final = 2.0  # limit: no request takes long; a client that does not read is not waited for
+
+
+class NameServer:
+    """A name server on the running loop. `listen`, then `stop`."""
+
+    def __init__(self, config: NameServerConfig, directory: Path) -> None:
+        """Reads the keys and values. Raises KvConfigUnreadable."""
+        loop = asyncio.get_running_loop()
+        kv_path = Path(config.kv_config_path or directory / "kvConfig.json")
+        store_path = Path(config.config_store_path or directory / "namesrv.properties")
+        self._settings = Settings(
+            replace(config, kv_config_path=str(kv_path), config_store_path=str(store_path)), store_path
+        )
+        self.routes = RouteTable(lambda: int(loop.time() * 1000))
+        handlers = NameServerHandlers(self.routes, KvConfig(kv_path), self._settings)
+        self.server = RemotingServer(
+            handlers.table(), on_close=self._closed, idle_timeout_s=config.server_channel_max_idle_time_seconds
+        )
+        self.liveness = Liveness(self.routes, lambda: self._settings.config)
+
+    async def listen(self, host: str, port: int) -> int:
+        """Serves from now on; returns the port. Raises PortTaken, or OSError for an address that cannot be had otherwise."""
+        try:
+            bound = await self.server.listen(host, port)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise PortTaken(host, port) from error
+            raise
+        self._settings.config = replace(self._settings.config, listen_port=bound)
+        return bound
+
+    async def stop(self, grace_s: float = STOP_GRACE_S) -> None:
+        """Closes the listener and all connections."""
+        self.liveness.close()
+        await self.server.stop(grace_s)
+
+    def _closed(self, connection: Connection, reason: str) -> None:
+        for address in self.routes.connection_lost(connection):
+            logger.warning("broker lost address=%s reason=%r", address, reason)
+
+
+def run(
+    beat: Callable[[], None],
+    ready: Callable[[], None],
+    stop_fd: int,
+    config: NameServerConfig,
+    directory: Path | str,
+    host: str,
+    port: int,
+) -> None:
+    """Serves until `stop_fd` becomes readable.
+
+    `ready` is called once, when clients can connect; `beat` at least every quarter of a second while the loop turns. Raises PortTaken (an OSError),
+    KvConfigUnreadable.
+    """
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(beat, ready, stop_fd, config, Path(directory), host, port))
+
+
+async def _serve(
+    beat: Callable[[], None],
+    ready: Callable[[], None],
+    stop_fd: int,
+    config: NameServerConfig,
+    directory: Path,
+    host: str,
+    port: int,
+) -> None:
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+    name_server = NameServer(config, directory)
+    await name_server.listen(host, port)
+    loop.add_reader(stop_fd, stopped.set)
+    try:
+        ready()
+        while not stopped.is_set():
+            beat()
+            try:
+                await asyncio.wait_for(stopped.wait(), BEAT_INTERVAL_S)
+            except TimeoutError:
+                pass
+    finally:
+        loop.remove_reader(stop_fd)
+        await name_server.stop()
+    logger.info("stopped")
+
+
+def _loop_factory() -> Callable[[], Any]:
+    """Uvloop's where it is installed."""
+    try:
+        import uvloop  # noqa: PLC0415 - an option of the installation
+    except ImportError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop

@@ -1,0 +1,294 @@
+"""RouteTable: who serves which topic, and who is alive. All of it in memory, without I/O.
+
+    topic         ─► broker name ─► QueueData              what masters said of their topics
+    broker name   ─► cluster, { broker id ─► address }     id 0 is the master
+    cluster       ─► broker names
+    address       ─► last heard of, data version, connection, HA address
+    address       ─► filter servers                        of old brokers; mostly empty
+
+What is easily missed (remoting spec 3.3 to 3.10):
+
+- only masters change topics, and registering never removes one: a topic goes with its last broker name, or by request
+- a master's topics are looked at only if its data version has changed, or its id is new to the name; so a wiped write permission stays wiped
+- a broker belongs to the connection it registered over last; when that is lost the broker is dropped at once, an older one says nothing
+- the name of a broker goes with its last address, and takes its topics along
+
+A connection is any object that can be told from others; it is never called.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from headrace.model import permission as permissions
+from headrace.model.data_version import DataVersion
+from headrace.model.names import MASTER_ID
+from headrace.model.topic_config import UNIT, UNIT_SUBSCRIPTION, TopicConfig
+from headrace.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerIdentity:
+    """Which broker speaks: one address under one id of a name in a cluster."""
+
+    cluster: str
+    name: str
+    id: int
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a broker says of itself. `filter_servers` None: it said nothing of them, which leaves them as they are."""
+
+    broker: BrokerIdentity
+    ha_address: str
+    data_version: DataVersion
+    topics: Iterable[TopicConfig] = ()
+    filter_servers: list[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Master:
+    """Where a slave finds its master."""
+
+    address: str
+    ha_address: str
+
+
+@dataclass(frozen=True, slots=True)
+class LiveBroker:
+    """What is known of an address that has registered."""
+
+    heard_at_ms: int
+    data_version: DataVersion
+    connection: Hashable
+    ha_address: str
+
+
+@dataclass(slots=True)
+class _Broker:
+    cluster: str
+    addresses: dict[int, str] = field(default_factory=dict)
+
+
+class RouteTable:
+    """The tables and what may be done to them. `clock_ms` says the time; only differences matter."""
+
+    def __init__(self, clock_ms: Callable[[], int]) -> None:
+        self._clock_ms = clock_ms
+        self._topics: dict[str, dict[str, QueueData]] = {}
+        self._brokers: dict[str, _Broker] = {}
+        # Of dicts only the keys count: they are sets in the order of arrival.
+        self._clusters: dict[str, dict[str, None]] = {}
+        self._live: dict[str, LiveBroker] = {}
+        self._filter_servers: dict[str, list[str]] = {}
+        self._addresses: dict[Hashable, dict[str, None]] = {}
+
+    # -- brokers come and go ----------------------------------------------------------------------------------------------
+
+    def register(self, registration: Registration, connection: Hashable) -> Master | None:
+        """Takes what a broker says of itself; for a slave with a live master returns where that is."""
+        broker = registration.broker
+        self._clusters.setdefault(broker.cluster, {})[broker.name] = None
+        known = self._brokers.setdefault(broker.name, _Broker(broker.cluster))
+        # A broker that has changed its role: its address stood under another id.
+        for other in [
+            id_ for id_, address in known.addresses.items() if address == broker.address and id_ != broker.id
+        ]:
+            del known.addresses[other]
+        is_first = broker.id not in known.addresses
+        known.addresses[broker.id] = broker.address
+
+        before = self._live.get(broker.address)
+        is_changed = before is None or before.data_version != registration.data_version
+        if broker.id == MASTER_ID and (is_changed or is_first):
+            for topic in registration.topics:
+                self._topics.setdefault(topic.name, {})[broker.name] = QueueData(
+                    broker.name, topic.read_queue_count, topic.write_queue_count, topic.permission, topic.sys_flag
+                )
+
+        self._forget_live(broker.address)
+        now = self._clock_ms()
+        self._live[broker.address] = LiveBroker(now, registration.data_version, connection, registration.ha_address)
+        self._addresses.setdefault(connection, {})[broker.address] = None
+        if registration.filter_servers is not None:
+            self._set_filter_servers(broker.address, registration.filter_servers)
+        return self._master_of(known) if broker.id != MASTER_ID else None
+
+    def unregister(self, broker: BrokerIdentity) -> None:
+        """A broker takes its leave."""
+        self._forget_live(broker.address)
+        self._filter_servers.pop(broker.address, None)
+        known = self._brokers.get(broker.name)
+        if known is not None:
+            known.addresses.pop(broker.id, None)
+            self._drop_if_empty(broker.name, broker.cluster)
+
+    def connection_lost(self, connection: Hashable) -> list[str]:
+        """Drops the brokers that registered over this connection last; returns their addresses."""
+        lost = list(self._addresses.get(connection, ()))
+        for address in lost:
+            self._drop(address)
+        return lost
+
+    def drop_silent(self, older_than_ms: int) -> list[tuple[str, Hashable]]:
+        """Drops the brokers that were last heard of longer ago; returns their addresses and connections, which are to be closed."""
+        limit = self._clock_ms() - older_than_ms
+        silent = [(address, live.connection) for address, live in self._live.items() if live.heard_at_ms < limit]
+        for address, _ in silent:
+            self._drop(address)
+        return silent
+
+    def compare_data_version(self, address: str, version: DataVersion) -> tuple[bool, DataVersion | None]:
+        """Whether another version (or none) is known of the broker, and which. The same one counts as a sign of life."""
+        live = self._live.get(address)
+        if live is None:
+            return True, None
+        if live.data_version == version:
+            self._live[address] = replace(live, heard_at_ms=self._clock_ms())
+            return False, live.data_version
+        return True, live.data_version
+
+    # -- questions --------------------------------------------------------------------------------------------------------
+
+    def find_route(self, topic: str) -> TopicRouteData | None:
+        """The topic's queues and the brokers that have them; None unless at least one of these brokers is known."""
+        queues = self._topics.get(topic)
+        if not queues:
+            return None
+        brokers = [self._broker_data(name) for name in queues if name in self._brokers]
+        if not brokers:
+            return None
+        filters = {
+            address: list(self._filter_servers[address])
+            for broker in brokers
+            for address in broker.broker_addrs.values()
+            if address in self._filter_servers
+        }
+        return TopicRouteData(list(queues.values()), brokers, filters)
+
+    def brokers(self) -> dict[str, BrokerData]:
+        """All brokers by name."""
+        return {name: self._broker_data(name) for name in self._brokers}
+
+    def clusters(self) -> dict[str, list[str]]:
+        """The broker names of each cluster."""
+        return {cluster: list(names) for cluster, names in self._clusters.items()}
+
+    def topics(self) -> list[str]:
+        """All topics."""
+        return list(self._topics)
+
+    def topics_of_cluster(self, cluster: str) -> list[str]:
+        """The topics that a broker of the cluster has; none for an unknown cluster."""
+        names = self._clusters.get(cluster, {})
+        return [topic for topic, queues in self._topics.items() if any(name in queues for name in names)]
+
+    def system_topics(self) -> list[str]:
+        """The names of all clusters and brokers: each is also the name of a topic."""
+        return list(dict.fromkeys(name for cluster, names in self._clusters.items() for name in (cluster, *names)))
+
+    def some_address(self) -> str | None:
+        """The address of some broker."""
+        return next((address for broker in self._brokers.values() for address in broker.addresses.values()), None)
+
+    def unit_topics(self) -> list[str]:
+        """Topics with the unit bit."""
+        return [topic for topic, flag in self._sys_flags() if flag & UNIT]
+
+    def unit_subscription_topics(self) -> list[str]:
+        """Topics with the unit-subscription bit."""
+        return [topic for topic, flag in self._sys_flags() if flag & UNIT_SUBSCRIPTION]
+
+    def unit_subscription_only_topics(self) -> list[str]:
+        """Topics with the unit-subscription bit and without the unit bit."""
+        return [topic for topic, flag in self._sys_flags() if flag & (UNIT_SUBSCRIPTION | UNIT) == UNIT_SUBSCRIPTION]
+
+    def live_brokers(self) -> Mapping[str, LiveBroker]:
+        """What is known of each address, to be read."""
+        return self._live
+
+    # -- an operator's changes --------------------------------------------------------------------------------------------
+
+    def wipe_write_permission(self, broker_name: str) -> int:
+        """Lets clients write no more to this broker; returns how many topics it has."""
+        return self._change_permission(broker_name, lambda permission: permission & ~permissions.WRITE)
+
+    def add_write_permission(self, broker_name: str) -> int:
+        """Lets clients write to this broker again; returns how many topics it has."""
+        # compat: the permission becomes read and write whatever it was, so a template topic loses its inherit bit.
+        return self._change_permission(broker_name, lambda _: permissions.READ | permissions.WRITE)
+
+    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+        """Forgets a topic, or what the brokers of one cluster have of it."""
+        if cluster is None:
+            self._topics.pop(topic, None)
+            return
+        queues = self._topics.get(topic)
+        if queues is not None:
+            for name in self._clusters.get(cluster, ()):
+                queues.pop(name, None)
+            if not queues:
+                del self._topics[topic]
+
+    # -- within -----------------------------------------------------------------------------------------------------------
+
+    def _broker_data(self, name: str) -> BrokerData:
+        broker = self._brokers[name]
+        return BrokerData(name, broker.cluster, dict(broker.addresses))
+
+    def _sys_flags(self) -> Iterator[tuple[str, int]]:
+        return ((topic, next(iter(queues.values())).topic_sys_flag) for topic, queues in self._topics.items() if queues)
+
+    def _master_of(self, broker: _Broker) -> Master | None:
+        address = broker.addresses.get(MASTER_ID)
+        live = self._live.get(address) if address is not None else None
+        return Master(address, live.ha_address) if address is not None and live is not None else None
+
+    def _set_filter_servers(self, address: str, servers: list[str]) -> None:
+        if servers:
+            self._filter_servers[address] = list(servers)
+        else:
+            self._filter_servers.pop(address, None)
+
+    def _change_permission(self, broker_name: str, change: Callable[[int], int]) -> int:
+        count = 0
+        for queues in self._topics.values():
+            queue = queues.get(broker_name)
+            if queue is not None:
+                queues[broker_name] = replace(queue, perm=change(queue.perm))
+                count += 1
+        return count
+
+    def _forget_live(self, address: str) -> None:
+        live = self._live.pop(address, None)
+        if live is not None:
+            addresses = self._addresses[live.connection]
+            del addresses[address]
+            if not addresses:
+                del self._addresses[live.connection]
+
+    def _drop(self, address: str) -> None:
+        """Forgets an address as if its broker had taken its leave, whatever name and id it stands under."""
+        self._forget_live(address)
+        self._filter_servers.pop(address, None)
+        for name, broker in list(self._brokers.items()):
+            for id_ in [id_ for id_, known in broker.addresses.items() if known == address]:
+                del broker.addresses[id_]
+                self._drop_if_empty(name, None)
+
+    def _drop_if_empty(self, name: str, cluster: str | None) -> None:
+        """Forgets a broker name without addresses: in its cluster (None: in all of them), and its queues of all topics."""
+        if self._brokers[name].addresses:
+            return
+        del self._brokers[name]
+        for each in list(self._clusters) if cluster is None else [cluster]:
+            names = self._clusters.get(each)
+            if names is not None:
+                names.pop(name, None)
+                if not names:
+                    del self._clusters[each]
+        for topic, queues in list(self._topics.items()):
+            queues.pop(name, None)
+            if not queues:
+                del self._topics[topic]

@@ -1,0 +1,57 @@
+"""Settings: the options at run time, and what an operator may change of them over the wire (UPDATE_NAMESRV_CONFIG).
+
+A change is checked whole before any of it counts, then written to `configStorePath` as properties text, which may be given
+to the name server as its configuration when it starts again. Paths and the list of forbidden keys itself may not be changed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Final
+
+from headrace.errors import RemoteProtocolError
+from headrace.model.option import format_value, key_of, keys_of, parse_value
+from headrace.protocol.bodies.properties_text import decode_properties_text, encode_properties_text
+from nameserver.config import NameServerConfig
+from nameserver.errors import SettingsRefused
+from nameserver.file_writer import replace_file
+
+FORBIDDEN: Final = frozenset({"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"})
+
+
+class Settings:
+    """Holds the current configuration: ask `config` anew each time."""
+
+    def __init__(self, config: NameServerConfig, store_path: Path) -> None:
+        self.config = config
+        self._store_path = store_path
+
+    def text(self) -> str:
+        """All options as properties text; those that are empty are left out."""
+        return encode_properties_text(self._texts())
+
+    def update(self, body: bytes) -> Mapping[str, str]:
+        """Takes properties text; returns what it set. Keys that are not ours are passed over.
+
+        Raises SettingsRefused, and then nothing has changed; OSError if the change counts but could not be written.
+        """
+        try:
+            given = decode_properties_text(body)
+        except RemoteProtocolError as error:
+            raise SettingsRefused(str(error)) from error
+        forbidden = FORBIDDEN.union(filter(None, self.config.config_black_list.split(";")))
+        if refused := sorted(forbidden & given.keys()):
+            raise SettingsRefused(f"not to be changed over the wire: {', '.join(refused)}", is_forbidden=True)
+        known = keys_of(NameServerConfig)
+        try:
+            values = {known[key].name: parse_value(known[key], text) for key, text in given.items() if key in known}
+        except ValueError as error:
+            raise SettingsRefused(str(error)) from error
+        if values:
+            self.config = replace(self.config, **values)
+            replace_file(self._store_path, self.text().encode())
+        return {key: text for key, text in given.items() if key in known}
+
+    def _texts(self) -> dict[str, str]:
+        values = ((key_of(field), format_value(getattr(self.config, field.name))) for field in fields(self.config))
+        return {key: text for key, text in values if text}
