@@ -1,0 +1,27 @@
+cimport cython
+
+from store.big_endian cimport address_of, store_int, store_long
+
+cdef long long ENTRY_SIZE
+
+cdef class QueueCursor:
+    cdef readonly bytes topic
+    cdef readonly long long queue_id
+    cdef public long long row
+    cdef public long long first_start
+    cdef public long long min_position
+    cdef public long long position
+    cdef public long long limit
+    cdef public long long max_physical_offset
+    cdef public bint is_changed
+    cdef public bint is_used
+    cdef public object file
+    cdef object _view
+    cdef unsigned char *_entries
+    cdef long long _file_start
+
+    cpdef attach(self, object file)
+    cpdef detach(self)
+    cpdef bint try_put(self, long long physical_offset, int size, long long tags_code, long long queue_offset) except -1
+    @cython.locals(at=Py_ssize_t)
+    cpdef write(self, long long physical_offset, int size, long long tags_code)

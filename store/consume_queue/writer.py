@@ -1,0 +1,393 @@
+"""Writes ConsumeQueues: creates, fills, and deletes their files. For dispatch alone, and one at a time.
+
+Nobody reads an entry before the queue's row says so (`publish`), so what a killed writer leaves beyond the row is written
+again, over the same bytes: a queue that has a row goes on from it. A queue without one is taken as it lies on disk, less
+its last entry if that may be half written.
+
+The rules for what is put where are RocketMQ's: what is there already is skipped, a queue whose first files are missing begins
+with fillers, and an entry that comes too early is put at the end all the same (docs/storage/format.md).
+"""
+
+import logging
+import os
+import resource
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ipc.errors import QueueTableFull
+from ipc.queue_table import MAX_QUEUE_OFFSET, MIN_QUEUE_OFFSET, TOPIC_BYTES, QueueTableWriter, row_word
+from store.config import StoreConfig
+from store.consume_queue.cursor import QueueCursor
+from store.consume_queue.layout import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE
+from store.consume_queue.sparse_file import make_sparse_file, reserve_ahead
+from store.errors import StoreError
+from store.fault_point import fault_point
+from store.mapped_file import MappedFile
+from store.mapped_file_queue import list_starts
+from store.paths import StorePaths, file_name
+
+_log = logging.getLogger(__name__)
+
+_MAPPINGS_MAX = 16_384  # limit: a process may have 65,530 mappings
+_SIZE_OPTION = "mappedFileSizeConsumeQueue"
+
+
+class QueueNameRefused(StoreError):
+    """A record names a topic or a queue that cannot be a directory; it gets no entry."""
+
+
+class ConsumeQueueWriter:
+    """All queues of a store. `changed` lists those whose bounds have moved since the last `publish`."""
+
+    def __init__(self, paths: StorePaths, config: StoreConfig, table: QueueTableWriter, max_open: int = 0) -> None:
+        """`max_open` bounds the mappings kept; 0: as many as this process may have files, halved."""
+        self._paths = paths
+        self._file_size = config.consume_queue_file_size
+        self._table = table
+        self._max_open = max_open or _mappings_allowed()
+        self._mapped: deque[QueueCursor] = deque()
+        self._queues: dict[tuple[bytes, int], QueueCursor] = {}
+        self.changed: list[QueueCursor] = []
+        self.is_table_full = False
+
+    def load(self, reput_offset: int, min_offset: int) -> None:
+        """Takes over the queues on disk and publishes their rows. Raises WrongFileLength, UnexpectedFile.
+
+        `reput_offset` is where dispatch goes on, `min_offset` where the log begins.
+        """
+        for topic, queue_id in self._list_queues():
+            cursor = self._take_over(topic, queue_id, reput_offset)
+            if cursor is not None:
+                self._correct_min(cursor, min_offset)
+                self._mark(cursor)
+        for (topic, queue_id), row in self._table.rows().items():
+            if (topic, queue_id) not in self._queues:
+                self._table.free(row)  # its files went before its row did
+        self.publish()
+
+    def queues(self) -> Iterator[QueueCursor]:
+        """All queues that have ever been written to."""
+        yield from list(self._queues.values())
+
+    def find(self, topic: bytes, queue_id: int) -> QueueCursor | None:
+        """The queue, if it has ever been written to."""
+        return self._queues.get((topic, queue_id))
+
+    def open(self, topic: bytes, queue_id: int) -> QueueCursor:
+        """The queue, new if need be; a new one has no file before its first entry. Raises QueueNameRefused."""
+        cursor = self._queues.get((topic, queue_id))
+        if cursor is None:
+            _check_name(topic, queue_id)
+            cursor = QueueCursor(topic, queue_id)
+            self._queues[topic, queue_id] = cursor
+            self._add_row(cursor)
+        return cursor
+
+    def put(
+        self, cursor: QueueCursor, physical_offset: int, size: int, tags_code: int, queue_offset: int
+    ) -> None:
+        """Puts an entry by all of RocketMQ's rules. Raises StoreFull and OSError, having put nothing."""
+        if physical_offset + size <= cursor.max_physical_offset:
+            return
+        expected = queue_offset * ENTRY_SIZE
+        if cursor.first_start < 0:
+            self._begin(cursor, expected)
+        elif queue_offset:
+            if expected < cursor.position:
+                _log.warning(
+                    "skipped an entry that is there already: topic=%s queue_id=%d queue_offset=%d physical_offset=%d",
+                    cursor.topic.decode(errors="replace"), cursor.queue_id, queue_offset, physical_offset,
+                )  # fmt: skip
+                return
+            if expected > cursor.position:
+                # compat: RocketMQ appends it where the queue ends, so every later entry stands at another place than it says.
+                _log.error(
+                    "put an entry too early: topic=%s queue_id=%d queue_offset=%d expected=%d physical_offset=%d",
+                    cursor.topic.decode(errors="replace"), cursor.queue_id, queue_offset,
+                    cursor.position // ENTRY_SIZE, physical_offset,
+                )  # fmt: skip
+        if cursor.position >= cursor.limit:
+            self._make_room(cursor)
+        cursor.write(physical_offset, size, tags_code)
+        self._mark(cursor)
+
+    def publish(self) -> list[int]:
+        """Stores the bounds of all changed queues in their rows; returns these rows."""
+        rows = []
+        for cursor in self.changed:
+            cursor.is_changed = False
+            if cursor.row >= 0:
+                self._table.update(
+                    cursor.row,
+                    cursor.min_position // ENTRY_SIZE,
+                    cursor.position // ENTRY_SIZE,
+                    cursor.max_physical_offset,
+                )
+                rows.append(cursor.row)
+        self.changed.clear()
+        return rows
+
+    def clean_expired(self, min_offset: int) -> Iterator[None]:
+        """Deletes files whose last entry lies before the log's `min_offset`, never a queue's last file, and moves minima.
+
+        A generator: each step is one queue, so that dispatch can go on in between.
+        """
+        for cursor in list(self._queues.values()):
+            if cursor.first_start >= 0:
+                self._delete_expired(cursor, min_offset)
+                before = cursor.min_position
+                self._correct_min(cursor, min_offset)
+                if cursor.min_position != before:
+                    self._mark(cursor)
+            yield
+
+    def destroy(self, cursor: QueueCursor) -> None:
+        """Deletes a queue: row, files, directories. Its entries are gone at once for everybody."""
+        del self._queues[cursor.topic, cursor.queue_id]
+        if cursor.row >= 0:
+            self._table.free(cursor.row)  # order: nobody may be sent to files that are going
+            cursor.row = -1
+        if cursor.is_changed:
+            self.changed.remove(cursor)
+        fault_point("consume_queue.row_freed")
+        self._unmap(cursor)
+        directory = self._directory(cursor)
+        _delete_files(directory)
+        for empty in (directory, directory.parent):
+            try:
+                empty.rmdir()
+            except OSError:
+                break  # another queue of the topic, or a stranger's file
+
+    def close(self) -> None:
+        """Lets go of all mappings."""
+        for cursor in self._mapped:
+            cursor.detach()
+        self._mapped.clear()
+
+    # ---- taking over
+
+    def _list_queues(self) -> list[tuple[bytes, int]]:
+        found = []
+        for topic in _entries(self._paths.consume_queue):
+            for queue in _entries(Path(topic.path)):
+                # compat: what is not a number is skipped in a topic's directory.
+                if queue.name.isdecimal():
+                    found.append((os.fsencode(topic.name), int(queue.name)))
+        return found
+
+    def _take_over(self, topic: bytes, queue_id: int, reput_offset: int) -> QueueCursor | None:
+        cursor = QueueCursor(topic, queue_id)
+        directory = self._directory(cursor)
+        starts = list_starts(directory, self._file_size, _SIZE_OPTION)
+        if not starts:
+            return None
+        row = self._table.find(topic, queue_id)
+        if row >= 0:
+            position = self._table.words[row_word(row) + MAX_QUEUE_OFFSET] * ENTRY_SIZE
+        else:
+            position = self._find_end(directory, starts, reput_offset)
+        if position <= starts[0]:  # nothing, or nothing but fillers
+            _delete_files(directory)
+            if row >= 0:
+                self._table.free(row)
+            return None
+        for start in reversed(starts):
+            if start >= position and start != starts[0]:
+                os.unlink(directory / file_name(start))  # made for an entry that nobody has seen
+        with _OpenFile(directory, self._file_size, position - ENTRY_SIZE) as file:
+            cursor.max_physical_offset = sum(file.entry(position - ENTRY_SIZE))
+        cursor.first_start = starts[0]
+        cursor.min_position = starts[0]
+        if row >= 0:
+            cursor.min_position = max(starts[0], self._table.words[row_word(row) + MIN_QUEUE_OFFSET] * ENTRY_SIZE)
+        cursor.position = position
+        self._queues[topic, queue_id] = cursor
+        self._add_row(cursor)
+        return cursor
+
+    def _find_end(self, directory: Path, starts: list[int], reput_offset: int) -> int:
+        """The byte after the last whole entry; the start of the first file if there is none but fillers.
+
+        Recovery has made sure that zeros follow the last entry, so halving finds it.
+        """
+        for start in reversed(starts):
+            with _OpenFile(directory, self._file_size, start) as file:
+                end = file.find(start, start + self._file_size, lambda offset, size: offset < 0 or size <= 0)
+                if end > start and sum(file.entry(end - ENTRY_SIZE)) > reput_offset:
+                    end -= ENTRY_SIZE  # the last entry of a killed writer may be torn, and is put again
+                if end > start:
+                    return starts[0] if _is_filler(*file.entry(end - ENTRY_SIZE)) else end
+        return starts[0]
+
+    def _add_row(self, cursor: QueueCursor) -> None:
+        try:
+            cursor.row = self._table.add(cursor.topic, cursor.queue_id)
+        except QueueTableFull as error:
+            self.is_table_full = True
+            _log.error("could not publish a queue: %s", error)  # noqa: TRY400  (the sentence says it all)
+
+    # ---- room for entries
+
+    def _begin(self, cursor: QueueCursor, expected: int) -> None:
+        """The queue's first file: with fillers up to the first entry, if that is not the first of all."""
+        start = expected - expected % self._file_size
+        cursor.first_start = start
+        cursor.position = cursor.min_position = start
+        try:
+            while cursor.position < expected:
+                if cursor.position >= cursor.limit:
+                    self._make_room(cursor)
+                self._fill(cursor, min(expected, cursor.limit))
+            if cursor.position >= cursor.limit:
+                self._make_room(cursor)
+        except (OSError, StoreError):
+            self._unmap(cursor)
+            cursor.first_start = -1
+            cursor.position = cursor.min_position = 0
+            raise
+        cursor.min_position = expected
+
+    def _fill(self, cursor: QueueCursor, end: int) -> None:
+        assert cursor.file is not None
+        count = (end - cursor.position) // ENTRY_SIZE
+        at = cursor.position - cursor.file.start_offset
+        cursor.file.view[at : at + count * ENTRY_SIZE] = FILLER * count
+        cursor.position += count * ENTRY_SIZE
+        fault_point("consume_queue.filled")
+
+    def _make_room(self, cursor: QueueCursor) -> None:
+        """Maps the file in which `position` lies, made if need be, and reserves some of it."""
+        start = cursor.position - cursor.position % self._file_size
+        path = self._directory(cursor) / file_name(start)
+        if cursor.file is not None and cursor.file.start_offset != start:
+            self._unmap(cursor)
+        if cursor.file is None:
+            self._map(cursor, path, start)
+        file = cursor.file
+        assert file is not None
+        end = reserve_ahead(file.fd, path, cursor.position - start, self._file_size)
+        cursor.limit = start + end - end % ENTRY_SIZE
+
+    def _map(self, cursor: QueueCursor, path: Path, start: int) -> None:
+        if not path.exists():
+            make_sparse_file(path, self._file_size)
+            fault_point("consume_queue.file_made")
+        cursor.attach(MappedFile(path, start, self._file_size, writable=True, size_option=_SIZE_OPTION))
+        self._mapped.append(cursor)
+        cursor.is_used = True
+        while len(self._mapped) > self._max_open:
+            oldest = self._mapped.popleft()
+            if oldest.is_used and oldest is not cursor:
+                oldest.is_used = False  # a second chance: it has been written to since the last look
+                self._mapped.append(oldest)
+            elif oldest is cursor:
+                self._mapped.append(oldest)
+            else:
+                oldest.detach()
+
+    def _unmap(self, cursor: QueueCursor) -> None:
+        if cursor.file is not None:
+            self._mapped.remove(cursor)
+            cursor.detach()
+
+    def _mark(self, cursor: QueueCursor) -> None:
+        if not cursor.is_changed:
+            cursor.is_changed = True
+            self.changed.append(cursor)
+
+    def _directory(self, cursor: QueueCursor) -> Path:
+        return self._paths.queue(os.fsdecode(cursor.topic), cursor.queue_id)
+
+    # ---- cleaning
+
+    def _delete_expired(self, cursor: QueueCursor, min_offset: int) -> None:
+        last_start = (cursor.position - ENTRY_SIZE) // self._file_size * self._file_size
+        directory = self._directory(cursor)
+        while cursor.first_start < last_start:
+            with _OpenFile(directory, self._file_size, cursor.first_start) as file:
+                if file.entry(cursor.first_start + self._file_size - ENTRY_SIZE)[0] >= min_offset:
+                    return
+            deleted = cursor.first_start
+            cursor.first_start += self._file_size
+            cursor.min_position = max(cursor.min_position, cursor.first_start)
+            self._mark(cursor)
+            self.publish()  # order: the minimum moves before the file goes
+            os.unlink(directory / file_name(deleted))
+            fault_point("consume_queue.file_deleted")
+            _log.info(
+                "deleted an expired file: topic=%s queue_id=%d file=%s",
+                cursor.topic.decode(errors="replace"), cursor.queue_id, file_name(deleted),
+            )  # fmt: skip
+
+    def _correct_min(self, cursor: QueueCursor, min_offset: int) -> None:
+        """The first entry of the first file whose record is still there; without one the minimum stays.
+
+        compat: in a log that begins at 0 fillers match too, and the minimum falls back to the first file's start.
+        """
+        end = min(cursor.first_start + self._file_size, cursor.position)
+        with _OpenFile(self._directory(cursor), self._file_size, cursor.first_start) as file:
+            found = file.find(cursor.first_start, end, lambda offset, _size: offset >= min_offset)
+        if found < end:
+            cursor.min_position = found
+
+
+class _OpenFile:
+    """Reads single entries of the file in which a position of a queue lies, without a mapping."""
+
+    def __init__(self, directory: Path, file_size: int, position: int) -> None:
+        self._start = position - position % file_size
+        self._fd = os.open(directory / file_name(self._start), os.O_RDONLY | os.O_CLOEXEC)
+
+    def __enter__(self) -> "_OpenFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+    def entry(self, position: int) -> tuple[int, int]:
+        """Physical offset and size of an entry."""
+        offset, size, _ = ENTRY.unpack(os.pread(self._fd, ENTRY_SIZE, position - self._start))
+        return offset, size
+
+    def find(self, low: int, high: int, is_beyond: Callable[[int, int], bool]) -> int:
+        """The first position from `low` on whose entry (offset, size) is beyond something, as all after it are; else `high`."""
+        while low < high:
+            middle = low + (high - low) // ENTRY_SIZE // 2 * ENTRY_SIZE
+            if is_beyond(*self.entry(middle)):
+                high = middle
+            else:
+                low = middle + ENTRY_SIZE
+        return low
+
+
+def _mappings_allowed() -> int:
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _MAPPINGS_MAX if files == resource.RLIM_INFINITY else min(_MAPPINGS_MAX, files // 2)
+
+
+def _check_name(topic: bytes, queue_id: int) -> None:
+    # A topic of a crafted record must not lead out of the directory.
+    if not topic or b"/" in topic or b"\0" in topic or topic in (b".", b"..") or not 0 < len(topic) < TOPIC_BYTES:
+        raise QueueNameRefused(f"no queue can be made for a topic called {topic[:64]!r}")
+    if queue_id < 0:
+        raise QueueNameRefused(f"no queue can be made with the id {queue_id} (topic {topic!r})")
+
+
+def _is_filler(offset: int, size: int) -> bool:
+    return offset == 0 and size == FILLER_SIZE
+
+
+def _entries(directory: Path) -> list[os.DirEntry[str]]:
+    try:
+        return sorted((entry for entry in os.scandir(directory) if entry.is_dir()), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return []
+
+
+def _delete_files(directory: Path) -> None:
+    """Deletes a queue's files, the newest first: a killed process leaves no gap."""
+    for entry in sorted(os.scandir(directory), key=lambda entry: entry.name, reverse=True):
+        if entry.is_file():
+            os.unlink(entry.path)

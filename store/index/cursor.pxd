@@ -1,0 +1,23 @@
+cimport cython
+
+from store.big_endian cimport address_of, load_int, store_int, store_long
+
+cdef int BEGIN_PHYSICAL_OFFSET, BEGIN_TIMESTAMP, END_PHYSICAL_OFFSET, END_TIMESTAMP, SLOT_COUNT, HEADER_SIZE
+cdef long long ENTRY_SIZE, SLOT_SIZE, TIME_DIFF_MAX
+
+cdef class IndexCursor:
+    cdef readonly object file
+    cdef readonly long long slots
+    cdef readonly long long capacity
+    cdef readonly long long count
+    cdef readonly long long slots_used
+    cdef readonly long long begin_timestamp
+    cdef readonly long long end_timestamp
+    cdef readonly long long end_physical_offset
+    cdef object _view
+    cdef unsigned char *_data
+    cdef bint _stops
+
+    @cython.locals(slot_at=Py_ssize_t, at=Py_ssize_t, previous=int, seconds=cython.longlong)
+    cpdef put(self, int key_hash, long long physical_offset, long long store_timestamp)
+    cpdef store_header(self, bint first)

@@ -1,0 +1,171 @@
+"""What is unusual about a record's ConsumeQueue entries: the plain functions behind the compiled walk.
+
+It comes here with the first record of a queue, at a file's end, with delayed messages (their tags code is the time of delivery),
+with messages that name further queues (multi-dispatch, light queues), and always if queues are extended.
+"""
+
+import logging
+import os
+import struct
+from collections.abc import Callable
+
+from headrace.model import properties as names
+from headrace.model.delay_level import parse_delay_levels
+from headrace.model.java_hash import tags_code
+from headrace.model.names import LMQ_PREFIX, SCHEDULE_TOPIC
+from headrace.model.properties import decode_properties
+from store.config import StoreConfig
+from store.consume_queue.cursor import QueueCursor
+from store.consume_queue.ext_writer import ConsumeQueueExtWriter
+from store.consume_queue.layout import ENTRY_SIZE, is_ext_address
+from store.consume_queue.writer import ConsumeQueueWriter, QueueNameRefused
+from store.paths import StorePaths, file_name
+
+_log = logging.getLogger(__name__)
+
+_SCHEDULE_TOPIC = SCHEDULE_TOPIC.encode()
+_UNKNOWN_LEVEL_MS = 1000
+_UNITS_OPEN_MAX = 1024  # limit: mappings of extended queues kept
+
+BitMap = Callable[[bytes, int, dict[str, str]], bytes]
+"""(topic, physical offset, properties): the filter bit map of a message, empty without one."""
+
+
+def no_bit_map(_topic: bytes, _physical_offset: int, _properties: dict[str, str]) -> bytes:
+    """Where no filters are evaluated ahead."""
+    return b""
+
+
+class QueueEntries:
+    """Puts the entries of one record in the queues that it belongs to."""
+
+    def __init__(
+        self, paths: StorePaths, config: StoreConfig, writer: ConsumeQueueWriter, bit_map: BitMap = no_bit_map
+    ) -> None:
+        self._writer = writer
+        self._delays_ms = parse_delay_levels(config.message_delay_level)
+        self._multi_dispatch = config.enable_multi_dispatch
+        self._lmq = config.enable_lmq
+        self._bit_map = bit_map
+        self._ext_directory = paths.root / "consumequeue_ext" if config.enable_consume_queue_ext else None
+        self._ext_file_size = config.mapped_file_size_consume_queue_ext
+        self._queue_directory = paths.consume_queue
+        self._queue_file_size = config.consume_queue_file_size
+        self._units: dict[tuple[bytes, int], ConsumeQueueExtWriter] = {}
+        self.refused = 0
+        """Records whose topic or queue id cannot be a directory's name."""
+
+    def put(
+        self,
+        topic: bytes,
+        queue_id: int,
+        queue_offset: int,
+        physical_offset: int,
+        size: int,
+        store_timestamp: int,
+        sys_flag: int,  # noqa: ARG002  (one signature for all that may stand behind the walk)
+        properties: bytes,
+    ) -> None:
+        """Puts a record's entries, the main queue's first. Raises StoreFull, OSError; then it may be called again."""
+        decoded = decode_properties(properties.decode(errors="replace"))
+        code = self._tags_code(topic, decoded, store_timestamp)
+        try:
+            cursor = self._writer.open(topic, queue_id)
+        except QueueNameRefused as error:
+            self.refused += 1
+            _log.error("skipped a record: %s physical_offset=%d", error, physical_offset)  # noqa: TRY400
+            return
+        entry_code = code
+        if self._ext_directory is not None and physical_offset + size > cursor.max_physical_offset:
+            bit_map = self._bit_map(topic, physical_offset, decoded)
+            address = self._units_of(cursor).put(code, store_timestamp, bit_map)
+            if address is not None:
+                entry_code = address
+        self._writer.put(cursor, physical_offset, size, entry_code, queue_offset)
+        if self._multi_dispatch:
+            for further_topic, further_id, offset in self._further_queues(queue_id, decoded):
+                try:
+                    further = self._writer.open(further_topic, further_id)
+                except QueueNameRefused as error:
+                    self.refused += 1
+                    _log.error("skipped an entry: %s physical_offset=%d", error, physical_offset)  # noqa: TRY400
+                    continue
+                self._writer.put(further, physical_offset, size, code, offset)
+
+    def clean_expired(self) -> None:
+        """Deletes the files of units that no entry needs any more."""
+        for (topic, queue_id), units in list(self._units.items()):
+            cursor = self._writer.find(topic, queue_id)
+            address = self._address_at(cursor, cursor.min_position) if cursor is not None else None
+            if address is not None:
+                units.clean_expired(address)
+
+    def forget(self, topic: bytes, queue_id: int) -> None:
+        """The queue is gone; so are its units."""
+        units = self._units.pop((topic, queue_id), None)
+        if units is not None:
+            units.close()
+        if self._ext_directory is not None:
+            directory = self._ext_directory / os.fsdecode(topic) / str(queue_id)
+            if directory.is_dir():
+                for name in os.listdir(directory):
+                    os.unlink(directory / name)
+                directory.rmdir()
+
+    def close(self) -> None:
+        """Lets go of all mappings."""
+        for units in self._units.values():
+            units.close()
+        self._units.clear()
+
+    def _tags_code(self, topic: bytes, properties: dict[str, str], store_timestamp: int) -> int:
+        if topic == _SCHEDULE_TOPIC:
+            level = _read_int(properties.get(names.DELAY, ""))
+            if level is not None and level > 0 and self._delays_ms:
+                return store_timestamp + self._delays_ms[min(level, len(self._delays_ms)) - 1]
+            if level is not None and level > 0:
+                return store_timestamp + _UNKNOWN_LEVEL_MS
+        return tags_code(properties.get(names.TAGS))
+
+    def _further_queues(self, queue_id: int, properties: dict[str, str]) -> list[tuple[bytes, int, int]]:
+        queues = properties.get(names.INNER_MULTI_DISPATCH, "").split(",")
+        offsets = [_read_int(text) for text in properties.get(names.INNER_MULTI_QUEUE_OFFSET, "").split(",")]
+        if queues == [""] or None in offsets or len(queues) != len(offsets):
+            return []
+        return [
+            (name.encode(), 0 if self._lmq and name.startswith(LMQ_PREFIX) else queue_id, offset)
+            for name, offset in zip(queues, offsets, strict=True)
+            if offset is not None
+        ]
+
+    def _units_of(self, cursor: QueueCursor) -> ConsumeQueueExtWriter:
+        assert self._ext_directory is not None
+        key = cursor.topic, cursor.queue_id
+        units = self._units.pop(key, None)
+        if units is None:
+            directory = self._ext_directory / os.fsdecode(cursor.topic) / str(cursor.queue_id)
+            last = self._address_at(cursor, cursor.position - ENTRY_SIZE) if cursor.first_start >= 0 else None
+            units = ConsumeQueueExtWriter(directory, self._ext_file_size, last)
+            if len(self._units) >= _UNITS_OPEN_MAX:
+                self._units.pop(next(iter(self._units))).close()
+        self._units[key] = units  # the dictionary's order is that of use
+        return units
+
+    def _address_at(self, cursor: QueueCursor, position: int) -> int | None:
+        """The address in the entry at a position of a queue; None if there is none."""
+        start = position - position % self._queue_file_size
+        path = self._queue_directory / os.fsdecode(cursor.topic) / str(cursor.queue_id) / file_name(start)
+        try:
+            with open(path, "rb") as file:
+                file.seek(position - start + 12)
+                (code,) = struct.unpack(">q", file.read(8))
+        except FileNotFoundError:
+            return None
+        return code if is_ext_address(code) else None
+
+
+def _read_int(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None

@@ -1,0 +1,72 @@
+cimport cython
+
+from store.big_endian cimport address_of, copy_bytes, find_byte, is_equal, load_int, load_long, load_short
+from store.consume_queue.cursor cimport QueueCursor
+from store.index.cursor cimport IndexCursor
+
+cdef int _MESSAGE_MAGIC, _MESSAGE_MAGIC_V2, _BLANK_MAGIC, _SMALLEST_RECORD
+cdef int _END, _BLANK, _BAD
+cdef int _BORN_HOST_V6, _STORE_HOST_V6, _TRANSACTION_MASK, _PREPARED, _ROLLBACK
+cdef int _QUEUE_IDS_KEPT
+cdef long long _HASH_MAX
+
+cdef class _Topic:
+    cdef readonly bytes name
+    cdef readonly unsigned int key_hash
+    cdef readonly bint is_usual
+    cdef readonly list queues
+    @cython.locals(cursor=QueueCursor)
+    cpdef keep(self, object cursor)
+
+cdef class LogWalk:
+    cdef object _queue_writer
+    cdef object _index_writer
+    cdef object _put_unusual
+    cdef bint _all_unusual
+    cdef bint _has_multi_dispatch
+    cdef dict _topics
+    cdef _Topic _topic
+    cdef IndexCursor _index
+    cdef object _view
+    cdef const unsigned char *_log
+    cdef readonly long long position
+    cdef readonly long long bad_size
+    cdef readonly str bad_reason
+    cdef readonly long long store_timestamp
+    cdef readonly long long records
+
+    # where the properties that matter begin and end in the log; 0: missing
+    cdef Py_ssize_t _tags, _tags_end
+    cdef Py_ssize_t _keys, _keys_end
+    cdef Py_ssize_t _unique_key, _unique_key_end
+    cdef bint _is_multi_dispatched
+
+    @cython.locals(at=cython.longlong, answer=int)
+    cpdef int walk(self, object view, long long file_start, long long position, long long stop, long long limit, long long most) except -1
+
+    @cython.locals(
+        size=cython.longlong, magic=int, sys_flag=int, timestamp_at=Py_ssize_t, body_at=Py_ssize_t, body_length=int,
+        topic_at=Py_ssize_t, topic_length=int, properties_at=Py_ssize_t, properties_length=int, end=cython.longlong,
+        physical_offset=cython.longlong, store_timestamp=cython.longlong, queue_id=int, queue_offset=cython.longlong, transaction=int,
+        topic=_Topic, cursor=QueueCursor, was_changed=bint, tags_code=cython.longlong,
+    )
+    cdef int _dispatch(self, long long file_start, long long at, long long limit) except -1
+
+    cdef int _bad(self, long long size, str reason)
+    cdef _Topic _find_topic(self, Py_ssize_t at, Py_ssize_t length)
+
+    @cython.locals(separator=Py_ssize_t, next_at=Py_ssize_t, name_length=Py_ssize_t)
+    cdef _find_properties(self, Py_ssize_t at, Py_ssize_t end)
+
+    @cython.locals(value=cython.longlong)
+    cdef long long _tags_code(self) except? -1
+
+    @cython.locals(present=cython.longlong, at=Py_ssize_t, end=Py_ssize_t)
+    cdef _put_keys(self, _Topic topic, long long physical_offset, long long store_timestamp)
+
+    @cython.locals(value=cython.longlong, index=IndexCursor)
+    cdef _put_key(self, _Topic topic, Py_ssize_t at, Py_ssize_t end, long long physical_offset, long long store_timestamp)
+
+@cython.locals(value=cython.uint, seen=cython.uint)
+cdef long long _hash_ascii(const unsigned char *data, Py_ssize_t at, Py_ssize_t end, unsigned int value)
+cdef int _as_int(unsigned int value)

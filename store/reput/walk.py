@@ -1,0 +1,318 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+"""Walks over the records of a mapped CommitLog file and dispatches each: its ConsumeQueue entry, then its keys.
+
+The hot module of dispatch: compiled where there is a compiler (types in the `.pxd`), plain Python elsewhere, with the same bytes
+as result. One call goes over a batch. A record costs a look at its lengths, a scan of its properties, one 20-byte entry, and
+a hash and an entry for each key. All that is unusual is done by plain Python functions which are called for
+that record only: a new queue, a file's end, delay topics, multi-dispatch, extended queues.
+
+    size magic crc  queueId flag queueOffset physicalOffset sysFlag born…  storeTimestamp …  bodyLength body topic properties
+    0    4     8    12      16   20          28             36      40     48+B              76+B+S      (B, S: 8 or 20)
+
+A record whose lengths disagree, or which does not say that it lies where it lies, is not dispatched; the caller decides where to
+go on. The walk never looks at or beyond `limit`, up to which records are published.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import cython  # type: ignore[import-untyped]
+
+from headrace.model.java_hash import string_hash, tags_code
+from headrace.model.names import SCHEDULE_TOPIC
+from store.consume_queue.cursor import QueueCursor
+from store.consume_queue.writer import ConsumeQueueWriter
+from store.index.cursor import IndexCursor
+from store.index.writer import IndexWriter
+
+if not cython.compiled:
+    from store.big_endian import address_of, copy_bytes, find_byte, is_equal, load_int, load_long, load_short
+
+IS_COMPILED: Final = bool(cython.compiled)
+END: Final = 0
+"""`stop` was reached, or so many records were done."""
+BLANK: Final = 1
+"""The blank record that ends a file lies at `position`."""
+BAD: Final = 2
+"""What lies at `position` is no record; `bad_size` says how long it claims to be, 0 if it says nothing of use."""
+
+_END = END
+_BLANK = BLANK
+_BAD = BAD
+_MESSAGE_MAGIC = -626843481
+_MESSAGE_MAGIC_V2 = -626843477
+_BLANK_MAGIC = -875286124
+_SMALLEST_RECORD = 91
+_BORN_HOST_V6 = 0x10
+_STORE_HOST_V6 = 0x20
+_TRANSACTION_MASK = 0xC
+_PREPARED = 0x4
+_ROLLBACK = 0xC
+_HASH_MAX = 2147483647
+_QUEUE_IDS_KEPT = 4096  # limit: a topic's queues beyond are found the slow way
+
+PutUnusual = Callable[[bytes, int, int, int, int, int, int, bytes], None]
+"""(topic, queue_id, queue_offset, physical_offset, size, store_timestamp, sys_flag, properties): puts a record's entries."""
+
+
+class _Topic:
+    """What the walk remembers of a topic: the hash of `topic#`, and the cursors of its queues by queue id."""
+
+    def __init__(self, name: bytes) -> None:
+        self.name = name
+        self.key_hash = string_hash(name.decode(errors="replace") + "#") & 0xFFFFFFFF
+        self.is_usual = name != SCHEDULE_TOPIC.encode()
+        self.queues: list[QueueCursor | None] = []
+
+    def keep(self, cursor: QueueCursor) -> None:
+        """Remember the cursor of a queue."""
+        if cursor.queue_id < _QUEUE_IDS_KEPT:
+            while len(self.queues) <= cursor.queue_id:
+                self.queues.append(None)
+            self.queues[cursor.queue_id] = cursor
+
+
+class LogWalk:
+    """Dispatches records one after the other; `position` is in the file and always at the first one not done."""
+
+    def __init__(
+        self,
+        queue_writer: ConsumeQueueWriter,
+        index_writer: IndexWriter | None,
+        put_unusual: PutUnusual,
+        all_unusual: bool = False,
+        multi_dispatch: bool = False,
+    ) -> None:
+        """Without an `index_writer` nothing is indexed. `all_unusual`: every record's entries go through `put_unusual`.
+
+        `multi_dispatch`: also those of records with the property INNER_MULTI_DISPATCH.
+        """
+        self._queue_writer = queue_writer
+        self._index_writer = index_writer
+        self._put_unusual = put_unusual
+        self._all_unusual = all_unusual
+        self._has_multi_dispatch = multi_dispatch
+        self.position = 0
+        self.bad_size = 0
+        self.bad_reason = ""
+        self.store_timestamp = 0
+        """Of the last record that went to the ConsumeQueues, ms; 0: none yet."""
+        self.records = 0
+        """Dispatched since the start."""
+        self.forget()
+
+    def forget(self) -> None:
+        """Look up all queues and the current IndexFile anew: some have been deleted or closed."""
+        self._topics: dict[bytes, _Topic] = {}
+        self._topic: _Topic | None = None
+        self._index: IndexCursor | None = None
+
+    def walk(self, view: memoryview, file_start: int, position: int, stop: int, limit: int, most: int) -> int:
+        """Dispatch the records from `position` up to the first that begins at `stop` or beyond, at most `most` of them.
+
+        Positions count in the file, which begins at physical offset `file_start`. Returns END, BLANK or BAD. What a writer
+        raises (StoreFull, OSError) comes through; the record at `position` is then dispatched again by the next call.
+        """
+        self._view = view
+        self._log = address_of(view)
+        self.position = position
+        answer = _END
+        while answer == _END and self.position < stop and most > 0:
+            answer = self._dispatch(file_start, self.position, limit)
+            most -= 1
+        return answer
+
+    def _dispatch(self, file_start: int, at: int, limit: int) -> int:
+        log = self._log
+        if limit - at < 8:
+            return self._bad(0, "too few bytes for a record")
+        size = load_int(log, at)
+        magic = load_int(log, at + 4)
+        if magic == _BLANK_MAGIC:
+            return _BLANK
+        if magic != _MESSAGE_MAGIC and magic != _MESSAGE_MAGIC_V2:
+            return self._bad(0, "no magic code")
+        if limit - at < _SMALLEST_RECORD:
+            return self._bad(0, "too few bytes for a record")
+        sys_flag = load_int(log, at + 36)
+        timestamp_at = at + (68 if sys_flag & _BORN_HOST_V6 else 56)
+        body_at = timestamp_at + (44 if sys_flag & _STORE_HOST_V6 else 32)
+        if body_at > limit:
+            return self._bad(0, "too few bytes for a record")
+        body_length = load_int(log, body_at - 4)
+        topic_at = body_at + (body_length if body_length > 0 else 0)
+        if magic == _MESSAGE_MAGIC:
+            if topic_at + 1 > limit:
+                return self._bad(0, "the body is longer than the log")
+            topic_length = log[topic_at]
+            topic_at += 1
+        else:
+            if topic_at + 2 > limit:
+                return self._bad(0, "the body is longer than the log")
+            topic_length = load_short(log, topic_at)
+            topic_at += 2
+        if topic_length < 0 or (topic_length > 127 and magic == _MESSAGE_MAGIC):
+            return self._bad(0, "the topic's length is negative")
+        properties_at = topic_at + topic_length + 2
+        if properties_at > limit:
+            return self._bad(0, "the topic is longer than the log")
+        properties_length = load_short(log, properties_at - 2)
+        end = properties_at + (properties_length if properties_length > 0 else 0)
+        if end > limit:
+            return self._bad(0, "the properties are longer than the log")
+        if end - at != size:
+            return self._bad(end - at, "its lengths do not add up to its total size")
+        physical_offset = load_long(log, at + 28)
+        if physical_offset != file_start + at:
+            return self._bad(size, "the record says that it lies elsewhere")
+
+        store_timestamp = load_long(log, timestamp_at)
+        transaction = sys_flag & _TRANSACTION_MASK
+        topic = self._find_topic(topic_at, topic_length)
+        self._find_properties(properties_at, end)
+        if transaction != _PREPARED and transaction != _ROLLBACK:
+            queue_id = load_int(log, at + 12)
+            queue_offset = load_long(log, at + 20)
+            cursor = None
+            if 0 <= queue_id < len(topic.queues) and not self._is_multi_dispatched and not self._all_unusual:
+                cursor = topic.queues[queue_id]
+            was_changed = True
+            if cursor is not None:
+                was_changed = cursor.is_changed
+            if cursor is not None and topic.is_usual and cursor.try_put(physical_offset, size, self._tags_code(), queue_offset):
+                if not was_changed:
+                    cursor.is_changed = True
+                    self._queue_writer.changed.append(cursor)
+            else:
+                self._put_unusual(
+                    topic.name, queue_id, queue_offset, physical_offset, size, store_timestamp, sys_flag,
+                    copy_bytes(log, properties_at, end),
+                )  # fmt: skip
+                if cursor is None and not self._is_multi_dispatched and not self._all_unusual and topic.is_usual:
+                    found = self._queue_writer.find(topic.name, queue_id)
+                    if found is not None:
+                        topic.keep(found)
+            self.store_timestamp = store_timestamp
+        if self._index_writer is not None:
+            if self._index is None or self._index.count >= self._index.capacity:
+                self._index = self._index_writer.with_room()
+            if transaction != _ROLLBACK and physical_offset >= self._index.end_physical_offset:
+                self._put_keys(topic, physical_offset, store_timestamp)
+        self.position = end
+        self.records += 1
+        return _END
+
+    def _bad(self, size: int, reason: str) -> int:
+        self.bad_size = size
+        self.bad_reason = reason
+        return _BAD
+
+    def _find_topic(self, at: int, length: int) -> _Topic:
+        topic = self._topic
+        if topic is not None and len(topic.name) == length and is_equal(self._log, at, topic.name, length):
+            return topic
+        name = copy_bytes(self._log, at, at + length)
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = self._topics[name] = _Topic(name)
+        self._topic = topic
+        return topic
+
+    def _find_properties(self, at: int, end: int) -> None:
+        """Notes where TAGS, KEYS and UNIQ_KEY are. A pair with an empty name or value does not count, a later one replaces."""
+        log = self._log
+        self._tags = self._keys = self._unique_key = 0
+        self._is_multi_dispatched = False
+        while at < end:
+            next_at = find_byte(log, 2, at, end)
+            if next_at < 0:
+                next_at = end
+            separator = find_byte(log, 1, at, next_at)
+            if separator > at and separator < next_at - 1:
+                name_length = separator - at
+                if name_length == 4:
+                    if is_equal(log, at, b"TAGS", 4):
+                        self._tags = separator + 1
+                        self._tags_end = next_at
+                    elif is_equal(log, at, b"KEYS", 4):
+                        self._keys = separator + 1
+                        self._keys_end = next_at
+                elif name_length == 8:
+                    if is_equal(log, at, b"UNIQ_KEY", 8):
+                        self._unique_key = separator + 1
+                        self._unique_key_end = next_at
+                elif name_length == 20 and self._has_multi_dispatch and is_equal(log, at, b"INNER_MULTI_DISPATCH", 20):
+                    self._is_multi_dispatched = True
+            at = next_at + 1
+
+    def _tags_code(self) -> int:
+        if self._tags == 0:
+            return 0
+        value = _hash_ascii(self._log, self._tags, self._tags_end, 0)
+        if value < 0:
+            return tags_code(copy_bytes(self._log, self._tags, self._tags_end).decode(errors="replace"))
+        return _as_int(value)
+
+    def _put_keys(self, topic: _Topic, physical_offset: int, store_timestamp: int) -> None:
+        present = 0
+        if physical_offset == self._index.end_physical_offset:
+            # Dispatched before, up to some key: after a restart, or when the disk was full. (Or the log's first record.)
+            present = self._index_writer.present_keys(physical_offset)
+        if self._unique_key > 0:
+            if present > 0:
+                present -= 1
+            else:
+                self._put_key(topic, self._unique_key, self._unique_key_end, physical_offset, store_timestamp)
+        at = self._keys
+        while at > 0 and at < self._keys_end:
+            end = find_byte(self._log, 32, at, self._keys_end)
+            if end < 0:
+                end = self._keys_end
+            if end > at:
+                if present > 0:
+                    present -= 1
+                else:
+                    self._put_key(topic, at, end, physical_offset, store_timestamp)
+            at = end + 1
+
+    def _put_key(self, topic: _Topic, at: int, end: int, physical_offset: int, store_timestamp: int) -> None:
+        index = self._index
+        if index.count >= index.capacity:
+            index = self._index = self._index_writer.with_room()
+        value = _hash_ascii(self._log, at, end, topic.key_hash)
+        if value < 0:
+            key = copy_bytes(self._log, at, end)
+            value = string_hash((topic.name + b"#" + key).decode(errors="replace"))
+        else:
+            value = _as_int(value)
+        if value < 0:
+            value = -value
+        if value > _HASH_MAX:
+            value = 0  # compat: Java's int has no absolute value of -2**31
+        index.put(value, physical_offset, store_timestamp)
+
+
+def _hash_ascii(data: memoryview, at: int, end: int, value: int) -> int:
+    """Java's hash of the text that goes on with these bytes, as an unsigned number; -1 if they are not all ASCII."""
+    if cython.compiled:
+        seen = 0
+        while at < end:
+            value = value * 31 + data[at]
+            seen |= data[at]
+            at += 1
+        if seen & 0x80:
+            return -1
+        return value
+    text = bytes(data[at:end])
+    if not text.isascii():
+        return -1
+    for unit in text:
+        value = (value * 31 + unit) & 0xFFFFFFFF
+    return value
+
+
+def _as_int(value: int) -> int:
+    """An unsigned 32-bit number as Java's int."""
+    if cython.compiled:
+        return value
+    return value - 0x100000000 if value & 0x80000000 else value
