@@ -1,4 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
+# ruff: noqa: PLR1714  (a set or tuple to look in is an object; comparisons are C)
 """The hot path of a send: from the bytes of SEND_MESSAGE_V2 frames to records in the log and the bytes of the answers.
 
 One of the four hot modules (types in send.pxd). It takes the common frame and nothing else: JSON header, code 310, a
@@ -63,21 +64,21 @@ class HotTopic:
         self.bytes_in = 0
 
 
-def _find(p, byte, at, end):  # type: ignore[no-untyped-def]
+def _find(p: bytes, byte: int, at: int, end: int) -> int:
     """Where `byte` is between `at` and `end`, or -1."""
     if at >= end:
         return -1
     if cython.compiled:
-        found = cython.cast(_bytes_pointer, memchr(p + at, byte, end - at))
+        found = cython.cast(_bytes_pointer, memchr(p + at, byte, end - at))  # type: ignore[name-defined, operator]  # noqa: F821
         return -1 if found == cython.NULL else found - p
     return p.find(bytes((byte,)), at, end)
 
 
-def _read_int(p, at):  # type: ignore[no-untyped-def]
+def _read_int(p: bytes, at: int) -> int:
     return p[at] << 24 | p[at + 1] << 16 | p[at + 2] << 8 | p[at + 3]
 
 
-def _hex_digit(byte):  # type: ignore[no-untyped-def]
+def _hex_digit(byte: int) -> int:
     if 48 <= byte <= 57:
         return byte - 48
     byte |= 32
@@ -86,7 +87,7 @@ def _hex_digit(byte):  # type: ignore[no-untyped-def]
     return -1
 
 
-def _parse_number(p, at, length):  # type: ignore[no-untyped-def]
+def _parse_number(p: bytes, at: int, length: int) -> int:
     """A decimal number of up to 18 digits as Java writes it; `_BAD` for anything else."""
     end = at + length
     negative = length > 1 and p[at] == 45
@@ -104,7 +105,7 @@ def _parse_number(p, at, length):  # type: ignore[no-untyped-def]
     return -value if negative else value
 
 
-def _put_number(out, at, value):  # type: ignore[no-untyped-def]
+def _put_number(out: memoryview, at: int, value: int) -> int:
     """Writes a number that is not negative; returns where it ends."""
     digits = 1
     rest = value
@@ -121,21 +122,21 @@ def _put_number(out, at, value):  # type: ignore[no-untyped-def]
             return end
 
 
-def _copy(out, at, source, start, length):  # type: ignore[no-untyped-def]
+def _copy(out: memoryview, at: int, source: bytes, start: int, length: int) -> None:
     if cython.compiled:
-        memcpy(cython.address(out[at]), source + start, length)
+        memcpy(cython.address(out[at]), source + start, length)  # type: ignore[operator]
     else:
         out[at : at + length] = source[start : start + length]
 
 
-def _copy_within(out, at, source, start, length):  # type: ignore[no-untyped-def]
+def _copy_within(out: memoryview, at: int, source: memoryview, start: int, length: int) -> None:
     if cython.compiled:
         memcpy(cython.address(out[at]), cython.address(source[start]), length)
     else:
         out[at : at + length] = source[start : start + length]
 
 
-def _is(source, at, length, word, word_length):  # type: ignore[no-untyped-def]
+def _is(source: memoryview, at: int, length: int, word: bytes, word_length: int) -> bool:
     if length != word_length:
         return False
     i = 0
@@ -167,15 +168,15 @@ class SendPath:
     ) -> None:
         self.appender = appender
         self._crc32 = crc32
-        self._topics = {}
+        self._topics: dict[bytes, HotTopic] = {}
         self._store_host = store_host
         self._store_flag = 0x20 if len(store_host) > 8 else 0
         self._cluster_property = b"CLUSTER\x01" + cluster.encode()
         self._body_limit = body_limit
         self._hold = hold
         self._answer_before_id = (
-            '{"code":0,"extFields":{"TRACE_ON":"%s","MSG_REGION":"%s","msgId":"%s'
-            % ("true" if trace_on else "false", region, store_host.hex().upper())
+            f'{{"code":0,"extFields":{{"TRACE_ON":"{"true" if trace_on else "false"}","MSG_REGION":"{region}",'
+            f'"msgId":"{store_host.hex().upper()}'
         ).encode()
         self._tail = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % version
         self.writeable = True
@@ -219,7 +220,7 @@ class SendPath:
         self._held_length = 0
         return answers
 
-    def take(self, data, position, born_host, born_flag):  # type: ignore[no-untyped-def]
+    def take(self, data: bytes, position: int, born_host: bytes, born_flag: int) -> int:
         """Handles the frames of `data` from `position` on; returns where it stopped, `stopped_at` says why."""
         p = data
         end = len(data)
@@ -247,7 +248,7 @@ class SendPath:
                 return position
             position += 4 + length
 
-    def _scan(self, p, at, end):  # type: ignore[no-untyped-def]
+    def _scan(self, p: bytes, at: int, end: int) -> bool:
         """Reads a header into `_opaque`, `_flag` and the places of the fields; False: not a frame for this path."""
         if end - at < 16 or p[at] != 123 or p[end - 1] != 125:
             return False
@@ -307,7 +308,7 @@ class SendPath:
             at += 1
         return seen == 3 and self._opaque != _BAD and (self._flag == 0 or self._flag == _ONEWAY)
 
-    def _scan_fields(self, p, at, end):  # type: ignore[no-untyped-def]
+    def _scan_fields(self, p: bytes, at: int, end: int) -> int:
         """Notes where the values of the one-letter fields lie; returns the place behind the object, -1 if unusual."""
         while True:
             if at + 6 > end or p[at] != 34 or p[at + 2] != 34 or p[at + 3] != 58 or p[at + 4] != 34:
@@ -339,7 +340,7 @@ class SendPath:
                 return -1
             at += 1
 
-    def _store_properties(self, p):  # type: ignore[no-untyped-def]
+    def _store_properties(self, p: bytes) -> bool:
         """Makes the stored property string of the sent one: without WAIT, with CLUSTER; False: not for this path.
 
         compat: pairs without a name or a value vanish, as when Apache's broker parses and writes the string again.
@@ -418,7 +419,7 @@ class SendPath:
         self._properties_length = written + length
         return self._properties_length <= _PROPERTIES_LIMIT
 
-    def _is_repeated(self, stored, written, raw, start, name_length):  # type: ignore[no-untyped-def]
+    def _is_repeated(self, stored: memoryview, written: int, raw: memoryview, start: int, name_length: int) -> bool:
         """Whether a property of this name is among those written already (then the later one must win)."""
         at = 0
         while at < written:
@@ -432,7 +433,7 @@ class SendPath:
             at += 1
         return False
 
-    def _append(self, p, data, body, body_length, born_host, born_flag):  # type: ignore[no-untyped-def]
+    def _append(self, p: bytes, data: bytes, body: int, body_length: int, born_host: bytes, born_flag: int) -> int:
         """Appends the scanned frame's message and writes its answer; PARTIAL (go on), OTHER or NO_FILE."""
         for letter in (_TOPIC, _QUEUE_ID, _SYS_FLAG, _BORN_TIMESTAMP, _FLAG):
             if self._value_length[letter] <= 0:
@@ -479,7 +480,7 @@ class SendPath:
                 self._store_host,
                 reconsume_times,
                 0,
-                p + body,
+                p + body,  # type: ignore[operator]
                 body_length,
                 crc,
                 cython.address(self._properties[0]),
@@ -512,7 +513,7 @@ class SendPath:
             self._answer(offset, queue_offset, queue_id)
         return _PARTIAL
 
-    def _answer(self, physical_offset, queue_offset, queue_id):  # type: ignore[no-untyped-def]
+    def _answer(self, physical_offset: int, queue_offset: int, queue_id: int) -> None:
         """Writes the answer's frame (spec remoting 4.5)."""
         held = self._hold and self._wait
         at = self._held_length if held else self._out_length
@@ -520,8 +521,8 @@ class SendPath:
         before = self._answer_before_id
         after = self._tail
         needed = len(before) + len(after) + _ANSWER_ROOM
-        if at + needed > out.shape[0]:
-            grown = memoryview(bytearray(2 * out.shape[0] + needed))
+        if at + needed > len(out):
+            grown = memoryview(bytearray(2 * len(out) + needed))
             grown[:at] = out[:at]
             out = grown
             if held:

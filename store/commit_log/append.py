@@ -42,13 +42,13 @@ class TopicQueues:
         self.count = 0
         self.next_offsets = memoryview(array.array("q", [0]))
 
-    def next_offset(self, queue_id):  # type: ignore[no-untyped-def]
+    def next_offset(self, queue_id: int) -> int:
         """The queue offset that the next record of this queue gets."""
         if queue_id >= self.count:
             self.advance(queue_id, 0)
         return self.next_offsets[queue_id]
 
-    def advance(self, queue_id, offset):  # type: ignore[no-untyped-def]
+    def advance(self, queue_id: int, offset: int) -> None:
         """Sets the next queue offset of `queue_id`, making room for it."""
         if queue_id >= self.count:
             grown = array.array("q", bytes(8 * (queue_id + 1)))
@@ -59,14 +59,14 @@ class TopicQueues:
         self.next_offsets[queue_id] = offset
 
 
-def _put_int(view, at, value):  # type: ignore[no-untyped-def]
+def _put_int(view: memoryview, at: int, value: int) -> None:
     view[at] = value >> 24 & 255
     view[at + 1] = value >> 16 & 255
     view[at + 2] = value >> 8 & 255
     view[at + 3] = value & 255
 
 
-def _put_long(view, at, value):  # type: ignore[no-untyped-def]
+def _put_long(view: memoryview, at: int, value: int) -> None:
     _put_int(view, at, value >> 32)
     _put_int(view, at + 4, value)
 
@@ -98,13 +98,12 @@ class CommitLogAppender:
         self.wrote_offset = self._published_offset = wrote_offset
         self._append_limit = append_limit
         self.store_timestamp = 0
-        self.queues = {}
+        self.queues: dict[bytes, TopicQueues] = {}
 
     def begin(self) -> None:
         """Takes the clock for the records that follow; store timestamps never go back."""
         now = int(time.time() * 1000)
-        if now > self.store_timestamp:
-            self.store_timestamp = now
+        self.store_timestamp = max(self.store_timestamp, now)
 
     def queues_of(self, topic: bytes) -> TopicQueues:
         """The queue offsets of `topic`, from 0 for a topic that has none yet."""
@@ -118,13 +117,18 @@ class CommitLogAppender:
         """Bytes of the largest record (or whole batch) that fits a file."""
         return self._file_size - _END_FILE_MIN_BLANK_LENGTH
 
-    def ensure(self, size):  # type: ignore[no-untyped-def]
-        """Makes `size` bytes fit the current file, going on in the next where they do not; False: that is not reserved yet."""
-        if self.wrote_offset + size + _END_FILE_MIN_BLANK_LENGTH <= self._file_end:
-            return True
-        return self._roll()
+    def ensure(self, size: int) -> bool:
+        """Makes `size` bytes fit the current file, going on in the next where they do not; False: that is not reserved yet.
 
-    def _roll(self):  # type: ignore[no-untyped-def]
+        `size` is at most `largest_record`.
+        """
+        # Twice after a start: first the file in which the log ends is opened, and it may have no room left.
+        while self.wrote_offset + size + _END_FILE_MIN_BLANK_LENGTH > self._file_end:
+            if not self._roll():
+                return False
+        return True
+
+    def _roll(self) -> bool:
         start = self._file_end
         within = self.wrote_offset % self._file_size
         if start == self._file_start and within:
@@ -146,29 +150,29 @@ class CommitLogAppender:
         self._file_end = start + self._file_size
         return True
 
-    def _raise_limit(self, end):  # type: ignore[no-untyped-def]
+    def _raise_limit(self, end: int) -> None:
         if end > self._append_limit:
             self._append_limit = min(end + _LIMIT_AHEAD, max(end, self._words[self._allocated_word]))
             self._publisher.append_limit(self._append_limit)
 
-    def put(  # type: ignore[no-untyped-def]
+    def put(
         self,
-        queues,
-        queue_id,
-        flag,
-        sys_flag,
-        born_timestamp,
-        born_host,
-        store_host,
-        reconsume_times,
-        prepared_transaction_offset,
-        body,
-        body_length,
-        body_crc,
-        properties,
-        properties_length,
-        queued,
-    ):
+        queues: TopicQueues,
+        queue_id: int,
+        flag: int,
+        sys_flag: int,
+        born_timestamp: int,
+        born_host: bytes,
+        store_host: bytes,
+        reconsume_times: int,
+        prepared_transaction_offset: int,
+        body: bytes,
+        body_length: int,
+        body_crc: int,
+        properties: bytes,
+        properties_length: int,
+        queued: bool,
+    ) -> int:
         """Copies one record; returns its physical offset, -1 while the next file is not reserved.
 
         Hosts are the address bytes followed by a 4-byte port; their flags must be in `sys_flag`. `queued` is False for
@@ -179,12 +183,8 @@ class CommitLogAppender:
         born_length = len(born_host)
         store_length = len(store_host)
         size = _FIXED_LENGTH - 16 + born_length + store_length + body_length + topic_length + properties_length
-        if self.wrote_offset + size + _END_FILE_MIN_BLANK_LENGTH > self._file_end:
-            # A fresh file takes it or none does: callers refuse what is larger than `largest_record`.
-            if not self._roll():
-                return -1
-            if self.wrote_offset + size + _END_FILE_MIN_BLANK_LENGTH > self._file_end and not self._roll():
-                return -1
+        if self.wrote_offset + size + _END_FILE_MIN_BLANK_LENGTH > self._file_end and not self.ensure(size):
+            return -1
         physical_offset = self.wrote_offset
         # order: the limit is raised before the first byte beyond it is touched.
         if physical_offset + size > self._append_limit:

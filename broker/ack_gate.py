@@ -1,0 +1,134 @@
+"""Answers that wait until the log is as safe as the broker's settings ask.
+
+Takes the place of RocketMQ's two request queues with their swap-lists and locks: what waits is ordered by the offset where
+the log ended after it, so one comparison releases everyone who may go. `flushed_offset` (SYNC_FLUSH) and
+`push2slave_max_offset` (SYNC_MASTER) say how far that is; whoever publishes them rings the broker, which calls `release`.
+
+A deadline passes without the log getting there: the message is stored nevertheless, and the answer says which of the two
+was late (10 FLUSH_DISK_TIMEOUT, 12 FLUSH_SLAVE_TIMEOUT; RocketMQ lets the slave's word win).
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from store.status import PutMessageStatus
+
+Answer = Callable[[PutMessageStatus], None]
+
+
+class SafeOffsets(Protocol):
+    """The cells that say how safe the log is; a ControlBlock has them."""
+
+    @property
+    def flushed_offset(self) -> int:
+        """Everything below is durable."""
+
+    @property
+    def push2slave_max_offset(self) -> int:
+        """Highest offset that some slave has acknowledged."""
+
+    @property
+    def slave_count(self) -> int:
+        """Slaves connected."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    end_offset: int
+    flush_deadline: float
+    slave_deadline: float
+    answer: Answer
+
+
+class AckGate:
+    """Holds answers back until `end_offset` of what they acknowledge is safe."""
+
+    def __init__(
+        self,
+        offsets: SafeOffsets,
+        clock: Callable[[], float],
+        *,
+        sync_flush: bool,
+        sync_slave: bool,
+        sync_flush_timeout_ms: int,
+        slave_timeout_ms: int,
+        slave_fall_behind_bytes: int,
+    ) -> None:
+        """`clock` is the loop's time in seconds."""
+        self._offsets = offsets
+        self._clock = clock
+        self._sync_flush = sync_flush
+        self._sync_slave = sync_slave
+        self._sync_flush_timeout_s = sync_flush_timeout_ms / 1000
+        self._slave_timeout_s = slave_timeout_ms / 1000
+        self._slave_fall_behind_bytes = slave_fall_behind_bytes
+        self._waiting: deque[_Waiting] = deque()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing ever waits here: asynchronous flush and replication."""
+        return not self._sync_flush and not self._sync_slave
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether answers wait."""
+        return bool(self._waiting)
+
+    def wait(self, end_offset: int, answer: Answer) -> None:
+        """Calls `answer` with the outcome once the log is safe up to `end_offset`, perhaps at once. Offsets never decrease."""
+        now = self._clock()
+        waiting = _Waiting(end_offset, now + self._sync_flush_timeout_s, now + self._slave_timeout_s, answer)
+        if self._sync_slave and not self._has_usable_slave(end_offset):
+            # The disk is waited for all the same, but the answer is known (store spec, 9.6).
+            waiting.slave_deadline = 0.0
+        if not self._waiting and self._try(waiting, now):
+            return
+        self._waiting.append(waiting)
+
+    def release(self) -> None:
+        """Answers all whose time has come, in order."""
+        now = self._clock()
+        waiting = self._waiting
+        while waiting and self._try(waiting[0], now):
+            waiting.popleft()
+
+    def next_deadline(self) -> float | None:
+        """When `release` must be called at the latest, in the loop's time."""
+        if not self._waiting:
+            return None
+        first = self._waiting[0]
+        deadlines = []
+        if self._sync_flush:
+            deadlines.append(first.flush_deadline)
+        if self._sync_slave and first.slave_deadline:
+            deadlines.append(first.slave_deadline)
+        return max(deadlines) if deadlines else 0.0
+
+    def _try(self, waiting: _Waiting, now: float) -> bool:
+        status = self._outcome(waiting, now)
+        if status is None:
+            return False
+        waiting.answer(status)
+        return True
+
+    def _outcome(self, waiting: _Waiting, now: float) -> PutMessageStatus | None:
+        """What can be said of it by now; None: it waits on."""
+        status = PutMessageStatus.PUT_OK
+        if self._sync_flush and self._offsets.flushed_offset < waiting.end_offset:
+            if now < waiting.flush_deadline:
+                return None
+            status = PutMessageStatus.FLUSH_DISK_TIMEOUT
+        if self._sync_slave:
+            if waiting.slave_deadline == 0.0:
+                return PutMessageStatus.SLAVE_NOT_AVAILABLE
+            if self._offsets.push2slave_max_offset < waiting.end_offset:
+                if now < waiting.slave_deadline:
+                    return None
+                return PutMessageStatus.FLUSH_SLAVE_TIMEOUT
+        return status
+
+    def _has_usable_slave(self, end_offset: int) -> bool:
+        behind = end_offset - self._offsets.push2slave_max_offset
+        return self._offsets.slave_count > 0 and behind < self._slave_fall_behind_bytes

@@ -1,0 +1,198 @@
+"""Puts messages into the CommitLog for everybody but the hot path: checks, appends, publishes, waits for the ack gate.
+
+The only holder of the log's writer; the hot path (broker/hot) shares it on the same loop, so two appends never meet.
+A message is refused by a status, never by an exception (store spec, 2.8).
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from isal import isal_zlib
+
+from broker.ack_gate import AckGate
+from headrace.model import sys_flag
+from headrace.model.host import encode_host
+from headrace.model.message_id import encode_offset_message_id
+from store.commit_log.append import CommitLogAppender, TopicQueues
+from store.commit_log.message import MessageToStore, PutResult
+from store.config import StoreConfig
+from store.status import PutMessageStatus
+
+logger = logging.getLogger(__name__)
+
+TOPIC_LENGTH_LIMIT = 127
+PROPERTIES_LENGTH_LIMIT = 32767
+FILE_WAIT_S = 5.0
+"""How long a put waits for the housekeeper to reserve the next CommitLog file, as in RocketMQ."""
+
+_FIXED_LENGTH = 91
+_V6_ADDED = 12
+_RECORD_MARGIN = 65536
+_NOT_QUEUED = (sys_flag.TRANSACTION_PREPARED, sys_flag.TRANSACTION_ROLLBACK)
+
+
+class Appender:
+    """Appends on behalf of the broker's processors.
+
+    `is_writeable()` tells whether the store takes messages at all; `ring()` wakes those who work on after an append.
+    """
+
+    def __init__(
+        self,
+        log: CommitLogAppender,
+        gate: AckGate,
+        config: StoreConfig,
+        is_writeable: Callable[[], bool],
+        ring: Callable[[], None],
+    ) -> None:
+        self.log = log
+        self.gate = gate
+        self._config = config
+        self._is_writeable = is_writeable
+        self._ring = ring
+        self._waiting_for_file: deque[asyncio.Future[None]] = deque()
+
+    def publish(self) -> None:
+        """Makes what was appended visible and wakes those who work on; once a batch."""
+        if self.log.publish():
+            self._ring()
+
+    def append(self, message: MessageToStore) -> PutResult | None:
+        """Appends and publishes one message; None while the next CommitLog file is not reserved."""
+        return self.append_batch((message,))
+
+    def append_batch(self, messages: Sequence[MessageToStore]) -> PutResult | None:
+        """Appends messages of one queue, contiguous in one file with consecutive offsets; publishes once.
+
+        None while the next CommitLog file is not reserved. All of them or none.
+        """
+        refusal = self._refusal(messages)
+        if refusal is not None:
+            return PutResult(refusal)
+        log = self.log
+        encoded = [_Encoded(message) for message in messages]
+        total = sum(record.size_bytes for record in encoded)
+        if total > log.largest_record:
+            return PutResult(PutMessageStatus.MESSAGE_ILLEGAL)
+        if not log.ensure(total):
+            return None
+        log.begin()
+        first = messages[0]
+        queues: TopicQueues = log.queues_of(first.topic.encode())
+        result = PutResult(
+            PutMessageStatus.PUT_OK,
+            physical_offset=log.wrote_offset,
+            size_bytes=total,
+            queue_offset=queues.next_offset(first.queue_id),
+            store_timestamp=log.store_timestamp,
+        )
+        for message, record in zip(messages, encoded, strict=True):
+            offset = log.append(
+                queues,
+                message.queue_id,
+                message.flag,
+                record.flags,
+                message.born_timestamp,
+                record.born_host,
+                record.store_host,
+                message.reconsume_times,
+                message.prepared_transaction_offset,
+                message.body,
+                isal_zlib.crc32(message.body) & 0x7FFFFFFF if message.body else 0,
+                message.properties,
+                record.is_queued,
+            )
+            result.message_ids.append(encode_offset_message_id(message.store_host, offset))
+        result.physical_offset = log.wrote_offset - total
+        if not encoded[0].is_queued:
+            result.queue_offset = 0
+        self.publish()
+        return result
+
+    async def put(self, message: MessageToStore) -> PutResult:
+        """Appends one message and waits until it is as safe as the settings ask, unless its `wait_store` is False."""
+        return await self.put_batch((message,))
+
+    async def put_batch(self, messages: Sequence[MessageToStore]) -> PutResult:
+        """`append_batch`, waiting for the next file (5 s at most) and at the ack gate."""
+        result = self.append_batch(messages)
+        if result is None:
+            result = await self._append_later(messages)
+        if result.status is PutMessageStatus.PUT_OK and messages[0].wait_store and not self.gate.is_open:
+            result.status = await self._pass_gate(result.end_offset)
+        return result
+
+    async def _append_later(self, messages: Sequence[MessageToStore]) -> PutResult:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + FILE_WAIT_S
+        while (left := deadline - loop.time()) > 0:
+            reserved: asyncio.Future[None] = loop.create_future()
+            self._waiting_for_file.append(reserved)
+            # The bell comes when a file is reserved; the time-out only covers a housekeeper that is being restarted.
+            await asyncio.wait((reserved,), timeout=min(left, 0.1))
+            result = self.append_batch(messages)
+            if result is not None:
+                return result
+        logger.warning("message refused reason=%r", f"no CommitLog file was reserved within {FILE_WAIT_S:g} s")
+        return PutResult(PutMessageStatus.CREATE_MAPEDFILE_FAILED)
+
+    @property
+    def is_waiting_for_file(self) -> bool:
+        """Whether puts wait for the next file."""
+        return bool(self._waiting_for_file)
+
+    def file_reserved(self) -> None:
+        """Lets puts that wait for a file try again."""
+        while self._waiting_for_file:
+            reserved = self._waiting_for_file.popleft()
+            if not reserved.done():
+                reserved.set_result(None)
+
+    async def _pass_gate(self, end_offset: int) -> PutMessageStatus:
+        outcome: asyncio.Future[PutMessageStatus] = asyncio.get_running_loop().create_future()
+
+        def answer(status: PutMessageStatus) -> None:
+            if not outcome.done():
+                outcome.set_result(status)
+
+        self.gate.wait(end_offset, answer)
+        return await outcome
+
+    def _refusal(self, messages: Sequence[MessageToStore]) -> PutMessageStatus | None:
+        if not self._is_writeable():
+            return PutMessageStatus.SERVICE_NOT_AVAILABLE
+        limit = self._config.effective_max_message_size
+        if sum(len(message.body) for message in messages) > limit:
+            return PutMessageStatus.MESSAGE_ILLEGAL
+        for message in messages:
+            if len(message.topic.encode()) > TOPIC_LENGTH_LIMIT:
+                return PutMessageStatus.MESSAGE_ILLEGAL
+            if len(message.properties) > PROPERTIES_LENGTH_LIMIT:
+                return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
+        return None
+
+
+class _Encoded:
+    """The parts of a record that follow from a message."""
+
+    __slots__ = ("born_host", "flags", "is_queued", "size_bytes", "store_host")
+
+    def __init__(self, message: MessageToStore) -> None:
+        self.born_host = encode_host(message.born_host)
+        self.store_host = encode_host(message.store_host)
+        flags = message.sys_flag & ~(sys_flag.BORN_HOST_V6 | sys_flag.STORE_HOST_V6)
+        if len(self.born_host) > 8:
+            flags |= sys_flag.BORN_HOST_V6
+        if len(self.store_host) > 8:
+            flags |= sys_flag.STORE_HOST_V6
+        self.flags = flags
+        self.is_queued = flags & sys_flag.TRANSACTION_MASK not in _NOT_QUEUED
+        self.size_bytes = (
+            _FIXED_LENGTH
+            + _V6_ADDED * ((len(self.born_host) > 8) + (len(self.store_host) > 8))
+            + len(message.body)
+            + len(message.topic.encode())
+            + len(message.properties)
+        )

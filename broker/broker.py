@@ -1,0 +1,378 @@
+"""The broker process: puts its parts together, starts them, and stops them in order.
+
+The composition root, and the only file that knows all of the broker's parts; each of them is given what it uses and no
+more. On a master this process is the log's writer: what its predecessor copied and never published is wiped before
+anything is appended, and the next queue offsets are read from the queue table, which is why dispatch must have caught up.
+"""
+
+import asyncio
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import psutil
+from isal import isal_zlib
+
+from broker.ack_gate import AckGate
+from broker.admin import admin_families
+from broker.admin.handling import register as register_admin
+from broker.appender import Appender
+from broker.clients import ClientTable
+from broker.config import BrokerConfig
+from broker.errors import PortTaken
+from broker.groups import GroupTable
+from broker.held_pulls import HeldPulls, QueueKey
+from broker.hot.connection import BrokerConnection
+from broker.hot.send import SendPath
+from broker.json_file import JsonFile
+from broker.offsets import OffsetTable
+from broker.processors.client import ClientProcessor, MembersNotice
+from broker.processors.lock import LockProcessor
+from broker.processors.offset import OffsetProcessor
+from broker.processors.pull import PullProcessor
+from broker.processors.query import QueryProcessor
+from broker.processors.send import HotTopics, SendProcessor
+from broker.rebalance_locks import RebalanceLocks
+from broker.registration import Registration
+from broker.topics import TopicTable
+from broker.wakeups import Wakeups
+from headrace.model.host import encode_host, parse_host
+from headrace.protocol.version import CURRENT_VERSION
+from headrace.remoting.connection import Connection
+from headrace.remoting.handlers import HandlerTable
+from headrace.remoting.server import RemotingServer
+from ipc.control_layout import ALLOCATED_OFFSET
+from ipc.publish.broker import BrokerPublisher
+from ipc.publish.log import LogPublisher
+from ipc.queue_table import QueueTable
+from ipc.role_context import RoleContext
+from store.commit_log.append import CommitLogAppender
+from store.commit_log.reader import CommitLogReader
+from store.commit_log.tail import wipe
+from store.config import SYNC_MASTER, StoreConfig
+from store.consume_queue.layout import ENTRY_SIZE
+from store.consume_queue.reader import ConsumeQueueReader
+from store.mapped_file_queue import MappedFileQueue
+from store.paths import StorePaths
+from store.query.by_key import KeyQuery
+from store.query.by_offset import view_by_offset
+from store.query.by_time import TimeQuery
+from store.query.get import MessageGetter
+
+logger = logging.getLogger(__name__)
+
+COUNTERS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "held_pulls", "connections")
+FAST_PORT_OFFSET = -2
+_TICK_S = 0.1  # limit: how much later than its deadline a held pull or an answer may be told
+_CATCH_UP_POLL_S = 0.002
+_EXPIRE_CLIENTS_S = 10.0
+
+
+def run(
+    context: RoleContext,
+    config: BrokerConfig,
+    store_config: StoreConfig,
+    paths: StorePaths,
+    host: str,
+    port: int,
+    namesrv_addresses: list[str],
+) -> None:
+    """Runs the broker until it is told to stop. Raises PortTaken, ConfigFileUnreadable, OSError."""
+    main = _Broker(context, config, store_config, paths, host, port, namesrv_addresses).main()
+    try:
+        import uvloop  # noqa: PLC0415  (not there on every platform)
+    except ImportError:
+        asyncio.run(main)
+    else:
+        uvloop.run(main)
+
+
+class _Broker:
+    """The parts, and the order in which they come and go."""
+
+    def __init__(
+        self,
+        context: RoleContext,
+        config: BrokerConfig,
+        store_config: StoreConfig,
+        paths: StorePaths,
+        host: str,
+        port: int,
+        namesrv_addresses: list[str],
+    ) -> None:
+        self._context = context
+        self._control = context.control
+        self._config = config
+        self._store_config = store_config
+        self._paths = paths
+        self._host = host
+        self._port = port
+        self._store_host = parse_host(config.address)
+        instance = context.instance
+        self._queue_table = instance.queue_table()
+        self._changed_rows = instance.changed_rows_reader()
+        self._queue_keys = _QueueKeys(self._queue_table)
+        self._publisher = BrokerPublisher(self._control)
+        self._is_writeable = not store_config.is_slave
+
+        self._topics = TopicTable(JsonFile(paths.config_file("topics.json")), config)
+        self._groups = GroupTable(JsonFile(paths.config_file("subscriptionGroup.json")), config)
+        self._offsets = OffsetTable(JsonFile(paths.config_file("consumerOffset.json")))
+        self._registration = Registration(config, self._topics, namesrv_addresses)
+        self._clients = ClientTable(MembersNotice(config, self._groups))
+        self._held = HeldPulls()
+        self._executor = ThreadPoolExecutor(4, "cold-read")
+        self._counted: dict[str, int] = {}
+
+    # -- life -------------------------------------------------------------------------------------------------------------
+
+    async def main(self) -> None:
+        """Starts, serves until told to stop, stops."""
+        loop = asyncio.get_running_loop()
+        stopped = asyncio.Event()
+        loop.add_reader(self._context.stop_fd, stopped.set)
+        await self._wait_for_dispatch(stopped)
+        self._make_parts(loop)
+        server = RemotingServer(
+            self._main_table,
+            connection_class=partial(BrokerConnection, path=self._path, appender=self._appender),  # type: ignore[arg-type]
+            on_close=self._connection_closed,
+            idle_timeout_s=self._config.server_channel_max_idle_time_seconds,
+        )
+        self._server = server
+        await self._listen(server, self._port, self._main_table)
+        if self._port + FAST_PORT_OFFSET > 0:
+            await self._listen(server, self._port + FAST_PORT_OFFSET, self._fast_table)
+        self._wakeups.attach(loop)
+        await self._registration.start()
+        tasks = [
+            asyncio.create_task(self._tick()),
+            asyncio.create_task(self._offsets.keep(self._config.flush_consumer_offset_interval / 1000)),
+        ]
+        self._context.running()
+        logger.info("broker running name=%s address=%s", self._config.broker_name, self._config.address)
+        await stopped.wait()
+        _ = self._context.stopping
+        await self._stop(server, tasks)
+
+    async def _wait_for_dispatch(self, stopped: asyncio.Event) -> None:
+        while self._control.reput_offset < self._control.wrote_offset and not stopped.is_set():
+            self._context.beat()
+            await asyncio.sleep(_CATCH_UP_POLL_S)
+
+    async def _listen(self, server: RemotingServer, port: int, table: HandlerTable) -> None:
+        try:
+            await server.listen(self._host, port, table)
+        except OSError as error:
+            raise PortTaken(self._host, port, error) from error
+
+    async def _stop(self, server: RemotingServer, tasks: list[asyncio.Task[None]]) -> None:
+        """Takes leave of the name servers, answers what waits, writes what consumers have committed."""
+        logger.info("broker stopping connections=%d", len(server.connections))
+        await self._registration.stop()
+        self._is_writeable = False
+        self._path.writeable = False
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._store_config.sync_flush_timeout / 1000
+        while self._gate.has_waiting and loop.time() < deadline:
+            self._context.beat()
+            self._wakeups.look()
+            await asyncio.sleep(_CATCH_UP_POLL_S)
+        await server.stop(2.0)
+        self._wakeups.detach(loop)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._offsets.persist()
+        self._executor.shutdown(wait=False, cancel_futures=True)
+        self._appender.publish()
+
+    # -- parts ------------------------------------------------------------------------------------------------------------
+
+    def _make_parts(self, loop: asyncio.AbstractEventLoop) -> None:
+        config, store_config, paths, control = self._config, self._store_config, self._paths, self._control
+        self._gate = AckGate(
+            control,
+            loop.time,
+            sync_flush=store_config.is_sync_flush,
+            sync_slave=store_config.broker_role == SYNC_MASTER,
+            sync_flush_timeout_ms=store_config.sync_flush_timeout,
+            slave_timeout_ms=store_config.slave_timeout,
+            slave_fall_behind_bytes=store_config.ha_slave_fallbehind_max,
+        )
+        self._wakeups = Wakeups(self._context.bell, control, self._is_anyone_waiting, self._look)  # type: ignore[arg-type]
+        log = self._make_log()
+        self._appender = Appender(log, self._gate, store_config, self._may_write, self._ring)
+        self._path = SendPath(
+            log,
+            isal_zlib.crc32,
+            encode_host(self._store_host),
+            config.broker_cluster_name,
+            config.region_id,
+            config.trace_on,
+            CURRENT_VERSION,
+            store_config.effective_max_message_size,
+            not self._gate.is_open,
+        )
+        self._path.writeable = self._is_writeable
+        self._hot_topics = HotTopics(config, self._topics, self._path)
+
+        reader = CommitLogReader(paths, store_config, control)
+        queues = ConsumeQueueReader(paths, store_config, self._queue_table)
+        memory = psutil.virtual_memory().total
+        entries_per_file = store_config.consume_queue_file_size // ENTRY_SIZE
+        self._getter = MessageGetter(queues, reader, control, store_config, entries_per_file, memory)
+        by_time = TimeQuery(queues, reader)
+        by_key = KeyQuery(paths, store_config, reader)
+
+        self._sends = SendProcessor(
+            config, store_config, self._topics, self._groups, self._appender, self._store_host
+        )
+        self._pulls = PullProcessor(
+            config,
+            self._topics,
+            self._groups,
+            self._clients,
+            self._offsets,
+            self._getter,
+            self._held,
+            self._appender.append,
+            self._executor,
+            store_config.is_slave,
+            not store_config.is_slave or store_config.offset_check_in_slave,
+        )
+        main, fast = HandlerTable(), HandlerTable()
+        self._main_table, self._fast_table = main, fast
+        self._sends.register(main, fast)
+        self._pulls.register(main)
+        ClientProcessor(config, self._topics, self._groups, self._clients).register(main, fast)
+        LockProcessor(RebalanceLocks(lambda: time.monotonic_ns() // 1_000_000)).register(main, fast)
+        OffsetProcessor(
+            self._offsets, self._getter, queues.bounds, by_time.offset_at, by_time.earliest_timestamp
+        ).register(main, fast)
+        QueryProcessor(
+            by_key.query, partial(view_by_offset, reader), store_config.default_query_max_num
+        ).register(main, fast)
+        families = admin_families(
+            config=config,
+            store_config=store_config,
+            topics=self._topics,
+            groups=self._groups,
+            offsets=self._offsets,
+            clients=self._clients,
+            registration=self._registration,
+            publisher=self._publisher,
+            control=control,
+            bounds=queues.bounds,
+            store_time=by_time.timestamp_at,
+        )
+        register_admin(main, families)
+        register_admin(fast, families)
+
+    def _make_log(self) -> CommitLogAppender:
+        """The writing end of the log, beginning where everybody knows that it ends."""
+        control, config = self._control, self._store_config
+        wrote_offset, append_limit = control.wrote_offset, control.append_limit
+        if append_limit > wrote_offset and not config.is_slave:
+            # What a killed predecessor has copied and never published must not come back to life.
+            with self._context.long_call("wiping what was never published", 60_000):
+                wipe(self._paths, config, wrote_offset, append_limit)
+        files = MappedFileQueue(
+            self._paths.commit_log, config.mapped_file_size_commit_log, writable=True, max_open=2
+        )
+
+        def open_file(start: int) -> memoryview:
+            file = files.file_for(start)
+            if file is None:
+                raise FileNotFoundError(f"the CommitLog file at {start} has been announced but is not there")
+            return file.view[:]
+
+        log = CommitLogAppender(
+            LogPublisher(control),
+            open_file,
+            control.words,
+            ALLOCATED_OFFSET,
+            config.mapped_file_size_commit_log,
+            wrote_offset,
+            append_limit,
+        )
+        for _, topic, queue_id, _, max_queue_offset, _ in self._queue_table.rows():
+            log.queues_of(topic).advance(queue_id, max_queue_offset)
+        return log
+
+    # -- what the parts ask -----------------------------------------------------------------------------------------------
+
+    def _may_write(self) -> bool:
+        return self._is_writeable and self._control.running_flags() & ~1 == 0
+
+    def _ring(self) -> None:
+        """Wakes those who work on behind the log's end, if they sleep."""
+        bells = self._context.instance.bells
+        bells["dispatch"].ring()
+        bells["flush"].ring()
+        bells["ha"].ring()
+        if self._control.allocated_offset - self._control.wrote_offset < self._store_config.mapped_file_size_commit_log:
+            bells["housekeeper"].ring()
+
+    def _is_anyone_waiting(self) -> bool:
+        return bool(len(self._held)) or self._gate.has_waiting or self._appender.is_waiting_for_file
+
+    def _look(self) -> None:
+        """Goes on with whatever waited for another process's offset."""
+        self._gate.release()
+        self._appender.file_reserved()
+        if len(self._held):
+            rows = self._changed_rows.take()
+            self._held.arrived(self._held.queues() if rows is None else self._queue_keys.of(rows))
+
+    def _connection_closed(self, connection: Connection, _reason: str) -> None:
+        self._clients.connection_closed(connection)
+
+    # -- the clock --------------------------------------------------------------------------------------------------------
+
+    async def _tick(self) -> None:
+        """What goes by the clock: deadlines, signs of life, counters, silent clients."""
+        loop = asyncio.get_running_loop()
+        next_expiry = loop.time() + _EXPIRE_CLIENTS_S
+        while True:
+            await asyncio.sleep(_TICK_S)
+            self._context.beat()
+            self._path.writeable = self._may_write()
+            self._wakeups.look()
+            self._held.expire(loop.time())
+            self._count()
+            if loop.time() >= next_expiry:
+                next_expiry = loop.time() + _EXPIRE_CLIENTS_S
+                self._clients.expire()
+
+    def _count(self) -> None:
+        hot = self._path.topics().values()
+        now = {
+            "messages_in": self._sends.messages_in + sum(topic.messages for topic in hot),
+            "bytes_in": self._sends.bytes_in + sum(topic.bytes_in for topic in hot),
+            "messages_out": self._pulls.messages_out,
+            "bytes_out": self._pulls.bytes_out,
+            "held_pulls": len(self._held),
+            "connections": len(self._server.connections),
+        }
+        counters = self._context.counters
+        for name, value in now.items():
+            counters.add(name, value - self._counted.get(name, 0))
+        self._counted = now
+
+
+class _QueueKeys:
+    """Names the queues of rows of the queue table."""
+
+    def __init__(self, table: QueueTable) -> None:
+        self._table = table
+        self._keys: dict[int, QueueKey] = {}
+        self._seen_changes = -1
+
+    def of(self, rows: list[int]) -> list[QueueKey]:
+        """The queues of these rows, each once; rows freed meanwhile are left out."""
+        if self._table.changes != self._seen_changes:
+            self._seen_changes = self._table.changes
+            self._keys = {row: (topic.decode(), queue_id) for row, topic, queue_id, *_ in self._table.rows()}
+        return [self._keys[row] for row in dict.fromkeys(rows) if row in self._keys]

@@ -1,0 +1,193 @@
+"""Who is connected: producers and consumers by group, as their heartbeats say (remoting spec 4.14).
+
+Only in memory. Subscriptions belong to the group, not to the member: the last heartbeat wins. A closed connection takes
+its clients with it at once; one that stays open and says nothing for 120 s is closed by a sweep.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from headrace.model.subscription import SubscriptionData
+from headrace.protocol.language import LanguageCode
+from headrace.remoting.connection import Connection
+
+logger = logging.getLogger(__name__)
+
+CLIENT_EXPIRED_MS = 120_000
+
+MembersChanged = Callable[["ConsumerGroup"], None]
+
+
+@dataclass(slots=True)
+class Client:
+    """A client on one connection."""
+
+    connection: Connection
+    client_id: str
+    language: LanguageCode | None
+    version: int
+    last_update_ms: int
+
+    @property
+    def remote(self) -> str:
+        """The peer's address, `ip:port`."""
+        return self.connection.remote
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """The consumers of a group that are connected, and what the group wants."""
+
+    name: str
+    consume_type: str = ""
+    message_model: str = ""
+    consume_from_where: str = ""
+    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
+    members: dict[Connection, Client] = field(default_factory=dict)
+
+    def clients(self) -> list[Client]:
+        """Its members, one for each connection."""
+        return list(self.members.values())
+
+    def client_ids(self) -> list[str]:
+        """One id a connection."""
+        return [client.client_id for client in self.members.values()]
+
+    def find_client(self, client_id: str) -> Client | None:
+        """The member of this id."""
+        return next((client for client in self.members.values() if client.client_id == client_id), None)
+
+
+class ClientTable:
+    """All clients. `members_changed` is called after a group gained or lost a member or a topic."""
+
+    def __init__(self, members_changed: MembersChanged) -> None:
+        self._members_changed = members_changed
+        self._consumers: dict[str, ConsumerGroup] = {}
+        self._producers: dict[str, dict[Connection, Client]] = {}
+        self._groups_of: dict[Connection, set[tuple[bool, str]]] = {}
+
+    # -- asking -----------------------------------------------------------------------------------------------------------
+
+    def find_consumer_group(self, group: str) -> ConsumerGroup | None:
+        """The group, if one of its consumers is connected."""
+        return self._consumers.get(group)
+
+    def consumer_groups(self) -> Mapping[str, ConsumerGroup]:
+        """All groups with a consumer connected."""
+        return self._consumers
+
+    def producers(self, group: str) -> list[Client]:
+        """The producers of a group."""
+        return list(self._producers.get(group, {}).values())
+
+    def producer_groups(self) -> dict[str, list[Client]]:
+        """All producers by group."""
+        return {group: list(clients.values()) for group, clients in self._producers.items()}
+
+    def groups_subscribing(self, topic: str) -> set[str]:
+        """The groups whose connected consumers want this topic."""
+        return {name for name, group in self._consumers.items() if topic in group.subscriptions}
+
+    # -- changing ---------------------------------------------------------------------------------------------------------
+
+    def register_producer(self, group: str, client: Client) -> None:
+        """Notes a producer's sign of life."""
+        self._producers.setdefault(group, {})[client.connection] = client
+        self._groups_of.setdefault(client.connection, set()).add((False, group))
+
+    def register_consumer(
+        self,
+        group_name: str,
+        client: Client,
+        consume_type: str,
+        message_model: str,
+        consume_from_where: str,
+        subscriptions: Iterable[SubscriptionData],
+    ) -> None:
+        """Notes a consumer's sign of life; tells the members when they or their topics have changed."""
+        group = self._consumers.get(group_name)
+        if group is None:
+            group = self._consumers[group_name] = ConsumerGroup(group_name)
+        known = group.members.get(client.connection)
+        is_new = known is None
+        if known is not None and known.client_id != client.client_id:
+            logger.warning(
+                "consumer changed its id group=%s from=%s to=%s remote=%s",
+                group_name, known.client_id, client.client_id, client.connection.remote,
+            )  # fmt: skip
+        group.members[client.connection] = client
+        self._groups_of.setdefault(client.connection, set()).add((True, group_name))
+        group.consume_type = consume_type
+        group.message_model = message_model
+        group.consume_from_where = consume_from_where
+        topics_changed = _take_subscriptions(group, subscriptions)
+        if is_new:
+            logger.info("consumer came group=%s client=%s remote=%s", group_name, client.client_id, client.connection.remote)
+        if is_new or topics_changed:
+            self._members_changed(group)
+
+    def unregister(self, connection: Connection, producer_group: str | None, consumer_group: str | None) -> None:
+        """Takes the connection out of these groups."""
+        if producer_group:
+            self._remove(connection, False, producer_group)
+        if consumer_group:
+            self._remove(connection, True, consumer_group)
+
+    def connection_closed(self, connection: Connection) -> None:
+        """Takes the connection out of all groups."""
+        for is_consumer, group in list(self._groups_of.get(connection, ())):
+            self._remove(connection, is_consumer, group)
+        self._groups_of.pop(connection, None)
+
+    def expire(self, now_ms: int | None = None) -> None:
+        """Closes the connections of clients that have given no sign of life for 120 s."""
+        now = int(time.time() * 1000) if now_ms is None else now_ms
+        tables = [*self._producers.values(), *(group.members for group in self._consumers.values())]
+        silent = {
+            client.connection: client
+            for clients in tables
+            for client in clients.values()
+            if now - client.last_update_ms > CLIENT_EXPIRED_MS
+        }
+        for connection, client in silent.items():
+            logger.warning("client expired client=%s remote=%s", client.client_id, connection.remote)
+            connection.close("no heartbeat for 120 s")
+            self.connection_closed(connection)
+
+    def _remove(self, connection: Connection, is_consumer: bool, name: str) -> None:
+        self._groups_of.get(connection, set()).discard((is_consumer, name))
+        if not is_consumer:
+            clients = self._producers.get(name, {})
+            clients.pop(connection, None)
+            if not clients:
+                self._producers.pop(name, None)
+            return
+        group = self._consumers.get(name)
+        if group is None or connection not in group.members:
+            return
+        client = group.members.pop(connection)
+        logger.info("consumer left group=%s client=%s remote=%s", name, client.client_id, connection.remote)
+        if not group.members:
+            del self._consumers[name]
+        self._members_changed(group)
+
+
+def _take_subscriptions(group: ConsumerGroup, subscriptions: Iterable[SubscriptionData]) -> bool:
+    """The group's subscriptions become these; whether a topic came or went."""
+    listed = {subscription.topic: subscription for subscription in subscriptions}
+    changed = False
+    for topic, subscription in listed.items():
+        known = group.subscriptions.get(topic)
+        if known is None:
+            changed = True
+            logger.info("subscription came group=%s topic=%s expression=%r", group.name, topic, subscription.sub_string)
+        if known is None or subscription.sub_version > known.sub_version:
+            group.subscriptions[topic] = subscription
+    for topic in [topic for topic in group.subscriptions if topic not in listed]:
+        del group.subscriptions[topic]
+        changed = True
+        logger.info("subscription went group=%s topic=%s", group.name, topic)
+    return changed

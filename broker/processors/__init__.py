@@ -1,0 +1,1 @@
+"""What answers the clients' requests: a file for each family."""

@@ -1,0 +1,126 @@
+"""Clients' signs of life: heartbeats, leave-taking, who is in a group, whether a subscription is understood (4.14 to 4.18)."""
+
+import time
+
+from broker.clients import Client, ClientTable, ConsumerGroup
+from broker.config import BrokerConfig
+from broker.groups import GroupTable
+from broker.topics import READ_WRITE, TopicTable
+from headrace.model import names
+from headrace.model.subscription import is_tag_type
+from headrace.model.topic_config import topic_sys_flag
+from headrace.protocol.bodies import (
+    CheckClientRequestBody,
+    ConsumerData,
+    GetConsumerListByGroupResponseBody,
+    HeartbeatData,
+)
+from headrace.protocol.headers import (
+    GetConsumerListByGroupRequestHeader,
+    NotifyConsumerIdsChangedRequestHeader,
+    UnregisterClientRequestHeader,
+)
+from headrace.protocol.remoting_command import RemotingCommand, create_request, response_to
+from headrace.protocol.request_code import RequestCode
+from headrace.protocol.response_code import ResponseCode
+from headrace.remoting.connection import Connection
+from headrace.remoting.handlers import HandlerTable
+
+
+class MembersNotice:
+    """Tells the members of a group that they or their topics have changed, so that they share the queues out anew."""
+
+    def __init__(self, config: BrokerConfig, groups: GroupTable) -> None:
+        self._config = config
+        self._groups = groups
+
+    def __call__(self, group: ConsumerGroup) -> None:
+        """Sends NOTIFY_CONSUMER_IDS_CHANGED to every member, the one that caused it included."""
+        settings = self._groups.all().get(group.name)
+        if not self._config.notify_consumer_ids_changed_enable or (
+            settings is not None and not settings.notify_consumer_ids_changed_enable
+        ):
+            return
+        ext = NotifyConsumerIdsChangedRequestHeader(group.name).to_ext()
+        for client in group.clients():
+            client.connection.send_oneway(create_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ext))
+
+
+class ClientProcessor:
+    """Answers what clients say of themselves and ask of their groups."""
+
+    def __init__(self, config: BrokerConfig, topics: TopicTable, groups: GroupTable, clients: ClientTable) -> None:
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+        self._clients = clients
+
+    def register(self, *tables: HandlerTable) -> None:
+        """Serves these requests on these ports."""
+        for table in tables:
+            table.register(RequestCode.HEART_BEAT, self.heartbeat)
+            table.register(RequestCode.UNREGISTER_CLIENT, self.unregister)
+            table.register(RequestCode.GET_CONSUMER_LIST_BY_GROUP, self.consumer_list)
+            table.register(RequestCode.CHECK_CLIENT_CONFIG, self.check_config)
+
+    def heartbeat(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
+        """Notes the client in all its groups; a change is told to the members before this is answered."""
+        heartbeat = HeartbeatData.decode(command.body)
+        client = Client(
+            connection, heartbeat.client_id, command.language, command.version, int(time.time() * 1000)
+        )
+        for consumer in heartbeat.consumer_data_set:
+            self._register_consumer(client, consumer)
+        for producer in heartbeat.producer_data_set:
+            self._clients.register_producer(producer.group_name, client)
+        return response_to(command, ResponseCode.SUCCESS)
+
+    def _register_consumer(self, client: Client, consumer: ConsumerData) -> None:
+        group = self._groups.find(consumer.group_name)
+        if group is not None:
+            self._topics.create_on_send_back(
+                names.retry_topic(consumer.group_name),
+                group.retry_queue_count,
+                READ_WRITE,
+                topic_sys_flag(unit_subscription=consumer.unit_mode),
+            )
+        self._clients.register_consumer(
+            consumer.group_name,
+            client,
+            str(consumer.consume_type),
+            str(consumer.message_model),
+            str(consumer.consume_from_where),
+            consumer.subscription_data_set,
+        )
+
+    def unregister(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
+        """Takes the client out of the groups it names."""
+        header = UnregisterClientRequestHeader.from_ext(command.ext_fields)
+        self._clients.unregister(connection, header.producer_group, header.consumer_group)
+        return response_to(command, ResponseCode.SUCCESS, ext={})
+
+    def consumer_list(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
+        """The ids of a group's members, by which each of them works out its share of the queues."""
+        header = GetConsumerListByGroupRequestHeader.from_ext(command.ext_fields)
+        group = self._clients.find_consumer_group(header.consumer_group)
+        if group is None:
+            return response_to(
+                command,
+                ResponseCode.SYSTEM_ERROR,
+                f"no consumer for this group, {header.consumer_group}: none of its members has sent a heartbeat here",
+                {},
+            )
+        body = GetConsumerListByGroupResponseBody(group.client_ids())
+        return response_to(command, ResponseCode.SUCCESS, ext={}, body=body.encode())
+
+    def check_config(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
+        """Whether the broker understands a subscription."""
+        body = CheckClientRequestBody.decode(command.body)
+        subscription = body.subscription_data
+        if subscription is None or is_tag_type(subscription.expression_type):
+            return response_to(command, ResponseCode.SUCCESS)
+        return response_to(
+            command,
+            ResponseCode.SYSTEM_ERROR,
+            f"the broker does not support consumer to filter message by {subscription.expression_type}; subscribe by tags",
+        )

@@ -1,0 +1,66 @@
+"""QUERY_MESSAGE by key and VIEW_MESSAGE_BY_ID by physical offset (remoting spec 4.13)."""
+
+from collections.abc import Callable
+
+from headrace.protocol.headers.query import (
+    QueryMessageRequestHeader,
+    QueryMessageResponseHeader,
+    ViewMessageRequestHeader,
+)
+from headrace.protocol.remoting_command import RemotingCommand, SerializeType, response_to
+from headrace.protocol.request_code import RequestCode
+from headrace.protocol.response_code import ResponseCode
+from headrace.remoting.connection import Connection
+from headrace.remoting.handlers import HandlerTable
+from store.query.by_key import KeyQueryResult
+
+QueryByKey = Callable[[str, str, int, int, int], KeyQueryResult]
+ViewByOffset = Callable[[int], bytes | None]
+
+
+class QueryProcessor:
+    """Answers searches. `by_key(topic, key, most, begin_ms, end_ms)`; `by_offset(physical_offset)` is None for no record."""
+
+    def __init__(self, by_key: QueryByKey, by_offset: ViewByOffset, default_most: int) -> None:
+        self._by_key = by_key
+        self._by_offset = by_offset
+        self._default_most = default_most
+
+    def register(self, *tables: HandlerTable) -> None:
+        """Serves these requests on these ports."""
+        for table in tables:
+            table.register(RequestCode.QUERY_MESSAGE, self.query)
+            table.register(RequestCode.VIEW_MESSAGE_BY_ID, self.view)
+
+    def query(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
+        """Messages of a topic with a key, within a range of store times."""
+        header = QueryMessageRequestHeader.from_ext(command.ext_fields)
+        most = self._default_most if header.unique_key_query else header.max_num
+        found = self._by_key(header.topic, header.key, most, header.begin_timestamp, header.end_timestamp)
+        ext = QueryMessageResponseHeader(found.last_update_timestamp, found.last_update_physical_offset).to_ext()
+        if not found.body:
+            return response_to(
+                command,
+                ResponseCode.QUERY_NOT_FOUND,
+                f"no message of topic {header.topic} has the key {header.key} in that time; look at the time range",
+                ext,
+            )
+        return _as_json(response_to(command, ResponseCode.SUCCESS, ext=ext, body=found.body))
+
+    def view(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
+        """The one message at a physical offset."""
+        header = ViewMessageRequestHeader.from_ext(command.ext_fields)
+        body = self._by_offset(header.offset)
+        if body is None:
+            return response_to(
+                command,
+                ResponseCode.SYSTEM_ERROR,
+                f"can not find message by the offset, {header.offset}: no record begins there; it may have expired",
+            )
+        return _as_json(response_to(command, ResponseCode.SUCCESS, body=body))
+
+
+def _as_json(answer: RemotingCommand) -> RemotingCommand:
+    # compat: these two successes come with a JSON header, whatever the request's was (remoting spec 1.5).
+    answer.serialize_type = SerializeType.JSON
+    return answer

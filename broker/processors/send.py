@@ -1,0 +1,315 @@
+"""Sends on the plain path: whatever the hot path leaves (remoting spec 4.4 to 4.6).
+
+SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE; topics made by a first send; retry topics and dead letters; queues that
+the broker chooses. Every answer, refusals too, carries MSG_REGION and TRACE_ON. `HotTopics` prepares the hot path with
+the topics for which these checks have nothing to say.
+"""
+
+import logging
+import random
+import time
+
+from broker.appender import Appender
+from broker.config import BrokerConfig
+from broker.groups import GroupTable
+from broker.hot.send import SendPath
+from broker.response_codes import code_of_put
+from broker.topics import TopicTable
+from headrace.errors import RemoteProtocolError
+from headrace.model import names, permission, properties, sys_flag
+from headrace.model.host import Host
+from headrace.model.topic_config import TopicConfig, TopicFilterType
+from headrace.protocol.batch import decode_batch
+from headrace.protocol.headers.send import SendMessageRequestHeader, parse_send_header
+from headrace.protocol.remoting_command import RemotingCommand, response_to
+from headrace.protocol.request_code import RequestCode
+from headrace.protocol.response_code import ResponseCode
+from headrace.protocol.version import MIN_MAX_RECONSUME_TIMES_VERSION
+from headrace.remoting.connection import Connection
+from headrace.remoting.handlers import HandlerTable
+from store.commit_log.message import MessageToStore, PutResult
+from store.config import StoreConfig
+from store.status import PutMessageStatus
+
+logger = logging.getLogger(__name__)
+
+Refused = tuple[ResponseCode, str]
+
+
+
+class SendProcessor:
+    """Answers sends."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store_config: StoreConfig,
+        topics: TopicTable,
+        groups: GroupTable,
+        appender: Appender,
+        store_host: Host,
+    ) -> None:
+        self._config = config
+        self._store_config = store_config
+        self._topics = topics
+        self._groups = groups
+        self._appender = appender
+        self._store_host = store_host
+        self.messages_in = 0
+        self.bytes_in = 0
+
+    def register(self, *tables: HandlerTable) -> None:
+        """Serves the sends on these ports."""
+        for table in tables:
+            for code in (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE):
+                table.register(code, self.send)
+
+    async def send(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
+        """Checks, stores, and tells where."""
+        try:
+            header = parse_send_header(command.code, command.ext_fields)
+        except RemoteProtocolError as error:
+            return self._answer(command, ResponseCode.SYSTEM_ERROR, str(error))
+        checked = self._check(header)
+        if not isinstance(checked, TopicConfig):
+            return self._answer(command, *checked)
+        queue_id = header.queue_id
+        if queue_id < 0:
+            if checked.write_queue_count <= 0:
+                return self._answer(
+                    command, ResponseCode.SYSTEM_ERROR, f"the topic {checked.name} has no queue to write to; give it some"
+                )
+            queue_id = random.randrange(checked.write_queue_count)
+        messages = (
+            self._batch(connection, command, header, checked, queue_id)
+            if header.batch
+            else self._single(connection, command, header, checked, queue_id)
+        )
+        if not isinstance(messages, list):
+            return self._answer(command, *messages)
+        if not messages:
+            return self._answer(command, ResponseCode.MESSAGE_ILLEGAL, "the batch holds no message; send at least one")
+        result = await self._appender.put_batch(messages)
+        return self._told(command, result, queue_id, len(messages))
+
+    # -- checks -----------------------------------------------------------------------------------------------------------
+
+    def _check(self, header: SendMessageRequestHeader) -> TopicConfig | Refused:
+        """The checks common to all sends, in RocketMQ's order (remoting spec 4.4)."""
+        config = self._config
+        if time.time() * 1000 < config.start_accept_send_request_time_stamp:
+            return ResponseCode.SYSTEM_ERROR, (
+                f"the broker takes messages from {config.start_accept_send_request_time_stamp} ms on "
+                "(startAcceptSendRequestTimeStamp); try again then"
+            )
+        topic = self._topics.find(header.topic)
+        if not permission.is_writeable(config.broker_permission) and topic is not None and topic.order:
+            return ResponseCode.NO_PERMISSION, (
+                f"the broker {config.broker_name} may not be written to; an operator has to raise its brokerPermission"
+            )
+        problem = names.topic_problem(header.topic)
+        if problem is not None:
+            return ResponseCode.SYSTEM_ERROR, problem
+        if header.topic in names.FORBIDDEN_TO_SEND:
+            return ResponseCode.NO_PERMISSION, f"Sending message to topic[{header.topic}] is forbidden; it is the broker's own"
+        if topic is None:
+            topic = self._topics.create_on_send(
+                header.topic, header.default_topic, header.default_topic_queue_nums, header.unit_mode
+            )
+        if topic is None:
+            return ResponseCode.TOPIC_NOT_EXIST, (
+                f"topic[{header.topic}] not exist, and the broker does not make topics by itself here; create it first"
+            )
+        queues = max(topic.write_queue_count, topic.read_queue_count)
+        if header.queue_id >= queues:
+            return ResponseCode.SYSTEM_ERROR, (
+                f"request queueId[{header.queue_id}] is illegal: topic {topic.name} has {queues} queues; ask for its route again"
+            )
+        return topic
+
+    # -- what is stored ---------------------------------------------------------------------------------------------------
+
+    def _single(
+        self,
+        connection: Connection,
+        command: RemotingCommand,
+        header: SendMessageRequestHeader,
+        topic: TopicConfig,
+        queue_id: int,
+    ) -> list[MessageToStore] | Refused:
+        target = self._retried(command, header, topic, queue_id)
+        if not isinstance(target[0], str):
+            return target
+        found = properties.decode_properties(header.properties or "")
+        wait = found.pop(properties.WAIT, "true")
+        found[properties.CLUSTER] = self._config.broker_cluster_name
+        refused = self._not_yet(found)
+        if refused is not None:
+            return refused
+        flags = header.sys_flag
+        if topic.filter_type == TopicFilterType.MULTI_TAG:
+            flags |= sys_flag.MULTI_TAGS
+        message = self._message(connection, header, target[0], target[1], flags)
+        message.body = command.body
+        message.properties = properties.encode_properties(found).encode()
+        message.wait_store = wait.lower() == "true"
+        return [message]
+
+    def _batch(
+        self,
+        connection: Connection,
+        command: RemotingCommand,
+        header: SendMessageRequestHeader,
+        topic: TopicConfig,
+        queue_id: int,
+    ) -> list[MessageToStore] | Refused:
+        """The messages of a batch body, each with its own and the batch's properties (store spec, 2.7)."""
+        common = properties.decode_properties(header.properties or "")
+        common[properties.CLUSTER] = self._config.broker_cluster_name
+        wait = common.get(properties.WAIT, "true").lower() == "true"
+        if header.sys_flag & sys_flag.TRANSACTION_MASK or common.get(properties.DELAY, "0") not in ("", "0"):
+            return ResponseCode.MESSAGE_ILLEGAL, "a batch can be neither transactional nor delayed; send its messages alone"
+        if len(command.body) > self._store_config.effective_max_message_size:
+            return self._too_large()
+        try:
+            entries = decode_batch(command.body)
+        except RemoteProtocolError as error:
+            return ResponseCode.SYSTEM_ERROR, str(error)
+        added = properties.encode_properties(common).encode()
+        flags = header.sys_flag
+        if topic.filter_type == TopicFilterType.MULTI_TAG:
+            flags |= sys_flag.MULTI_TAGS
+        messages = []
+        for entry in entries:
+            message = self._message(connection, header, topic.name, queue_id, flags)
+            own = entry.properties_raw
+            between = b"\x02" if own and not own.endswith(b"\x02") else b""
+            message.body = entry.body
+            message.properties = own + between + added
+            message.flag = entry.flag
+            message.wait_store = wait
+            messages.append(message)
+        return messages
+
+    def _message(
+        self, connection: Connection, header: SendMessageRequestHeader, topic: str, queue_id: int, flags: int
+    ) -> MessageToStore:
+        return MessageToStore(
+            topic,
+            queue_id,
+            b"",
+            b"",
+            flag=header.flag,
+            sys_flag=flags,
+            born_timestamp=header.born_timestamp,
+            born_host=connection.remote_address,
+            store_host=self._store_host,
+            reconsume_times=header.reconsume_times,
+        )
+
+    def _retried(
+        self, command: RemotingCommand, header: SendMessageRequestHeader, topic: TopicConfig, queue_id: int
+    ) -> tuple[str, int] | Refused:
+        """Where the message goes: a retry topic's may have been tried often enough for the dead letters (4.5, step 1)."""
+        if not names.is_retry_topic(topic.name):
+            return topic.name, queue_id
+        name = names.group_of_retry_topic(topic.name)
+        group = self._groups.find(name)
+        if group is None:
+            return ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, (
+                f"the consumer group {name} does not exist and may not be made by a client; create it first"
+            )
+        most = group.retry_max_times
+        if header.max_reconsume_times is not None and command.version >= MIN_MAX_RECONSUME_TIMES_VERSION:
+            most = header.max_reconsume_times
+        if header.reconsume_times < most:
+            return topic.name, queue_id
+        return self._topics.create_on_send_back(names.dlq_topic(name), 1).name, 0
+
+    def _not_yet(self, found: dict[str, str]) -> Refused | None:
+        """Kinds of messages that this broker does not serve: better refused than delivered at the wrong time."""
+        if found.get(properties.TRANSACTION_PREPARED, "").lower() == "true":
+            return ResponseCode.MESSAGE_ILLEGAL, "transactional messages are not supported yet; send it as an ordinary one"
+        level = found.get(properties.DELAY, "0")
+        try:
+            delayed = int(level) > 0
+        except ValueError:
+            return ResponseCode.SYSTEM_ERROR, f"the property DELAY is {level!r}: it must be a number"
+        if delayed:
+            return ResponseCode.MESSAGE_ILLEGAL, "delayed messages are not supported yet; send it without a delay level"
+        return None
+
+    def _too_large(self) -> Refused:
+        return ResponseCode.MESSAGE_ILLEGAL, (
+            "the message is illegal: its body may have "
+            f"{self._store_config.effective_max_message_size} bytes (maxMessageSize), its properties 32767"
+        )
+
+    # -- answers ----------------------------------------------------------------------------------------------------------
+
+    def _told(self, command: RemotingCommand, result: PutResult, queue_id: int, count: int) -> RemotingCommand:
+        status = result.status
+        code = code_of_put(status)
+        if status.is_stored:
+            self.messages_in += count
+            self.bytes_in += result.size_bytes
+            answer = self._answer(command, code, None if status is PutMessageStatus.PUT_OK else status.value)
+            assert answer.ext_fields is not None
+            answer.ext_fields.update(
+                msgId=",".join(result.message_ids), queueId=str(queue_id), queueOffset=str(result.queue_offset)
+            )
+            return answer
+        if code == ResponseCode.MESSAGE_ILLEGAL:
+            return self._answer(command, *self._too_large())
+        remarks = {
+            PutMessageStatus.SERVICE_NOT_AVAILABLE: (
+                "service not available now: the broker is a slave, shutting down, or its store is not writeable "
+                "(disk full or a failed sync); see `headrace status`"
+            ),
+            PutMessageStatus.CREATE_MAPEDFILE_FAILED: (
+                "create mapped file failed: no CommitLog file could be reserved; see that the disk has room"
+            ),
+        }
+        return self._answer(command, code, remarks.get(status, status.value))
+
+    def _answer(self, command: RemotingCommand, code: ResponseCode, remark: str | None) -> RemotingCommand:
+        ext = {"MSG_REGION": self._config.region_id, "TRACE_ON": "true" if self._config.trace_on else "false"}
+        return response_to(command, code, remark, ext)
+
+
+class HotTopics:
+    """Keeps the hot path's prepared topics true to the table of topics."""
+
+    def __init__(self, config: BrokerConfig, topics: TopicTable, path: SendPath) -> None:
+        self._config = config
+        self._topics = topics
+        self._path = path
+        topics.on_change(self.follow)
+        self.follow(None)
+
+    def follow(self, name: str | None) -> None:
+        """Prepares or takes away a topic that has changed; None: all of them."""
+        if name is None:
+            for known in list(self._path.topics()):
+                self._path.forget_topic(known)
+            for topic in self._topics.all().values():
+                self._follow(topic.name, topic)
+        else:
+            self._follow(name, self._topics.find(name))
+
+    def _follow(self, name: str, topic: TopicConfig | None) -> None:
+        key = name.encode()
+        if topic is not None and self._is_plain(topic):
+            flags = sys_flag.MULTI_TAGS if topic.filter_type == TopicFilterType.MULTI_TAG else 0
+            self._path.prepare_topic(key, max(topic.write_queue_count, topic.read_queue_count), flags)
+        else:
+            self._path.forget_topic(key)
+
+    def _is_plain(self, topic: TopicConfig) -> bool:
+        return (
+            names.topic_problem(topic.name) is None
+            and topic.name not in names.FORBIDDEN_TO_SEND
+            and not names.is_retry_topic(topic.name)
+            and permission.is_writeable(self._config.broker_permission)
+            and self._config.start_accept_send_request_time_stamp <= 0
+        )

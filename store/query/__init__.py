@@ -1,0 +1,1 @@
+"""Reads the store: messages of a queue, by key, by offset, by time."""

@@ -1,0 +1,49 @@
+# The types of gather.py.
+cimport cython
+
+cdef int _ENTRY_SIZE, _SMALLEST_RECORD, _MAGIC, _MAGIC_V2
+
+ctypedef const unsigned char* _bytes_pointer
+
+cdef long long _read_int(const unsigned char[::1] view, Py_ssize_t at) noexcept
+cdef long long _read_long(const unsigned char[::1] view, Py_ssize_t at) noexcept
+
+cdef class Gatherer:
+    cdef object _file_for
+    cdef const unsigned char[::1] _view
+    cdef long long _file_start
+    cdef long long _file_end
+    cdef long long _file_size
+    cdef unsigned char[::1] _out
+    cdef readonly Py_ssize_t length
+    cdef readonly Py_ssize_t count
+    cdef readonly Py_ssize_t examined
+    cdef readonly long long last_physical_offset
+    cdef readonly bint removing
+
+    @cython.locals(
+        entries='const unsigned char[::1]',
+        at=Py_ssize_t,
+        entries_end=Py_ssize_t,
+        physical_offset=cython.longlong,
+        size=cython.longlong,
+        tags_code=cython.longlong,
+        next_file=cython.longlong,
+        count_limit=cython.longlong,
+        bytes_limit=cython.longlong,
+        copied=bint,
+    )
+    cpdef gather(
+        self,
+        object entries_view,
+        set codes,
+        long long max_count,
+        long long wrote_offset,
+        long long in_memory_from,
+        long long memory_bytes,
+        long long memory_count,
+        long long disk_bytes,
+        long long disk_count,
+    )
+    @cython.locals(start=Py_ssize_t, magic=cython.longlong, grown='unsigned char[::1]', view='const unsigned char[::1]', out='unsigned char[::1]')
+    cdef bint _copy(self, long long physical_offset, long long size) except -1

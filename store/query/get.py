@@ -1,0 +1,160 @@
+"""Reads messages of one queue from an offset on: what a pull asks of the store (store spec, 3.5).
+
+Nothing here waits. Records far behind the log's end may not be in memory, and a page fault on a mapping stalls the whole
+process; whoever asks for such (`is_cold`) first lets `warm` read them on a thread, where the kernel brings them in without
+holding anybody up.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Protocol
+
+from store.commit_log.reader import CommitLogReader, PublishedOffsets
+from store.config import StoreConfig
+from store.consume_queue.layout import ENTRY, ENTRY_SIZE
+from store.query.gather import Gatherer
+from store.status import GetMessageStatus
+
+_ENTRIES_BYTES = 16_000  # entries looked at for one pull at least, as RocketMQ does
+_WARM_WINDOW = 1 << 30  # limit: what lies nearer to the log's end is taken to be in memory
+
+
+class QueueEntries(Protocol):
+    """What is read of ConsumeQueues here; a ConsumeQueueReader has it."""
+
+    def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """Lowest queue offset and the one after the highest; (0, 0) for a queue that is not there."""
+
+    def entries(self, topic: str, queue_id: int, queue_offset: int) -> memoryview | None:
+        """The published entries from this offset to the end of their file."""
+
+
+@dataclass(slots=True)
+class GetResult:
+    """What was found, and where the next pull begins. `body` holds the records as they are stored."""
+
+    status: GetMessageStatus
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    body: bytes = b""
+    count: int = 0
+    suggest_slave: bool = False
+
+
+class MessageGetter:
+    """Gets messages for pulls. Not for several threads, `warm` excepted."""
+
+    def __init__(
+        self,
+        queues: QueueEntries,
+        log: CommitLogReader,
+        control: PublishedOffsets,
+        config: StoreConfig,
+        entries_per_file: int,
+        memory_bytes: int,
+    ) -> None:
+        self._queues = queues
+        self._log = log
+        self._control = control
+        self._config = config
+        self._entries_per_file = entries_per_file
+        self._in_memory_bytes = memory_bytes * config.access_message_in_memory_max_ratio // 100
+        self._gatherer = Gatherer(self._view_around, log.file_size)
+
+    def _view_around(self, physical_offset: int) -> memoryview | None:
+        file = self._log.file_for(physical_offset)
+        # A slice of its own: the gatherer may still hold it when the file is let go.
+        return file.view[:] if file is not None and physical_offset >= self._control.min_offset else None
+
+    def get(self, topic: str, queue_id: int, offset: int, max_count: int, codes: set[int] | None) -> GetResult:
+        """Up to `max_count` messages from queue offset `offset` on whose tags' hash is in `codes` (None: all)."""
+        least, most = self._queues.bounds(topic, queue_id)
+        if most == 0:
+            return self._nothing(GetMessageStatus.NO_MESSAGE_IN_QUEUE, offset, 0, least, most)
+        if offset < least:
+            return self._nothing(GetMessageStatus.OFFSET_TOO_SMALL, offset, least, least, most)
+        if offset == most:
+            return self._nothing(GetMessageStatus.OFFSET_OVERFLOW_ONE, offset, offset, least, most)
+        if offset > most:
+            return self._nothing(GetMessageStatus.OFFSET_OVERFLOW_BADLY, offset, most, least, most)
+        entries = self._queues.entries(topic, queue_id, offset)
+        if entries is None or len(entries) < ENTRY_SIZE:
+            following = offset - offset % self._entries_per_file + self._entries_per_file
+            return self._nothing(GetMessageStatus.OFFSET_FOUND_NULL, offset, following, least, most)
+        config = self._config
+        wrote_offset = self._control.wrote_offset
+        gatherer = self._gatherer
+        gatherer.gather(
+            entries[: max(_ENTRIES_BYTES, max_count * ENTRY_SIZE)],
+            codes,
+            max_count,
+            wrote_offset,
+            wrote_offset - self._in_memory_bytes,
+            config.max_transfer_bytes_on_message_in_memory,
+            config.max_transfer_count_on_message_in_memory,
+            config.max_transfer_bytes_on_message_in_disk,
+            config.max_transfer_count_on_message_in_disk,
+        )
+        if gatherer.count:
+            status = GetMessageStatus.FOUND
+        elif gatherer.removing:
+            status = GetMessageStatus.MESSAGE_WAS_REMOVING
+        else:
+            status = GetMessageStatus.NO_MATCHED_MESSAGE
+        return GetResult(
+            status,
+            offset + gatherer.examined,
+            least,
+            most,
+            gatherer.body() if gatherer.count else b"",
+            gatherer.count,
+            wrote_offset - gatherer.last_physical_offset > self._in_memory_bytes,
+        )
+
+    def _nothing(self, status: GetMessageStatus, offset: int, corrected: int, least: int, most: int) -> GetResult:
+        # compat: a slave that lags must not send consumers back, so it leaves their offset as it is.
+        if self._config.is_slave and not self._config.offset_check_in_slave:
+            corrected = offset
+        return GetResult(status, corrected, least, most)
+
+    def physical_offset_at(self, topic: str, queue_id: int, queue_offset: int) -> int:
+        """Where the message of this queue offset lies in the log; -1 if there is no such entry."""
+        least, most = self._queues.bounds(topic, queue_id)
+        if not least <= queue_offset < most:
+            return -1
+        entries = self._queues.entries(topic, queue_id, queue_offset)
+        return -1 if entries is None or len(entries) < ENTRY_SIZE else ENTRY.unpack_from(entries)[0]
+
+    def is_far_behind(self, physical_offset: int) -> bool:
+        """Whether a message counts as no longer in memory, as RocketMQ reckons (store spec, 3.5)."""
+        return self._control.wrote_offset - physical_offset > self._in_memory_bytes
+
+    def is_cold(self, topic: str, queue_id: int, offset: int) -> bool:
+        """Whether the messages here may have to be read from disk: `warm` them first."""
+        physical_offset = self.physical_offset_at(topic, queue_id, offset)
+        return 0 <= physical_offset < self._control.wrote_offset - min(_WARM_WINDOW, self._in_memory_bytes)
+
+    def plan_warming(self, topic: str, queue_id: int, offset: int, max_count: int) -> list[tuple[int, int, int]]:
+        """What `warm` is to read: descriptors of its own (`warm` closes them), positions, lengths."""
+        entries = self._queues.entries(topic, queue_id, offset)
+        plan: list[tuple[int, int, int]] = []
+        total = 0
+        for at in range(0, min(len(entries or b""), max_count * ENTRY_SIZE), ENTRY_SIZE):
+            physical_offset, size, _ = ENTRY.unpack_from(entries, at)
+            total += size
+            if plan and total > self._config.max_transfer_bytes_on_message_in_memory:
+                break
+            file = self._log.file_for(physical_offset)
+            if file is not None:
+                plan.append((os.dup(file.fd), physical_offset - file.start_offset, size))
+        return plan
+
+
+def warm(plan: list[tuple[int, int, int]]) -> None:
+    """Brings parts of files into memory. For a thread: the interpreter lock is free while the kernel reads."""
+    for fd, position, length in plan:
+        try:
+            os.pread(fd, length, position)
+        finally:
+            os.close(fd)
