@@ -80,10 +80,10 @@ $(BIN)/python:
 	    then packaging/need "compiling the hot modules" gcc libc6-dev python3-dev || echo "going on without a compiler"; fi
 	@echo "making $(VENV)"
 	@$$(command -v python3.11 || command -v python3) -m venv $(VENV)
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --upgrade pip
 
 $(VENV)/installed: pyproject.toml setup.py | $(BIN)/python
 	@echo "installing the packages that pyproject.toml names"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check "pip>=25.1" # the first that knows --group
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group build
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation --editable .
 	@touch $@
