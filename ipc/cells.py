@@ -4,8 +4,8 @@ A cell is a signed 64-bit integer, native byte order, 8-byte aligned: one machin
 `struct.pack_into(">q", …)` into a mapping is *not* one store (it was seen half-written in a third of the reads).
 
 On x86-64 stores become visible in program order, which *publish last* needs. What the processor may do is let a load pass
-an earlier store; where that matters (bells) there is `full_fence`. Compiled loops that store cells themselves follow the
-same rule with an aligned `int64_t` store.
+an earlier store; where that matters (bells) there is `full_fence`. A compiled loop that stores a cell itself needs
+one aligned `volatile int64_t` store; a call to a publisher once a batch is cheap enough.
 """
 
 import threading

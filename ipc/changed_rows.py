@@ -9,7 +9,7 @@ A reader remembers the count it has come to. It copies what is new, then looks a
 beyond, the writer may have been in what was copied, and the reader has been lapped. Then it must look at all rows. A new
 writer begins by lapping everyone, since its predecessor may have been killed before it told what it had moved. A row in
 the ring means that its bounds are already in the queue table; the same row may stand there often. dispatch's compiled loop
-may write the ring itself, in this order: announced, words, count.
+may write the ring itself, in this order: announced, words, count (`volatile`, see queue_table).
 """
 
 from collections.abc import Sequence

@@ -133,12 +133,12 @@ class Instance:
 
     @property
     def queue_table_segment(self) -> Segment:
-        """For dispatch's compiled loop, which writes rows itself."""
+        """For readers and writers that are made elsewhere."""
         return self._segments[_QUEUE_TABLE]
 
     @property
     def changed_rows_segment(self) -> Segment:
-        """For dispatch's compiled loop, which may write the ring itself."""
+        """The same of the ring of changed rows."""
         return self._segments[_CHANGED_ROWS]
 
     def queue_table(self) -> QueueTable:

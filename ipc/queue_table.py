@@ -15,8 +15,9 @@
               word 7      spare
               word 8…39   topic, UTF-8
 
-A row is a seqlock: make the generation odd, store, make it even. A reader that finds it odd or changed reads again. dispatch's
-compiled loop writes rows itself, by these constants and in this order; nothing else is different there.
+A row is a seqlock: make the generation odd, store, make it even. A reader that finds it odd or changed reads again.
+Compiled code that stores rows by these constants itself must keep the order *and* store through `volatile` or atomics: of
+two plain stores to the generation a C compiler may drop the first. `update` has no such worry and is called once a batch.
 
 What a killed writer leaves: an odd row. Its words are each whole, and each is a true offset of this moment or the one before,
 so readers that have tried long enough take them as they are (`seqlock`); the next writer repairs the row. A row that was
