@@ -188,7 +188,7 @@ class FirstMessage:
     def _try(self) -> None:
         send = {"a": "first", "b": TOPIC, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": str(int(time.time() * 1000)), "h": "0", "i": ""}
         self._until(self._ports[1], 310, send, b"first", lambda code, _: code == 0)
-        self._until(self._ports[0], 106, {}, b"", lambda _, body: b"broker-a" in body)
+        self._until(self._ports[0], 106, {}, b"", lambda _, body: f":{self._ports[1]}".encode() in body)
         self._took_s = time.monotonic() - self._began
 
     @staticmethod
