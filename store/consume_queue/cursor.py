@@ -6,7 +6,7 @@
 common case by itself; everything else it leaves to `ConsumeQueueWriter.put`.
 """
 
-import cython  # type: ignore[import-untyped]
+import cython
 
 from store.consume_queue.layout import ENTRY_SIZE
 from store.mapped_file import MappedFile

@@ -33,7 +33,7 @@ _MAPPINGS_MAX = 16_384  # limit: a process may have 65,530 mappings
 _SIZE_OPTION = "mappedFileSizeConsumeQueue"
 
 
-class QueueNameRefused(StoreError):
+class QueueNameRefused(StoreError):  # noqa: N818  (named as those in store.errors)
     """A record names a topic or a queue that cannot be a directory; it gets no entry."""
 
 
@@ -84,9 +84,7 @@ class ConsumeQueueWriter:
             self._add_row(cursor)
         return cursor
 
-    def put(
-        self, cursor: QueueCursor, physical_offset: int, size: int, tags_code: int, queue_offset: int
-    ) -> None:
+    def put(self, cursor: QueueCursor, physical_offset: int, size: int, tags_code: int, queue_offset: int) -> None:
         """Puts an entry by all of RocketMQ's rules. Raises StoreFull and OSError, having put nothing."""
         if physical_offset + size <= cursor.max_physical_offset:
             return
@@ -169,13 +167,13 @@ class ConsumeQueueWriter:
     # ---- taking over
 
     def _list_queues(self) -> list[tuple[bytes, int]]:
-        found = []
-        for topic in _entries(self._paths.consume_queue):
-            for queue in _entries(Path(topic.path)):
-                # compat: what is not a number is skipped in a topic's directory.
-                if queue.name.isdecimal():
-                    found.append((os.fsencode(topic.name), int(queue.name)))
-        return found
+        """compat: what is not a number is skipped in a topic's directory."""
+        return [
+            (os.fsencode(topic.name), int(queue.name))
+            for topic in _entries(self._paths.consume_queue)
+            for queue in _entries(Path(topic.path))
+            if queue.name.isdecimal()
+        ]
 
     def _take_over(self, topic: bytes, queue_id: int, reput_offset: int) -> QueueCursor | None:
         cursor = QueueCursor(topic, queue_id)
@@ -226,7 +224,7 @@ class ConsumeQueueWriter:
             cursor.row = self._table.add(cursor.topic, cursor.queue_id)
         except QueueTableFull as error:
             self.is_table_full = True
-            _log.error("could not publish a queue: %s", error)  # noqa: TRY400  (the sentence says it all)
+            _log.error("could not publish a queue: %s", error)
 
     # ---- room for entries
 

@@ -12,7 +12,7 @@ Without a kill the bytes are those that RocketMQ, which stores the slot first, l
 
 import os
 
-import cython  # type: ignore[import-untyped]
+import cython
 
 from store.fault_point import ENVIRONMENT, fault_point
 from store.index.layout import (

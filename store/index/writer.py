@@ -23,13 +23,13 @@ from store.index.layout import (
     ENTRY,
     HEADER,
     HEADER_SIZE,
-    NAME_DIGITS,
     SLOT_COUNT,
     SLOT_SIZE,
     entry_position,
     file_size,
     slot_position,
 )
+from store.index.reader import list_names
 from store.mapped_file import MappedFile, reserve_file
 from store.paths import StorePaths
 
@@ -166,12 +166,3 @@ def format_name(local_time: datetime) -> str:
 def parse_name(name: str) -> datetime:
     """The local time in a file's name."""
     return datetime.strptime(name + "000", "%Y%m%d%H%M%S%f")  # noqa: DTZ007
-
-
-def list_names(directory: Path) -> list[str]:
-    """The names of the IndexFiles, oldest first; other names are skipped."""
-    try:
-        names = os.listdir(directory)
-    except FileNotFoundError:
-        return []
-    return sorted(name for name in names if len(name) == NAME_DIGITS and name.isdecimal())

@@ -110,7 +110,7 @@ class Cleaning:
             tables = fastjson.loads(self._topics_file.read_bytes())
             return {str(name).encode() for name in tables["topicConfigTable"]}
         except (OSError, HeadraceError, KeyError, TypeError) as error:
-            _log.error("could not read the topics: %s", error)  # noqa: TRY400
+            _log.error("could not read the topics: %s", error)
             return set()
 
 

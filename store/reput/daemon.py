@@ -56,6 +56,6 @@ def _clean(context: RoleContext, reput: Reput) -> None:
     try:
         reput.cleaning.step()
     except OSError as error:
-        _log.error("could not clean, trying again: error=%s", error)  # noqa: TRY400
+        _log.error("could not clean, trying again: error=%s", error)
         context.nap(_RETRY_MS)
     context.beat()

@@ -73,7 +73,7 @@ class QueueEntries:
             cursor = self._writer.open(topic, queue_id)
         except QueueNameRefused as error:
             self.refused += 1
-            _log.error("skipped a record: %s physical_offset=%d", error, physical_offset)  # noqa: TRY400
+            _log.error("skipped a record: %s physical_offset=%d", error, physical_offset)
             return
         entry_code = code
         if self._ext_directory is not None and physical_offset + size > cursor.max_physical_offset:
@@ -88,7 +88,7 @@ class QueueEntries:
                     further = self._writer.open(further_topic, further_id)
                 except QueueNameRefused as error:
                     self.refused += 1
-                    _log.error("skipped an entry: %s physical_offset=%d", error, physical_offset)  # noqa: TRY400
+                    _log.error("skipped an entry: %s physical_offset=%d", error, physical_offset)
                     continue
                 self._writer.put(further, physical_offset, size, code, offset)
 

@@ -16,7 +16,7 @@ go on. The walk never looks at or beyond `limit`, up to which records are publis
 from collections.abc import Callable
 from typing import Final
 
-import cython  # type: ignore[import-untyped]
+import cython
 
 from headrace.model.java_hash import string_hash, tags_code
 from headrace.model.names import SCHEDULE_TOPIC
@@ -130,7 +130,7 @@ class LogWalk:
         magic = load_int(log, at + 4)
         if magic == _BLANK_MAGIC:
             return _BLANK
-        if magic != _MESSAGE_MAGIC and magic != _MESSAGE_MAGIC_V2:
+        if magic not in (_MESSAGE_MAGIC, _MESSAGE_MAGIC_V2):
             return self._bad(0, "no magic code")
         if limit - at < _SMALLEST_RECORD:
             return self._bad(0, "too few bytes for a record")
@@ -170,7 +170,7 @@ class LogWalk:
         transaction = sys_flag & _TRANSACTION_MASK
         topic = self._find_topic(topic_at, topic_length)
         self._find_properties(properties_at, end)
-        if transaction != _PREPARED and transaction != _ROLLBACK:
+        if transaction not in (_PREPARED, _ROLLBACK):
             queue_id = load_int(log, at + 12)
             queue_offset = load_long(log, at + 20)
             cursor = None
@@ -179,7 +179,11 @@ class LogWalk:
             was_changed = True
             if cursor is not None:
                 was_changed = cursor.is_changed
-            if cursor is not None and topic.is_usual and cursor.try_put(physical_offset, size, self._tags_code(), queue_offset):
+            if (
+                cursor is not None
+                and topic.is_usual
+                and cursor.try_put(physical_offset, size, self._tags_code(), queue_offset)
+            ):
                 if not was_changed:
                     cursor.is_changed = True
                     self._queue_writer.changed.append(cursor)

@@ -1,0 +1,115 @@
+"""Reads ConsumeQueues up to what their rows publish: for the broker, the queries and whoever else follows dispatch.
+
+Entries come straight from a mapping and cost no copy. A file may be deleted, or a whole queue deleted and made again, while it is
+mapped here; the queue table's `changes` moves then, and the mapping is looked at again.
+"""
+
+import os
+from collections import OrderedDict
+
+from ipc.queue_table import QueueTable
+from store.config import StoreConfig
+from store.consume_queue.layout import ENTRY, ENTRY_SIZE
+from store.mapped_file import MappedFile
+from store.paths import StorePaths, file_name
+
+_MAPPINGS_MAX = 16_384  # limit: a process may have 65,530 mappings, and the CommitLog needs some
+_FILES_LEFT = 1024  # limit: descriptors left for connections when few are allowed
+
+Place = tuple[bytes, int, int]
+"""(topic, queue_id, byte at which a file of the queue begins)"""
+
+
+class _Mapping:
+    """A mapped file, and up to which change of the queue table it is known to be the one on disk."""
+
+    __slots__ = ("changes", "file", "inode")
+
+    def __init__(self, file: MappedFile, changes: int) -> None:
+        self.file = file
+        self.changes = changes
+        self.inode = os.fstat(file.fd).st_ino
+
+
+class ConsumeQueueReader:
+    """The published entries of all queues. One for each process; not for several threads."""
+
+    def __init__(self, paths: StorePaths, config: StoreConfig, queue_table: QueueTable, max_open: int = 0) -> None:
+        """`max_open` bounds the mappings kept; 0: a quarter of the files this process may have."""
+        self._paths = paths
+        self._file_size = config.consume_queue_file_size
+        self.entries_per_file = self._file_size // ENTRY_SIZE
+        self._table = queue_table
+        self._max_open = max_open or min(_MAPPINGS_MAX, max(64, (os.sysconf("SC_OPEN_MAX") - _FILES_LEFT) // 4))
+        self._mapped: OrderedDict[Place, _Mapping] = OrderedDict()
+
+    def bounds(self, topic: bytes | str, queue_id: int) -> tuple[int, int]:
+        """(min, max) queue offset: the first that can be read, and one beyond the last. (0, 0) for a queue nobody knows."""
+        row = self._table.find(_as_bytes(topic), queue_id)
+        if row < 0:
+            return 0, 0
+        min_offset, max_offset, _ = self._table.bounds(row)
+        return min_offset, max_offset
+
+    def entries(self, topic: bytes | str, queue_id: int, queue_offset: int) -> memoryview | None:
+        """The published entries from this queue offset to the end of its file; None if there are none there."""
+        name = _as_bytes(topic)
+        row = self._table.find(name, queue_id)
+        if row < 0:
+            return None
+        min_offset, max_offset, _ = self._table.bounds(row)
+        if not min_offset <= queue_offset < max_offset:
+            return None
+        position = queue_offset * ENTRY_SIZE
+        start = position - position % self._file_size
+        file = self._find_file((name, queue_id, start))
+        if file is None:
+            return None
+        return file.view[position - start : min(max_offset * ENTRY_SIZE - start, self._file_size)]
+
+    def entry(self, topic: bytes | str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
+        """(physical offset, size, tags code) of one entry; None if it is not published or no longer kept."""
+        data = self.entries(topic, queue_id, queue_offset)
+        if data is None:
+            return None
+        physical_offset, size, tags_code = ENTRY.unpack_from(data)
+        return physical_offset, size, tags_code
+
+    def close(self) -> None:
+        """Lets go of all mappings."""
+        for mapping in self._mapped.values():
+            mapping.file.close()
+        self._mapped.clear()
+
+    def _find_file(self, place: Place) -> MappedFile | None:
+        changes = self._table.changes
+        mapping = self._mapped.get(place)
+        if mapping is not None:
+            if mapping.changes == changes or self._is_on_disk(mapping):
+                mapping.changes = changes
+                self._mapped.move_to_end(place)
+                return mapping.file
+            self._mapped.pop(place).file.close()
+        topic, queue_id, start = place
+        path = self._paths.queue(os.fsdecode(topic), queue_id) / file_name(start)
+        try:
+            file = MappedFile(path, start, self._file_size, writable=False, size_option="mappedFileSizeConsumeQueue")
+        except FileNotFoundError:
+            return None
+        self._mapped[place] = _Mapping(file, changes)
+        while len(self._mapped) > self._max_open:
+            _, oldest = self._mapped.popitem(last=False)
+            oldest.file.close()
+        return file
+
+    @staticmethod
+    def _is_on_disk(mapping: _Mapping) -> bool:
+        """Whether the path still leads to what is mapped. While it is mapped, no other file can have its inode."""
+        try:
+            return os.stat(mapping.file.path).st_ino == mapping.inode
+        except FileNotFoundError:
+            return False
+
+
+def _as_bytes(topic: bytes | str) -> bytes:
+    return topic if isinstance(topic, bytes) else topic.encode()

@@ -1,0 +1,140 @@
+"""Finds in the IndexFiles the places of messages with a key, the newest first.
+
+The files may grow, come and go meanwhile: an entry is reached only through its slot, which is stored last. Two keys may have one
+hash, and an entry may be as old as a record that is gone; who asks checks the record.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from headrace.model.java_hash import string_hash
+from store.config import StoreConfig
+from store.index.layout import (
+    ENTRY,
+    HEADER,
+    HEADER_SIZE,
+    NAME_DIGITS,
+    entry_position,
+    file_size,
+    fold_hash,
+    slot_position,
+)
+from store.mapped_file import MappedFile
+from store.paths import StorePaths
+
+_MAPPINGS_MAX = 64  # limit: 27 GB of addresses; older files are asked for seldom
+
+
+class IndexHeader(NamedTuple):
+    """What an IndexFile says of itself; timestamps in ms."""
+
+    begin_timestamp: int
+    end_timestamp: int
+    begin_physical_offset: int
+    end_physical_offset: int
+    slots_used: int
+    next_number: int
+    """Of the entry to come."""
+
+    def is_time_matched(self, begin: int, end: int) -> bool:
+        """Whether the file may hold messages stored from `begin` to `end` (ms)."""
+        return (
+            (begin < self.begin_timestamp and end > self.end_timestamp)
+            or self.begin_timestamp <= begin <= self.end_timestamp
+            or self.begin_timestamp <= end <= self.end_timestamp
+        )
+
+
+class IndexReader:
+    """The IndexFiles of a store. One for each process; not for several threads."""
+
+    def __init__(self, paths: StorePaths, config: StoreConfig) -> None:
+        self._directory = paths.index
+        self._slots = config.max_hash_slot_num
+        self._size = file_size(self._slots, config.max_index_num)
+        self._mapped: dict[str, MappedFile] = {}
+
+    def find(self, topic: str, key: str, begin: int, end: int) -> Iterator[int]:
+        """Physical offsets of messages that may have this key, stored between `begin` and `end` (ms); newest file first.
+
+        Within a second: an entry knows its time in whole seconds after the file's begin.
+        """
+        key_hash = fold_hash(string_hash(f"{topic}#{key}"))
+        for file in self._files():
+            header = read_header(file.view)
+            if header.is_time_matched(begin, end):
+                yield from self._walk_chain(file.view, header, key_hash, begin, end)
+            if header.begin_timestamp < begin:
+                return
+
+    def last_update(self) -> tuple[int, int]:
+        """(end timestamp, end physical offset) of the newest file; (0, 0) if there is none."""
+        for file in self._files():
+            header = read_header(file.view)
+            return header.end_timestamp, header.end_physical_offset
+        return 0, 0
+
+    def close(self) -> None:
+        """Lets go of all mappings."""
+        for file in self._mapped.values():
+            file.close()
+        self._mapped.clear()
+
+    def _walk_chain(self, view: memoryview, header: IndexHeader, key_hash: int, begin: int, end: int) -> Iterator[int]:
+        slot_at = slot_position(key_hash % self._slots)
+        number = int.from_bytes(view[slot_at : slot_at + 4], "big", signed=True)
+        if header.next_number <= 1:
+            return
+        while 0 < number <= header.next_number:
+            found_hash, physical_offset, seconds, previous = ENTRY.unpack_from(
+                view, entry_position(self._slots, number)
+            )
+            if seconds < 0:
+                return
+            timestamp = header.begin_timestamp + seconds * 1000
+            if found_hash == key_hash and begin <= timestamp <= end:
+                yield physical_offset
+            if previous == number or timestamp < begin:
+                return
+            number = previous
+
+    def _files(self) -> Iterator[MappedFile]:
+        """The files of the configured length, newest first."""
+        names = list_names(self._directory)
+        for name in set(self._mapped) - set(names):
+            self._mapped.pop(name).close()
+        for name in reversed(names):
+            file = self._mapped.get(name)
+            if file is None:
+                file = self._map(self._directory / name)
+                if file is None:
+                    continue
+                if len(self._mapped) >= _MAPPINGS_MAX:
+                    self._mapped.pop(min(self._mapped)).close()
+                self._mapped[name] = file
+            yield file
+
+    def _map(self, path: Path) -> MappedFile | None:
+        try:
+            if path.stat().st_size != self._size:
+                return None  # made with other settings: reading it would be a guess
+            return MappedFile(path, 0, self._size, writable=False)
+        except FileNotFoundError:
+            return None
+
+
+def read_header(view: memoryview | bytes) -> IndexHeader:
+    """The header at the beginning of a file's bytes; a count of 0 is read as 1."""
+    # order: one copy, then unpack: the struct module reads a mapping byte by byte, and might see half of a field.
+    header = IndexHeader(*HEADER.unpack(bytes(view[:HEADER_SIZE])))
+    return header._replace(next_number=max(header.next_number, 1))
+
+
+def list_names(directory: Path) -> list[str]:
+    """The names of the IndexFiles, oldest first; other names are skipped."""
+    try:
+        names = [entry.name for entry in directory.iterdir()]
+    except FileNotFoundError:
+        return []
+    return sorted(name for name in names if len(name) == NAME_DIGITS and name.isdecimal())

@@ -1,0 +1,89 @@
+"""Queue offsets and store times: which message of a queue was stored at about a time, and when one was.
+
+RocketMQ picks the file to search by the files' modification times, which for a mapped file say when the kernel last wrote it
+back, and after a copy nothing. Here it is the first file whose last message is not too early. Within that file the search is
+RocketMQ's, step for step: its answer is the nearest message of the file, and which of several of one millisecond depends on
+the steps.
+"""
+
+from bisect import bisect_left
+
+from store.commit_log.reader import CommitLogReader
+from store.consume_queue.layout import ENTRY, ENTRY_SIZE
+from store.consume_queue.reader import ConsumeQueueReader
+
+_NONE = -1
+
+
+class TimeQuery:
+    """Asks ConsumeQueues and the log for times. One for each process; not for several threads."""
+
+    def __init__(self, queues: ConsumeQueueReader, log: CommitLogReader) -> None:
+        self._queues = queues
+        self._log = log
+
+    def offset_at(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
+        """The queue offset of the message stored nearest to this time; 0 for a queue without messages."""
+        min_offset, max_offset = self._queues.bounds(topic, queue_id)
+        if min_offset >= max_offset:
+            return 0
+        in_file = self._queues.entries_per_file
+        files = range(min_offset // in_file, (max_offset - 1) // in_file + 1)
+        chosen = bisect_left(
+            files,
+            timestamp_ms,
+            hi=len(files) - 1,
+            key=lambda file: self.timestamp_at(topic, queue_id, min((file + 1) * in_file, max_offset) - 1),
+        )
+        first = files[chosen] * in_file
+        low = max(first, min_offset)
+        entries = self._queues.entries(topic, queue_id, low)
+        if entries is None:
+            return 0
+        return self._search(entries, low - first, first, timestamp_ms)
+
+    def timestamp_at(self, topic: str, queue_id: int, queue_offset: int) -> int:
+        """When the message at this queue offset was stored, ms; -1 if it is not there or no longer kept."""
+        entry = self._queues.entry(topic, queue_id, queue_offset)
+        return _NONE if entry is None else self._log.store_timestamp_at(entry[0], entry[1])
+
+    def earliest_timestamp(self, topic: str, queue_id: int) -> int:
+        """When the first message still kept in the queue was stored, ms; -1 without one."""
+        min_offset, _ = self._queues.bounds(topic, queue_id)
+        return self.timestamp_at(topic, queue_id, min_offset)
+
+    def _search(self, entries: memoryview, skipped: int, first: int, timestamp_ms: int) -> int:
+        """RocketMQ's halving over one file, in bytes from the file's begin; `entries` begin `skipped` entries into it.
+
+        Messages that are no longer kept count as too early.
+        """
+        start = skipped * ENTRY_SIZE
+        low, high = start, start + len(entries) - ENTRY_SIZE
+        left = right = target = _NONE
+        left_timestamp = right_timestamp = _NONE
+        while high >= low:
+            middle = (low + high) // (2 * ENTRY_SIZE) * ENTRY_SIZE
+            physical_offset, size, _ = ENTRY.unpack_from(entries, middle - start)
+            timestamp = self._log.store_timestamp_at(physical_offset, size)
+            if timestamp < 0:
+                low = middle + ENTRY_SIZE
+                left = middle
+            elif timestamp == timestamp_ms:
+                target = middle
+                break
+            elif timestamp > timestamp_ms:
+                high = middle - ENTRY_SIZE
+                right, right_timestamp = middle, timestamp
+            else:
+                low = middle + ENTRY_SIZE
+                left, left_timestamp = middle, timestamp
+        if target < 0:
+            if left_timestamp == _NONE:
+                target = right
+            elif right_timestamp == _NONE:
+                target = left
+            else:
+                is_left = abs(timestamp_ms - left_timestamp) <= abs(timestamp_ms - right_timestamp)
+                target = left if is_left else right
+        # compat: where nothing was found Java has the place -1, and -1 / 20 is 0 there: the file's begin.
+        return first + max(target, 0) // ENTRY_SIZE
