@@ -67,7 +67,7 @@ cdef class SendPath:
     cdef bint _store_properties(self, _bytes_pointer p) except -1
     @cython.locals(at=Py_ssize_t, i=Py_ssize_t)
     cdef bint _is_repeated(self, unsigned char[::1] stored, Py_ssize_t written, unsigned char[::1] raw, Py_ssize_t start, Py_ssize_t name_length) noexcept
-    @cython.locals(letter=int, start=Py_ssize_t, topic=HotTopic, queue_id=cython.longlong, sys_flag=cython.longlong, born=cython.longlong, flag=cython.longlong, reconsume_times=cython.longlong, crc=cython.longlong, queues=TopicQueues, queue_offset=cython.longlong, before=cython.longlong, offset=cython.longlong)
+    @cython.locals(start=Py_ssize_t, topic=HotTopic, queue_id=cython.longlong, sys_flag=cython.longlong, born=cython.longlong, flag=cython.longlong, reconsume_times=cython.longlong, crc=cython.longlong, queues=TopicQueues, queue_offset=cython.longlong, before=cython.longlong, offset=cython.longlong)
     cdef int _append(self, _bytes_pointer p, bytes data, Py_ssize_t body, Py_ssize_t body_length, bytes born_host, int born_flag) except -1
     @cython.locals(held=bint, at=Py_ssize_t, out='unsigned char[::1]', grown='unsigned char[::1]', before=bytes, after=bytes, needed=Py_ssize_t, frame=Py_ssize_t, length=Py_ssize_t, shift=int, opaque=cython.longlong)
     cdef _answer(self, long long physical_offset, long long queue_offset, long long queue_id)

@@ -11,6 +11,7 @@ away with `forget_topic`, what depends on the store is `writeable`.
 Called by broker/hot/connection.py with what one read brought; nothing is visible to anyone until that publishes.
 """
 
+import json
 from collections.abc import Callable
 
 import cython
@@ -175,7 +176,7 @@ class SendPath:
         self._body_limit = body_limit
         self._hold = hold
         self._answer_before_id = (
-            f'{{"code":0,"extFields":{{"TRACE_ON":"{"true" if trace_on else "false"}","MSG_REGION":"{region}",'
+            f'{{"code":0,"extFields":{{"TRACE_ON":"{"true" if trace_on else "false"}","MSG_REGION":{json.dumps(region)},'
             f'"msgId":"{store_host.hex().upper()}'
         ).encode()
         self._tail = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % version
@@ -435,9 +436,14 @@ class SendPath:
 
     def _append(self, p: bytes, data: bytes, body: int, body_length: int, born_host: bytes, born_flag: int) -> int:
         """Appends the scanned frame's message and writes its answer; PARTIAL (go on), OTHER or NO_FILE."""
-        for letter in (_TOPIC, _QUEUE_ID, _SYS_FLAG, _BORN_TIMESTAMP, _FLAG):
-            if self._value_length[letter] <= 0:
-                return _OTHER
+        if (
+            self._value_length[_TOPIC] <= 0
+            or self._value_length[_QUEUE_ID] <= 0
+            or self._value_length[_SYS_FLAG] <= 0
+            or self._value_length[_BORN_TIMESTAMP] <= 0
+            or self._value_length[_FLAG] <= 0
+        ):
+            return _OTHER
         if self._value_length[_BATCH] >= 0 and self._value_length[_BATCH] != 5:  # anything but false
             return _OTHER
         start = self._value_start[_TOPIC]

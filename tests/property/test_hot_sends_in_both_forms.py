@@ -1,0 +1,73 @@
+"""The hot path of sends does the same compiled and as plain Python, and the same as the plain path."""
+
+import random
+
+import pytest
+from support import hot_sends
+from support.interpreted import run_interpreted
+
+from broker.hot import send
+from headrace.model.properties import decode_properties
+from headrace.protocol.record import decode_records
+
+
+def _random_frames(seed: int, count: int) -> bytes:
+    chance = random.Random(seed)
+    words = ["TAGS", "KEYS", "UNIQ_KEY", "WAIT", "CLUSTER", "color", "DELAY", "TRAN_MSG", "TAGS2", "x", "", "größe"]
+    frames = []
+    for opaque in range(count):
+        pairs = [
+            (chance.choice(words), chance.choice(["a", "true", "false", "TRUE", 'q"uote', "back\\slash", "é", "3", "", "\x01"]))
+            for _ in range(chance.randrange(5))
+        ]
+        fields = {
+            "b": chance.choice(["TopicTest", "TopicTest", "TopicTest", "MultiTag", "Unknown"]),
+            "e": str(chance.choice([0, 1, 7, 8, -1])),
+            "f": str(chance.choice([0, 0, 1, 0x301, 4, 0x30])),
+            "g": str(chance.randrange(1 << 41)),
+            "h": str(chance.choice([0, 5, -5, 1 << 31])),
+            "i": "\x02".join(f"{name}\x01{value}" for name, value in pairs) + chance.choice(["", "\x02"]),
+            "j": str(chance.choice([0, 0, 3])),
+            "m": chance.choice(["false", "false", "true"]),
+        }
+        body = bytes(chance.randrange(256) for _ in range(chance.choice([0, 1, 100, 5000])))
+        flag = chance.choice([0, 0, 2, 1])
+        frames.append(hot_sends.send_frame(body, chance.choice([opaque, -opaque]), flag, chance.choice([310, 310, 11]), **fields))
+    return b"".join(frames)
+
+
+def test_this_run_has_the_compiled_form() -> None:
+    assert send.COMPILED, "run `make compile` first: both forms are to be compared"
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_both_forms_make_the_same_of_random_frames(seed: int) -> None:
+    frames = _random_frames(seed, 200)
+    assert run_interpreted("support.hot_sends", "outcome", frames) == hot_sends.outcome(frames)
+
+
+def test_some_random_frames_are_taken_and_some_are_left() -> None:
+    log = hot_sends.LogInMemory()
+    left = hot_sends.take_all(hot_sends.send_path(log), _random_frames(1, 200))
+    assert 20 < len(left) < 190
+    assert log.appender.wrote_offset > 0
+
+
+def test_records_of_the_hot_path_hold_what_was_sent() -> None:
+    log = hot_sends.LogInMemory()
+    path = hot_sends.send_path(log)
+    log.appender.begin()
+    sent = [
+        hot_sends.send_frame(bytes([n]) * n, n, e=str(n % 8), h=str(n), i=f"TAGS\x01t{n}\x02a\x01ü{n}\x02WAIT\x01false")
+        for n in range(50)
+    ]
+    assert hot_sends.take_all(path, b"".join(sent)) == []
+    records = decode_records(log.bytes())
+    assert [record.queue_id for record in records] == [n % 8 for n in range(50)]
+    assert [record.queue_offset for record in records] == [n // 8 for n in range(50)]
+    for n, record in enumerate(records):
+        assert (record.topic, record.body, record.flag, record.born_timestamp) == ("TopicTest", bytes([n]) * n, n, 1700000000000)
+        assert record.properties == {"TAGS": f"t{n}", "a": f"ü{n}", "CLUSTER": "DefaultCluster"}
+        assert decode_properties(bytes(record.properties_raw).decode()) == record.properties
+        assert record.born_host == ("10.1.2.3", 40000)
+        assert record.store_host == ("127.0.0.1", 10911)

@@ -1,0 +1,126 @@
+"""Sends by the hot path into a log in memory: what records and answers come of a stream of frames."""
+
+import json
+import struct
+from collections.abc import Iterable
+
+from isal import isal_zlib
+
+from broker.hot import send
+from store.commit_log import append
+
+FILE_SIZE = 1 << 20
+ALLOCATED_WORD = 3
+STORE_HOST = bytes([127, 0, 0, 1]) + struct.pack(">i", 10911)
+BORN_HOST = bytes([10, 1, 2, 3]) + struct.pack(">i", 40000)
+VERSION = 409
+
+
+class LogInMemory:
+    """A CommitLog of `files` files without a disk, and what has been published of it."""
+
+    def __init__(self, files: int = 4, file_size: int = FILE_SIZE, wrote_offset: int = 0) -> None:
+        self.file_size = file_size
+        self.memory: dict[int, bytearray] = {}
+        self.published = wrote_offset
+        self.limit = wrote_offset
+        self.words = memoryview(bytearray(64)).cast("q")
+        self.words[ALLOCATED_WORD] = files * file_size
+        self.appender = append.CommitLogAppender(
+            self, self._open, self.words, ALLOCATED_WORD, file_size, wrote_offset, wrote_offset  # type: ignore[arg-type]
+        )
+
+    def _open(self, start: int) -> memoryview:
+        return memoryview(self.memory.setdefault(start, bytearray(self.file_size)))
+
+    def append_limit(self, physical_offset: int) -> None:
+        self.limit = physical_offset
+
+    def wrote(self, physical_offset: int, store_timestamp: int) -> None:  # noqa: ARG002
+        self.published = physical_offset
+
+    def bytes(self) -> bytes:
+        """All files one after the other, up to the log's end."""
+        joined = b"".join(bytes(self.memory[start]) for start in sorted(self.memory))
+        return joined[: self.appender.wrote_offset - min(self.memory, default=0)]
+
+
+def send_path(log: LogInMemory, hold: bool = False) -> send.SendPath:
+    """A hot path with the topic TopicTest of eight queues, and MultiTag."""
+    path = send.SendPath(
+        log.appender, isal_zlib.crc32, STORE_HOST, "DefaultCluster", "DefaultRegion", True, VERSION, 4 << 20, hold
+    )
+    path.prepare_topic(b"TopicTest", 8, 0)
+    path.prepare_topic(b"MultiTag", 1, 2)
+    return path
+
+
+def frame(header: bytes, body: bytes = b"") -> bytes:
+    """A frame with a JSON header."""
+    return struct.pack(">ii", 4 + len(header) + len(body), len(header)) + header + body
+
+
+def send_frame(body: bytes = b"hello", opaque: int = 7, flag: int = 0, code: int = 310, **fields: str) -> bytes:
+    """A SEND_MESSAGE_V2 frame as fastjson writes it; `fields` replace or add ext fields, None takes one away."""
+    ext = {
+        "a": "PG",
+        "b": "TopicTest",
+        "c": "TBW102",
+        "d": "4",
+        "e": "0",
+        "f": "0",
+        "g": "1700000000000",
+        "h": "0",
+        "i": "TAGS\x01TagA\x02KEYS\x01order-1\x02UNIQ_KEY\x01C0A8010A303918B4AAC247B760000007\x02WAIT\x01true",
+        "j": "0",
+        "k": "false",
+        "m": "false",
+    }
+    ext.update(fields)
+    header = {
+        "code": code,
+        "extFields": {key: value for key, value in ext.items() if value is not None},
+        "flag": flag,
+        "language": "JAVA",
+        "opaque": opaque,
+        "serializeTypeCurrentRPC": "JSON",
+        "version": VERSION,
+    }
+    return frame(json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode(), body)
+
+
+def take_all(path: send.SendPath, data: bytes) -> list[int]:
+    """Feeds the path all frames, stepping over those that it leaves; returns the positions of these."""
+    left, position = [], 0
+    while True:
+        position = path.take(data, position, BORN_HOST, 0)
+        if path.stopped_at == send.PARTIAL:
+            return left
+        left.append(position)
+        position += 4 + int.from_bytes(data[position : position + 4], "big")
+
+
+def outcome(data: bytes, timestamp_free: bool = True) -> bytes:
+    """Everything that the hot path makes of a stream of frames, as JSON: for comparing its two forms."""
+    log = LogInMemory()
+    path = send_path(log)
+    log.appender.begin()
+    left = take_all(path, data)
+    log.appender.publish()
+    records = log.bytes()
+    if timestamp_free:
+        records = b"".join(_without_store_timestamps(records, log.file_size))
+    shown = {"left": left, "records": records.hex(), "answers": path.take_answers().hex(), "published": log.published}
+    return json.dumps(shown, sort_keys=True).encode()
+
+
+def _without_store_timestamps(records: bytes, file_size: int) -> Iterable[bytes]:
+    at = 0
+    while at < len(records):
+        size, magic = struct.unpack_from(">ii", records, at)
+        if magic == -875286124:
+            yield records[at : at + 8]
+            at += file_size - at % file_size
+        else:
+            yield records[at : at + 56] + bytes(8) + records[at + 64 : at + size]
+            at += size

@@ -1,0 +1,47 @@
+"""Runs a function of a test module in a second interpreter in which no hot module is compiled.
+
+    python -m support.interpreted MODULE FUNCTION < input > output
+
+The function takes bytes and returns bytes; so does `run_interpreted`.
+"""
+
+import importlib
+import importlib.util
+import subprocess
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class _SourcesOnly:
+    """Finds the `.py` of a module where a compiled one lies beside it."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG004
+        source = ROOT / (name.replace(".", "/") + ".py")
+        if source.exists() and source.with_suffix(".pxd").exists():
+            return importlib.util.spec_from_file_location(name, source)
+        return None
+
+
+def run_interpreted(module: str, function: str, given: bytes) -> bytes:
+    """What the function returns where all hot modules are plain Python."""
+    done = subprocess.run(
+        [sys.executable, "-m", "support.interpreted", module, function],
+        input=given,
+        capture_output=True,
+        timeout=120,
+        check=False,
+        cwd=ROOT,
+        env={"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"},
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout
+
+
+if __name__ == "__main__":
+    sys.meta_path.insert(0, _SourcesOnly)  # type: ignore[arg-type]
+    work = getattr(importlib.import_module(sys.argv[1]), sys.argv[2])
+    sys.stdout.buffer.write(work(sys.stdin.buffer.read()))

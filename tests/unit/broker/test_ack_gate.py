@@ -1,0 +1,108 @@
+"""Answers that wait for disk and slaves."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from broker.ack_gate import AckGate
+from store.status import PutMessageStatus
+
+
+@dataclass
+class Safe:
+    flushed_offset: int = 0
+    push2slave_max_offset: int = 0
+    slave_count: int = 0
+    now: float = 100.0
+    told: list[tuple[str, PutMessageStatus]] = field(default_factory=list)
+
+    def gate(self, sync_flush: bool = True, sync_slave: bool = False) -> AckGate:
+        return AckGate(
+            self,
+            lambda: self.now,
+            sync_flush=sync_flush,
+            sync_slave=sync_slave,
+            sync_flush_timeout_ms=5000,
+            slave_timeout_ms=3000,
+            slave_fall_behind_bytes=1000,
+        )
+
+    def teller(self, name: str):  # type: ignore[no-untyped-def]  # noqa: ANN201
+        return lambda status: self.told.append((name, status))
+
+
+def test_an_open_gate_answers_at_once() -> None:
+    safe = Safe()
+    gate = safe.gate(sync_flush=False)
+    assert gate.is_open
+    gate.wait(10, safe.teller("a"))
+    assert safe.told == [("a", PutMessageStatus.PUT_OK)]
+
+
+def test_one_sync_releases_all_that_it_covers_in_order() -> None:
+    safe = Safe()
+    gate = safe.gate()
+    for name, end in (("a", 10), ("b", 20), ("c", 30)):
+        gate.wait(end, safe.teller(name))
+    assert safe.told == [] and gate.has_waiting
+    safe.flushed_offset = 20
+    gate.release()
+    assert safe.told == [("a", PutMessageStatus.PUT_OK), ("b", PutMessageStatus.PUT_OK)]
+    safe.flushed_offset = 30
+    gate.release()
+    assert [name for name, _ in safe.told] == ["a", "b", "c"] and not gate.has_waiting
+
+
+def test_what_is_durable_already_does_not_wait() -> None:
+    safe = Safe(flushed_offset=50)
+    gate = safe.gate()
+    gate.wait(50, safe.teller("a"))
+    assert safe.told == [("a", PutMessageStatus.PUT_OK)]
+
+
+def test_a_late_disk_is_told_at_the_deadline() -> None:
+    safe = Safe()
+    gate = safe.gate()
+    gate.wait(10, safe.teller("a"))
+    safe.now += 4.9
+    gate.release()
+    assert safe.told == []
+    safe.now += 0.2
+    gate.release()
+    assert safe.told == [("a", PutMessageStatus.FLUSH_DISK_TIMEOUT)]
+
+
+def test_a_slave_must_have_it_too() -> None:
+    safe = Safe(slave_count=1)
+    gate = safe.gate(sync_flush=False, sync_slave=True)
+    gate.wait(10, safe.teller("a"))
+    assert safe.told == []
+    safe.push2slave_max_offset = 10
+    gate.release()
+    assert safe.told == [("a", PutMessageStatus.PUT_OK)]
+
+
+def test_a_late_slave_is_told_at_the_deadline() -> None:
+    safe = Safe(slave_count=1)
+    gate = safe.gate(sync_flush=False, sync_slave=True)
+    gate.wait(10, safe.teller("a"))
+    safe.now += 3.1
+    gate.release()
+    assert safe.told == [("a", PutMessageStatus.FLUSH_SLAVE_TIMEOUT)]
+
+
+@pytest.mark.parametrize(("slaves", "acknowledged"), [(0, 0), (1, -2000)])
+def test_without_a_usable_slave_the_answer_comes_at_once(slaves: int, acknowledged: int) -> None:
+    safe = Safe(slave_count=slaves, push2slave_max_offset=acknowledged)
+    gate = safe.gate(sync_flush=False, sync_slave=True)
+    gate.wait(10, safe.teller("a"))
+    assert safe.told == [("a", PutMessageStatus.SLAVE_NOT_AVAILABLE)]
+
+
+def test_the_slaves_word_wins_over_the_disks() -> None:
+    safe = Safe()
+    gate = safe.gate(sync_flush=True, sync_slave=True)
+    gate.wait(10, safe.teller("a"))
+    safe.now += 5.1
+    gate.release()
+    assert safe.told == [("a", PutMessageStatus.SLAVE_NOT_AVAILABLE)]
