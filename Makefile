@@ -33,8 +33,8 @@ test-crash: $(VENV)/testing build/compiled java  ## the crash tests in full leng
 bench: $(VENV)/testing build/compiled java  ## side by side with Apache's broker; writes bench/RESULTS.md
 	$(BIN)/python bench/compare.py $(ARGS)
 
-docs: $(VENV)/testing  ## write the reference pages that are made from the code
-	@for script in $(wildcard docs/generate/*.py); do $(BIN)/python $$script || exit 1; done
+docs: $(VENV)/installed  ## write the pages that are made from the code (each package's manual.py)
+	@for manual in $(subst /,.,$(basename $(wildcard */manual.py))); do echo $$manual; $(BIN)/python -m $$manual || exit 1; done
 
 format: $(VENV)/testing  ## format, and mend what ruff can mend
 	$(BIN)/ruff format .
@@ -49,7 +49,7 @@ clean:  ## remove what was built: environment, compiled modules, caches
 
 lint: $(VENV)/testing
 	$(BIN)/ruff check .
-	$(BIN)/mypy $(PACKAGES) bench tests/support
+	$(BIN)/mypy $(PACKAGES) bench tests/support tests/interop
 	$(BIN)/lint-imports
 
 # Both halves of `make test`. A skipped test is a failure here.
