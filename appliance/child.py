@@ -3,8 +3,8 @@
 The order in here matters: signals are blocked across the fork, so that none reaches a half-made child, and the stop pipe is
 there before the kernel is asked to send SIGTERM when the supervisor dies.
 
-A role ends in one of four ways: it returns (0); it raises before it has said that it is running (`COULD_NOT_START`, with one
-line that says why); it raises later (`FAILED`); a signal ends it. The line travels to the supervisor through a pipe of the
+A role ends in one of four ways: it returns (0); it raises before it has said that it is running, or in its one
+run (`COULD_NOT_START`, with one line that says why); it raises later (`FAILED`); a signal ends it. The line travels to the supervisor through a pipe of the
 child's own. A child never returns into the supervisor's loop.
 """
 
@@ -93,8 +93,14 @@ def _be_child(
         process.end_with_parent(supervisor_pid)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         code = _run(role, settings, inheritance.instance, stop_pipe.fd, reason_write_fd)
+    except BaseException as error:  # noqa: BLE001  nothing may carry a child back into the supervisor's loop unseen
+        _say_reason(reason_write_fd, f"{role.name}: {one_line(error)}")
     finally:
         os._exit(code)
+
+
+def _say_reason(reason_write_fd: int, reason: str) -> None:
+    os.write(reason_write_fd, reason.encode("utf-8")[:_MAX_REASON_BYTES])
 
 
 def _set_signals(stacks_fd: int) -> StopPipe:
@@ -103,7 +109,8 @@ def _set_signals(stacks_fd: int) -> StopPipe:
     # An interrupt from the keyboard reaches every process; the order of stopping is the supervisor's.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    faulthandler.register(signal.SIGABRT, file=stacks_fd, all_threads=True, chain=True)
+    # SIGABRT among others: the stacks go to the file, then the signal ends the process as it would have.
+    faulthandler.enable(file=stacks_fd, all_threads=True)
     return StopPipe()
 
 
@@ -114,8 +121,8 @@ def _run(role: Role[S], settings: S, instance: Instance, stop_fd: int, reason_wr
     except Exception as error:
         # The outermost call of a process: whatever it is, it is said and becomes an exit code.
         reason = one_line(error)
-        os.write(reason_write_fd, reason.encode("utf-8")[:_MAX_REASON_BYTES])
-        if instance.health.read()[role.name].state == "starting":
+        _say_reason(reason_write_fd, reason)
+        if role.runs_once or instance.health.read()[role.name].state == "starting":
             # The supervisor says it to the operator; what a developer needs is in the log file.
             log.info("could not start: %s", reason, exc_info=error)
             return exit_code.COULD_NOT_START

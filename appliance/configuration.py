@@ -219,9 +219,7 @@ def _nameserver(sources: Sources, given: dict[str, Given], warnings: list[str]) 
     texts = {} if path is None else _read_properties(path)
     keys = keys_of(NameServerConfig)
     if path is not None:
-        for key in texts:
-            if key not in keys:
-                warnings.append(f"{path}: {_unknown(key, keys)}; it is ignored")
+        warnings.extend(f"{path}: {_unknown(key, keys)}; it is ignored" for key in texts if key not in keys)
         if "listenPort" in texts and "nameserverPort" not in given:
             given["nameserverPort"] = Given(texts["listenPort"].strip(), path)
     return _make(NameServerConfig, {key: Given(text.strip(), str(path)) for key, text in texts.items()})

@@ -53,4 +53,5 @@ def _quote(value: str | int) -> str:
     text = str(value)
     if text and not _NEEDS_QUOTES.intersection(text) and text.isprintable():
         return text
-    return json.dumps(text, ensure_ascii=False)
+    quoted = json.dumps(text, ensure_ascii=False)
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in quoted)

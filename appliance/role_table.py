@@ -9,7 +9,6 @@ the checkpoint. Nobody needs the name server after the broker has taken its leav
 
 # ruff: noqa: PLC0415  imports after the fork are this file's purpose
 
-import functools
 import os
 from dataclasses import dataclass, replace
 
@@ -134,17 +133,16 @@ def _run_broker(context: RoleContext, settings: RoleSettings) -> None:
     )
 
 
-_store_role = functools.partial(Role[RoleSettings], after=("recover",))
-
 _ROLES: tuple[Role[RoleSettings], ...] = (
+    # Nobody waits for the logger: what is logged before it runs waits in the channel.
     Role(name="logger", run=_run_logger, after=(), stops=7, holds_store=False),
-    Role(name="recover", run=_run_recover, after=("logger",), stops=0, runs_once=True, afterwards=_mark_store),
+    Role(name="recover", run=_run_recover, after=(), stops=0, runs_once=True, afterwards=_mark_store),
     # It knows nothing of the store, so it need not wait for recover.
-    Role(name="nameserver", run=_run_nameserver, after=("logger",), stops=6, holds_store=False),
-    _store_role(name="housekeeper", run=_run_housekeeper, stops=5),
-    _store_role(name="flush", run=_run_flush, stops=4),
-    _store_role(name="dispatch", run=_run_dispatch, stops=3, stops_when=_has_dispatch_caught_up),
-    _store_role(name="ha", run=_run_ha, stops=2),
+    Role(name="nameserver", run=_run_nameserver, after=(), stops=6, holds_store=False),
+    Role(name="housekeeper", run=_run_housekeeper, after=("recover",), stops=5),
+    Role(name="flush", run=_run_flush, after=("recover",), stops=4),
+    Role(name="dispatch", run=_run_dispatch, after=("recover",), stops=3, stops_when=_has_dispatch_caught_up),
+    Role(name="ha", run=_run_ha, after=("recover",), stops=2),
     Role(
         name="broker",
         run=_run_broker,

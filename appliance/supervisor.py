@@ -197,27 +197,26 @@ class Supervisor(Generic[S]):
 
     def _on_end(self, life: RoleLife[S], end: End, now_ms: int) -> None:
         log.log(
-            logging.INFO if end.code == exit_code.CLEAN else logging.WARNING,
+            # One that says it cannot start is spoken of by whoever started the appliance, in one line.
+            logging.INFO if end.code in {exit_code.CLEAN, exit_code.COULD_NOT_START} else logging.WARNING,
             "role %s %s after %d ms",
             life.name,
             end,
             end.lived_ms,
         )
-        if end.was_asked:
+        if end.was_asked or self.is_stopping:
             life.phase = Phase.STOPPED
-            if life.is_to_start_again and not self.is_stopping:
+            if self.is_stopping:
+                self._was_clean = self._was_clean and not life.ended_badly
+            elif life.is_to_start_again:
                 self.start_role(life)
         elif life.role.runs_once and end.code == exit_code.CLEAN:
             life.phase = Phase.ENDED
             life.has_run = True
             if life.role.afterwards is not None:
                 life.role.afterwards(self._settings)
-        elif self.is_stopping:
-            life.phase = Phase.STOPPED
         else:
             self._restart_or_fail(life, end, now_ms)
-        if self.is_stopping:
-            self._was_clean = self._was_clean and not life.ended_badly
 
     def _restart_or_fail(self, life: RoleLife[S], end: End, now_ms: int) -> None:
         if life.role.runs_once or (end.could_not_start and not life.has_run):
@@ -238,7 +237,7 @@ class Supervisor(Generic[S]):
                 self._fail(life, RoleGivenUp(f"{life.name} died {short_lives} times within its first seconds: {end}"))
 
     def _fail(self, life: RoleLife[S], error: ApplianceError) -> None:
-        log.error("ending the appliance: %s", error)
+        log.info("ending the appliance: %s", error)
         life.phase = Phase.STOPPED
         self._error = self._error or error
         self.stop()

@@ -1,0 +1,139 @@
+"""What the supervisor does when a role dies, hangs, cannot start or will not stop: real processes with toy roles."""
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from support.headrace_process import HeadraceProcess, headrace
+from support.servers import wait_until
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_killed_role_comes_back_and_the_others_go_on(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", toy="ok").wait_ready() as appliance:
+        before = appliance.status()["roles"]
+        for role in ("worker", "sink", "logger"):
+            os.kill(before[role]["pid"], signal.SIGKILL)
+            again = appliance.wait_restarted(role)
+            assert again["pid"] != before[role]["pid"]
+        after = appliance.status()["roles"]
+        assert [after[role]["restarts"] for role in ("worker", "sink", "logger")] == [1, 1, 1]
+        assert after["recover"]["state"] == "ended"
+        assert appliance.stop() == 0
+
+
+def test_a_role_that_breaks_is_started_again_and_its_traceback_is_in_the_log(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", toy="ok").wait_ready() as appliance:
+        appliance.tell("worker", "raise")
+        appliance.wait_restarted("worker")
+        appliance.wait_log("RuntimeError: a toy broke")
+        assert appliance.stop() == 0
+
+
+def test_a_role_that_says_it_cannot_start_ends_the_appliance_with_one_line(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", toy="worker-cannot-start") as appliance:
+        assert appliance.wait_end() == 3
+        assert appliance.err == "headrace: worker could not start: its port is taken\n"
+        assert "ready" not in appliance.out
+        assert not (tmp_path / "data" / "store" / "abort").exists()
+
+
+def test_recovery_that_fails_ends_the_appliance_before_any_other_role_starts(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", toy="recover-fails") as appliance:
+        assert appliance.wait_end() == 3
+        assert appliance.err == "headrace: recover could not start: the disk is on fire\n"
+        assert "lives" not in appliance.log
+
+
+def test_a_role_that_keeps_dying_is_given_up_with_an_exit_code_of_its_own(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", toy="worker-dies-young") as appliance:
+        assert appliance.wait_end() == 4
+        assert "headrace: worker died 6 times within its first seconds: ended with exit code 9" in appliance.err
+        assert (tmp_path / "data" / "store" / "abort").exists()
+
+
+def test_a_role_that_hangs_writes_its_stacks_and_is_started_again(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with HeadraceProcess(data, "--set", "heartbeatTimeout=1000", toy="ok").wait_ready() as appliance:
+        appliance.tell("worker", "hang")
+        appliance.wait_restarted("worker")
+        assert "in do" in (data / "logs" / "stacks.log").read_text()
+        assert "role worker has been silent for" in appliance.log
+        assert appliance.role("sink")["restarts"] == 0
+
+
+def test_a_role_that_cannot_even_write_its_stacks_is_killed(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", "--set", "heartbeatTimeout=1000", toy="ok").wait_ready() as appliance:
+        os.kill(appliance.pid_of("worker"), signal.SIGSTOP)
+        appliance.wait_restarted("worker")
+        appliance.wait_log("role worker ended by SIGKILL")
+
+
+def test_an_announced_long_call_is_no_hang(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", "--set", "heartbeatTimeout=1000", toy="ok").wait_ready() as appliance:
+        pid = appliance.pid_of("worker")
+        appliance.tell("worker", "long call")
+        wait_until(lambda: appliance.role("worker")["long_call"] == "a toy's long call", 10, "the long call")
+        wait_until(lambda: appliance.role("worker")["long_call"] is None, 10, "its end")
+        assert appliance.pid_of("worker") == pid
+
+
+def test_a_role_that_does_not_stop_is_ended_and_the_store_is_left_for_recovery(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with HeadraceProcess(data, "--set", "roleStopTimeout=500", toy="worker-never-stops").wait_ready() as appliance:
+        assert appliance.stop() == 1
+        assert "not everything was in order" in appliance.err
+        assert "role worker did not stop within 500 ms" in appliance.log
+        assert (data / "store" / "abort").exists()
+
+
+def test_a_role_that_stops_badly_leaves_the_store_for_recovery(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", toy="sink-stops-badly").wait_ready() as appliance:
+        assert (tmp_path / "data" / "store" / "abort").exists()
+        assert headrace("stop", "--data", tmp_path / "data").returncode == 1
+        assert appliance.wait_end() == 1
+        assert (tmp_path / "data" / "store" / "abort").exists()
+
+
+def test_a_killed_supervisor_takes_its_children_with_it_in_order(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", toy="ok").wait_ready() as appliance:
+        children = appliance.processes()[1:]
+        assert {child.name() for child in children} >= {"headrace: logger", "headrace: worker", "headrace: sink"}
+        appliance.process.kill()
+        _gone, alive = psutil.wait_procs(children, timeout=10)
+        assert alive == []
+        # They ended as they do when told to, and the logger heard them out.
+        assert "ends: name=worker" in appliance.log
+        assert "ends: name=sink" in appliance.log
+
+
+def test_log_records_of_a_flood_arrive_or_are_counted(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", toy="logger-sleeps").wait_ready() as appliance:
+        appliance.tell("worker", "flood")
+        wait_until(lambda: not (tmp_path / "data" / "worker.do").exists(), 10, "the flood")
+        # Nobody reads, and nobody is held up by that.
+        wait_until(lambda: appliance.role("worker")["heartbeat_age_ms"] < 500, 10, "a beat after the flood")
+        assert appliance.stop() == 0
+
+
+def test_what_is_logged_while_the_logger_is_dead_is_written_by_its_successor(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", toy="ok").wait_ready() as appliance:
+        headrace("stop", "logger", "--data", tmp_path / "data")
+        appliance.tell("worker", "said into the void")
+        wait_until(lambda: not (tmp_path / "data" / "worker.do").exists(), 10, "it to be said")
+        assert "said into the void" not in appliance.log
+        headrace("start", "logger", "--data", tmp_path / "data")
+        appliance.wait_log("said into the void")
+
+
+def test_warnings_go_to_standard_error_too_one_line_each(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", "--set", "logFormat=json", toy="ok").wait_ready() as appliance:
+        appliance.tell("worker", "shout")
+        appliance.wait_log("ValueError: inside")
+        wait_until(lambda: "caught" in appliance.err, 10, "standard error")
+        assert len(appliance.err.splitlines()) == 2
+        assert '"event":"a line\\nthat is two"' in appliance.err

@@ -1,0 +1,200 @@
+"""Stopping in order, starting over, two side by side, leftovers of a crash: real processes with toy roles."""
+
+import os
+import re
+import signal
+import stat
+from pathlib import Path
+
+import pytest
+
+from support.headrace_process import HeadraceProcess, headrace
+from support.servers import wait_until
+
+pytestmark = pytest.mark.slow
+
+
+def shared_segments() -> set[str]:
+    return {name for name in os.listdir("/dev/shm") if name.startswith("headrace-")}
+
+
+def segments_of(data: Path) -> set[str]:
+    from ipc.names import instance_hash  # noqa: PLC0415
+
+    return {name for name in shared_segments() if instance_hash(data / "store") in name}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_in_order_and_nothing_is_left(tmp_path: Path, number: signal.Signals) -> None:
+    data = tmp_path / "data"
+    with HeadraceProcess(data, toy="ok").wait_ready() as appliance:
+        assert segments_of(data)
+        assert (data / "store" / "abort").exists()
+        appliance.process.send_signal(number)
+        assert appliance.wait_end() == 0
+        assert appliance.out.splitlines()[-1] == "headrace: stopped"
+        assert appliance.err == ""
+        assert re.findall(r"role (\w+) ended with exit code 0", appliance.log) == ["recover", "worker", "sink"]
+        assert not segments_of(data)
+        assert not (data / "store" / "abort").exists()
+        assert not (data / "control.sock").exists()
+
+
+def test_an_interrupt_reaches_all_processes_but_only_the_supervisor_acts(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", toy="ok").wait_ready() as appliance:
+        os.killpg(appliance.process.pid, signal.SIGINT)
+        assert appliance.wait_end() == 0
+        assert re.findall(r"role (\w+) ended with exit code 0", appliance.log) == ["recover", "worker", "sink"]
+
+
+def test_a_second_interrupt_hurries_nobody(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with HeadraceProcess(data, "--set", "roleStopTimeout=1500", toy="worker-never-stops").wait_ready() as appliance:
+        appliance.process.send_signal(signal.SIGINT)
+        wait_until(lambda: "SIGINT: stopping" in appliance.out, 10, "the first interrupt")
+        appliance.process.send_signal(signal.SIGINT)
+        wait_until(lambda: "still stopping: waiting for logger, sink, worker" in appliance.out, 10, "the second one")
+        assert appliance.role("sink")["state"] == "running"
+        assert appliance.wait_end() == 1
+        assert "ends: name=sink" in appliance.log
+
+
+def test_stop_answers_when_all_is_over(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with HeadraceProcess(data, toy="ok").wait_ready() as appliance:
+        said = headrace("stop", "--data", data)
+        assert (said.returncode, said.stdout) == (0, "the appliance has stopped\n")
+        assert appliance.process.wait(1) == 0
+
+
+def test_a_stopped_role_stays_down_until_it_is_started(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with HeadraceProcess(data, toy="ok").wait_ready() as appliance:
+        assert headrace("stop", "worker", "--data", data).stdout == "worker is stopped\n"
+        assert appliance.role("worker") == {
+            "pid": None, "state": "stopped", "restarts": 0, "heartbeat_age_ms": None, "long_call": None,
+        }  # fmt: skip
+        os.kill(appliance.pid_of("sink"), signal.SIGKILL)
+        appliance.wait_restarted("sink")
+        assert appliance.role("worker")["state"] == "stopped"
+        assert headrace("stop", "worker", "--data", data).returncode == 0
+        said = headrace("start", "worker", "--data", data).stdout
+        assert said == f"worker is running, pid {appliance.pid_of('worker')}\n"
+        assert headrace("start", "worker", "--data", data).stdout == said
+        assert appliance.stop() == 0
+
+
+def test_restart_gives_another_process(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with HeadraceProcess(data, toy="ok").wait_ready() as appliance:
+        before = appliance.pid_of("worker")
+        assert headrace("restart", "worker", "--data", data).returncode == 0
+        assert appliance.pid_of("worker") != before
+        assert "ends: name=worker" in appliance.log
+
+
+@pytest.mark.parametrize(
+    ("command", "role", "message"),
+    [
+        ("stop", "borker", "there is no role borker"),
+        ("stop", "workr", "there is no role workr (did you mean worker?): the roles are logger, recover, sink, worker"),
+        ("start", "recover", "recover runs once, before the others, and is not stopped or started by itself"),
+        ("restart", "", "there is no role"),
+    ],
+)
+def test_a_role_that_is_none_is_refused_with_the_nearest(tmp_path: Path, command: str, role: str, message: str) -> None:
+    with HeadraceProcess(tmp_path / "data", toy="ok").wait_ready():
+        said = headrace(command, role, "--data", tmp_path / "data")
+        assert said.returncode == 1
+        assert said.stderr.startswith(f"headrace: {message}")
+        assert said.stderr.count("\n") == 1
+
+
+def test_what_a_killed_appliance_left_is_cleared_by_the_next(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with HeadraceProcess(data, toy="ok").wait_ready() as first:
+        processes = first.processes()
+        for process in processes:
+            process.kill()
+        first.wait_end()
+        left = segments_of(data)
+        assert left
+        assert (data / "control.sock").exists()
+    said = headrace("status", "--data", data)
+    assert said.returncode == 1
+    assert "no appliance runs on" in said.stderr
+    with HeadraceProcess(data, toy="ok").wait_ready() as second:
+        assert segments_of(data) == left
+        assert second.status()["state"] == "running"
+        assert second.stop() == 0
+    assert not segments_of(data)
+
+
+def test_the_next_start_waits_for_children_that_still_drain(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with HeadraceProcess(data, toy="worker-never-stops").wait_ready() as first:
+        worker = first.pid_of("worker")
+        children = first.processes()[1:]
+        first.process.kill()
+        try:
+            with HeadraceProcess(data, toy="ok") as second:
+                wait_until(lambda: f"waiting for pids {worker} to let go" in second.err, 10, "it says that it waits")
+                os.kill(worker, signal.SIGKILL)
+                second.wait_ready()
+        finally:
+            for child in children:
+                if child.is_running():
+                    child.kill()
+
+
+def test_a_wait_that_takes_too_long_ends_with_the_pids(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with HeadraceProcess(data, toy="worker-never-stops").wait_ready() as first:
+        worker = first.pid_of("worker")
+        children = first.processes()[1:]
+        first.process.kill()
+        try:
+            with HeadraceProcess(data, "--set", "storeLockWait=300", toy="ok") as second:
+                assert second.wait_end() == 3
+                assert f"is in use: pids {worker} hold {data}/store/lock" in second.err
+        finally:
+            for child in children:
+                if child.is_running():
+                    child.kill()
+
+
+def test_two_run_side_by_side(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    with HeadraceProcess(one, toy="ok").wait_ready() as first, HeadraceProcess(two, toy="ok").wait_ready() as second:
+        assert first.status()["data"] == str(one)
+        assert second.status()["data"] == str(two)
+        assert segments_of(one).isdisjoint(segments_of(two))
+        assert first.stop() == 0
+        assert second.status()["roles"]["worker"]["state"] == "running"
+        assert segments_of(two)
+        assert second.stop() == 0
+
+
+def test_the_control_socket_is_its_users_alone_and_may_lie_deep(tmp_path: Path) -> None:
+    data = tmp_path / ("deep" * 20) / ("deeper" * 20) / "data"
+    data.parent.mkdir(parents=True)
+    with HeadraceProcess(data, toy="ok").wait_ready() as appliance:
+        assert len(str(data / "control.sock")) > 107
+        assert stat.S_IMODE((data / "control.sock").stat().st_mode) == 0o600
+        assert appliance.status()["state"] == "running"
+        assert headrace("stop", "--data", data).returncode == 0
+
+
+def test_clients_that_talk_nonsense_or_say_nothing_hold_nobody_up(tmp_path: Path) -> None:
+    import socket  # noqa: PLC0415
+
+    data = tmp_path / "data"
+    with HeadraceProcess(data, toy="ok").wait_ready() as appliance:
+        clients = [socket.socket(socket.AF_UNIX) for _ in range(8)]
+        for number, client in enumerate(clients):
+            client.connect(str(data / "control.sock"))
+            client.sendall([b"", b"{", b"[1]\n", b'{"command": 7}\n', b"\xff\n", b"{}\n"][number % 6])
+        assert appliance.status()["state"] == "running"
+        for client in clients:
+            client.close()
+        assert appliance.stop() == 0

@@ -1,0 +1,103 @@
+"""An appliance whose roles do nothing but live and die as a test wishes: the real supervisor, boot, logs and command line.
+
+    python -m support.toy_appliance SCENARIO [arguments of `headrace run`]
+
+Roles: logger (the real one), recover, worker (a plain loop), sink (stops after worker). What they do is the scenario's.
+"""
+
+import functools
+import logging
+import os
+import signal
+import sys
+import time
+
+from appliance import boot
+from appliance.cli import main as cli
+from appliance.role import Role
+from appliance.role_table import RoleSettings, _mark_store, _run_logger
+from ipc.publish.recover import RecoverPublisher
+from ipc.role_context import RoleContext
+
+log = logging.getLogger("toy")
+
+
+def recover(context: RoleContext, settings: RoleSettings) -> None:
+    context.running()
+    if SCENARIO == "recover-fails":
+        raise OSError("the disk is on fire")
+    RecoverPublisher(context.control).first_values(min_offset=0, wrote_offset=0, allocated_offset=0, reput_offset=0)
+    log.info("recovered")
+
+
+def live(context: RoleContext, settings: RoleSettings) -> None:
+    if SCENARIO == f"{context.name}-cannot-start":
+        raise OSError("its port is taken")
+    if SCENARIO == f"{context.name}-dies-young":
+        context.running()
+        os._exit(9)
+    context.running()
+    log.info("lives: name=%s", context.name)
+    told = os.path.join(settings.configuration.paths.data, f"{context.name}.do")
+    while not context.stopping:
+        context.nap(20)
+        if os.path.exists(told):
+            with open(told, encoding="utf-8") as file:
+                what = file.read()
+            os.unlink(told)
+            do(context, what)
+    if SCENARIO == f"{context.name}-never-stops":
+        while True:
+            time.sleep(0.05)
+            context.beat()
+    if SCENARIO == f"{context.name}-stops-badly":
+        raise OSError("could not sync")
+    log.info("ends: name=%s", context.name)
+
+
+def do(context: RoleContext, what: str) -> None:
+    """Carry out what a test has written into `<role>.do`."""
+    match what:
+        case "hang":
+            time.sleep(3600)
+        case "long call":
+            with context.long_call("a toy's long call", 60_000):
+                time.sleep(2.5)
+        case "raise":
+            raise RuntimeError("a toy broke")
+        case "flood":
+            for number in range(20_000):
+                log.info("flood number=%d %s", number, "x" * 500)
+        case "shout":
+            log.warning("a line\nthat is two")
+            try:
+                raise ValueError("inside")
+            except ValueError:
+                log.exception("caught")
+        case _:
+            log.info("%s", what)
+
+
+def run_broken_logger(context: RoleContext, settings: RoleSettings) -> None:
+    if SCENARIO == "logger-sleeps":
+        settings.log_channel.sender.close()
+        context.running()
+        while not context.stopping:
+            context.nap(100)
+        return
+    _run_logger(context, settings)
+
+
+SCENARIO = sys.argv[1]
+ROLES = (
+    Role(name="logger", run=run_broken_logger, after=(), stops=9, holds_store=False),
+    Role(name="recover", run=recover, after=("logger",), stops=0, runs_once=True, afterwards=_mark_store),
+    Role(name="sink", run=live, after=("recover",), stops=2),
+    Role(name="worker", run=live, after=("sink",), stops=1),
+)
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
+    sys.argv = ["headrace", "run", *sys.argv[2:]]
+    boot.run_appliance = functools.partial(boot.run_appliance, roles=ROLES)
+    cli.main()

@@ -1,0 +1,35 @@
+import pytest
+
+from appliance.java_properties import PropertiesError, read_properties
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a=b", {"a": "b"}),
+        ("a = b ", {"a": "b "}),
+        ("  a\t:\tb", {"a": "b"}),
+        ("a b c", {"a": "b c"}),
+        ("a", {"a": ""}),
+        ("a==b", {"a": "=b"}),
+        ("# a=b\n! c=d\n\n   \ne=f", {"e": "f"}),
+        ("a=b\r\nc=d\re=f", {"a": "b", "c": "d", "e": "f"}),
+        ("a=b\\\n   c", {"a": "bc"}),
+        ("a=b\\\\\nc=d", {"a": "b\\", "c": "d"}),
+        ("a=1\na=2", {"a": "2"}),
+        ("a\\=b=c", {"a=b": "c"}),
+        ("a\\ b=c", {"a b": "c"}),
+        ("path=C\\:\\\\x\\ty", {"path": "C:\\x\ty"}),
+        ("a=\\u00e4\\ud83d\\ude00", {"a": "ä😀"}),
+        ("namesrvAddr=127.0.0.1:9876;127.0.0.2:9876", {"namesrvAddr": "127.0.0.1:9876;127.0.0.2:9876"}),
+        ("a=b\\", {"a": "b"}),
+        ("", {}),
+    ],
+)
+def test_a_properties_text_is_read_as_java_reads_it(text: str, expected: dict[str, str]) -> None:
+    assert read_properties(text) == expected
+
+
+def test_an_escape_without_its_digits_is_an_error_that_names_the_line() -> None:
+    with pytest.raises(PropertiesError, match="line 2"):
+        read_properties("a=b\nc=\\u12x4")

@@ -1,0 +1,34 @@
+from pathlib import Path
+
+from appliance.configuration import Sources, read_configuration
+from appliance.role_table import role_table
+
+
+def table(tmp_path: Path, *settings: str) -> list[str]:
+    return [role.name for role in role_table(read_configuration(Sources(data=str(tmp_path), settings=settings)))]
+
+
+def test_every_role_is_there_by_default(tmp_path: Path) -> None:
+    assert table(tmp_path) == ["logger", "recover", "nameserver", "housekeeper", "flush", "dispatch", "ha", "broker"]
+
+
+def test_what_configuration_leaves_out_nobody_waits_for(tmp_path: Path) -> None:
+    settings = ("nameserverEnable=false", "haEnable=false", "namesrvAddr=elsewhere:9876")
+    roles = role_table(read_configuration(Sources(data=str(tmp_path), settings=settings)))
+    names = {role.name for role in roles}
+    assert names.isdisjoint({"nameserver", "ha"})
+    assert all(names.issuperset(role.after) for role in roles)
+
+
+def test_whoever_may_write_to_the_store_waits_for_recover_and_holds_the_lock(tmp_path: Path) -> None:
+    roles = {role.name: role for role in role_table(read_configuration(Sources(data=str(tmp_path))))}
+    for name in ("housekeeper", "flush", "dispatch", "ha"):
+        assert roles[name].after == ("recover",)
+        assert roles[name].holds_store
+    assert {"housekeeper", "flush", "dispatch"} <= set(roles["broker"].after)
+
+
+def test_roles_stop_in_the_order_in_which_data_flows(tmp_path: Path) -> None:
+    roles = role_table(read_configuration(Sources(data=str(tmp_path))))
+    in_order = [role.name for role in sorted(roles, key=lambda role: role.stops) if not role.runs_once]
+    assert in_order == ["broker", "ha", "dispatch", "flush", "housekeeper", "nameserver", "logger"]
