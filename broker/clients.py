@@ -30,11 +30,6 @@ class Client:
     version: int
     last_update_ms: int
 
-    @property
-    def remote(self) -> str:
-        """The peer's address, `ip:port`."""
-        return self.connection.remote
-
 
 @dataclass(slots=True)
 class ConsumerGroup:
@@ -45,19 +40,15 @@ class ConsumerGroup:
     message_model: str = ""
     consume_from_where: str = ""
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
-    members: dict[Connection, Client] = field(default_factory=dict)
-
-    def clients(self) -> list[Client]:
-        """Its members, one for each connection."""
-        return list(self.members.values())
+    clients: dict[Connection, Client] = field(default_factory=dict)
 
     def client_ids(self) -> list[str]:
         """One id a connection."""
-        return [client.client_id for client in self.members.values()]
+        return [client.client_id for client in self.clients.values()]
 
     def find_client(self, client_id: str) -> Client | None:
         """The member of this id."""
-        return next((client for client in self.members.values() if client.client_id == client_id), None)
+        return next((client for client in self.clients.values() if client.client_id == client_id), None)
 
 
 class ClientTable:
@@ -71,7 +62,7 @@ class ClientTable:
 
     # -- asking -----------------------------------------------------------------------------------------------------------
 
-    def find_consumer_group(self, group: str) -> ConsumerGroup | None:
+    def consumer_group(self, group: str) -> ConsumerGroup | None:
         """The group, if one of its consumers is connected."""
         return self._consumers.get(group)
 
@@ -111,14 +102,14 @@ class ClientTable:
         group = self._consumers.get(group_name)
         if group is None:
             group = self._consumers[group_name] = ConsumerGroup(group_name)
-        known = group.members.get(client.connection)
+        known = group.clients.get(client.connection)
         is_new = known is None
         if known is not None and known.client_id != client.client_id:
             logger.warning(
                 "consumer changed its id group=%s from=%s to=%s remote=%s",
                 group_name, known.client_id, client.client_id, client.connection.remote,
             )  # fmt: skip
-        group.members[client.connection] = client
+        group.clients[client.connection] = client
         self._groups_of.setdefault(client.connection, set()).add((True, group_name))
         group.consume_type = consume_type
         group.message_model = message_model
@@ -145,7 +136,7 @@ class ClientTable:
     def expire(self, now_ms: int | None = None) -> None:
         """Closes the connections of clients that have given no sign of life for 120 s."""
         now = int(time.time() * 1000) if now_ms is None else now_ms
-        tables = [*self._producers.values(), *(group.members for group in self._consumers.values())]
+        tables = [*self._producers.values(), *(group.clients for group in self._consumers.values())]
         silent = {
             client.connection: client
             for clients in tables
@@ -166,11 +157,11 @@ class ClientTable:
                 self._producers.pop(name, None)
             return
         group = self._consumers.get(name)
-        if group is None or connection not in group.members:
+        if group is None or connection not in group.clients:
             return
-        client = group.members.pop(connection)
+        client = group.clients.pop(connection)
         logger.info("consumer left group=%s client=%s remote=%s", name, client.client_id, connection.remote)
-        if not group.members:
+        if not group.clients:
             del self._consumers[name]
         self._members_changed(group)
 

@@ -42,7 +42,7 @@ class MembersNotice:
         ):
             return
         ext = NotifyConsumerIdsChangedRequestHeader(group.name).to_ext()
-        for client in group.clients():
+        for client in group.clients.values():
             client.connection.send_oneway(create_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ext))
 
 
@@ -102,7 +102,7 @@ class ClientProcessor:
     def consumer_list(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
         """The ids of a group's members, by which each of them works out its share of the queues."""
         header = GetConsumerListByGroupRequestHeader.from_ext(command.ext_fields)
-        group = self._clients.find_consumer_group(header.consumer_group)
+        group = self._clients.consumer_group(header.consumer_group)
         if group is None:
             return response_to(
                 command,

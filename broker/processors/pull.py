@@ -234,7 +234,7 @@ class PullProcessor:
             if expression and expression != ALL:
                 pull.codes = _codes_of(expression, expression_type)
             return pull
-        consumers = self._clients.find_consumer_group(pull.group)
+        consumers = self._clients.consumer_group(pull.group)
         if consumers is None:
             return ResponseCode.SUBSCRIPTION_NOT_EXIST, (
                 f"no consumer of the group {pull.group} is known here; send a heartbeat first"
