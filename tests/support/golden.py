@@ -57,10 +57,9 @@ def damage(store: Path, steps: list[dict[str, Any]]) -> None:
 
 def lines(path: Path) -> Iterator[dict[str, Any]]:
     """The JSON objects of a .jsonl or .jsonl.xz file."""
-    opened = lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8")
-    with opened as file:
-        for line in file:
-            yield json.loads(line)
+    data = path.read_bytes()
+    text = lzma.decompress(data) if path.suffix == ".xz" else data
+    yield from map(json.loads, text.splitlines())
 
 
 def expected(name: str) -> Iterator[dict[str, Any]]:

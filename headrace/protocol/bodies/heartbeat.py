@@ -34,7 +34,7 @@ class HeartbeatData(JsonBody):
 
     NAMES: ClassVar[Mapping[str, str]] = {"client_id": "clientID"}
 
-    client_id: str
+    client_id: str = ""
     producer_data_set: list[ProducerData] = field(default_factory=list)
     consumer_data_set: list[ConsumerData] = field(default_factory=list)
 
