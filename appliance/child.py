@@ -3,9 +3,9 @@
 The order in here matters: signals are blocked across the fork, so that none reaches a half-made child, and the stop pipe is
 there before the kernel is asked to send SIGTERM when the supervisor dies.
 
-A role ends in one of four ways: it returns (0); it raises before it has said that it is running, or in its one
-run (`COULD_NOT_START`, with one line that says why); it raises later (`FAILED`); a signal ends it. The line travels to the supervisor through a pipe of the
-child's own. A child never returns into the supervisor's loop.
+A role ends in one of four ways: it returns (0); it raises before it has said that it is running, or in its only run
+(`COULD_NOT_START`, with one line that says why); it raises later (`FAILED`); a signal ends it. The line travels to the
+supervisor through a pipe of the child's own. A child never returns into the supervisor's loop.
 """
 
 import faulthandler

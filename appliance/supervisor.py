@@ -94,9 +94,9 @@ class Supervisor(Generic[S]):
             log.info("began to stop")
             self.is_stopping = True
             for life in self.lives.values():
-                if life.phase is Phase.WAITING:
-                    # One that had been running, or was about to, will not take its leave in order.
+                if life.pid is None:
                     self._was_clean = self._was_clean and not life.ended_badly
+                if life.phase is Phase.WAITING:
                     life.phase = Phase.STOPPED
 
     def stop_role(self, life: RoleLife[S], *, and_start: bool) -> None:
@@ -220,6 +220,7 @@ class Supervisor(Generic[S]):
 
     def _restart_or_fail(self, life: RoleLife[S], end: End, now_ms: int) -> None:
         if life.role.runs_once or (end.could_not_start and not life.has_run):
+            life.ended_badly = False  # it had not begun
             self._fail(life, RoleFailedToStart(f"{life.name} could not start: {end.reason or end}"))
             return
         decision = decide_restart(lived_ms=end.lived_ms, short_lives_before=life.short_lives, was_killed=end.was_killed)
@@ -230,10 +231,8 @@ class Supervisor(Generic[S]):
                 life.phase = Phase.WAITING
                 life.starts_from_ms = now_ms + pause_ms
             case GiveUp() if end.could_not_start:
-                self._was_clean = False
                 self._fail(life, RoleFailedToStart(f"{life.name} could not start again: {end.reason}"))
             case GiveUp(short_lives):
-                self._was_clean = False
                 self._fail(life, RoleGivenUp(f"{life.name} died {short_lives} times within its first seconds: {end}"))
 
     def _fail(self, life: RoleLife[S], error: ApplianceError) -> None:
