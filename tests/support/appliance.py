@@ -56,7 +56,7 @@ class Appliance:
                 self.command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=environment, start_new_session=True
             )
         try:
-            wait_until(lambda: self._has_said("ready", said_before), START_DEADLINE_S, f"ready in {self.log}")
+            wait_until(lambda: self._has_said("headrace: ready", said_before), START_DEADLINE_S, f"ready in {self.log}")
         except BaseException:
             self.kill()
             raise
