@@ -45,9 +45,6 @@ class StoreConfig:
         4194304, help="Largest body of a message, or of a whole batch, in bytes.", changeable=True
     )
     message_index_enable: bool = option(True, help="Build the IndexFiles that queries by key use.")
-    message_index_safe: bool = option(
-        False, help="After a crash read the log from where the IndexFiles are known to be whole, however far back."
-    )
     message_delay_level: str = option(
         "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h", help="Delays of the levels 1, 2, 3 and so on."
     )

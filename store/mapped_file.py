@@ -137,6 +137,16 @@ def wipe_range(fd: int, position: int, length: int) -> None:
     if _try_fallocate(fd, _FALLOCATE_PUNCH_HOLE | _FALLOCATE_KEEP_SIZE, position, length):
         os.posix_fallocate(fd, position, length)
         return
+    _write_zeros(fd, position, length)
+
+
+def punch_range(fd: int, position: int, length: int) -> None:
+    """Makes bytes of a file zero and gives their blocks back; the length stays. Not synced. Raises OSError."""
+    if length > 0 and not _try_fallocate(fd, _FALLOCATE_PUNCH_HOLE | _FALLOCATE_KEEP_SIZE, position, length):
+        _write_zeros(fd, position, length)
+
+
+def _write_zeros(fd: int, position: int, length: int) -> None:
     while length > 0:
         written = os.pwrite(fd, _ZEROS[: min(length, len(_ZEROS))], position)
         position += written

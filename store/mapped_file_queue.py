@@ -7,6 +7,7 @@ least recently used are let go, so a directory may hold more files than a proces
 deletes files; a file that has gone is not found, one that has come is.
 """
 
+import itertools
 import os
 from collections import OrderedDict
 from pathlib import Path
@@ -104,6 +105,18 @@ class MappedFileQueue:
 
 def list_starts(directory: Path, file_size: int, size_option: str) -> list[int]:
     """The start offsets of a directory's files in order. Raises WrongFileLength, UnexpectedFile; changes nothing."""
+    starts = list_lengths(directory, file_size, size_option)
+    for before, start in itertools.pairwise(starts):
+        if start != before + file_size:
+            raise UnexpectedFile(
+                f"{directory / file_name(start)} does not follow the file before it, {file_name(before)}: bring "
+                f"{file_name(before + file_size)} back, or move those before the gap away (nothing has been changed)"
+            )
+    return starts
+
+
+def list_lengths(directory: Path, file_size: int, size_option: str) -> list[int]:
+    """As `list_starts`, but files need not follow each other."""
     try:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
     except FileNotFoundError:
@@ -122,11 +135,9 @@ def list_starts(directory: Path, file_size: int, size_option: str) -> list[int]:
         if length != file_size:
             raise WrongFileLength(path, length, file_size, size_option)
         start = int(entry.name)
-        if start % file_size or (starts and start != starts[-1] + file_size):
-            expected = starts[-1] + file_size if starts else start - start % file_size
+        if start % file_size:
             raise UnexpectedFile(
-                f"{path} does not follow the file before it (expected {file_name(expected)}): bring the missing file back, or "
-                f"move those before the gap away (nothing has been changed)"
+                f"{path} is named by no multiple of its length {file_size}: is {size_option} right? (nothing has been changed)"
             )
         starts.append(start)
     return starts

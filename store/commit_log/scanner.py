@@ -27,6 +27,9 @@ SMALLEST_RECORD = 91
 
 _BORN_HOST_V6 = 0x10
 _STORE_HOST_V6 = 0x20
+_INNER_BATCH = 0x80
+_TRANSACTION = 0x0C
+_WITHOUT_ENTRY = (0x04, 0x0C)  # prepared, rolled back
 _STORE_TIMESTAMP = 48  # plus the born host's length
 
 # totalSize, magicCode, bodyCRC, physicalOffset, sysFlag, bodyLength of a record whose hosts are both IPv4
@@ -107,6 +110,42 @@ def store_timestamp_of(view: memoryview, position: int) -> int:
     at = position + _STORE_TIMESTAMP + (20 if sys_flag & _BORN_HOST_V6 else 8)
     (timestamp,) = _LONG.unpack_from(view, at)
     return int(timestamp)
+
+
+def queue_key(topic: bytes, queue_id: int) -> bytes:
+    """One key for a queue that costs little to build from a record: the bytes of the queue id, then the topic's."""
+    return _INT.pack(queue_id) + topic
+
+
+def topic_of(key: bytes) -> bytes:
+    """The topic of a `queue_key`."""
+    return key[4:]
+
+
+def queue_id_of(key: bytes) -> int:
+    """The queue id of a `queue_key`."""
+    return int(_INT.unpack_from(key)[0])
+
+
+def queue_key_at(view: memoryview, position: int) -> bytes | None:
+    """The `queue_key` of the valid record at a position; None if it has no entry in a ConsumeQueue.
+
+    Those are prepared and rolled-back messages, and RocketMQ 5's batches, which have queues of another kind.
+    """
+    _, magic, _, _, sys_flag, body_length = _HEAD.unpack_from(view, position)
+    if sys_flag & _TRANSACTION in _WITHOUT_ENTRY or sys_flag & _INNER_BATCH:
+        return None
+    topic = position + 88
+    if sys_flag & (_BORN_HOST_V6 | _STORE_HOST_V6):
+        topic += hosts_length(sys_flag) - 16
+        (body_length,) = _INT.unpack_from(view, topic - 4)
+    topic += body_length
+    length = view[topic]
+    topic += 1
+    if magic == MESSAGE_MAGIC_V2:
+        length = length << 8 | view[topic]
+        topic += 1
+    return bytes(view[position + 12 : position + 16]) + bytes(view[topic : topic + length])
 
 
 class Kind(Enum):

@@ -1,0 +1,74 @@
+"""Which IndexFiles to drop at the start, and from where on the log must be indexed again.
+
+    file n-1                    file n                         the log
+    begin … end physical offset | begin … end physical offset |  … wrote_offset
+
+Keys are put in the order of the log, so all that is indexed up to the end of the last kept file is in the kept files. After an
+unclean stop a file is kept only if the checkpoint says that it was synced when it was full (store spec, 4.4). Beyond RocketMQ's
+rule, whose index of a lost file is lost for good, dispatch is sent back to where the kept ones end.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.index.layout import HEADER, HEADER_SIZE, NAME_DIGITS
+
+
+@dataclass(frozen=True, slots=True)
+class IndexHead:
+    """What recovery needs to know of an IndexFile."""
+
+    path: Path
+    end_timestamp: int
+    end_physical_offset: int
+    is_full: bool
+    has_right_length: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDecision:
+    """Files to drop; the offset from which to index again (None: nothing to do); end timestamp of the last kept full file."""
+
+    dropped: tuple[IndexHead, ...]
+    rebuild_from: int | None
+    end_timestamp: int
+
+
+def read_heads(directory: Path, file_size: int, max_index_num: int) -> list[IndexHead]:
+    """The IndexFiles in the order of their names; other names are passed over, a file too short for a header counts as empty."""
+    heads = []
+    try:
+        paths = sorted(path for path in directory.iterdir() if len(path.name) == NAME_DIGITS and path.name.isdecimal())
+    except FileNotFoundError:
+        return []
+    for path in paths:
+        with path.open("rb") as file:
+            header = file.read(HEADER_SIZE).ljust(HEADER_SIZE, b"\0")
+        _, end_timestamp, _, end_offset, _, count = HEADER.unpack(header)
+        right = path.stat().st_size == file_size
+        heads.append(IndexHead(path, end_timestamp, end_offset, count >= max_index_num, right))
+    return heads
+
+
+def decide_index(
+    heads: Sequence[IndexHead], *, is_clean: bool, checkpoint_timestamp: int, log_min_offset: int, log_end_offset: int
+) -> IndexDecision:
+    """What to keep.
+
+    After a clean stop everything that speaks of no record beyond the end of the log. After an unclean one, of those, only what
+    was full and synced. The files after a dropped one are dropped too: their keys come later.
+    """
+    kept: list[IndexHead] = []
+    for head in heads:
+        if head.end_physical_offset >= max(log_end_offset, 1) or not head.has_right_length:
+            break
+        if not is_clean and (head.end_timestamp > checkpoint_timestamp or not head.is_full):
+            break
+        kept.append(head)
+    dropped = tuple(heads[len(kept) :])
+    full = [head.end_timestamp for head in kept if head.is_full]
+    rebuild_from: int | None = None
+    if dropped or (not is_clean and checkpoint_timestamp > 0):
+        rebuild_from = max(kept[-1].end_physical_offset, log_min_offset) if kept else log_min_offset
+    return IndexDecision(dropped, rebuild_from, full[-1] if full else 0)

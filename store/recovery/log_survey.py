@@ -1,0 +1,120 @@
+"""Walks the log's newest files once: where it ends, and which of its records the ConsumeQueues lack.
+
+A record is lacking if it lies beyond the last record that its queue knows. Where the first such record is not the queue's next
+one, older entries are lost too: that queue has a gap, and the log must be dispatched again from further back.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from store.commit_log.scanner import BLANK, REASONS, LogSource, check_record, queue_key_at, store_timestamp_of, topic_of
+
+
+@dataclass(frozen=True, slots=True)
+class QueueTail:
+    """What a queue's files say: the offset of its next entry, and the end of the last record that has one (-1: none)."""
+
+    next_offset: int
+    max_physical_offset: int
+
+
+@dataclass(slots=True)
+class Survey:
+    """What was found. Offsets are -1 where there is nothing."""
+
+    end_offset: int
+    reason: str = "no further file"
+    records: int = 0
+    last_timestamp: int = -1
+    first_missing: int = -1
+    gaps: dict[bytes, int] = field(default_factory=dict)
+    """For each queue with a gap the first queue offset that it lacks."""
+
+
+NO_TAIL = QueueTail(0, -1)
+
+
+def survey_log(
+    source: LogSource,
+    start: int,
+    tails: Mapping[bytes, QueueTail],
+    is_known: Callable[[bytes], bool],
+    check_crc: bool,
+    beat: Callable[[], None] = lambda: None,
+) -> Survey:
+    """Walks from `start`, where a record or blank begins, to the first bytes that are neither.
+
+    Queues of topics that are not known (deleted ones) lack nothing. `beat` is called once a file.
+    """
+    found = Survey(start)
+    seen: set[bytes] = set()
+    offset = start
+    while (file := source.file_for(offset)) is not None:
+        beat()
+        view, begin, limit = file.view, file.start_offset, file.size_bytes
+        position, last = offset - begin, -1
+        while (size := check_record(view, position, limit, begin + position, check_crc)) > 0:
+            key = queue_key_at(view, position)
+            if key is not None and key not in seen:
+                tail = tails.get(key, NO_TAIL)
+                if begin + position >= tail.max_physical_offset:
+                    seen.add(key)
+                    if is_known(topic_of(key)):
+                        _note_missing(found, key, tail, begin + position, view, position)
+            found.records += 1
+            last = position
+            position += size
+        if last >= 0:
+            found.last_timestamp = store_timestamp_of(view, last)
+        found.end_offset = begin + position
+        if size != BLANK:
+            found.reason = REASONS[size]
+            break
+        found.end_offset = offset = file.end_offset
+    return found
+
+
+def find_older(
+    source: LogSource, file_starts: list[int], gaps: Mapping[bytes, int], beat: Callable[[], None] = lambda: None
+) -> int:
+    """The offset of the first record that one of the gaps lacks, looking back file by file; -1 if no file has any.
+
+    `file_starts` are those before the survey's first file, in order. Stops where all gaps are explained.
+    """
+    open_gaps = dict(gaps)
+    found = -1
+    for start in reversed(file_starts):
+        if not open_gaps:
+            break
+        beat()
+        file = source.file_for(start)
+        if file is None:
+            break
+        position = 0
+        first_of: dict[bytes, int] = {}
+        first_offset = -1
+        while (size := check_record(file.view, position, file.size_bytes, start + position, check_crc=False)) > 0:
+            key = queue_key_at(file.view, position)
+            if key in open_gaps:
+                queue_offset = int.from_bytes(file.view[position + 20 : position + 28], "big", signed=True)
+                if queue_offset >= open_gaps[key]:
+                    first_of.setdefault(key, queue_offset)
+                    if first_offset < 0:
+                        first_offset = start + position
+            position += size
+        if first_offset >= 0:
+            found = first_offset
+        for key, queue_offset in first_of.items():
+            if queue_offset <= open_gaps[key]:
+                del open_gaps[key]
+    return found
+
+
+def _note_missing(
+    found: Survey, key: bytes, tail: QueueTail, physical_offset: int, view: memoryview, position: int
+) -> None:
+    if found.first_missing < 0:
+        found.first_missing = physical_offset
+    queue_offset = int.from_bytes(view[position + 20 : position + 28], "big", signed=True)
+    if queue_offset > tail.next_offset:
+        found.gaps[key] = tail.next_offset

@@ -1,0 +1,210 @@
+"""A ConsumeQueue's files as recovery sees them: where the valid entries end, which agree with the log, and cutting the rest.
+
+Entries of a queue point at records in ascending order, so what may be kept is a prefix, found by halving. Cutting makes a
+hole of the rest of a file (its length stays, its blocks go) and deletes the files behind it. All of it can be built again
+from the log; a file of the wrong length is refused nevertheless, as it means the wrong settings.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from store.commit_log.scanner import LogSource, check_record, queue_key, queue_key_at
+from store.consume_queue.layout import ENTRY, ENTRY_SIZE
+from store.errors import SyncFailed
+from store.mapped_file import path_of, punch_range, sync_directory
+from store.mapped_file_queue import list_lengths
+from store.paths import StorePaths
+from store.recovery.log_survey import NO_TAIL, QueueTail
+
+_PAGE_SIZE = 4096
+_MULTI_DISPATCH = b"INNER_MULTI_DISPATCH\x01"
+
+
+class QueueFiles:
+    """The files of one queue, until recovery is through with them."""
+
+    def __init__(self, directory: Path, topic: bytes, queue_id: int, file_size: int) -> None:
+        """Lists the files. Raises WrongFileLength, UnexpectedFile; changes nothing."""
+        self.directory = directory
+        self.topic = topic
+        self.queue_id = queue_id
+        self._file_size = file_size
+        self._starts = list_lengths(directory, file_size, "mappedFileSizeConsumeQueue")
+        self._fd_start = -1
+        self._fd = -1
+
+    @property
+    def key(self) -> bytes:
+        """The queue's key in a survey of the log."""
+        return queue_key(self.topic, self.queue_id)
+
+    @property
+    def first_offset(self) -> int:
+        """The queue offset at which the files begin."""
+        return self._starts[0] // ENTRY_SIZE if self._starts else 0
+
+    @property
+    def _end_offset(self) -> int:
+        """The queue offset at which the files, as far as they follow each other, end."""
+        end = self._starts[0] if self._starts else 0
+        for start in self._starts:
+            if start != end:
+                break
+            end += self._file_size
+        return end // ENTRY_SIZE
+
+    def find_tail(self, limit: int | None) -> QueueTail:
+        """The prefix of valid entries, of records that end at or before physical offset `limit` if one is given."""
+        low, high = self.first_offset, self._end_offset
+        while low < high:
+            middle = (low + high) // 2
+            physical_offset, size, _ = self._entry(middle)
+            if physical_offset >= 0 and size > 0 and (limit is None or physical_offset + size <= limit):
+                low = middle + 1
+            else:
+                high = middle
+        return self.tail_before(low)
+
+    def tail_before(self, queue_offset: int) -> QueueTail:
+        """The tail if the entries end before this offset."""
+        if queue_offset <= self.first_offset:
+            return NO_TAIL
+        physical_offset, size, _ = self._entry(queue_offset - 1)
+        return QueueTail(queue_offset, physical_offset + size)
+
+    def find_agreeing(self, first: int, log: LogSource, end: int) -> int:
+        """The queue offset up to which entries from `first` on agree with the records of the log that ends at `end`.
+
+        An entry torn between two pages is not among them: if the last one that agrees reaches into a page that has nothing
+        else, it is left for dispatch to write again.
+        """
+        offset = first = max(first, self.first_offset)
+        files_end = self._end_offset
+        while offset < files_end:
+            physical_offset, size, _ = self._entry(offset)
+            if size <= 0 or physical_offset < 0 or not self._agrees(log, end, physical_offset, size, offset):
+                break
+            offset += 1
+        if offset > first and _crosses_page((offset - 1) * ENTRY_SIZE % self._file_size):
+            offset -= 1
+        return offset
+
+    def is_bearing_out(self, queue_offset: int, log: LogSource, start: int, end: int) -> bool:
+        """Whether an entry agrees with its record, if that lies between `start` and `end`; one that lies before is not asked."""
+        physical_offset, size, _ = self._entry(queue_offset)
+        return physical_offset < start or self._agrees(log, end, physical_offset, size, queue_offset)
+
+    def cut(self, queue_offset: int, was_touched: bool) -> bool:
+        """Removes all entries from this offset on, and files without any; makes that and, if `was_touched`, the rest durable.
+
+        True if something was removed. Raises OSError, SyncFailed.
+        """
+        position = queue_offset * ENTRY_SIZE
+        changed = False
+        for start in reversed(self._starts):
+            path = path_of(self.directory, start)
+            if start >= position or start // ENTRY_SIZE >= self._end_offset:
+                self._let_go()
+                path.unlink()
+                self._starts.remove(start)
+                changed = True
+            elif position < start + self._file_size:
+                changed |= self._cut_file(path, position - start)
+        if changed:
+            sync_directory(self.directory)
+        if was_touched:
+            for start in self._starts[-2:]:
+                self._sync(path_of(self.directory, start))
+        return changed
+
+    def close(self) -> None:
+        """Closes the descriptor in use."""
+        self._let_go()
+
+    def _cut_file(self, path: Path, position: int) -> bool:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            if _is_zero_from(fd, position, self._file_size):
+                return False
+            punch_range(fd, position, self._file_size - position)
+            os.fdatasync(fd)
+        except OSError as error:
+            raise SyncFailed(path, error) from error
+        finally:
+            os.close(fd)
+        return True
+
+    def _sync(self, path: Path) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fdatasync(fd)
+        except OSError as error:
+            raise SyncFailed(path, error) from error
+        finally:
+            os.close(fd)
+
+    def _agrees(self, log: LogSource, end: int, physical_offset: int, size: int, queue_offset: int) -> bool:
+        """Whether the record is there, of this size, and of this queue and offset."""
+        if physical_offset + size > end:
+            return False
+        file = log.file_for(physical_offset)
+        if file is None:
+            return False
+        view, position = file.view, physical_offset - file.start_offset
+        if check_record(view, position, file.size_bytes, physical_offset, check_crc=False) != size:
+            return False
+        if queue_key_at(view, position) == self.key:
+            return int.from_bytes(view[position + 20 : position + 28], "big", signed=True) == queue_offset
+        # A record that names further queues has an entry in each, at offsets that only its properties know.
+        return _MULTI_DISPATCH in bytes(view[position : position + size])
+
+    def _entry(self, queue_offset: int) -> tuple[int, int, int]:
+        position = queue_offset * ENTRY_SIZE
+        start = position - position % self._file_size
+        if start != self._fd_start:
+            self._let_go()
+            self._fd = os.open(path_of(self.directory, start), os.O_RDONLY | os.O_CLOEXEC)
+            self._fd_start = start
+        data = os.pread(self._fd, ENTRY_SIZE, position - start)
+        physical_offset, size, tags_code = ENTRY.unpack(data)
+        return physical_offset, size, tags_code
+
+    def _let_go(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = self._fd_start = -1
+
+
+def list_queues(paths: StorePaths, file_size: int, beat: Callable[[], None] = lambda: None) -> list[QueueFiles]:
+    """All queues that have a directory. Raises WrongFileLength, UnexpectedFile; names that are no queues are passed over."""
+    queues = []
+    try:
+        topics = sorted(entry.name for entry in os.scandir(paths.consume_queue) if entry.is_dir())
+    except FileNotFoundError:
+        return []
+    for topic in topics:
+        beat()
+        for name in sorted(os.listdir(paths.consume_queue / topic)):
+            directory = paths.consume_queue / topic / name
+            if name.isascii() and name.isdigit() and directory.is_dir():
+                queues.append(QueueFiles(directory, os.fsencode(topic), int(name), file_size))
+    return queues
+
+
+def _crosses_page(position: int) -> bool:
+    return position // _PAGE_SIZE != (position + ENTRY_SIZE - 1) // _PAGE_SIZE
+
+
+def _is_zero_from(fd: int, position: int, file_size: int) -> bool:
+    """Whether a file holds nothing but zeros from there on; holes are not read."""
+    while position < file_size:
+        try:
+            position = os.lseek(fd, position, os.SEEK_DATA)
+        except OSError:  # nothing but a hole up to the end
+            return True
+        data = os.pread(fd, min(1 << 16, file_size - position), position)
+        if data.strip(b"\0"):
+            return False
+        position += len(data)
+    return True

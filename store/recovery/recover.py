@@ -1,0 +1,252 @@
+"""Makes a store consistent from its files alone, and says what its offsets are.
+
+    1 look      every file's name and length; anything wrong ends it with nothing changed
+    2 survey    read the log from a safe place on: where it ends, what its queues lack
+    3 wipe      what lies beyond the end, in place
+    4 cut       ConsumeQueues back to what the log bears out; drop IndexFiles that may be torn
+    5 sync      what was read and kept, for it may be in the page cache only
+    6 say       above all from where dispatch has to go on
+
+Each step may be repeated: killed anywhere, the next run does all of it again and comes to the same end. Why it is right is in
+docs/storage/crash-safety.md.
+"""
+
+import logging
+import os
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from store.commit_log.scanner import MESSAGE_MAGIC, MESSAGE_MAGIC_V2, store_timestamp_of
+from store.commit_log.tail import wipe
+from store.config import StoreConfig
+from store.errors import SyncFailed
+from store.fault_point import fault_point
+from store.mapped_file import MappedFile, path_of, sync_directory
+from store.mapped_file_queue import MappedFileQueue
+from store.paths import StorePaths
+from store.recovery.decide import first_file_after_clean_stop, first_file_after_crash, reput_offset
+from store.recovery.index_files import IndexDecision, decide_index, read_heads
+from store.recovery.known_topics import read_known_topics
+from store.recovery.log_survey import QueueTail, Survey, find_older, survey_log
+from store.recovery.queue_files import QueueFiles, list_queues
+
+_LOGGER = logging.getLogger(__name__)
+
+_MAGIC = struct.Struct(">4xi")
+_MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """A store as it lies on disk, synced and wiped. Timestamps in ms, 0 where none is known."""
+
+    is_clean: bool
+    min_offset: int
+    wrote_offset: int
+    allocated_offset: int
+    reput_offset: int
+    wrote_timestamp: int
+    reput_timestamp: int
+    index_timestamp: int
+
+
+def recover(config: StoreConfig, paths: StorePaths, beat: Callable[[], None] = lambda: None) -> Recovered:
+    """Recovers the store; nobody else may use it meanwhile. `beat` is called now and then: between files, at most seconds apart.
+
+    Raises StoreError, with nothing changed, if the files are not what the settings say.
+    """
+    config.check()
+    paths.make_directories()
+    return _Recovery(config, paths, beat).run()
+
+
+class _Recovery:
+    def __init__(self, config: StoreConfig, paths: StorePaths, beat: Callable[[], None]) -> None:
+        self._config = config
+        self._paths = paths
+        self._beat = beat
+        self._is_clean = not paths.abort.exists()
+        self._disagreed = False
+        self._checkpoint = read_checkpoint(paths.checkpoint)
+        self._log = MappedFileQueue(
+            paths.commit_log, config.mapped_file_size_commit_log, size_option="mappedFileSizeCommitLog"
+        )
+
+    def run(self) -> Recovered:
+        begun = time.monotonic()
+        self._log.refresh()
+        queues = list_queues(self._paths, config_size := self._config.consume_queue_file_size, self._beat)
+        _LOGGER.info(
+            "looked at the store: clean=%s commit_log=%d files queues=%d queue_file_size=%d checkpoint=%s",
+            self._is_clean,
+            len(self._log.starts()),
+            len(queues),
+            config_size,
+            self._checkpoint,
+        )
+        start = self._survey_start()
+        tails = self._find_tails(queues, start)
+        survey = survey_log(
+            self._log, start, tails, read_known_topics(self._paths), self._config.check_crc_on_recover, self._beat
+        )
+        older = self._find_older_missing(start, survey)
+        fault_point("recovery.surveyed")
+
+        self._sync_log(start, survey.end_offset)
+        self._wipe(survey)
+        fault_point("recovery.wiped")
+        has_entries = self._cut_queues(queues, tails, start, survey.end_offset)
+        fault_point("recovery.cut")
+        index = self._drop_index_files(survey.end_offset)
+        reput = reput_offset(
+            is_clean=self._is_clean and not self._disagreed,
+            log_min_offset=self._log.first_offset,
+            survey_start=start,
+            end_offset=survey.end_offset,
+            first_missing=survey.first_missing,
+            older_missing=older,
+            index_rebuild_from=index.rebuild_from if self._config.message_index_enable else None,
+            has_queue_entries=has_entries,
+        )
+        self._mend_checkpoint(survey, reput)
+        recovered = Recovered(
+            is_clean=self._is_clean,
+            min_offset=self._log.first_offset,
+            wrote_offset=survey.end_offset,
+            allocated_offset=self._log.end_offset,
+            reput_offset=reput,
+            wrote_timestamp=max(survey.last_timestamp, 0) or self._checkpoint.physic_timestamp,
+            reput_timestamp=self._checkpoint.logics_timestamp,
+            index_timestamp=index.end_timestamp,
+        )
+        self._log.close()
+        _LOGGER.info(
+            "recovered the store: end=%s records_read=%d seconds=%.1f %s",
+            survey.reason,
+            survey.records,
+            time.monotonic() - begun,
+            recovered,
+        )
+        return recovered
+
+    # ---- the log
+
+    def _survey_start(self) -> int:
+        starts = self._log.starts()
+        if self._is_clean:
+            return first_file_after_clean_stop(starts)
+        timestamps = [(start, self._first_timestamp(start)) for start in starts]
+        return first_file_after_crash(timestamps, self._checkpoint.min_timestamp)
+
+    def _first_timestamp(self, start: int) -> int | None:
+        """The store timestamp of a file's first record, if it begins with one."""
+        file = self._log.file_for(start)
+        if file is None or _MAGIC.unpack_from(file.view)[0] not in _MAGICS:
+            return None
+        return store_timestamp_of(file.view, 0)
+
+    def _find_older_missing(self, start: int, survey: Survey) -> int:
+        if not survey.gaps:
+            return -1
+        _LOGGER.warning("found queues that lack older entries, looking for their records: queues=%d", len(survey.gaps))
+        return find_older(self._log, [one for one in self._log.starts() if one < start], survey.gaps, self._beat)
+
+    def _sync_log(self, start: int, end: int) -> None:
+        """What was found may be in the page cache only; from here on it counts as flushed."""
+        for file_start in range(start, end, self._log.file_size):
+            self._beat()
+            file = self._log.file_for(file_start)
+            if file is not None:
+                _sync(file)
+        sync_directory(self._paths.commit_log)
+
+    def _wipe(self, survey: Survey) -> None:
+        end = survey.end_offset
+        for start in [start for start in self._log.starts() if start >= end]:
+            if self._first_timestamp(start) is not None:
+                _LOGGER.error(
+                    "gave up records behind the first one that is not valid: end=%d (%s) given_up_from=%d",
+                    end,
+                    survey.reason,
+                    start,
+                )
+                break
+        self._log.close()
+        wipe(self._paths, self._config, end, self._log.end_offset)
+
+    # ---- ConsumeQueues
+
+    def _find_tails(self, queues: list[QueueFiles], start: int) -> dict[bytes, QueueTail]:
+        """After a crash only entries of records before the survey count: those were synced before the checkpoint was written."""
+        tails = {}
+        for queue in queues:
+            self._beat()
+            tails[queue.key] = queue.find_tail(None if self._is_clean else start)
+            queue.close()
+        return tails
+
+    def _cut_queues(self, queues: list[QueueFiles], tails: dict[bytes, QueueTail], start: int, end: int) -> bool:
+        """True if any entry is left."""
+        has_entries = False
+        for queue in queues:
+            self._beat()
+            if self._is_clean:
+                kept = queue.find_tail(end).next_offset
+                if kept > queue.first_offset and not queue.is_bearing_out(kept - 1, self._log, start, end):
+                    # compat: RocketMQ leaves cut entries in its files; behind the last one written since they look valid.
+                    self._disagreed = True
+                    kept = queue.find_agreeing(queue.find_tail(start).next_offset, self._log, end)
+            else:
+                kept = queue.find_agreeing(tails[queue.key].next_offset, self._log, end)
+            has_entries |= kept > queue.first_offset
+            before = tails[queue.key].next_offset
+            if queue.cut(kept, was_touched=not self._is_clean):
+                _LOGGER.debug("cut a queue: directory=%s next_offset=%d safe=%d", queue.directory, kept, before)
+            queue.close()
+        return has_entries
+
+    # ---- IndexFiles, checkpoint
+
+    def _drop_index_files(self, end: int) -> IndexDecision:
+        config = self._config
+        decision = decide_index(
+            read_heads(self._paths.index, config.index_file_size, config.max_index_num),
+            is_clean=self._is_clean,
+            checkpoint_timestamp=self._checkpoint.index_timestamp,
+            log_min_offset=self._log.first_offset,
+            log_end_offset=end,
+        )
+        for head in reversed(decision.dropped):
+            self._beat()
+            head.path.unlink()
+            fault_point("recovery.index_dropped")
+            _LOGGER.info("dropped an IndexFile, its keys are put again: file=%s", head.path.name)
+        if decision.dropped:
+            sync_directory(self._paths.index)
+        return decision
+
+    def _mend_checkpoint(self, survey: Survey, reput: int) -> None:
+        """A checkpoint ahead of the last record is wrong; left alone it would make the next recovery begin too late."""
+        last = max(survey.last_timestamp, 0)
+        if max(self._checkpoint.physic_timestamp, self._checkpoint.logics_timestamp) <= last or survey.records == 0:
+            return
+        file = self._log.file_for(max(reput, self._log.first_offset))
+        safe = store_timestamp_of(file.view, 0) if file is not None and survey.records else 0
+        mended = Checkpoint(
+            physic_timestamp=min(self._checkpoint.physic_timestamp, safe),
+            logics_timestamp=min(self._checkpoint.logics_timestamp, safe),
+            index_timestamp=min(self._checkpoint.index_timestamp, last),
+        )
+        _LOGGER.warning("mended a checkpoint ahead of the log: was=%s is=%s", self._checkpoint, mended)
+        write_checkpoint(self._paths.checkpoint, mended)
+        self._checkpoint = mended
+
+
+def _sync(file: MappedFile) -> None:
+    try:
+        os.fdatasync(file.fd)
+    except OSError as error:
+        raise SyncFailed(path_of(file.path.parent, file.start_offset), error) from error
