@@ -33,7 +33,7 @@ class BrokerConfig:
     namesrv_addr: str | None = option(
         None, help="Name servers, host:port joined by semicolons; none: the broker does not register.", changeable=True
     )
-    region_id: str = option("DefaultRegion", help="Told to producers with every answer (MSG_REGION).", changeable=True)
+    region_id: str = option("DefaultRegion", help="Told to producers with every answer (MSG_REGION).")
     broker_permission: int = option(
         permission.READ | permission.WRITE, help="What the broker allows: 4 read, 2 write, 6 both.", changeable=True
     )
@@ -54,7 +54,7 @@ class BrokerConfig:
     msg_trace_topic_name: str = option(names.TRACE_TOPIC, help="The name of the topic for message traces.")
 
     # -- sending
-    trace_on: bool = option(True, help="Told to producers with every answer (TRACE_ON).", changeable=True)
+    trace_on: bool = option(True, help="Told to producers with every answer (TRACE_ON).")
     reject_transaction_message: bool = option(
         False, help="Whether transactional messages are refused.", changeable=True
     )
@@ -249,6 +249,7 @@ ACCEPTED_UNUSED: Final[dict[str, str]] = {
         ),
         _NO_DLEDGER,
     ),
+    "messageIndexSafe": "after a crash the log is always read from where the indexes are known to be whole",
     "haListenPort": "the port for slaves is always the one after listenPort, as in RocketMQ",
     "duplicationEnable": "a log has one writer",
     "readOnlyCommitLogStorePaths": "a CommitLog lies in one directory",

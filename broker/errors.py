@@ -3,10 +3,9 @@
 
     BrokerProcessError          the root
     ├── ConfigFileUnreadable    a file under config/ (and its .bak) cannot be read: the broker does not start
-    └── BadRequest              a request lacks a field or carries one that cannot be read: answered with code 1
+    └── PortTaken               a listener cannot be opened: the broker does not start
 
-Outcomes that a client may cause and that the protocol has a code for are values, not exceptions. `BadRequest` is the exception to
-that: it is raised where a field is read and answered in one place, `broker.admin.fields`.
+Outcomes that a client may cause are values, not exceptions: a response code with a remark.
 """
 
 from pathlib import Path
@@ -28,5 +27,13 @@ class ConfigFileUnreadable(BrokerProcessError):
         )
 
 
-class BadRequest(BrokerProcessError):
-    """A request cannot be understood; the message is the remark of its refusal (code 1) and says cause and cure."""
+class PortTaken(BrokerProcessError):
+    """A port that the broker is to listen on cannot be had."""
+
+    def __init__(self, host: str, port: int, cause: OSError) -> None:
+        self.host = host
+        self.port = port
+        super().__init__(
+            f"cannot listen on {host}:{port} ({cause.strerror or cause}): stop who listens there, or choose another listenPort"
+            f" (the port 2 below it is taken too)"
+        )

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 
 from broker.config import BrokerConfig
 from broker.json_file import JsonFile
-from broker.table_json import groups_json, read_groups
 from headrace.model import names
 from headrace.model.data_version import DataVersion
 from headrace.model.subscription_group import SubscriptionGroupConfig
+from headrace.protocol.bodies.tables import SubscriptionGroupWrapper
 
 _logger = logging.getLogger(__name__)
 
@@ -23,18 +23,19 @@ class GroupTable:
     def __init__(self, json_file: JsonFile, config: BrokerConfig) -> None:
         """Reads the file. Raises ConfigFileUnreadable."""
         self._file = json_file
-        self._auto_create = config.auto_create_subscription_group
+        self._config = config
         self._groups = {group: SubscriptionGroupConfig(group) for group in names.SYSTEM_GROUPS}
         self._listeners: list[Callable[[str | None], None]] = []
-        stored, self._version = json_file.load(read_groups) or ({}, DataVersion())
-        self._groups.update(stored)
+        stored = json_file.load(SubscriptionGroupWrapper.decode) or SubscriptionGroupWrapper(DataVersion())
+        self._groups.update(stored.subscription_group_table)
+        self._version = stored.data_version
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
         """The group's settings, made with the defaults if it is new and may be; None if it may not (remoting spec 4.2)."""
         found = self._groups.get(group)
         if found is not None:
             return found
-        if not (self._auto_create or names.is_system_group(group)):
+        if not (self._config.auto_create_subscription_group or names.is_system_group(group)):
             return None
         created = SubscriptionGroupConfig(group)
         self._store({**self._groups, group: created}, group)
@@ -45,6 +46,10 @@ class GroupTable:
         """Every group by name, as things are now: a later change makes another mapping."""
         return self._groups
 
+    def to_body(self) -> SubscriptionGroupWrapper:
+        """The whole table with its version, as answers carry it."""
+        return SubscriptionGroupWrapper(self._version, self._groups)
+
     @property
     def data_version(self) -> DataVersion:
         """When the table last changed."""
@@ -53,10 +58,6 @@ class GroupTable:
     def on_change(self, listener: Callable[[str | None], None]) -> None:
         """Lets `listener` know the name of each group that is made, replaced or deleted; None: any may have changed."""
         self._listeners.append(listener)
-
-    def allow_auto_create(self, allowed: bool) -> None:
-        """Follows autoCreateSubscriptionGroup when it is changed while running."""
-        self._auto_create = allowed
 
     def put(self, config: SubscriptionGroupConfig) -> None:
         """Makes the group or replaces its settings (UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)."""
@@ -74,7 +75,7 @@ class GroupTable:
     def _store(self, groups: dict[str, SubscriptionGroupConfig], changed: str) -> None:
         version = self._version.next()
         # order: the file first. If it cannot be written nothing has changed, and the request is refused.
-        self._file.save(groups_json(groups, version))
+        self._file.save(SubscriptionGroupWrapper(version, groups).encode_pretty())
         self._groups, self._version = groups, version
         for listener in self._listeners:
             listener(changed)

@@ -16,11 +16,10 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from broker.errors import ConfigFileUnreadable
 from headrace.errors import RemoteProtocolError
-from headrace.protocol import fastjson
 
 T = TypeVar("T")
 
@@ -38,8 +37,8 @@ class JsonFile:
         self._turn = 0
         self._written = 0
 
-    def load(self, decode: Callable[[Any], T]) -> T | None:
-        """What the file holds, through `decode`, which gets the parsed JSON; None if there is nothing.
+    def load(self, decode: Callable[[bytes], T]) -> T | None:
+        """What the file holds, through `decode`, which may raise RemoteProtocolError; None if there is nothing.
 
         A file that is missing, empty or unreadable is looked for in its `.bak`. Raises ConfigFileUnreadable where something was written and neither can
         be read: starting with nothing would forget topics or offsets, and overwrite what may still be mended.
@@ -59,9 +58,9 @@ class JsonFile:
             raise ConfigFileUnreadable(self.path, "; ".join(causes))
         return None
 
-    def save(self, value: Any) -> None:
-        """Replaces the file by `value`. It is on disk when this returns. Raises OSError, and then nothing has changed."""
-        self.write(fastjson.dumps_pretty(value), self.next_turn())
+    def save(self, text: str) -> None:
+        """Replaces the file by `text`. It is on disk when this returns. Raises OSError, and then nothing has changed."""
+        self.write(text, self.next_turn())
 
     def next_turn(self) -> int:
         """A place in the order of versions, for `write` in another thread: taken when what is to be written was looked at."""
@@ -100,12 +99,12 @@ class JsonFile:
         linked.unlink(missing_ok=True)
 
     @staticmethod
-    def _read(path: Path, decode: Callable[[Any], T]) -> T | None:
+    def _read(path: Path, decode: Callable[[bytes], T]) -> T | None:
         try:
             data = path.read_bytes()
         except FileNotFoundError:
             return None
-        return decode(fastjson.loads(data)) if data.strip() else None
+        return decode(data) if data.strip() else None
 
 
 def _sync_folder(folder: Path) -> None:

@@ -28,7 +28,7 @@ class OffsetTable:
         """Reads the file. Raises ConfigFileUnreadable."""
         self._file = json_file
         # Group first: what is asked about a group is found in one step, and a commit costs three look-ups.
-        self._groups: dict[str, dict[str, dict[int, int]]] = json_file.load(_from_json) or {}
+        self._groups: dict[str, dict[str, dict[int, int]]] = json_file.load(_decode) or {}
         self._is_changed = False
 
     # -- the hot ones -----------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ class OffsetTable:
         if self._is_changed:
             await asyncio.to_thread(self._write, self._take_snapshot())
 
-    async def keep_persisted(self, interval_s: float) -> None:
+    async def keep(self, interval_s: float) -> None:
         """Persists every `interval_s` seconds until it is cancelled; a disk that refuses is said and tried again."""
         while True:
             await asyncio.sleep(interval_s)
@@ -139,8 +139,9 @@ def _pretty(table: Mapping[str, Mapping[int, int]]) -> str:
     return f'{{\n\t"offsetTable":{body}\n}}'
 
 
-def _from_json(value: object) -> dict[str, dict[str, dict[int, int]]]:
+def _decode(data: bytes) -> dict[str, dict[str, dict[int, int]]]:
     """The table out of the file. Queue ids are bare integers there, or in quotes where others wrote it."""
+    value = fastjson.loads(data)
     table = value.get("offsetTable") if isinstance(value, dict) else None
     if not isinstance(table, dict):
         raise RemoteProtocolError("no offsetTable in it")

@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from broker.config import BrokerConfig
 from broker.json_file import JsonFile
-from broker.table_json import read_topics, topics_json
 from headrace.model import names, permission
 from headrace.model.data_version import DataVersion
 from headrace.model.topic_config import TopicConfig, topic_sys_flag
+from headrace.protocol.bodies.tables import TopicConfigSerializeWrapper
 
 _logger = logging.getLogger(__name__)
 
@@ -29,13 +29,14 @@ class TopicTable:
     def __init__(self, json_file: JsonFile, config: BrokerConfig) -> None:
         """Reads the file. Raises ConfigFileUnreadable."""
         self._file = json_file
-        self._auto_create = config.auto_create_topic_enable
+        self._config = config
         self._system_names = system_topics(config)
         self._topics = {topic.name: topic for topic in born_topics(config)}
         self._listeners: list[Callable[[str | None], None]] = []
         self._created_listeners: list[Callable[[str], None]] = []
-        stored, self._version = json_file.load(read_topics) or ({}, DataVersion())
-        self._topics.update(stored)
+        stored = json_file.load(TopicConfigSerializeWrapper.decode) or TopicConfigSerializeWrapper(DataVersion())
+        self._topics.update(stored.topic_config_table)
+        self._version = stored.data_version
 
     # -- asking -----------------------------------------------------------------------------------------------------------
 
@@ -46,6 +47,10 @@ class TopicTable:
     def all(self) -> Mapping[str, TopicConfig]:
         """Every topic by name, as things are now: a later change makes another mapping."""
         return self._topics
+
+    def to_body(self) -> TopicConfigSerializeWrapper:
+        """The whole table with its version, as answers carry it."""
+        return TopicConfigSerializeWrapper(self._version, self._topics)
 
     @property
     def data_version(self) -> DataVersion:
@@ -70,10 +75,6 @@ class TopicTable:
     def on_created(self, listener: Callable[[str], None]) -> None:
         """Lets `listener` know the name of each topic that a send or a heartbeat has made: name servers must hear of it."""
         self._created_listeners.append(listener)
-
-    def allow_auto_create(self, allowed: bool) -> None:
-        """Follows autoCreateTopicEnable when it is changed while running."""
-        self._auto_create = allowed
 
     # -- changing ---------------------------------------------------------------------------------------------------------
 
@@ -145,7 +146,7 @@ class TopicTable:
 
     def _may_inherit(self, template: TopicConfig) -> bool:
         # compat: TBW102 may still stand in the file of a broker that has since been told not to create topics.
-        if template.name == names.AUTO_CREATE_TOPIC and not self._auto_create:
+        if template.name == names.AUTO_CREATE_TOPIC and not self._config.auto_create_topic_enable:
             return False
         return permission.is_inherited(template.permission)
 
@@ -159,7 +160,7 @@ class TopicTable:
     def _store(self, topics: dict[str, TopicConfig], changed: str | None) -> None:
         version = self._version.next()
         # order: the file first. If it cannot be written nothing has changed, and the request is refused.
-        self._file.save(topics_json(topics, version))
+        self._file.save(TopicConfigSerializeWrapper(version, topics).encode_pretty())
         self._topics, self._version = topics, version
         for listener in self._listeners:
             listener(changed)

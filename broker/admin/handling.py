@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from headrace.errors import RemoteProtocolError
-from headrace.protocol import fastjson
+from headrace.protocol.json_bean import JsonBody
 from headrace.protocol.remoting_command import RemotingCommand, response_to
 from headrace.protocol.request_code import RequestCode, request_name
 from headrace.protocol.response_code import ResponseCode
@@ -38,9 +38,9 @@ def done(command: RemotingCommand, remark: str | None = None) -> RemotingCommand
     return response_to(command, ResponseCode.SUCCESS, remark)
 
 
-def tell(command: RemotingCommand, value: Any) -> RemotingCommand:
-    """The answer with a body in fastjson's dialect."""
-    return tell_text(command, fastjson.dumps(value))
+def tell(command: RemotingCommand, body: JsonBody) -> RemotingCommand:
+    """The answer with a body."""
+    return response_to(command, ResponseCode.SUCCESS, body=body.encode())
 
 
 def tell_text(command: RemotingCommand, text: str, ext: dict[str, str] | None = None) -> RemotingCommand:

@@ -4,22 +4,30 @@ Protocols, so that administration depends on five questions and not on the table
 """
 
 from collections.abc import Collection, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from headrace.model.subscription import SubscriptionData
 from headrace.protocol.language import LanguageCode
+
+
+class Peer(Protocol):
+    """The other end of a connection."""
+
+    @property
+    def remote(self) -> str:
+        """Its address, `ip:port`."""
 
 
 class OnlineClient(Protocol):
     """One connection of a producer or consumer, as its last heartbeat described it."""
 
     @property
-    def client_id(self) -> str:
-        """`ip@instance`, unique in its group."""
+    def connection(self) -> Peer:
+        """Where it is connected from."""
 
     @property
-    def remote(self) -> str:
-        """The peer's address, `ip:port`."""
+    def client_id(self) -> str:
+        """`ip@instance`, unique in its group."""
 
     @property
     def language(self) -> LanguageCode | None:
@@ -53,14 +61,15 @@ class OnlineConsumerGroup(Protocol):
     def subscriptions(self) -> Mapping[str, SubscriptionData]:
         """What the group wants, by topic."""
 
-    def clients(self) -> Collection[OnlineClient]:
-        """Its members, one for each connection."""
+    @property
+    def clients(self) -> Mapping[Any, OnlineClient]:
+        """Its members by connection."""
 
 
 class OnlineClients(Protocol):
     """The table of connected producers and consumers."""
 
-    def find_consumer_group(self, group: str) -> OnlineConsumerGroup | None:
+    def consumer_group(self, group: str) -> OnlineConsumerGroup | None:
         """The group, if any member is connected."""
 
     def producers(self, group: str) -> Collection[OnlineClient]:
@@ -71,3 +80,9 @@ class OnlineClients(Protocol):
 
     def groups_subscribing(self, topic: str) -> Collection[str]:
         """The groups with a member connected that want messages of the topic."""
+
+
+def subscribes_elsewhere(clients: OnlineClients, group: str, topic: str) -> bool:
+    """Whether the group is connected and wants other topics, but not this one: what it once committed here is of no interest."""
+    online = clients.consumer_group(group)
+    return online is not None and bool(online.subscriptions) and topic not in online.subscriptions

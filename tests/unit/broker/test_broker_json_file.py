@@ -9,13 +9,15 @@ import pytest
 from broker.errors import ConfigFileUnreadable
 from broker.json_file import JsonFile
 from headrace.errors import RemoteProtocolError
+from headrace.protocol import fastjson
 
 
-def same(value: Any) -> Any:
-    return value
+def same(data: bytes) -> Any:
+    return fastjson.loads(data)
 
 
-def only_maps(value: Any) -> dict[str, Any]:
+def only_maps(data: bytes) -> dict[str, Any]:
+    value = fastjson.loads(data)
     if not isinstance(value, dict):
         raise RemoteProtocolError("no map")
     return value
@@ -30,25 +32,25 @@ def test_a_file_that_was_never_written_holds_nothing(json_file: JsonFile) -> Non
     assert json_file.load(same) is None
 
 
-def test_what_is_saved_is_found_again_in_apaches_form(json_file: JsonFile) -> None:
-    json_file.save({"b": {0: 1, 3: 4}, "a": True})
+def test_what_is_saved_is_found_again(json_file: JsonFile) -> None:
+    json_file.save('{\n\t"b":{0:1,3:4\n\t},\n\t"a":true\n}')
     assert json_file.path.read_text() == '{\n\t"b":{0:1,3:4\n\t},\n\t"a":true\n}'
     assert JsonFile(json_file.path).load(same) == {"b": {0: 1, 3: 4}, "a": True}
 
 
 def test_the_version_before_stays_beside_it(json_file: JsonFile) -> None:
-    json_file.save({"counter": 1})
+    json_file.save('{"counter":1}')
     assert not json_file.path.with_name("topics.json.bak").exists()
-    json_file.save({"counter": 2})
-    json_file.save({"counter": 3})
-    assert json_file.path.with_name("topics.json.bak").read_text() == '{\n\t"counter":2\n}'
+    json_file.save('{"counter":2}')
+    json_file.save('{"counter":3}')
+    assert json_file.path.with_name("topics.json.bak").read_text() == '{"counter":2}'
     assert sorted(os.listdir(json_file.path.parent)) == ["topics.json", "topics.json.bak"]
 
 
 @pytest.mark.parametrize("damaged", [b"", b'{"counter":', b"[1,2]", b"\xff\xfe"])
 def test_a_damaged_file_is_read_from_its_backup(json_file: JsonFile, damaged: bytes) -> None:
-    json_file.save({"counter": 1})
-    json_file.save({"counter": 2})
+    json_file.save('{"counter":1}')
+    json_file.save('{"counter":2}')
     json_file.path.write_bytes(damaged)
     assert json_file.load(only_maps) == {"counter": 1}
 
@@ -56,8 +58,8 @@ def test_a_damaged_file_is_read_from_its_backup(json_file: JsonFile, damaged: by
 def test_a_kill_between_the_two_renames_leaves_a_whole_file(
     json_file: JsonFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    json_file.save({"counter": 1})
-    json_file.save({"counter": 2})
+    json_file.save('{"counter":1}')
+    json_file.save('{"counter":2}')
     replace = os.replace
 
     def killed(source: Path, target: Path) -> None:
@@ -67,17 +69,17 @@ def test_a_kill_between_the_two_renames_leaves_a_whole_file(
 
     monkeypatch.setattr(os, "replace", killed)
     with pytest.raises(SystemExit):
-        json_file.save({"counter": 3})
+        json_file.save('{"counter":3}')
     monkeypatch.undo()
     assert json_file.load(same) == {"counter": 2}
-    json_file.save({"counter": 4})
+    json_file.save('{"counter":4}')
     assert json_file.load(same) == {"counter": 4}
-    assert json_file.path.with_name("topics.json.bak").read_text() == '{\n\t"counter":2\n}'
+    assert json_file.path.with_name("topics.json.bak").read_text() == '{"counter":2}'
 
 
 def test_a_file_and_a_backup_that_are_both_damaged_stop_the_start(json_file: JsonFile) -> None:
-    json_file.save({"counter": 1})
-    json_file.save({"counter": 2})
+    json_file.save('{"counter":1}')
+    json_file.save('{"counter":2}')
     for name in ("topics.json", "topics.json.bak"):
         json_file.path.with_name(name).write_bytes(b'{"cou')
     with pytest.raises(ConfigFileUnreadable, match=r"topics\.json and topics\.json\.bak are both unreadable") as caught:
@@ -87,28 +89,28 @@ def test_a_file_and_a_backup_that_are_both_damaged_stop_the_start(json_file: Jso
 
 
 def test_a_damaged_file_without_a_backup_is_not_taken_for_an_empty_one(json_file: JsonFile) -> None:
-    json_file.save({"counter": 1})
+    json_file.save('{"counter":1}')
     json_file.path.write_bytes(b'{"cou')
     with pytest.raises(ConfigFileUnreadable):
         json_file.load(same)
 
 
 def test_a_disk_that_refuses_changes_nothing(json_file: JsonFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    json_file.save({"counter": 1})
+    json_file.save('{"counter":1}')
 
     def refuse(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", refuse)
     with pytest.raises(OSError, match="No space"):
-        json_file.save({"counter": 2})
+        json_file.save('{"counter":2}')
     monkeypatch.undo()
     assert json_file.load(same) == {"counter": 1}
 
 
 def test_an_older_version_does_not_replace_a_newer_one(json_file: JsonFile) -> None:
     older = json_file.next_turn()
-    json_file.save({"counter": 2})
+    json_file.save('{"counter":2}')
     json_file.write('{"counter":1}', older)
     assert json_file.load(same) == {"counter": 2}
 
@@ -118,6 +120,6 @@ def test_a_file_system_without_hard_links_keeps_a_copy(json_file: JsonFile, monk
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
-    json_file.save({"counter": 1})
-    json_file.save({"counter": 2})
-    assert json_file.path.with_name("topics.json.bak").read_text() == '{\n\t"counter":1\n}'
+    json_file.save('{"counter":1}')
+    json_file.save('{"counter":2}')
+    assert json_file.path.with_name("topics.json.bak").read_text() == '{"counter":1}'

@@ -40,8 +40,6 @@ def test_without_auto_creation_only_system_groups_are_made(tmp_path: Path) -> No
     groups = table(tmp_path, auto_create=False)
     assert groups.find("g") is None
     assert groups.find("CID_RMQ_SYS_TRANS") is not None
-    groups.allow_auto_create(True)
-    assert groups.find("g") is not None
 
 
 @pytest.mark.parametrize("store", ["kinds", "v5"])

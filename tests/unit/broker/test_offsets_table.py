@@ -147,7 +147,7 @@ def test_offsets_are_persisted_on_the_clock_until_told_to_stop(path: Path, monke
             loop.call_soon_threadsafe(written.set)
 
         monkeypatch.setattr(json_file, "write", tell)
-        keeping = asyncio.create_task(offsets.keep_persisted(0.001))
+        keeping = asyncio.create_task(offsets.keep(0.001))
         offsets.commit("g", "T", 0, 5)
         await asyncio.wait_for(written.wait(), 5)
         keeping.cancel()

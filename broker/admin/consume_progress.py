@@ -1,0 +1,166 @@
+"""How far consumers have come: by group, by broker, in time; and what is in a topic (admin spec 4.3, 4.5).
+
+These look at every queue of a topic, and for times at a message of each, which may no longer be in memory. So they give way to other
+requests after every few queues.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from broker.admin.handling import AdminHandler, refuse, tell
+from broker.admin.online import OnlineClients, subscribes_elsewhere
+from broker.admin.queue_facts import NO_TIME, QueueFacts
+from broker.groups import GroupTable
+from broker.offsets import OffsetTable
+from broker.topics import TopicTable
+from headrace.model.message_queue import MessageQueue
+from headrace.protocol.bodies.stats import (
+    ConsumeStats,
+    ConsumeStatsList,
+    OffsetWrapper,
+    QueryConsumeTimeSpanBody,
+    QueueTimeSpan,
+    TopicOffset,
+    TopicStatsTable,
+)
+from headrace.protocol.headers.admin import (
+    GetBrokerConsumeStatsRequestHeader,
+    GetConsumeStatsRequestHeader,
+    GetTopicStatsInfoRequestHeader,
+    QueryConsumeTimeSpanRequestHeader,
+)
+from headrace.protocol.remoting_command import RemotingCommand
+from headrace.protocol.request_code import RequestCode
+from headrace.protocol.response_code import ResponseCode
+
+QUEUES_AT_ONCE: Final = 32  # limit: each may cost a read from disk, and all others wait meanwhile
+
+
+def no_tps(_topic: str, _group: str) -> float:
+    """What a group reads a second where nobody counts it."""
+    return 0.0
+
+
+class ConsumeProgress:
+    """Compares queues' ends with what groups have committed."""
+
+    def __init__(
+        self,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: OffsetTable,
+        clients: OnlineClients,
+        queues: QueueFacts,
+        broker_address: str,
+        group_tps: Callable[[str, str], float] = no_tps,
+    ) -> None:
+        """`group_tps(topic, group)`: messages that the group got in the last minute, a second."""
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._clients = clients
+        self._queues = queues
+        self._broker_address = broker_address
+        self._group_tps = group_tps
+
+    def handlers(self) -> Mapping[RequestCode, AdminHandler]:
+        """The requests of this family."""
+        return {
+            RequestCode.GET_TOPIC_STATS_INFO: self.topic_stats,
+            RequestCode.GET_CONSUME_STATS: self.consume_stats,
+            RequestCode.GET_BROKER_CONSUME_STATS: self.broker_consume_stats,
+            RequestCode.QUERY_CONSUME_TIME_SPAN: self.time_span,
+        }
+
+    async def topic_stats(self, command: RemotingCommand) -> RemotingCommand:
+        """GET_TOPIC_STATS_INFO (202): bounds and last store time of every queue that is written to."""
+        name = GetTopicStatsInfoRequestHeader.from_ext(command.ext_fields).topic
+        topic = self._topics.find(name)
+        if topic is None:
+            return refuse(command, ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist")
+        table = {}
+        for queue_id in range(topic.write_queue_count):
+            await _give_way(queue_id)
+            first, end = self._queues.bounds(name, queue_id)
+            last = self._queues.store_time(name, queue_id, end - 1) if end > 0 else 0
+            table[self._queues.queue(name, queue_id)] = TopicOffset(max(first, 0), max(end, 0), last)
+        return tell(command, TopicStatsTable(table))
+
+    async def consume_stats(self, command: RemotingCommand) -> RemotingCommand:
+        """GET_CONSUME_STATS (208). It never refuses: tools take an empty table for *not online*."""
+        header = GetConsumeStatsRequestHeader.from_ext(command.ext_fields)
+        group = header.consumer_group
+        wanted = [header.topic] if header.topic and header.topic.strip() else list(self._offsets.by_topic(group))
+        stats = ConsumeStats()
+        for name in wanted:
+            topic = self._topics.find(name)
+            if topic is not None and not subscribes_elsewhere(self._clients, group, name):
+                stats.offset_table |= await self._progress(group, name, range(topic.read_queue_count))
+                stats.consume_tps += self._group_tps(name, group)
+        return tell(command, stats)
+
+    async def broker_consume_stats(self, command: RemotingCommand) -> RemotingCommand:
+        """GET_BROKER_CONSUME_STATS (317): every group with all its topics; on wish only the ordered ones."""
+        only_ordered = GetBrokerConsumeStatsRequestHeader.from_ext(command.ext_fields).is_order
+        whole = ConsumeStatsList(broker_addr=self._broker_address)
+        for group in list(self._groups.all()):
+            of_group = []
+            for name in list(self._offsets.by_topic(group)):
+                topic = self._topics.find(name)
+                if topic is None or (only_ordered and not topic.order):
+                    continue
+                if subscribes_elsewhere(self._clients, group, name):
+                    continue
+                # compat: the queues written to here, those read from in 208.
+                table = await self._progress(group, name, range(topic.write_queue_count))
+                of_group.append(ConsumeStats(table, self._group_tps(name, group)))
+            whole.total_diff += sum(stats.total_diff for stats in of_group)
+            whole.consume_stats_list.append({group: of_group})
+        return tell(command, whole)
+
+    async def time_span(self, command: RemotingCommand) -> RemotingCommand:
+        """QUERY_CONSUME_TIME_SPAN (303): the group's place in each queue as points in time."""
+        header = QueryConsumeTimeSpanRequestHeader.from_ext(command.ext_fields)
+        topic = self._topics.find(header.topic)
+        if topic is None:
+            return refuse(command, ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
+        spans = []
+        for queue_id in range(topic.write_queue_count):
+            await _give_way(queue_id)
+            spans.append(self._span(header.group, header.topic, queue_id))
+        return tell(command, QueryConsumeTimeSpanBody(spans))
+
+    async def _progress(self, group: str, topic: str, queue_ids: Iterable[int]) -> dict[MessageQueue, OffsetWrapper]:
+        table = {}
+        for queue_id in queue_ids:
+            await _give_way(queue_id)
+            committed = max(self._offsets.query(group, topic, queue_id), 0)
+            last = self._queues.store_time(topic, queue_id, committed - 1) if committed > 0 else 0
+            end = max(self._queues.bounds(topic, queue_id)[1], 0)
+            table[self._queues.queue(topic, queue_id)] = OffsetWrapper(end, committed, max(last, 0))
+        return table
+
+    def _span(self, group: str, topic: str, queue_id: int) -> QueueTimeSpan:
+        first, end = self._queues.bounds(topic, queue_id)
+        committed = self._offsets.query(group, topic, queue_id)
+        min_time = self._time(topic, queue_id, first, first, end)
+        max_time = self._time(topic, queue_id, end - 1, first, end)
+        consumed = self._queues.store_time(topic, queue_id, committed - 1) if committed > 0 else min_time
+        # A group that has committed nothing is as late as the oldest message is old.
+        next_time = self._time(topic, queue_id, max(committed, first), first, end)
+        delay = max(_now_ms() - next_time, 0) if next_time > 0 else 0
+        return QueueTimeSpan(self._queues.queue(topic, queue_id), min_time, max_time, consumed, delay)
+
+    def _time(self, topic: str, queue_id: int, offset: int, first: int, end: int) -> int:
+        return self._queues.store_time(topic, queue_id, offset) if first <= offset < end else NO_TIME
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def _give_way(queue_id: int) -> None:
+    if queue_id % QUEUES_AT_ONCE == QUEUES_AT_ONCE - 1:
+        await asyncio.sleep(0)

@@ -1,0 +1,204 @@
+"""GET_BROKER_RUNTIME_INFO: the figures that `mqadmin brokerStatus`, `clusterList` and the dashboard show (admin spec 5).
+
+Every value is text. Left out are RocketMQ's figures that we do not measure: how long single appends and reads took.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, Protocol
+
+from broker.admin.handling import AdminHandler, tell
+from broker.config import BrokerConfig
+from broker.traffic import (
+    BYTES_IN,
+    MESSAGES_IN,
+    MESSAGES_OUT,
+    PULLS_FOUND,
+    PULLS_MISSED,
+    PUTS_FAILED,
+    Traffic,
+)
+from headrace.model import names
+from headrace.protocol import fastjson
+from headrace.protocol.bodies.tables import KVTable
+from headrace.protocol.remoting_command import RemotingCommand
+from headrace.protocol.request_code import RequestCode
+from headrace.protocol.version import CURRENT_VERSION, version_text
+from store import disk
+from store.paths import StorePaths
+
+JAVA_INT_MAX: Final = 2_147_483_647
+
+# compat: tools print these; there are no pools here whose queues could fill, so nothing ever waits in one.
+QUEUES: Final = {
+    "sendThreadPoolQueueCapacity": "10000",
+    "sendThreadPoolQueueHeadWaitTimeMills": "0",
+    "sendThreadPoolQueueSize": "0",
+    "pullThreadPoolQueueCapacity": "100000",
+    "pullThreadPoolQueueHeadWaitTimeMills": "0",
+    "pullThreadPoolQueueSize": "0",
+    "queryThreadPoolQueueCapacity": "20000",
+    "queryThreadPoolQueueHeadWaitTimeMills": "0",
+    "queryThreadPoolQueueSize": "0",
+    "EndTransactionThreadPoolQueueCapacity": "100000",
+    "EndTransactionQueueSize": "0",
+    "dispatchMaxBuffer": "0",
+    "pageCacheLockTimeMills": "0",
+    "remainTransientStoreBufferNumbs": str(JAVA_INT_MAX),
+}
+
+
+class LogOffsets(Protocol):
+    """How far the log and those who follow it have come; a ControlBlock has these."""
+
+    @property
+    def min_offset(self) -> int:
+        """First physical offset still kept."""
+
+    @property
+    def wrote_offset(self) -> int:
+        """End of the last complete record."""
+
+    @property
+    def flushed_offset(self) -> int:
+        """Everything below is durable."""
+
+    @property
+    def reput_offset(self) -> int:
+        """Everything below is in both indexes."""
+
+
+class RuntimeInfo:
+    """Gathers the figures when it is asked."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        paths: StorePaths,
+        log: LogOffsets,
+        traffic: Traffic,
+        earliest_time: Callable[[], int],
+        delay_offsets: Callable[[], Mapping[int, int]],
+        bounds: Callable[[str, int], tuple[int, int]],
+    ) -> None:
+        """`earliest_time()` is the store time of the log's first message, -1 without one."""
+        self._config = config
+        self._paths = paths
+        self._log = log
+        self._traffic = traffic
+        self._earliest_time = earliest_time
+        self._delay_offsets = delay_offsets
+        self._bounds = bounds
+        self._boot_ms = time.time_ns() // 1_000_000
+
+    def handlers(self) -> Mapping[RequestCode, AdminHandler]:
+        """The request of this family."""
+        return {RequestCode.GET_BROKER_RUNTIME_INFO: self.show}
+
+    def show(self, command: RemotingCommand) -> RemotingCommand:
+        """GET_BROKER_RUNTIME_INFO (28)."""
+        return tell(command, KVTable(self.figures()))
+
+    def figures(self) -> dict[str, str]:
+        """All figures by RocketMQ's names."""
+        return {
+            "brokerVersion": str(CURRENT_VERSION),
+            "brokerVersionDesc": version_text(CURRENT_VERSION),
+            "bootTimestamp": str(self._boot_ms),
+            "runtime": _duration_text(time.time_ns() // 1_000_000 - self._boot_ms),
+            "startAcceptSendRequestTimeStamp": str(self._config.start_accept_send_request_time_stamp),
+            "earliestMessageTimeStamp": str(self._earliest_time()),
+            **QUEUES,
+            **self._log_figures(),
+            **self._traffic_figures(),
+            **self._disk_figures(),
+            **self._delay_figures(),
+        }
+
+    def _log_figures(self) -> dict[str, str]:
+        wrote_offset = self._log.wrote_offset
+        return {
+            "commitLogMinOffset": str(self._log.min_offset),
+            "commitLogMaxOffset": str(wrote_offset),
+            "dispatchBehindBytes": str(max(wrote_offset - self._log.reput_offset, 0)),
+            "remainHowManyDataToFlush": size_text(max(wrote_offset - self._log.flushed_offset, 0)),
+        }
+
+    def _traffic_figures(self) -> dict[str, str]:
+        traffic = self._traffic
+        messages, size = traffic.total(MESSAGES_IN), traffic.total(BYTES_IN)
+        # compat: RocketMQ divides by this number and so says 1 where it is 0; tools do the same.
+        times = max(messages, 1)
+        put_before, put_today = traffic.at_midnights(MESSAGES_IN)
+        get_before, get_today = traffic.at_midnights(MESSAGES_OUT)
+        return {
+            "putMessageTimesTotal": str(times),
+            "putMessageFailedTimes": str(traffic.total(PUTS_FAILED)),
+            "putMessageSizeTotal": str(size),
+            "putMessageAverageSize": _double_text(size / times),
+            "putTps": _rates_text(traffic.rates(MESSAGES_IN)),
+            "getFoundTps": _rates_text(traffic.rates(PULLS_FOUND)),
+            "getMissTps": _rates_text(traffic.rates(PULLS_MISSED)),
+            "getTotalTps": _rates_text(traffic.rates(PULLS_FOUND, PULLS_MISSED)),
+            "getTransferedTps": _rates_text(traffic.rates(MESSAGES_OUT)),
+            "msgPutTotalYesterdayMorning": str(put_before),
+            "msgPutTotalTodayMorning": str(put_today),
+            "msgPutTotalTodayNow": str(messages),
+            "msgGetTotalYesterdayMorning": str(get_before),
+            "msgGetTotalTodayMorning": str(get_today),
+            "msgGetTotalTodayNow": str(traffic.total(MESSAGES_OUT)),
+        }
+
+    def _disk_figures(self) -> dict[str, str]:
+        log_ratio = str(disk.used_ratio(self._paths.commit_log))
+        figures = {
+            "commitLogDiskRatio": log_ratio,
+            f"commitLogDiskRatio_{self._paths.commit_log}": log_ratio,
+            "consumeQueueDiskRatio": str(disk.used_ratio(self._paths.consume_queue)),
+        }
+        capacity = _capacity_text(self._paths.root)
+        return figures | ({"commitLogDirCapacity": capacity} if capacity else {})
+
+    def _delay_figures(self) -> dict[str, str]:
+        return {
+            f"scheduleMessageOffset_{level}": f"{offset},{self._bounds(names.SCHEDULE_TOPIC, level - 1)[1]}"
+            for level, offset in self._delay_offsets().items()
+        }
+
+
+def size_text(size_bytes: int) -> str:
+    """A size for people: `250 B`, `1.5 KiB`, `58.9 GiB`."""
+    if size_bytes < 1024:
+        return f"{size_bytes} B"
+    size = size_bytes / 1024
+    for unit in ("KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def _capacity_text(root: Path) -> str | None:
+    """The size of the store's file system and what may still be written there; None if it cannot be told."""
+    try:
+        figures = shutil.disk_usage(root)
+    except OSError:
+        return None
+    return f"Total : {size_text(figures.total)}, Free : {size_text(figures.free)}."
+
+
+def _duration_text(duration_ms: int) -> str:
+    seconds = duration_ms // 1000
+    hours, minutes = seconds // 3600, seconds // 60 % 60
+    return f"[ {hours // 24} days, {hours % 24} hours, {minutes} minutes, {seconds % 60} seconds ]"
+
+
+def _rates_text(rates: tuple[float, ...]) -> str:
+    return " ".join(map(_double_text, rates))
+
+
+def _double_text(value: float) -> str:
+    """The number as Java writes a double."""
+    return fastjson.dumps(value)

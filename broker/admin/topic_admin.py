@@ -1,0 +1,111 @@
+"""Topics made, changed, deleted and listed by operators (admin spec 4.1)."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from broker.admin.handling import AdminHandler, done, refuse, tell
+from broker.topics import TopicTable
+from headrace.model import names
+from headrace.model.topic_config import TopicConfig, TopicFilterType
+from headrace.protocol.bodies.tables import TopicList
+from headrace.protocol.headers.admin import CreateTopicRequestHeader, DeleteTopicRequestHeader
+from headrace.protocol.remoting_command import RemotingCommand
+from headrace.protocol.request_code import RequestCode
+from headrace.protocol.response_code import ResponseCode
+
+_logger = logging.getLogger(__name__)
+
+ON_SLAVE: Final = (
+    "Can't modify topic or subscription group from slave broker, please execute it from master broker."  # RocketMQ's
+)
+MAX_QUEUES: Final = 65_536  # limit: the rows of the queue table; more could never be written to
+
+
+class TopicAdmin:
+    """Changes the topic table at an operator's request; name servers hear of a topic before the answer is given."""
+
+    def __init__(
+        self,
+        topics: TopicTable,
+        register_topic: Callable[[str], Awaitable[None]],
+        clean_topics: Callable[[], object],
+        *,
+        is_slave: bool,
+    ) -> None:
+        """`register_topic(name)` tells the name servers; `clean_topics()` has the queues of unknown topics dropped."""
+        self._topics = topics
+        self._register_topic = register_topic
+        self._clean_topics = clean_topics
+        self._is_slave = is_slave
+
+    def handlers(self) -> Mapping[RequestCode, AdminHandler]:
+        """The requests of this family."""
+        return {
+            RequestCode.UPDATE_AND_CREATE_TOPIC: self.put,
+            RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
+            RequestCode.GET_ALL_TOPIC_CONFIG: self.all,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system_topics,
+        }
+
+    async def put(self, command: RemotingCommand) -> RemotingCommand:
+        """UPDATE_AND_CREATE_TOPIC (17)."""
+        header = CreateTopicRequestHeader.from_ext(command.ext_fields)
+        problem = self._problem(header.topic) or _settings_problem(header)
+        if problem is not None:
+            return refuse(command, ResponseCode.SYSTEM_ERROR, problem)
+        known = self._topics.find(header.topic)
+        self._topics.put(
+            TopicConfig(
+                header.topic,
+                header.read_queue_nums,
+                header.write_queue_nums,
+                header.perm,
+                TopicFilterType(header.topic_filter_type),
+                header.topic_sys_flag,
+                # compat: RocketMQ takes no order from the request; the name servers' ORDER_TOPIC_CONFIG decides.
+                known.order if known is not None else False,
+            )
+        )
+        await self._register_topic(header.topic)
+        return done(command)
+
+    def delete(self, command: RemotingCommand) -> RemotingCommand:
+        """DELETE_TOPIC_IN_BROKER (215). Name servers are the caller's to tell; consumer offsets stay."""
+        topic = DeleteTopicRequestHeader.from_ext(command.ext_fields).topic
+        problem = self._problem(topic)
+        if problem is not None:
+            return refuse(command, ResponseCode.SYSTEM_ERROR, problem)
+        if not self._topics.delete(topic):
+            _logger.info("topic to delete was not there topic=%s", topic)
+        # order: after topics.json is written: dispatch reads there which topics are left.
+        self._clean_topics()
+        return done(command)
+
+    def all(self, command: RemotingCommand) -> RemotingCommand:
+        """GET_ALL_TOPIC_CONFIG (21)."""
+        return tell(command, self._topics.to_body())
+
+    def system_topics(self, command: RemotingCommand) -> RemotingCommand:
+        """GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305)."""
+        return tell(command, TopicList(sorted(self._topics.system_names)))
+
+    def _problem(self, topic: str) -> str | None:
+        """Why this topic cannot be touched, in Apache's order of checks."""
+        if self._is_slave:
+            return ON_SLAVE
+        problem = names.topic_problem(topic)
+        if problem is None and self._topics.is_system(topic):
+            problem = f"The topic[{topic}] is conflict with system topic."
+        return problem
+
+
+def _settings_problem(header: CreateTopicRequestHeader) -> str | None:
+    if header.topic_filter_type not in TopicFilterType.__members__:
+        return f"topicFilterType is {header.topic_filter_type!r}: say SINGLE_TAG or MULTI_TAG"
+    for key, count in (("readQueueNums", header.read_queue_nums), ("writeQueueNums", header.write_queue_nums)):
+        if not 0 <= count <= MAX_QUEUES:
+            return f"{key} is {count}: say a number from 0 to {MAX_QUEUES}"
+    if not 0 <= header.perm <= 15:
+        return f"perm is {header.perm}: add 4 (read), 2 (write) and 1 (inherit)"
+    return None

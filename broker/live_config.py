@@ -1,0 +1,128 @@
+"""LiveConfig: the one place where options change while the broker runs.
+
+BrokerConfig and StoreConfig are frozen for everyone else. What is changed here is changed in the objects that all parts of this process hold, so
+each sees the new value when it next looks; parts that have worked something out of an option listen with `on_change`. The other processes are
+told by `announce`, which raises config_version. A change is written to broker.conf, where there is one, before it takes effect.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from broker.broker_conf import BrokerConf
+from broker.config import ACCEPTED_UNUSED, BrokerConfig
+from headrace.model.data_version import DataVersion
+from headrace.model.option import format_value, is_changeable, keys_of, nearest_key, parse_value
+from store.config import StoreConfig
+from store.errors import BadStoreConfig
+
+_logger = logging.getLogger(__name__)
+
+
+class LiveConfig:
+    """Both configurations by RocketMQ's keys."""
+
+    def __init__(
+        self,
+        broker: BrokerConfig,
+        store: StoreConfig,
+        announce: Callable[[], object],
+        broker_conf: BrokerConf | None = None,
+    ) -> None:
+        """`announce()` tells the other processes that something has changed."""
+        self._broker = broker
+        self._store = store
+        self._announce = announce
+        self._broker_conf = broker_conf
+        self._listeners: list[Callable[[frozenset[str]], None]] = []
+        self._version = DataVersion()
+
+    @property
+    def data_version(self) -> DataVersion:
+        """When an option was last changed."""
+        return self._version
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether a change outlives the process: there is a broker.conf to write it to."""
+        return self._broker_conf is not None
+
+    def on_change(self, listener: Callable[[frozenset[str]], None]) -> None:
+        """Lets `listener` know the keys of options after they have changed."""
+        self._listeners.append(listener)
+
+    def texts(self) -> dict[str, str]:
+        """Every option that has a value, by its key."""
+        return {
+            key: format_value(value)
+            for configuration in (self._broker, self._store)
+            for key, field in keys_of(type(configuration)).items()
+            if (value := getattr(configuration, field.name)) is not None
+        } | {"haListenPort": str(self._broker.listen_port + 1)}
+
+    def black_list(self) -> frozenset[str]:
+        """Keys that may not be changed by request, whatever they are."""
+        own = (key.strip() for key in self._broker.config_black_list.split(";"))
+        return frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList", *filter(None, own)})
+
+    def problem(self, texts: Mapping[str, str]) -> str | None:
+        """Why these options cannot be set now, in one line with what to do; None if they can."""
+        for key, text in texts.items():
+            problem = self._problem_of(key, text)
+            if problem is not None:
+                return problem
+        store = self._changes(self._store, texts)
+        try:
+            dataclasses.replace(self._store, **store).check()
+        except BadStoreConfig as error:
+            return str(error)
+        return None
+
+    def change(self, texts: Mapping[str, str]) -> frozenset[str]:
+        """Sets the options, all of which `problem` has let pass; returns the keys whose value is another now.
+
+        Raises OSError if broker.conf cannot be written; nothing has changed then.
+        """
+        changes = [(part, self._changes(part, texts)) for part in (self._broker, self._store)]
+        by_name = {field.name: key for part, _ in changes for key, field in keys_of(type(part)).items()}
+        keys = frozenset(by_name[name] for _, values in changes for name in values)
+        if not keys:
+            return keys
+        if self._broker_conf is not None:
+            self._broker_conf.set({key: texts[key] for key in keys})
+        for part, values in changes:
+            for name, value in values.items():
+                object.__setattr__(part, name, value)
+        self._version = self._version.next()
+        # order: after the objects and the file have changed: who hears of it reads them.
+        self._announce()
+        for listener in self._listeners:
+            listener(keys)
+        _logger.info("options changed %s", " ".join(f"{key}={texts[key]}" for key in sorted(keys)))
+        return keys
+
+    def _problem_of(self, key: str, text: str) -> str | None:
+        fields = {**keys_of(BrokerConfig), **keys_of(StoreConfig)}
+        if key in ACCEPTED_UNUSED:
+            return f"{key} has no effect here: {ACCEPTED_UNUSED[key]}"
+        if key not in fields:
+            near = nearest_key(key, fields)
+            return f"{key} is no option of this broker" + (f": did you mean {near}?" if near else "")
+        try:
+            value = parse_value(fields[key], text)
+        except ValueError as error:
+            return str(error)
+        if not is_changeable(fields[key]) and value != self._value_of(key):
+            return f"{key} cannot be changed while the broker runs: set it in broker.conf and restart"
+        return None
+
+    def _value_of(self, key: str) -> Any:
+        part = self._broker if key in keys_of(BrokerConfig) else self._store
+        return getattr(part, keys_of(type(part))[key].name)
+
+    def _changes(self, part: BrokerConfig | StoreConfig, texts: Mapping[str, str]) -> dict[str, Any]:
+        """The options of one part that get another value, by the names of their fields."""
+        fields = keys_of(type(part))
+        given = {fields[key].name: parse_value(fields[key], text) for key, text in texts.items() if key in fields}
+        return {name: value for name, value in given.items() if value != getattr(part, name)}

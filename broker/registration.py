@@ -1,0 +1,272 @@
+"""Registration: tells every name server that this broker is here and which topics it has.
+
+    at the start       all topics, and we wait for the answers
+    by the clock       all topics, first after 10 s, then every registerNameServerPeriod
+    a topic was made   all topics, one-way, at once: the producer's next question must find it
+    a topic was set    that topic alone, and we wait, so that who set it can use it
+    at the stop        we take leave
+
+Name servers know nothing of each other, so each is told, all at the same time, and one that is down keeps nobody waiting longer than
+`registerBrokerTimeoutMills`. Whether a name server answers is logged when it changes, not each time (remoting spec 3.3 to 3.5).
+"""
+
+import asyncio
+import logging
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from broker.config import BrokerConfig
+from broker.topics import READ_WRITE, TopicTable
+from headrace.errors import HeadraceError, RemoteProtocolError
+from headrace.model import names
+from headrace.model.topic_config import TopicConfig
+from headrace.protocol.bodies.register_broker import RegisterBrokerBody
+from headrace.protocol.bodies.tables import KVTable, TopicConfigSerializeWrapper
+from headrace.protocol.headers.name_server import (
+    QueryDataVersionRequestHeader,
+    QueryDataVersionResponseHeader,
+    RegisterBrokerRequestHeader,
+    RegisterBrokerResponseHeader,
+    UnregisterBrokerRequestHeader,
+)
+from headrace.protocol.json_bean import encode_bean
+from headrace.protocol.remoting_command import RemotingCommand, create_request
+from headrace.protocol.request_code import RequestCode
+from headrace.protocol.response_code import ResponseCode, response_name
+from headrace.remoting.client import RemotingClient
+
+_logger = logging.getLogger(__name__)
+
+FIRST_PERIODIC_S: Final = 10.0  # RocketMQ's, after the registration at the start
+LEAVE_TIMEOUT_MS: Final = 3000  # limit: a name server that does not hear our leave drops us when the connection closes
+
+
+class Client(Protocol):
+    """What is needed of `headrace.remoting.client.RemotingClient`."""
+
+    async def request(self, address: str, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
+        """Asks and waits for the answer; raises HeadraceError."""
+
+    async def oneway(self, address: str, command: RemotingCommand) -> None:
+        """Sends what wants no answer; raises HeadraceError."""
+
+    async def close(self) -> None:
+        """Closes all connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Master:
+    """Where a slave's master is, as a name server says: `ip:port` of its main and of its HA listener."""
+
+    address: str | None
+    ha_address: str | None
+
+
+class Registration:
+    """Keeps this broker registered at every name server. One for each broker; owned by its event loop."""
+
+    def __init__(
+        self, config: BrokerConfig, topics: TopicTable, name_servers: Sequence[str] = (), client: Client | None = None
+    ) -> None:
+        """Listens to `topics` for those that a send or a heartbeat makes. `name_servers` count where namesrvAddr gives none."""
+        self._client: Client = client or RemotingClient()
+        self._topics = topics
+        self._config = config
+        self._given_name_servers = tuple(name_servers)
+        self._answers: dict[str, bool] = {}
+        self._master_listeners: list[Callable[[Master], None]] = []
+        self._periodic: asyncio.Task[None] | None = None
+        self._soon: asyncio.Task[None] | None = None
+        self._after_change: asyncio.Task[None] | None = None
+        topics.on_created(lambda _topic: self.register_soon())
+
+    # -- from the start to the stop ---------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Registers everywhere, waits for the answers, and goes on by the clock. A name server that is down is tried again."""
+        if not self.name_servers:
+            _logger.warning("no name server given (namesrvAddr): clients will not find this broker by themselves")
+        await self.register()
+        self._periodic = asyncio.get_running_loop().create_task(self._register_by_the_clock())
+
+    async def stop(self) -> None:
+        """Takes leave of every name server and closes the connections to them."""
+        for task in (self._periodic, self._soon, self._after_change):
+            if task is not None:
+                task.cancel()
+        self._periodic = self._soon = self._after_change = None
+        header = UnregisterBrokerRequestHeader(*self._who())
+        await self._ask_all(lambda: create_request(RequestCode.UNREGISTER_BROKER, header.to_ext()), LEAVE_TIMEOUT_MS)
+        await self._client.close()
+        _logger.info("left the name servers name_servers=%s", ";".join(self.name_servers))
+
+    @property
+    def name_servers(self) -> tuple[str, ...]:
+        """Addresses of those that are told."""
+        return self._config.name_servers or self._given_name_servers
+
+    def on_master(self, listener: Callable[[Master], None]) -> None:
+        """Lets a slave's `listener` know where its master is, each time a name server says so."""
+        self._master_listeners.append(listener)
+
+    def options_changed(self, keys: frozenset[str]) -> None:
+        """Registers at once after a change that name servers must hear of: the broker's permission, their own addresses."""
+        if keys & {"brokerPermission", "namesrvAddr"}:
+            self._after_change = asyncio.get_running_loop().create_task(
+                self._register_changed(raise_version="brokerPermission" in keys)
+            )
+
+    async def _register_changed(self, *, raise_version: bool) -> None:
+        self._answers = {address: was for address, was in self._answers.items() if address in self.name_servers}
+        if raise_version:
+            try:
+                self._topics.raise_version()
+            except OSError as error:
+                _logger.warning("the topics' version was not raised, name servers keep the old permission: %s", error)
+        await self.register()
+
+    # -- registering ------------------------------------------------------------------------------------------------------
+
+    async def register(self) -> None:
+        """Registers all topics everywhere and does what the answers say. Never raises for a name server's sake."""
+        needed = self.name_servers if self._config.force_register else await self._those_that_differ()
+        answers = await self._ask_all(lambda: self._request(self._topics.all()), self._timeout_ms, needed)
+        self._take(list(answers.values()))
+
+    async def register_topic(self, name: str) -> None:
+        """Registers one topic everywhere and waits for the answers."""
+        topic = self._topics.find(name)
+        if topic is not None:
+            await self._ask_all(lambda: self._request({name: topic}), self._timeout_ms)
+
+    def register_soon(self) -> None:
+        """Registers all topics everywhere, one-way. Topics that are made at the same time are told together."""
+        if self._soon is None or self._soon.done():
+            self._soon = asyncio.get_running_loop().create_task(self._tell_all())
+
+    async def _register_by_the_clock(self) -> None:
+        await asyncio.sleep(FIRST_PERIODIC_S)
+        while True:
+            await self.register()
+            await asyncio.sleep(self._config.register_period_s)
+
+    async def _tell_all(self) -> None:
+        version = None
+        # A topic made while this is under way finds it running; so it looks again before it ends.
+        while version != self._topics.data_version:
+            version = self._topics.data_version
+            request = self._request(self._topics.all())
+            await asyncio.gather(*(self._tell(address, replace(request)) for address in self.name_servers))
+
+    async def _tell(self, address: str, request: RemotingCommand) -> None:
+        try:
+            await self._client.oneway(address, request)
+        except HeadraceError as error:
+            self._note(address, error)
+
+    async def _those_that_differ(self) -> tuple[str, ...]:
+        """The name servers that have another version of our topics, or do not say."""
+        header = QueryDataVersionRequestHeader(*self._who())
+        body = encode_bean(self._topics.data_version)
+        answers = await self._ask_all(
+            lambda: create_request(RequestCode.QUERY_DATA_VERSION, header.to_ext(), body), self._timeout_ms
+        )
+        same = {address for address, answer in answers.items() if not _says_changed(answer)}
+        return tuple(address for address in self.name_servers if address not in same)
+
+    async def _ask_all(
+        self, request: Callable[[], RemotingCommand], timeout_ms: int, addresses: tuple[str, ...] | None = None
+    ) -> dict[str, RemotingCommand]:
+        """Asks each name server at the same time; the answers of those that agreed, by address."""
+        asked = self.name_servers if addresses is None else addresses
+        found = await asyncio.gather(*(self._ask(address, request(), timeout_ms) for address in asked))
+        return {address: answer for address, answer in zip(asked, found, strict=True) if answer is not None}
+
+    async def _ask(self, address: str, request: RemotingCommand, timeout_ms: int) -> RemotingCommand | None:
+        try:
+            answer = await self._client.request(address, request, timeout_ms)
+        except HeadraceError as error:
+            self._note(address, error)
+            return None
+        if answer.code != ResponseCode.SUCCESS:
+            self._note(address, f"{response_name(answer.code)}: {answer.remark}")
+            return None
+        self._note(address, None)
+        return answer
+
+    def _note(self, address: str, trouble: HeadraceError | str | None) -> None:
+        """Logs a name server's state when it is another than before."""
+        is_well = trouble is None
+        if self._answers.get(address) == is_well:
+            return
+        self._answers[address] = is_well
+        if is_well:
+            _logger.info("registered name_server=%s broker=%s", address, self._config.address)
+        else:
+            _logger.warning("not registered, trying again name_server=%s: %s", address, trouble)
+
+    def _take(self, answers: list[RemotingCommand]) -> None:
+        """Does what the answers say: which topics are ordered, where the master is. The first name server that says it is believed."""
+        for ordered in filter(None, map(_ordered_topics, answers)):
+            try:
+                self._topics.set_ordered(ordered.table)
+            except OSError as error:
+                _logger.warning("ordered topics not taken over, trying again: %s", error)
+            break
+        for answer in answers:
+            said = RegisterBrokerResponseHeader.from_ext(answer.ext_fields)
+            if said.master_addr or said.ha_server_addr:
+                for listener in self._master_listeners:
+                    listener(Master(said.master_addr, said.ha_server_addr))
+                break
+
+    # -- what is sent -----------------------------------------------------------------------------------------------------
+
+    @property
+    def _timeout_ms(self) -> int:
+        return self._config.register_broker_timeout_mills
+
+    def _who(self) -> tuple[str, str, str, int]:
+        config = self._config
+        return config.broker_name, config.address, config.broker_cluster_name, config.broker_id
+
+    def _request(self, topics: Mapping[str, TopicConfig]) -> RemotingCommand:
+        config = self._config
+        shown = {name: self._shown(topic) for name, topic in topics.items()}
+        whole = RegisterBrokerBody(TopicConfigSerializeWrapper(self._topics.data_version, shown), [])
+        body = whole.encode_compressed() if config.compressed_register else whole.encode()
+        header = RegisterBrokerRequestHeader(
+            config.broker_name,
+            config.address,
+            config.broker_cluster_name,
+            config.ha_address,
+            config.broker_id,
+            config.compressed_register,
+            zlib.crc32(body) & 0x7FFFFFFF,
+        )
+        return create_request(RequestCode.REGISTER_BROKER, header.to_ext(), body)
+
+    def _shown(self, topic: TopicConfig) -> TopicConfig:
+        """The topic as name servers see it: with the broker's permission, if that is not to read and write."""
+        permission = self._config.broker_permission
+        return topic if permission == READ_WRITE else replace(topic, permission=permission)
+
+
+def _says_changed(answer: RemotingCommand) -> bool:
+    try:
+        return QueryDataVersionResponseHeader.from_ext(answer.ext_fields).changed
+    except RemoteProtocolError:
+        return True
+
+
+def _ordered_topics(answer: RemotingCommand) -> KVTable | None:
+    """The table ORDER_TOPIC_CONFIG, whose keys are the ordered topics; None: the name server has none."""
+    if not answer.body:
+        return None
+    try:
+        return KVTable.decode(answer.body)
+    except RemoteProtocolError as error:
+        _logger.warning("a name server's table %s cannot be read: %s", names.ORDER_TOPIC_NAMESPACE, error)
+        return None

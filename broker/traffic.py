@@ -1,0 +1,80 @@
+"""Traffic: the broker's counters looked at every second, and what follows: rates over 10, 60 and 600 seconds, counts at midnight.
+
+RocketMQ's tools show these figures (admin spec 5). Counting is done elsewhere; here counts are only remembered. While a window is not filled
+yet, the rate is that of the time since the start, where RocketMQ says nothing.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Final
+
+WINDOWS_S: Final = (10, 60, 600)
+SAMPLES: Final = WINDOWS_S[-1] + 1
+MESSAGES_IN: Final = "messages_in"
+BYTES_IN: Final = "bytes_in"
+PUTS_FAILED: Final = "puts_failed"
+MESSAGES_OUT: Final = "messages_out"
+PULLS_FOUND: Final = "pulls_found"
+PULLS_MISSED: Final = "pulls_missed"
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    time_ms: int
+    counts: Mapping[str, int]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Traffic:
+    """`counts()` are the broker's counters by the names above; those it lacks are 0. Owned by the broker's event loop."""
+
+    def __init__(self, counts: Callable[[], Mapping[str, int]], clock_ms: Callable[[], int] = _now_ms) -> None:
+        self._counts = counts
+        self._clock_ms = clock_ms
+        self._samples: deque[_Sample] = deque(maxlen=SAMPLES)
+        self._day: date | None = None
+        self._midnight: Mapping[str, int] = {}
+        self._midnight_before: Mapping[str, int] = {}
+        self.sample()
+
+    async def keep(self) -> None:
+        """Looks every second until it is cancelled."""
+        while True:
+            await asyncio.sleep(1)
+            self.sample()
+
+    def sample(self) -> None:
+        """Looks once."""
+        now_ms, counts = self._clock_ms(), dict(self._counts())
+        today = date.fromtimestamp(now_ms / 1000)  # noqa: DTZ012  midnight is the local one
+        if self._day is not None and today != self._day:
+            self._midnight_before, self._midnight = self._midnight, counts
+        self._day = today
+        self._samples.append(_Sample(now_ms, counts))
+
+    def total(self, name: str) -> int:
+        """The count now."""
+        return self._counts().get(name, 0)
+
+    def at_midnights(self, name: str) -> tuple[int, int]:
+        """The count at the last midnight but one and at the last; 0 for one that lies before the start."""
+        return self._midnight_before.get(name, 0), self._midnight.get(name, 0)
+
+    def rates(self, *names: str) -> tuple[float, ...]:
+        """How much the counts of these names together grew a second, over each window."""
+        return tuple(self._rate(seconds, names) for seconds in WINDOWS_S)
+
+    def _rate(self, seconds: int, names: tuple[str, ...]) -> float:
+        last = self._samples[-1]
+        first = self._samples[max(len(self._samples) - 1 - seconds, 0)]
+        elapsed_ms = last.time_ms - first.time_ms
+        if elapsed_ms <= 0:
+            return 0.0
+        return sum(last.counts.get(name, 0) - first.counts.get(name, 0) for name in names) * 1000 / elapsed_ms
