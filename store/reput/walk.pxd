@@ -53,6 +53,7 @@ cdef class LogWalk:
     cdef int _dispatch(self, long long file_start, long long at, long long limit) except -1
 
     cdef int _bad(self, long long size, str reason)
+    @cython.locals(topic=_Topic, name=bytes)
     cdef _Topic _find_topic(self, Py_ssize_t at, Py_ssize_t length)
 
     @cython.locals(separator=Py_ssize_t, next_at=Py_ssize_t, name_length=Py_ssize_t)
