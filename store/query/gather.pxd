@@ -1,16 +1,16 @@
 # The types of gather.py.
 cimport cython
 
+from store.big_endian cimport address_of, load_int, load_long
+
 cdef int _ENTRY_SIZE, _SMALLEST_RECORD, _MAGIC, _MAGIC_V2
 
 ctypedef const unsigned char* _bytes_pointer
 
-cdef long long _read_int(const unsigned char[::1] view, Py_ssize_t at) noexcept
-cdef long long _read_long(const unsigned char[::1] view, Py_ssize_t at) noexcept
-
 cdef class Gatherer:
     cdef object _file_for
-    cdef const unsigned char[::1] _view
+    cdef object _view
+    cdef _bytes_pointer _data
     cdef long long _file_start
     cdef long long _file_end
     cdef long long _file_size
@@ -22,7 +22,7 @@ cdef class Gatherer:
     cdef readonly bint removing
 
     @cython.locals(
-        entries='const unsigned char[::1]',
+        entries=_bytes_pointer,
         at=Py_ssize_t,
         entries_end=Py_ssize_t,
         physical_offset=cython.longlong,
@@ -45,5 +45,5 @@ cdef class Gatherer:
         long long disk_bytes,
         long long disk_count,
     )
-    @cython.locals(start=Py_ssize_t, magic=cython.longlong, grown='unsigned char[::1]', view='const unsigned char[::1]', out='unsigned char[::1]')
+    @cython.locals(start=Py_ssize_t, magic=cython.longlong, grown='unsigned char[::1]', data=_bytes_pointer, out='unsigned char[::1]')
     cdef bint _copy(self, long long physical_offset, long long size) except -1

@@ -13,20 +13,13 @@ import cython
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
+else:
+    from store.big_endian import address_of, load_int, load_long
 
 _ENTRY_SIZE = 20
 _SMALLEST_RECORD = 91
 _MAGIC = -626843481
 _MAGIC_V2 = -626843477
-
-
-def _read_int(view: memoryview, at: int) -> int:
-    value = view[at] << 24 | view[at + 1] << 16 | view[at + 2] << 8 | view[at + 3]
-    return value - 4294967296 if value & 0x80000000 else value
-
-
-def _read_long(view: memoryview, at: int) -> int:
-    return _read_int(view, at) * 4294967296 + (_read_int(view, at + 4) & 0xFFFFFFFF)
 
 
 class Gatherer:
@@ -42,6 +35,7 @@ class Gatherer:
         self._file_for = file_for
         self._file_size = file_size
         self._view = memoryview(b"\0")
+        self._data = address_of(self._view)
         self._file_start = self._file_end = -1
         self._out = memoryview(bytearray(65536))
         self.length = self.count = self.examined = 0
@@ -69,16 +63,16 @@ class Gatherer:
         `codes`: hashes of the wanted tags, None for all. Records below `in_memory_from` count as far behind and have
         the smaller limits. The first matching record is taken whatever the limits.
         """
-        entries = entries_view
+        entries = address_of(entries_view)
         at = 0
-        entries_end = len(entries)
+        entries_end = len(entries_view)
         self.length = self.count = self.examined = 0
         self.last_physical_offset = -1
         self.removing = False
         next_file = 0
         while at < entries_end:
-            physical_offset = _read_long(entries, at)
-            size = _read_int(entries, at + 8)
+            physical_offset = load_long(entries, at)
+            size = load_int(entries, at + 8)
             self.last_physical_offset = physical_offset
             if physical_offset < next_file:
                 at += _ENTRY_SIZE
@@ -92,7 +86,7 @@ class Gatherer:
                 if self.count >= max_count or self.length + size > bytes_limit or self.count > count_limit - 1:
                     break
             if codes is not None:
-                tags_code = _read_int(entries, at + 16)
+                tags_code = load_int(entries, at + 16)
                 if tags_code not in codes:
                     at += _ENTRY_SIZE
                     continue
@@ -115,17 +109,18 @@ class Gatherer:
             if found is None:
                 return False
             self._view = found
+            self._data = address_of(found)
             self._file_start = physical_offset - physical_offset % self._file_size
             self._file_end = self._file_start + self._file_size
         if size < _SMALLEST_RECORD or physical_offset + size > self._file_end:
             return False
         start = physical_offset - self._file_start
-        view = self._view
-        magic = _read_int(view, start + 4)
+        data = self._data
+        magic = load_int(data, start + 4)
         if (
-            _read_int(view, start) != size
+            load_int(data, start) != size
             or (magic != _MAGIC and magic != _MAGIC_V2)
-            or _read_long(view, start + 28) != physical_offset
+            or load_long(data, start + 28) != physical_offset
         ):
             return False
         if self.length + size > len(self._out):
@@ -134,8 +129,8 @@ class Gatherer:
             self._out = grown
         out = self._out
         if cython.compiled:
-            memcpy(cython.address(out[self.length]), cython.address(view[start]), size)
+            memcpy(cython.address(out[self.length]), data + start, size)  # type: ignore[operator]
         else:
-            out[self.length : self.length + size] = view[start : start + size]
+            out[self.length : self.length + size] = data[start : start + size]
         self.length += size
         return True
