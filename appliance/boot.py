@@ -197,6 +197,7 @@ def _supervise(
     control.serve(requests.handle)
     # What there is now stays for good: the collector need not look at it, and children need not copy it by looking.
     gc.freeze()
+    gc.enable()
     result = supervisor.run()
     is_clean = result.is_clean and is_store_whole(made.instance.control)
     if is_clean:

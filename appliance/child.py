@@ -1,6 +1,7 @@
 """What a role's process does between the fork and its own work, and what becomes of its end.
 
-The order in here matters: signals are blocked across the fork, so that none reaches a half-made child, and the stop pipe is
+It is forked early, so that roles import side by side, and then waits at its gate until the supervisor lets it go: nothing of
+its work happens before. The order in here matters: signals are blocked across the fork, so that none reaches a half-made child, and the stop pipe is
 there before the kernel is asked to send SIGTERM when the supervisor dies.
 
 A role ends in one of four ways: it returns (0); it raises before it has said that it is running, or in its only run
@@ -9,8 +10,10 @@ supervisor through a pipe of the child's own. A child never returns into the sup
 """
 
 import faulthandler
+import gc
 import logging
 import os
+import select
 import signal
 import sys
 from collections.abc import Callable
@@ -37,6 +40,14 @@ class Child:
 
     pid: int
     reason_fd: int
+    gate_fd: int
+
+    def let_go(self) -> None:
+        """Its turn has come: let it begin its work."""
+        try:
+            os.write(self.gate_fd, b"\0")
+        except BrokenPipeError:
+            pass  # it is gone already, and will be waited for
 
     def read_reason(self) -> str:
         """Why it ended, in one line, if it said so. Called once, after it has been waited for."""
@@ -46,6 +57,7 @@ class Child:
             return ""
         finally:
             os.close(self.reason_fd)
+            os.close(self.gate_fd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,28 +75,50 @@ def fork_role(role: Role[S], settings: S, inheritance: Inheritance) -> Child:
     """Fork a process that runs the role. Raises OSError when there can be no more processes."""
     supervisor_pid = os.getpid()
     reason_fd, reason_write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    gate_read_fd, gate_fd = os.pipe2(os.O_CLOEXEC)
     sys.stdout.flush()
     sys.stderr.flush()
     blocked_before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         pid = os.fork()
         if pid == 0:
-            _be_child(role, settings, inheritance, supervisor_pid, reason_write_fd)
+            os.close(gate_fd)
+            _be_child(role, settings, inheritance, supervisor_pid, _Ends(reason_write_fd, gate_read_fd))
     except OSError:
         os.close(reason_fd)
+        os.close(gate_fd)
         raise
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked_before)
         os.close(reason_write_fd)
-    return Child(pid, reason_fd)
+        os.close(gate_read_fd)
+    return Child(pid, reason_fd, gate_fd)
 
 
-def _be_child(
-    role: Role[S], settings: S, inheritance: Inheritance, supervisor_pid: int, reason_write_fd: int
-) -> NoReturn:
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """The child's ends of its two pipes."""
+
+    reason_fd: int
+    gate_fd: int
+
+    def say_reason(self, reason: str) -> None:
+        os.write(self.reason_fd, reason.encode("utf-8")[:_MAX_REASON_BYTES])
+
+    def wait_at_gate(self, stop_fd: int) -> bool:
+        """Whether it was let go; False when it is told to stop first, or the supervisor is gone."""
+        poll = select.poll()
+        poll.register(self.gate_fd, select.POLLIN)
+        poll.register(stop_fd, select.POLLIN)
+        ready = [fd for fd, _ in poll.poll()]
+        return stop_fd not in ready and os.read(self.gate_fd, 1) != b""
+
+
+def _be_child(role: Role[S], settings: S, inheritance: Inheritance, supervisor_pid: int, ends: _Ends) -> NoReturn:
     code = exit_code.FAILED
     try:
         stop_pipe = _set_signals(inheritance.stacks_fd)
+        gc.disable()
         process.set_title(role.name)
         inheritance.let_go()
         if not role.holds_store:
@@ -92,15 +126,11 @@ def _be_child(
         inheritance.log_as(role.name)
         process.end_with_parent(supervisor_pid)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        code = _run(role, settings, inheritance.instance, stop_pipe.fd, reason_write_fd)
+        code = _run(role, settings, inheritance.instance, stop_pipe.fd, ends)
     except BaseException as error:  # noqa: BLE001  nothing may carry a child back into the supervisor's loop unseen
-        _say_reason(reason_write_fd, f"{role.name}: {one_line(error)}")
+        ends.say_reason(one_line(error))
     finally:
         os._exit(code)
-
-
-def _say_reason(reason_write_fd: int, reason: str) -> None:
-    os.write(reason_write_fd, reason.encode("utf-8")[:_MAX_REASON_BYTES])
 
 
 def _set_signals(stacks_fd: int) -> StopPipe:
@@ -114,14 +144,18 @@ def _set_signals(stacks_fd: int) -> StopPipe:
     return StopPipe()
 
 
-def _run(role: Role[S], settings: S, instance: Instance, stop_fd: int, reason_write_fd: int) -> int:
-    context = RoleContext(role.name, instance, instance.bells.get(role.name), stop_fd)
+def _run(role: Role[S], settings: S, instance: Instance, stop_fd: int, ends: _Ends) -> int:
     try:
-        role.run(context, settings)
+        role.prepare()
+        # What was imported stays for good: the collector need not look at it again and again.
+        gc.freeze()
+        gc.enable()
+        if ends.wait_at_gate(stop_fd):
+            role.run(RoleContext(role.name, instance, instance.bells.get(role.name), stop_fd), settings)
     except Exception as error:
         # The outermost call of a process: whatever it is, it is said and becomes an exit code.
         reason = one_line(error)
-        _say_reason(reason_write_fd, reason)
+        ends.say_reason(reason)
         if role.runs_once or instance.health.read()[role.name].state == "starting":
             # The supervisor says it to the operator; what a developer needs is in the log file.
             log.info("could not start: %s", reason, exc_info=error)

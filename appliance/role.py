@@ -10,6 +10,10 @@ from ipc.role_context import RoleContext
 S = TypeVar("S")
 
 
+def _nothing() -> None:
+    pass
+
+
 def _no_condition(_block: ControlBlock) -> bool:
     return True
 
@@ -23,14 +27,17 @@ class Role(Generic[S]):
 
     name: str
     run: Callable[[RoleContext, S], None]
-    """Called in the forked child; imports what is heavy itself; returns when told to stop and its work is done."""
+    """Called in the forked child when it is let go; returns when told to stop and its work is done."""
 
     after: tuple[str, ...]
-    """Roles that must have been running (or, running once, have ended well) before this one is started."""
+    """Roles that must have been running (or, running once, have ended well) before this one is let go."""
 
     stops: int
+    prepare: Callable[[], None] = _nothing
+    """Called in the forked child at once, while it waits for its turn: imports what is heavy, and does nothing else."""
+
     starts_when: Callable[[ControlBlock], bool] = _no_condition
-    """What the offsets must say before it is started, each time."""
+    """What the offsets must say before it is let go, each time."""
 
     stops_when: Callable[[ControlBlock], bool] = _no_condition
     """What the offsets must say before it is told to stop, when the appliance stops."""

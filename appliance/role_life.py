@@ -22,7 +22,8 @@ S = TypeVar("S")
 class Phase(enum.Enum):
     """Where a role is in its life, as `headrace status` says it."""
 
-    WAITING = "waiting"  # to be started, but what it waits for, or its pause, is not over
+    WAITING = "waiting"  # to be started, but its pause is not over
+    PREPARING = "preparing"  # forked, waits at its gate for what must come before
     STARTING = "starting"
     RUNNING = "running"
     STOPPING = "stopping"
@@ -71,7 +72,7 @@ class RoleLife(Generic[S]):
         self._inheritance = inheritance
         self._row = inheritance.instance.health.supervised_row(role.name)
         self._child: Child | None = None
-        self._forked_at_ms = 0
+        self._began_ms = 0
         self._stop_by_ms = 0
         self._aborted_at_ms: int | None = None
 
@@ -86,13 +87,20 @@ class RoleLife(Generic[S]):
         return self._child.pid if self._child else None
 
     def fork(self, settings: S) -> None:
-        """Start its process. Raises OSError when the system has no room for one."""
+        """Make its process, which waits at its gate. Raises OSError when the system has no room for one."""
         self._row.starting()
-        self._forked_at_ms = monotonic_ms()
+        self._began_ms = monotonic_ms()
         self._aborted_at_ms = None
         self._child = fork_role(self.role, settings, self._inheritance)
         self._row.forked(self._child.pid)
-        self.phase = Phase.STARTING
+        self.phase = Phase.PREPARING
+
+    def let_go(self) -> None:
+        """Let its process begin its work."""
+        if self._child is not None:
+            self._began_ms = monotonic_ms()
+            self._child.let_go()
+            self.phase = Phase.STARTING
 
     def tell_to_stop(self, now_ms: int, timeout_ms: int) -> None:
         """Send SIGTERM; after `timeout_ms` it is made to end."""
@@ -121,11 +129,11 @@ class RoleLife(Generic[S]):
 
     def judge(self, health: RoleHealth, now_ms: int, timeout_ms: int, awake_since_ms: int) -> Verdict:
         """What its signs of life say; `awake_since_ms`: when the supervisor itself last came back from a stall."""
-        if self._child is None:
+        if self._child is None or self.phase is Phase.PREPARING:
             return Verdict.ALIVE
         return judge(
             now_ms,
-            last_sign_ms=max(health.heartbeat_ms, self._forked_at_ms, awake_since_ms),
+            last_sign_ms=max(health.heartbeat_ms, self._began_ms, awake_since_ms),
             long_call_until_ms=health.long_call_until_ms,
             timeout_ms=timeout_ms,
             aborted_at_ms=self._aborted_at_ms,
@@ -141,7 +149,7 @@ class RoleLife(Generic[S]):
         end = End(
             code=os.waitstatus_to_exitcode(status),
             reason=self._child.read_reason(),
-            lived_ms=monotonic_ms() - self._forked_at_ms,
+            lived_ms=monotonic_ms() - self._began_ms,
             was_asked=self.phase is Phase.STOPPING,
         )
         self._child = None

@@ -1,7 +1,7 @@
 """The roles of the appliance, and what each needs: a table.
 
 One of the few files that know what the roles are. Each function here imports its role's package when it is called, which is
-in the forked child: the supervisor stays small and starts quickly.
+in the forked child: the supervisor stays small and starts quickly, and the roles import side by side.
 
 Stopping follows the data: the broker takes no more, ha and dispatch catch up, flush syncs last, then the housekeeper writes
 the checkpoint. Nobody needs the name server after the broker has taken its leave; the logger hears everyone out.
@@ -9,6 +9,7 @@ the checkpoint. Nobody needs the name server after the broker has taken its leav
 
 # ruff: noqa: PLC0415  imports after the fork are this file's purpose
 
+import contextlib
 import os
 from dataclasses import dataclass, replace
 
@@ -66,10 +67,26 @@ def _run_logger(context: RoleContext, settings: RoleSettings) -> None:
     log_daemon.run(context, settings.log_channel, configuration.appliance, configuration.paths)
 
 
+def _prepare_loop() -> None:
+    """The event loop that the asyncio roles take where it is installed."""
+    with contextlib.suppress(ImportError):
+        import uvloop  # noqa: F401
+
+
+def _prepare_recover() -> None:
+    import store.recovery.daemon  # noqa: F401
+
+
 def _run_recover(context: RoleContext, settings: RoleSettings) -> None:
     from store.recovery import daemon
 
     daemon.run(context, settings.configuration.store, settings.configuration.store_paths)
+
+
+def _prepare_nameserver() -> None:
+    import nameserver.daemon  # noqa: F401
+
+    _prepare_loop()
 
 
 def _run_nameserver(context: RoleContext, settings: RoleSettings) -> None:
@@ -87,10 +104,18 @@ def _run_nameserver(context: RoleContext, settings: RoleSettings) -> None:
     )
 
 
+def _prepare_housekeeper() -> None:
+    import store.housekeeping.daemon  # noqa: F401
+
+
 def _run_housekeeper(context: RoleContext, settings: RoleSettings) -> None:
     from store.housekeeping import daemon
 
     daemon.run(context, settings.configuration.store, settings.configuration.store_paths)
+
+
+def _prepare_flush() -> None:
+    import store.flush.daemon  # noqa: F401
 
 
 def _run_flush(context: RoleContext, settings: RoleSettings) -> None:
@@ -99,10 +124,18 @@ def _run_flush(context: RoleContext, settings: RoleSettings) -> None:
     daemon.run(context, settings.configuration.store, settings.configuration.store_paths)
 
 
+def _prepare_dispatch() -> None:
+    import store.reput.daemon  # noqa: F401
+
+
 def _run_dispatch(context: RoleContext, settings: RoleSettings) -> None:
     from store.reput import daemon
 
     daemon.run(context, settings.configuration.store, settings.configuration.store_paths)
+
+
+def _prepare_ha() -> None:
+    import store.ha.daemon  # noqa: F401
 
 
 def _run_ha(context: RoleContext, settings: RoleSettings) -> None:
@@ -116,6 +149,12 @@ def _run_ha(context: RoleContext, settings: RoleSettings) -> None:
         configuration.host,
         configuration.broker.listen_port + 1,
     )
+
+
+def _prepare_broker() -> None:
+    import broker.broker  # noqa: F401
+
+    _prepare_loop()
 
 
 def _run_broker(context: RoleContext, settings: RoleSettings) -> None:
@@ -136,16 +175,32 @@ def _run_broker(context: RoleContext, settings: RoleSettings) -> None:
 _ROLES: tuple[Role[RoleSettings], ...] = (
     # Nobody waits for the logger: what is logged before it runs waits in the channel.
     Role(name="logger", run=_run_logger, after=(), stops=7, holds_store=False),
-    Role(name="recover", run=_run_recover, after=(), stops=0, runs_once=True, afterwards=_mark_store),
+    Role(
+        name="recover",
+        run=_run_recover,
+        prepare=_prepare_recover,
+        after=(),
+        stops=0,
+        runs_once=True,
+        afterwards=_mark_store,
+    ),
     # It knows nothing of the store, so it need not wait for recover.
-    Role(name="nameserver", run=_run_nameserver, after=(), stops=6, holds_store=False),
-    Role(name="housekeeper", run=_run_housekeeper, after=("recover",), stops=5),
-    Role(name="flush", run=_run_flush, after=("recover",), stops=4),
-    Role(name="dispatch", run=_run_dispatch, after=("recover",), stops=3, stops_when=_has_dispatch_caught_up),
-    Role(name="ha", run=_run_ha, after=("recover",), stops=2),
+    Role(name="nameserver", run=_run_nameserver, prepare=_prepare_nameserver, after=(), stops=6, holds_store=False),
+    Role(name="housekeeper", run=_run_housekeeper, prepare=_prepare_housekeeper, after=("recover",), stops=5),
+    Role(name="flush", run=_run_flush, prepare=_prepare_flush, after=("recover",), stops=4),
+    Role(
+        name="dispatch",
+        run=_run_dispatch,
+        prepare=_prepare_dispatch,
+        after=("recover",),
+        stops=3,
+        stops_when=_has_dispatch_caught_up,
+    ),
+    Role(name="ha", run=_run_ha, prepare=_prepare_ha, after=("recover",), stops=2),
     Role(
         name="broker",
         run=_run_broker,
+        prepare=_prepare_broker,
         after=("housekeeper", "flush", "dispatch", "ha", "nameserver"),
         starts_when=_has_dispatch_caught_up,
         stops=1,

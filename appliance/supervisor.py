@@ -3,7 +3,7 @@
 No threads, no event loop, nothing that blocks. Signal handlers put a byte into a pipe; the loop acts. It knows roles as rows
 of a table and nothing of what they do; what to do is decided by `restart_policy` and `health_watch` from numbers.
 
-Starting: each role as soon as those it comes after have run and its condition holds. Stopping: by the order of `stops`, each
+Starting: all are forked, and each is let go as soon as those it comes after have run and its condition holds. Stopping: by the order of `stops`, each
 step when the one before is over. A role that says it cannot start, or keeps dying, ends the appliance, in the same order.
 """
 
@@ -164,7 +164,7 @@ class Supervisor(Generic[S]):
         return (
             self.is_stopping
             or bool(self._waiting)
-            or any(life.phase in {Phase.WAITING, Phase.STARTING} for life in self.lives.values())
+            or any(life.phase in {Phase.WAITING, Phase.PREPARING, Phase.STARTING} for life in self.lives.values())
         )
 
     def _notice_stall(self, now_ms: int) -> None:
@@ -263,7 +263,9 @@ class Supervisor(Generic[S]):
 
     def _advance_start(self, now_ms: int) -> None:
         for life in self.lives.values():
-            if life.phase is Phase.WAITING and now_ms >= life.starts_from_ms and self._may_start(life):
+            if life.phase is Phase.PREPARING and self._may_begin(life):
+                life.let_go()
+            if life.phase is Phase.WAITING and now_ms >= life.starts_from_ms:
                 try:
                     life.fork(self._settings)
                 except OSError as error:
@@ -275,7 +277,7 @@ class Supervisor(Generic[S]):
             self.is_ready = True
             self._on_ready()
 
-    def _may_start(self, life: RoleLife[S]) -> bool:
+    def _may_begin(self, life: RoleLife[S]) -> bool:
         return all(self.lives[name].has_run for name in life.role.after) and life.role.starts_when(
             self._instance.control
         )

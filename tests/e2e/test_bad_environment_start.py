@@ -51,9 +51,11 @@ def no_segments(data: Path) -> bool:
 def test_a_port_that_is_taken_is_named_with_its_holder(tmp_path: Path, which: str, what: str) -> None:
     name_server, broker = free_ports()
     port = {"name server": name_server, "broker": broker, "vip": broker - 2, "ha": broker + 1}[which]
-    with socket.create_server(("127.0.0.1", port)):
-        with HeadraceProcess(tmp_path / "data", ports=(name_server, broker)) as appliance:
-            line = one_line(appliance)
+    with (
+        socket.create_server(("127.0.0.1", port)),
+        HeadraceProcess(tmp_path / "data", ports=(name_server, broker)) as appliance,
+    ):
+        line = one_line(appliance)
     assert line.startswith(f"port {port} ({what}) is taken by pid {os.getpid()} (")
     assert "--port" in line
     assert no_segments(tmp_path / "data")
@@ -61,9 +63,12 @@ def test_a_port_that_is_taken_is_named_with_its_holder(tmp_path: Path, which: st
 
 def test_all_ports_that_are_taken_are_named_at_once(tmp_path: Path) -> None:
     name_server, broker = free_ports()
-    with socket.create_server(("127.0.0.1", name_server)), socket.create_server(("127.0.0.1", broker)):
-        with HeadraceProcess(tmp_path / "data", ports=(name_server, broker)) as appliance:
-            line = one_line(appliance)
+    with (
+        socket.create_server(("127.0.0.1", name_server)),
+        socket.create_server(("127.0.0.1", broker)),
+        HeadraceProcess(tmp_path / "data", ports=(name_server, broker)) as appliance,
+    ):
+        line = one_line(appliance)
     assert f"port {name_server} (name server)" in line
     assert f"port {broker} (broker)" in line
 
@@ -163,9 +168,11 @@ def test_a_start_that_fails_leaves_a_store_as_it_was(tmp_path: Path) -> None:
     (data / "store" / "abort").touch()
     before = picture(data)
     name_server, broker = free_ports()
-    with socket.create_server(("127.0.0.1", broker)):
-        with HeadraceProcess(data, ports=(name_server, broker)) as appliance:
-            one_line(appliance)
+    with (
+        socket.create_server(("127.0.0.1", broker)),
+        HeadraceProcess(data, ports=(name_server, broker)) as appliance,
+    ):
+        one_line(appliance)
     with HeadraceProcess(data, prefix=in_mounts("-t tmpfs -o size=1m tmpfs /dev/shm")) as appliance:
         one_line(appliance)
     assert picture(data) == before

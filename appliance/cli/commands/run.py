@@ -1,5 +1,6 @@
 """`headrace run`."""
 
+import gc
 import sys
 
 import click
@@ -51,7 +52,8 @@ def command(
     Exit codes: 0 stopped in order; 1 stopped, but not everything could be put in order; 2 wrong configuration; 3 could not
     start; 4 a role kept dying.
     """
-    # What the supervisor needs is imported here, so that --help and mistakes answer at once.
+    # What the supervisor needs is imported here, so that --help and mistakes answer at once. It all stays: no collecting.
+    gc.disable()
     from appliance.boot import Announcements, run_appliance  # noqa: PLC0415
     from appliance.configuration import Sources, read_configuration  # noqa: PLC0415
 
