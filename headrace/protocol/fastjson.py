@@ -50,7 +50,7 @@ def dumps(value: Any) -> str:
 def dumps_pretty(value: Any) -> str:
     """Text as in RocketMQ's configuration files: indented by TABs, no newline at the end.
 
-    Maps with integer keys stand on one line but for the closing brace, and so do lists of numbers (store spec 1.6).
+    Maps with integer keys stand on one line but for the closing brace, lists of numbers and texts on one line altogether (store spec 1.6).
     """
     out: list[str] = []
     _write_pretty(value, out.append, "\n")
@@ -198,7 +198,7 @@ def _write_pretty(value: Any, write: Any, newline: str) -> None:
                 _write_pretty(item, write, inner)
                 separator = ","
         write("{}" if separator == "{" else f"{newline}}}")
-    elif isinstance(value, (list, tuple)) and value and not all(isinstance(item, int) for item in value):
+    elif isinstance(value, (list, tuple)) and any(isinstance(item, (Mapping, list, tuple)) for item in value):
         separator = "["
         for item in value:
             write(f"{separator}{inner}")

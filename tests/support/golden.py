@@ -35,7 +35,7 @@ def unpack(name: str, target: Path) -> Path:
     Files keep the modification time that they had, which searching by time looks at.
     """
     variant = GOLDEN / "stores" / f"{name}.json"
-    damaged = json.loads(variant.read_text()) if variant.exists() else {"base": name, "steps": []}
+    damaged: dict[str, Any] = json.loads(variant.read_text()) if variant.exists() else {"base": name, "steps": []}
     with tarfile.open(GOLDEN / "stores" / f"{damaged['base']}.tar.xz") as tar:
         tar.extractall(target, filter="data")
     store = target / str(damaged["base"])
@@ -50,7 +50,7 @@ def damage(store: Path, steps: list[dict[str, Any]]) -> None:
             (store / step["delete"]).unlink()
             continue
         data = bytes(step["length"]) if "zero" in step else bytes.fromhex(step["hex"])
-        with (store / step.get("zero", step.get("write"))).open("r+b") as file:
+        with (store / (step.get("zero") or step["write"])).open("r+b") as file:
             file.seek(step["at"])
             file.write(data)
 
@@ -82,3 +82,8 @@ def frames(scenario: str) -> Iterator[dict[str, Any]]:
             line["head"] = base64.b64decode(line["frame"])
             line["bytes"] = None if line.get("cut") else line["head"]
         yield line
+
+
+def raw_bytes(line: dict[str, Any]) -> bytes:
+    """The bytes in a line of the scenario `ha`; none in an event's line."""
+    return base64.b64decode(line.get("bytes", ""))

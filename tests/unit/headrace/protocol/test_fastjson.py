@@ -91,10 +91,11 @@ def test_pretty_text_breaks_lines_only_before_string_keys() -> None:
         "offsetTable": {"TopicTest@g": {0: 250, 1: 3}, "e": {}},
         "bits": [1, 2, 3],
         "names": ["a", "b"],
+        "maps": [{"a": 1}],
         "none": None,
     }
     assert fastjson.dumps_pretty(value) == (
-        '{\n\t"offsetTable":{\n\t\t"TopicTest@g":{0:250,1:3\n\t\t},\n\t\t"e":{}\n\t},\n\t"bits":[1,2,3],\n\t"names":[\n\t\t"a",\n\t\t"b"\n\t]\n}'
+        '{\n\t"offsetTable":{\n\t\t"TopicTest@g":{0:250,1:3\n\t\t},\n\t\t"e":{}\n\t},\n\t"bits":[1,2,3],\n\t"names":["a","b"],\n\t"maps":[\n\t\t{\n\t\t\t"a":1\n\t\t}\n\t]\n}'
     )
     assert fastjson.dumps_pretty({}) == "{}"
 

@@ -33,7 +33,7 @@ WORKED = bytes.fromhex(
 
 
 def worked(**changes: Any) -> bytes:
-    fields = {
+    fields: dict[str, Any] = {
         "topic": "TopicTest",
         "body": b"Hello RocketMQ",
         "properties": PROPERTIES,
