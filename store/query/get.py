@@ -5,6 +5,7 @@ process; whoever asks for such (`is_cold`) first lets `warm` read them on a thre
 holding anybody up.
 """
 
+import errno
 import os
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,7 +17,8 @@ from store.query.gather import Gatherer
 from store.status import GetMessageStatus
 
 _ENTRIES_BYTES = 16_000  # entries looked at for one pull at least, as RocketMQ does
-_WARM_WINDOW = 1 << 30  # limit: what lies nearer to the log's end is taken to be in memory
+_WARM_WINDOW = 256 << 20  # limit: what lies nearer to the log's end is taken to be in memory
+_GAP = 64 << 10  # limit: other queues' records between two of a pull that are read along
 
 
 class QueueEntries(Protocol):
@@ -60,6 +62,7 @@ class MessageGetter:
         self._config = config
         self._entries_per_file = entries_per_file
         self._in_memory_bytes = memory_bytes * config.access_message_in_memory_max_ratio // 100
+        self._one_byte = bytearray(1)
         self._gatherer = Gatherer(self._view_around, log.file_size)
 
     def _view_around(self, physical_offset: int) -> memoryview | None:
@@ -131,23 +134,47 @@ class MessageGetter:
         return self._control.wrote_offset - physical_offset > self._in_memory_bytes
 
     def is_cold(self, topic: str, queue_id: int, offset: int) -> bool:
-        """Whether the messages here may have to be read from disk: `warm` them first."""
+        """Whether the next messages may have to be read from disk: `warm` them first.
+
+        The kernel is asked whether the first one's page is in memory, which does not wait for the disk.
+        """
         physical_offset = self.physical_offset_at(topic, queue_id, offset)
-        return 0 <= physical_offset < self._control.wrote_offset - min(_WARM_WINDOW, self._in_memory_bytes)
+        if not 0 <= physical_offset < self._control.wrote_offset - _WARM_WINDOW:
+            return False
+        file = self._log.file_for(physical_offset)
+        if file is None:
+            return False
+        try:
+            os.preadv(file.fd, (self._one_byte,), physical_offset - file.start_offset, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return True
+        except OSError as error:
+            if error.errno != errno.EOPNOTSUPP:  # a file system that cannot tell: take it for cold
+                raise
+            return True
+        return False
 
     def plan_warming(self, topic: str, queue_id: int, offset: int, max_count: int) -> list[tuple[int, int, int]]:
-        """What `warm` is to read: descriptors of its own (`warm` closes them), positions, lengths."""
+        """What `warm` is to read: descriptors of its own (`warm` closes them), positions, lengths. Neighbours are read at once."""
         entries = self._queues.entries(topic, queue_id, offset)
-        plan: list[tuple[int, int, int]] = []
+        limit = self._config.max_transfer_bytes_on_message_in_memory
+        ranges: list[list[int]] = []
         total = 0
         for at in range(0, min(len(entries or b""), max_count * ENTRY_SIZE), ENTRY_SIZE):
-            physical_offset, size, _ = ENTRY.unpack_from(entries, at)
+            physical_offset, size, _ = ENTRY.unpack_from(entries or b"", at)
             total += size
-            if plan and total > self._config.max_transfer_bytes_on_message_in_memory:
+            if ranges and total > limit:
                 break
-            file = self._log.file_for(physical_offset)
+            file_end = physical_offset - physical_offset % self._log.file_size + self._log.file_size
+            if ranges and 0 <= physical_offset - ranges[-1][1] <= _GAP and physical_offset + size <= ranges[-1][2]:
+                ranges[-1][1] = physical_offset + size
+            else:
+                ranges.append([physical_offset, physical_offset + size, file_end])
+        plan = []
+        for start, end, _ in ranges:
+            file = self._log.file_for(start)
             if file is not None:
-                plan.append((os.dup(file.fd), physical_offset - file.start_offset, size))
+                plan.append((os.dup(file.fd), start - file.start_offset, end - start))
         return plan
 
 
