@@ -6,7 +6,7 @@ from appliance.cli.options import data_option, timeout_option
 from appliance.cli.supervisor_client import ask_supervisor
 
 
-@click.command("restart")
+@click.command("restart", short_help="Stop a role in order and start it again.")
 @click.argument("role")
 @data_option
 @timeout_option

@@ -8,7 +8,7 @@ import click
 from appliance import exit_code
 
 
-@click.command("run")
+@click.command("run", short_help="Run an appliance in the foreground.")
 @click.option(
     "--data", metavar="DIR", default="./run", show_default=True, help="Data folder: store, logs, control socket."
 )

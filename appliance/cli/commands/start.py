@@ -6,7 +6,7 @@ from appliance.cli.options import data_option, timeout_option
 from appliance.cli.supervisor_client import ask_supervisor
 
 
-@click.command("start")
+@click.command("start", short_help="Start a role that was stopped.")
 @click.argument("role")
 @data_option
 @timeout_option

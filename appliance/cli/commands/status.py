@@ -9,7 +9,7 @@ from appliance.cli.options import data_option
 from appliance.cli.supervisor_client import ask_supervisor
 
 
-@click.command("status")
+@click.command("status", short_help="Say how an appliance fares.")
 @data_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
 def command(data: str, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from appliance.cli.supervisor_client import ask_supervisor
 from appliance.errors import ApplianceError
 
 
-@click.command("stop")
+@click.command("stop", short_help="Stop the appliance, or one of its roles.")
 @click.argument("role", required=False)
 @data_option
 @timeout_option

@@ -3,7 +3,7 @@
 import click
 
 
-@click.command("check")
+@click.command("check", short_help="Check a configuration file.")
 @click.argument("file")
 def command(file: str) -> None:
     """Check FILE: appliance.toml by its ending, any other name is taken for a broker.conf.

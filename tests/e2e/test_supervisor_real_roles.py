@@ -1,0 +1,165 @@
+"""The appliance with its real roles: start, status, kill and restart of each, stop, and what it leaves on disk."""
+
+import json
+import os
+import re
+import signal
+import socket
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from appliance.configuration import Sources, read_configuration
+from appliance.role_table import role_table
+from ipc.control_layout import CELLS
+from ipc.names import instance_hash
+from support.headrace_process import HeadraceProcess, headrace
+from support.servers import free_ports, wait_until
+
+pytestmark = pytest.mark.slow
+
+SMALL = (
+    "--set", "mappedFileSizeCommitLog=5242880", "--set", "maxHashSlotNum=1000", "--set", "maxIndexNum=4000",
+)  # fmt: skip
+ROLES = ("logger", "nameserver", "housekeeper", "flush", "dispatch", "ha", "broker")
+
+
+def connects(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+def test_it_is_ready_quickly_and_says_what_listens_where(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with HeadraceProcess(tmp_path / "data", *SMALL).wait_ready() as appliance:
+        took = time.monotonic() - began
+        name_server, broker = appliance.ports
+        lines = appliance.out.splitlines()
+        assert f"headrace: name server listens on 127.0.0.1:{name_server}" in lines
+        assert f"headrace: broker listens on 127.0.0.1:{broker}" in lines
+        assert f"headrace: VIP channel listens on 127.0.0.1:{broker - 2}" in lines
+        assert f"headrace: HA listens on 127.0.0.1:{broker + 1}" in lines
+        assert re.fullmatch(r"headrace: ready in \d+\.\d\d s", lines[-1])
+        assert all(connects(port) for port in (name_server, broker, broker - 2, broker + 1))
+        assert appliance.err == ""
+        # Below a second on an idle machine; the limit leaves room for one that runs other tests.
+        assert took < 5
+        assert appliance.stop() == 0
+        assert appliance.err == ""
+
+
+def test_status_tells_the_truth(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", *SMALL).wait_ready() as appliance:
+        status = appliance.status()
+        titles = {process.pid: process.cmdline()[0] for process in appliance.processes()}
+        assert titles[status["pid"]] == "headrace: supervisor"
+        assert status["pid"] == appliance.process.pid
+        assert set(status["roles"]) == {*ROLES, "recover"}
+        for role in ROLES:
+            said = status["roles"][role]
+            assert titles[said["pid"]] == f"headrace: {role}"
+            assert (said["state"], said["restarts"]) == ("running", 0)
+            assert 0 <= said["heartbeat_age_ms"] < 5_000
+        assert status["roles"]["recover"]["state"] == "ended"
+        assert status["roles"]["recover"]["pid"] is None
+        assert len(titles) == len(ROLES) + 1
+        assert set(status["offsets"]) == {cell.name for cell in CELLS}
+        assert status["lag"] == {"flush": 0, "dispatch": 0}
+        text = headrace("status", "--data", tmp_path / "data").stdout
+        for role in ROLES:
+            assert re.search(rf"{role} +running +{status['roles'][role]['pid']} ", text)
+        assert appliance.stop() == 0
+
+
+def test_every_role_is_restarted_after_a_kill_and_the_others_go_on(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", *SMALL).wait_ready() as appliance:
+        for role in ROLES:
+            before = appliance.status()["roles"]
+            os.kill(before[role]["pid"], signal.SIGKILL)
+            appliance.wait_restarted(role)
+            after = appliance.status()["roles"]
+            assert {name: after[name]["pid"] for name in ROLES if name != role} == {
+                name: before[name]["pid"] for name in ROLES if name != role
+            }
+        assert all(connects(port) for port in appliance.ports)
+        assert appliance.stop() == 0
+        assert not (tmp_path / "data" / "store" / "abort").exists()
+
+
+def test_a_stopped_broker_stays_down_and_comes_back_when_started(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with HeadraceProcess(data, *SMALL).wait_ready() as appliance:
+        assert headrace("stop", "broker", "--data", data).returncode == 0
+        assert not connects(appliance.ports[1])
+        assert connects(appliance.ports[0])
+        assert headrace("start", "broker", "--data", data).returncode == 0
+        assert connects(appliance.ports[1])
+        assert appliance.stop() == 0
+
+
+def test_stopping_follows_the_data(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", *SMALL).wait_ready() as appliance:
+        assert headrace("stop", "--data", tmp_path / "data").returncode == 0
+        ends = re.findall(r"role (\w+) ended with exit code 0", appliance.log)
+        assert ends == ["recover", "broker", "ha", "dispatch", "flush", "housekeeper", "nameserver"]
+
+
+def test_a_killed_supervisor_leaves_nobody_behind_and_the_next_start_recovers(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with HeadraceProcess(data, *SMALL).wait_ready() as first:
+        children = first.processes()[1:]
+        first.process.kill()
+        first.wait_end()
+        with HeadraceProcess(data, *SMALL, ports=first.ports).wait_ready() as second:
+            _gone, alive = psutil.wait_procs(children, timeout=10)
+            assert alive == []
+            assert "clean=False" in second.log
+            assert second.stop() == 0
+    assert not any(instance_hash(data / "store") in name for name in os.listdir("/dev/shm"))
+
+
+def test_two_appliances_run_side_by_side(tmp_path: Path) -> None:
+    with (
+        HeadraceProcess(tmp_path / "one", *SMALL).wait_ready() as one,
+        HeadraceProcess(tmp_path / "two", *SMALL).wait_ready() as two,
+    ):
+        assert one.stop() == 0
+        assert all(connects(port) for port in two.ports)
+        assert two.status()["state"] == "running"
+        assert two.stop() == 0
+
+
+def test_what_is_left_out_by_configuration_does_not_run(tmp_path: Path) -> None:
+    name_server, broker = free_ports()
+    arguments = ("--set", "nameserverEnable=false", "--set", "haEnable=false", "--set", "namesrvAddr=127.0.0.1:1")
+    with HeadraceProcess(tmp_path / "data", *SMALL, *arguments, ports=(name_server, broker)).wait_ready() as appliance:
+        assert set(appliance.status()["roles"]).isdisjoint({"nameserver", "ha"})
+        assert not connects(name_server)
+        assert appliance.stop() == 0
+
+
+def test_every_line_of_the_json_log_is_an_object(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", *SMALL, "--set", "logFormat=json").wait_ready() as appliance:
+        assert appliance.stop() == 0
+        events = [json.loads(line) for line in appliance.log.splitlines()]
+    assert {event["role"] for event in events} >= {"supervisor", "recover", "nameserver", "broker"}
+
+
+def test_the_roles_that_run_are_those_of_the_table(tmp_path: Path) -> None:
+    table = role_table(read_configuration(Sources(data=str(tmp_path))))
+    assert {role.name for role in table} == {*ROLES, "recover"}
+
+
+@pytest.mark.parametrize("role", ["housekeeper", "broker"])
+def test_a_role_killed_again_and_again_keeps_coming_back(tmp_path: Path, role: str) -> None:
+    with HeadraceProcess(tmp_path / "data", *SMALL).wait_ready() as appliance:
+        for restarts in (1, 2, 3):
+            os.kill(appliance.pid_of(role), signal.SIGKILL)
+            appliance.wait_restarted(role, restarts)
+        wait_until(lambda: connects(appliance.ports[1]), 10, "the broker's port")
+        assert appliance.stop() == 0

@@ -1,0 +1,21 @@
+import pytest
+
+from appliance.manual import commands, options
+from headrace.model.option import help_of, keys_of
+
+
+@pytest.mark.parametrize("page", [commands, options])
+def test_the_page_says_what_the_code_says(page: object) -> None:
+    assert page.PAGE.read_text(encoding="utf-8") == page.format_page(), "stale: run `make docs`"  # type: ignore[attr-defined]
+
+
+def test_every_option_of_ours_has_its_sentence() -> None:
+    for configuration in (options.ApplianceConfig, options.BrokerConfig, options.StoreConfig, options.NameServerConfig):
+        for key, field in keys_of(configuration).items():
+            assert help_of(field).endswith("."), f"{configuration.__name__}: {key}"
+
+
+def test_every_command_is_in_the_manual() -> None:
+    page = commands.format_page()
+    for command in ("run", "status", "stop", "start", "restart", "config check", "store dump", "store verify"):
+        assert f"\n## headrace {command}\n" in page
