@@ -66,7 +66,7 @@ build/compiled: $(HOT) $(TYPES) setup.py | $(VENV)/installed
 	@if ! command -v cc >/dev/null; then \
 	    echo "no C compiler (cc): the hot modules run uncompiled, several times slower"; \
 	elif [ -n "$(HOT)" ]; then \
-	    echo "compiling $(HOT)"; $(if $(filter setup.py,$?),rm -rf build/cython;) \
+	    echo "compiling $(if $(filter setup.py,$?),$(HOT),$(filter %.py %.pxd,$?))"; $(if $(filter setup.py,$?),rm -rf build/cython;) \
 	    $(BIN)/python setup.py -q build_ext --inplace --parallel 2 >build/compile.log 2>&1 || { cat build/compile.log; exit 1; }; \
 	fi
 	@command -v cc >/dev/null && touch $@ || true
