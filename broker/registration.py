@@ -70,22 +70,26 @@ class Registration:
     def __init__(
         self, config: BrokerConfig, topics: TopicTable, name_servers: Sequence[str] = (), client: Client | None = None
     ) -> None:
-        """Listens to `topics` for those that a send or a heartbeat makes. `name_servers` count where namesrvAddr gives none."""
+        """`name_servers` count where namesrvAddr gives none."""
         self._client: Client = client or RemotingClient()
         self._topics = topics
         self._config = config
         self._given_name_servers = tuple(name_servers)
         self._answers: dict[str, bool] = {}
         self._master_listeners: list[Callable[[Master], None]] = []
+        self._is_stopped = False
         self._periodic: asyncio.Task[None] | None = None
         self._soon: asyncio.Task[None] | None = None
         self._after_change: asyncio.Task[None] | None = None
-        topics.on_created(lambda _topic: self.register_soon())
 
     # -- from the start to the stop ---------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Registers everywhere, waits for the answers, and goes on by the clock. A name server that is down is tried again."""
+        """Registers everywhere, waits for the answers, and goes on by the clock and whenever a topic is made.
+
+        A name server that is down is tried again.
+        """
+        self._topics.on_created(lambda _topic: self.register_soon())
         if not self.name_servers:
             _logger.warning("no name server given (namesrvAddr): clients will not find this broker by themselves")
         await self.register()
@@ -93,6 +97,7 @@ class Registration:
 
     async def stop(self) -> None:
         """Takes leave of every name server and closes the connections to them."""
+        self._is_stopped = True
         for task in (self._periodic, self._soon, self._after_change):
             if task is not None:
                 task.cancel()
@@ -143,7 +148,7 @@ class Registration:
 
     def register_soon(self) -> None:
         """Registers all topics everywhere, one-way. Topics that are made at the same time are told together."""
-        if self._soon is None or self._soon.done():
+        if not self._is_stopped and (self._soon is None or self._soon.done()):
             self._soon = asyncio.get_running_loop().create_task(self._tell_all())
 
     async def _register_by_the_clock(self) -> None:

@@ -187,6 +187,8 @@ def test_a_topic_made_by_a_send_is_told_at_once_and_one_way(tmp_path: Path) -> N
     here = setting(tmp_path)
 
     async def work() -> None:
+        await here.registration.start()
+        here.servers.asked.clear()
         for name in ("A", "B", "C"):
             here.topics.create_on_send(name, "TBW102", 4)
         await here.servers.wait_until(lambda: len(here.servers.told) == 2)
@@ -201,12 +203,27 @@ def test_a_topic_made_while_others_are_being_told_is_told_too(tmp_path: Path) ->
     here = setting(tmp_path)
 
     async def work() -> None:
+        await here.registration.start()
+        here.servers.asked.clear()
         here.topics.create_on_send("A", "TBW102", 4)
         await asyncio.sleep(0)
         here.topics.create_on_send("B", "TBW102", 4)
         await here.servers.wait_until(lambda: "B" in here.servers.last_body().topic_config.topic_config_table)
 
     run(work())
+
+
+def test_after_the_leave_nothing_is_told_any_more(tmp_path: Path) -> None:
+    here = setting(tmp_path)
+
+    async def work() -> None:
+        await here.registration.start()
+        await here.registration.stop()
+        here.topics.create_on_send("A", "TBW102", 4)
+        await asyncio.sleep(0)
+
+    run(work())
+    assert not here.servers.told
 
 
 def test_a_topic_that_was_set_is_told_alone(tmp_path: Path) -> None:

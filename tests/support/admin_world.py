@@ -1,0 +1,190 @@
+"""A broker's tables without a broker: what administrative requests are answered from, built by hand.
+
+Queues are a dictionary of store times. Clients are those of the real table, on connections that are only an address.
+"""
+
+import asyncio
+import inspect
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from broker.admin import admin_families
+from broker.admin.handling import register
+from broker.clients import Client, ClientTable
+from broker.config import BrokerConfig
+from broker.groups import GroupTable
+from broker.json_file import JsonFile
+from broker.offsets import OffsetTable
+from broker.registration import Registration
+from broker.topics import TopicTable
+from broker.traffic import Traffic
+from headrace.model.subscription import SubscriptionData
+from headrace.protocol.language import LanguageCode
+from headrace.protocol.remoting_command import RemotingCommand, create_request, response_to
+from headrace.protocol.response_code import ResponseCode
+from headrace.remoting.handlers import HandlerTable
+from store.config import StoreConfig
+
+ENTRY = struct.Struct(">qiq")
+RECORD_SIZE = 200
+
+
+@dataclass(eq=False)
+class Peer:
+    """A connection, as far as the table of clients looks at it."""
+
+    remote: str
+
+
+@dataclass
+class Wishes:
+    """Counts what was passed on to other processes."""
+
+    cleaned: int = 0
+    deleted: int = 0
+    versions: int = 0
+
+    def clean_topics_requests(self) -> int:
+        """Asks dispatch."""
+        self.cleaned += 1
+        return self.cleaned
+
+    def delete_expired_requests(self) -> int:
+        """Asks the housekeeper."""
+        self.deleted += 1
+        return self.deleted
+
+    def config_version(self) -> int:
+        """Tells all."""
+        self.versions += 1
+        return self.versions
+
+
+@dataclass
+class Log:
+    """Where the log is."""
+
+    min_offset: int = 0
+    wrote_offset: int = 27665
+    flushed_offset: int = 27415
+    reput_offset: int = 27665
+
+
+@dataclass
+class NameServer:
+    """Agrees to everything and remembers what it was asked."""
+
+    asked: list[RemotingCommand] = field(default_factory=list)
+
+    async def request(self, address: str, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
+        """Agrees."""
+        assert address
+        assert timeout_ms
+        self.asked.append(command)
+        return response_to(command, ResponseCode.SUCCESS, ext={})
+
+    async def oneway(self, address: str, command: RemotingCommand) -> None:
+        """Hears it."""
+        assert address
+        self.asked.append(command)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+class AdminWorld:
+    """All that administration is given, and `ask`, which sends it a request."""
+
+    def __init__(self, root: Path, *, is_slave: bool = False, broker_conf: Path | None = None, **options: Any) -> None:
+        given = {"broker_name": "broker-a", "broker_ip1": "127.0.0.1", "listen_port": 21011, "namesrv_addr": "n:1"}
+        self.config = BrokerConfig(**{**given, **options})
+        role = "SLAVE" if is_slave else "ASYNC_MASTER"
+        self.store_config = StoreConfig(store_path_root_dir=str(root), broker_role=role)
+        self.topics = TopicTable(JsonFile(root / "config" / "topics.json"), self.config)
+        self.groups = GroupTable(JsonFile(root / "config" / "subscriptionGroup.json"), self.config)
+        self.offsets = OffsetTable(JsonFile(root / "config" / "consumerOffset.json"))
+        self.clients = ClientTable(lambda _group: None)
+        self.wishes, self.log, self.name_server = Wishes(), Log(), NameServer()
+        self.counts: dict[str, int] = {}
+        self.delay_offsets: dict[int, int] = {}
+        self.store_times: dict[tuple[str, int], list[int]] = {}
+        self.first_offsets: dict[tuple[str, int], int] = {}
+        self.handlers = HandlerTable()
+        self.families = admin_families(
+            config=self.config,
+            store_config=self.store_config,
+            topics=self.topics,
+            groups=self.groups,
+            offsets=self.offsets,
+            clients=self.clients,
+            registration=Registration(self.config, self.topics, (), self.name_server),
+            publisher=self.wishes,
+            control=self.log,
+            bounds=self.bounds,
+            store_time=self.store_time,
+            entries=self.entries,
+            earliest_time=lambda: -1,
+            delay_offsets=lambda: self.delay_offsets,
+            traffic=Traffic(lambda: self.counts),
+            broker_conf=broker_conf,
+        )
+        register(self.handlers, self.families)
+
+    # -- queues -----------------------------------------------------------------------------------------------------------
+
+    def fill(self, topic: str, queue_id: int, times_ms: list[int], first_offset: int = 0) -> None:
+        """Gives a queue one message for each store time, beginning at `first_offset`."""
+        self.store_times[topic, queue_id] = times_ms
+        self.first_offsets[topic, queue_id] = first_offset
+
+    def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """The queue's bounds."""
+        first = self.first_offsets.get((topic, queue_id), 0)
+        return first, first + len(self.store_times.get((topic, queue_id), ()))
+
+    def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
+        """When the message was stored."""
+        first, end = self.bounds(topic, queue_id)
+        return self.store_times[topic, queue_id][queue_offset - first] if first <= queue_offset < end else -1
+
+    def entries(self, topic: str, queue_id: int, queue_offset: int) -> memoryview | None:
+        """Two entries at a time, as if files were that short."""
+        first, end = self.bounds(topic, queue_id)
+        if not first <= queue_offset < end:
+            return None
+        offsets = range(queue_offset, min(queue_offset + 2, end))
+        return memoryview(b"".join(ENTRY.pack(offset * RECORD_SIZE, RECORD_SIZE, 7 + offset) for offset in offsets))
+
+    # -- clients ----------------------------------------------------------------------------------------------------------
+
+    def connect_consumer(self, group: str, *topics: str, remote: str = "127.0.0.1:49844") -> None:
+        """Lets a member of the group send a heartbeat that subscribes to these topics."""
+        subscriptions = [SubscriptionData.build(topic, "*", sub_version=1) for topic in topics]
+        client = self._client(f"127.0.0.1@{group}", remote)
+        words = ("CONSUME_PASSIVELY", "CLUSTERING", "CONSUME_FROM_FIRST_OFFSET")
+        self.clients.register_consumer(group, client, *words, subscriptions)
+
+    def connect_producer(self, group: str, remote: str = "127.0.0.1:49820") -> None:
+        """Lets a producer of the group send a heartbeat."""
+        self.clients.register_producer(group, self._client(f"127.0.0.1@{group}", remote))
+
+    @staticmethod
+    def _client(client_id: str, remote: str) -> Client:
+        return Client(Peer(remote), client_id, LanguageCode.JAVA, 407, 1795275553341)  # type: ignore[arg-type]
+
+    # -- requests ---------------------------------------------------------------------------------------------------------
+
+    def ask(self, code: int, ext: dict[str, str] | None = None, body: bytes = b"") -> RemotingCommand:
+        """The answer to a request."""
+
+        async def answer() -> RemotingCommand:
+            command = create_request(code, ext, body)
+            result = self.handlers.handler_for(code)(None, command)
+            found = await result if inspect.isawaitable(result) else result
+            assert isinstance(found, RemotingCommand)
+            assert found.opaque == command.opaque
+            return found
+
+        return asyncio.run(asyncio.wait_for(answer(), 10))

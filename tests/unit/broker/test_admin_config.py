@@ -1,0 +1,91 @@
+"""Options changed while running: all that a request asks for, or nothing, with a reason."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.protocol.bodies.properties_text import decode_properties_text
+from support.admin_world import AdminWorld
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    path = tmp_path / "broker.conf"
+    path.write_text("# ours\nbrokerName = broker-a\nfileReservedTime=48\n")
+    return path
+
+
+def test_a_change_takes_effect_is_kept_and_is_announced(tmp_path: Path, conf: Path) -> None:
+    world = AdminWorld(tmp_path, broker_conf=conf)
+    answer = world.ask(25, None, b"fileReservedTime=24\nautoCreateTopicEnable=false\n")
+    assert (answer.code, answer.remark) == (0, None)
+    assert world.store_config.file_reserved_time == 24
+    assert world.topics.create_on_send("T", "TBW102", 4) is None
+    assert conf.read_text() == "# ours\nbrokerName = broker-a\nfileReservedTime=24\nautoCreateTopicEnable=false\n"
+    assert world.wishes.versions == 1
+    shown = decode_properties_text(world.ask(26).body)
+    assert (shown["fileReservedTime"], shown["autoCreateTopicEnable"]) == ("24", "false")
+    assert '"counter":1' in world.ask(26).ext["version"]
+
+
+def test_without_a_file_the_answer_says_that_it_is_not_kept(tmp_path: Path) -> None:
+    world = AdminWorld(tmp_path)
+    answer = world.ask(25, None, b"fileReservedTime=24")
+    assert answer.code == 0
+    assert "until the next start" in (answer.remark or "")
+
+
+def test_the_value_that_is_there_already_is_no_change(tmp_path: Path) -> None:
+    world = AdminWorld(tmp_path)
+    assert world.ask(25, None, b"fileReservedTime=72\nlistenPort=21011\n").code == 0
+    assert world.ask(25).code == 0
+    assert world.wishes.versions == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "remark"),
+    [
+        (b"brokerConfigPath=x", 16, "Can not update config in black list."),
+        (b"rocketmqHome=x", 16, "rocketmqHome"),
+        (b"configBlackList=x", 16, "configBlackList"),
+        (b"listenPort=1", 1, "listenPort cannot be changed while the broker runs: set it in broker.conf and restart"),
+        (b"fileReservedTim=1", 1, "did you mean fileReservedTime?"),
+        (b"sendMessageThreadPoolNums=4", 1, "sendMessageThreadPoolNums has no effect here: "),
+        (b"fileReservedTime=soon", 1, "fileReservedTime=soon: expected a whole number"),
+        (b"deleteWhen=25", 1, "deleteWhen=25: expected hours"),
+        (b"fileReservedTime=\\uZZ", 1, "string2Properties error"),
+    ],
+)
+def test_what_may_not_be_changed_is_refused_and_nothing_changes(
+    tmp_path: Path, conf: Path, body: bytes, code: int, remark: str
+) -> None:
+    world = AdminWorld(tmp_path, broker_conf=conf)
+    before = conf.read_text()
+    answer = world.ask(25, None, b"flushIntervalCommitLog=7\n" + body)
+    assert answer.code == code
+    assert remark in (answer.remark or "")
+    assert world.store_config.flush_interval_commit_log == 500
+    assert conf.read_text() == before
+    assert world.wishes.versions == 0
+
+
+def test_keys_of_the_operators_own_black_list_are_refused(tmp_path: Path) -> None:
+    world = AdminWorld(tmp_path, config_black_list="fileReservedTime; brokerPermission")
+    for body in (b"fileReservedTime=24", b"brokerPermission=4", b"configBlackList="):
+        assert world.ask(25, None, body).code == 16
+
+
+def test_a_file_that_cannot_be_written_refuses_the_change(tmp_path: Path, conf: Path) -> None:
+    world = AdminWorld(tmp_path, broker_conf=conf)
+    conf.unlink()
+    answer = world.ask(25, None, b"fileReservedTime=24")
+    assert answer.code == 1
+    assert "nothing has changed" in (answer.remark or "")
+    assert world.store_config.file_reserved_time == 72
+
+
+def test_another_permission_is_registered_at_once(tmp_path: Path) -> None:
+    world = AdminWorld(tmp_path)
+    assert world.ask(25, None, b"brokerPermission=4").code == 0
+    assert world.topics.data_version.counter == 1
+    assert world.config.broker_permission == 4

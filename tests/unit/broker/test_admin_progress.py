@@ -1,0 +1,295 @@
+"""How far consumers have come, and who is connected: the figures, not only their shape."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.model.message_queue import MessageQueue
+from headrace.model.topic_config import TopicConfig
+from headrace.protocol import fastjson
+from headrace.protocol.bodies.stats import (
+    ConsumeStats,
+    ConsumeStatsList,
+    OffsetWrapper,
+    QueryConsumeQueueResponseBody,
+    QueryConsumeTimeSpanBody,
+    QueryCorrectionOffsetBody,
+    TopicOffset,
+    TopicStatsTable,
+)
+from support.admin_world import AdminWorld
+
+LONG_MAX = 2**63 - 1
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> AdminWorld:
+    world = AdminWorld(tmp_path)
+    world.topics.put(TopicConfig("T", read_queue_count=1, write_queue_count=2))
+    world.fill("T", 0, [100, 200, 300], first_offset=10)
+    return world
+
+
+def queue(queue_id: int, topic: str = "T") -> MessageQueue:
+    return MessageQueue(topic, "broker-a", queue_id)
+
+
+# -- 202 ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_topics_queues_are_those_written_to(world: AdminWorld) -> None:
+    table = TopicStatsTable.decode(world.ask(202, {"topic": "T"}).body).offset_table
+    assert table == {queue(0): TopicOffset(10, 13, 300), queue(1): TopicOffset(0, 0, 0)}
+
+
+def test_an_unknown_topic_has_no_figures(world: AdminWorld) -> None:
+    for code, ext in ((202, {"topic": "X"}), (303, {"topic": "X", "group": "g"})):
+        answer = world.ask(code, ext)
+        assert (answer.code, answer.remark) == (17, "topic[X] not exist")
+
+
+def test_a_topic_of_many_queues_is_answered_whole(world: AdminWorld) -> None:
+    world.topics.put(TopicConfig("Wide", 200, 200))
+    assert len(TopicStatsTable.decode(world.ask(202, {"topic": "Wide"}).body).offset_table) == 200
+
+
+# -- 208, 317 -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_groups_progress_covers_the_queues_read_from(world: AdminWorld) -> None:
+    world.offsets.commit("g", "T", 0, 12)
+    stats = ConsumeStats.decode(world.ask(208, {"consumerGroup": "g"}).body)
+    assert stats.offset_table == {queue(0): OffsetWrapper(13, 12, 200)}
+    assert stats.total_diff == 1
+
+
+def test_what_was_never_committed_counts_from_zero(world: AdminWorld) -> None:
+    stats = ConsumeStats.decode(world.ask(208, {"consumerGroup": "g", "topic": "T"}).body)
+    assert stats.offset_table == {queue(0): OffsetWrapper(13, 0, 0)}
+
+
+def test_a_message_that_is_gone_has_no_time(world: AdminWorld) -> None:
+    world.offsets.commit("g", "T", 0, 5)
+    stats = ConsumeStats.decode(world.ask(208, {"consumerGroup": "g"}).body)
+    assert stats.offset_table == {queue(0): OffsetWrapper(13, 5, 0)}
+
+
+def test_a_group_nobody_knows_gets_an_empty_table(world: AdminWorld) -> None:
+    answer = world.ask(208, {"consumerGroup": "nobody"})
+    assert (answer.code, answer.body) == (0, b'{"consumeTps":0.0,"offsetTable":{}}')
+
+
+def test_topics_that_a_connected_group_no_longer_wants_are_left_out(world: AdminWorld) -> None:
+    world.topics.put(TopicConfig("U", 1, 1))
+    for topic in ("T", "U", "Deleted"):
+        world.offsets.commit("g", topic, 0, 1)
+    assert ConsumeStats.decode(world.ask(208, {"consumerGroup": "g"}).body).offset_table.keys() == {
+        queue(0),
+        queue(0, "U"),
+    }
+    world.connect_consumer("g", "U")
+    assert ConsumeStats.decode(world.ask(208, {"consumerGroup": "g"}).body).offset_table.keys() == {queue(0, "U")}
+
+
+def test_a_brokers_progress_has_every_group_and_their_sum(world: AdminWorld) -> None:
+    world.groups.find("g")
+    world.offsets.commit("g", "T", 0, 11)
+    found = ConsumeStatsList.decode(world.ask(317, {"isOrder": "false"}).body)
+    assert found.broker_addr == "127.0.0.1:21011"
+    assert found.total_diff == 2
+    by_group: dict[str, list[ConsumeStats]] = {}
+    for entry in found.consume_stats_list:
+        by_group |= entry
+    assert by_group.keys() == world.groups.all().keys()
+    assert [stats.offset_table.keys() for stats in by_group["g"]] == [{queue(0), queue(1)}]
+    assert by_group["TOOLS_CONSUMER"] == []
+
+
+def test_ordered_topics_may_be_asked_for_alone(world: AdminWorld) -> None:
+    world.groups.find("g")
+    world.topics.put(TopicConfig("O", 1, 1, order=True))
+    for topic in ("T", "O"):
+        world.offsets.commit("g", topic, 0, 1)
+    found = ConsumeStatsList.decode(world.ask(317, {"isOrder": "true"}).body)
+    queues = [
+        key
+        for entry in found.consume_stats_list
+        for all_of in entry.values()
+        for one in all_of
+        for key in one.offset_table
+    ]
+    assert queues == [queue(0, "O")]
+
+
+# -- 303 ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_place_in_a_queue_is_told_in_time(world: AdminWorld) -> None:
+    world.offsets.commit("g", "T", 0, 12)
+    first, second = QueryConsumeTimeSpanBody.decode(
+        world.ask(303, {"topic": "T", "group": "g"}).body
+    ).consume_time_span_set
+    assert (first.min_time_stamp, first.max_time_stamp, first.consume_time_stamp) == (100, 300, 200)
+    assert first.delay_time > 1_000_000_000_000
+    assert (second.min_time_stamp, second.max_time_stamp, second.delay_time) == (-1, -1, 0)
+
+
+def test_who_has_read_all_is_not_late(world: AdminWorld) -> None:
+    world.offsets.commit("g", "T", 0, 13)
+    first = QueryConsumeTimeSpanBody.decode(world.ask(303, {"topic": "T", "group": "g"}).body).consume_time_span_set[0]
+    assert (first.delay_time, first.consume_time_stamp) == (0, 300)
+
+
+# -- 308, 314, 43, 45 -----------------------------------------------------------------------------------------------------
+
+
+def correction(world: AdminWorld, **ext: str) -> dict[int, int]:
+    return QueryCorrectionOffsetBody.decode(world.ask(308, {"topic": "T", **ext}).body).correction_offsets
+
+
+def test_a_correction_is_the_slowest_groups_offset(world: AdminWorld) -> None:
+    world.offsets.commit("a", "T", 0, 12)
+    world.offsets.commit("b", "T", 0, 11)
+    world.offsets.commit("old", "T", 0, 3)
+    assert correction(world, compareGroup="a") == {0: 11}
+    assert correction(world, compareGroup="b") == {0: 11}
+    assert correction(world, compareGroup="a", filterGroups="b, c") == {0: 12}
+    assert world.offsets.query("b", "T", 0) == 11
+
+
+def test_a_group_behind_the_slowest_gets_the_largest_number(world: AdminWorld) -> None:
+    world.offsets.commit("a", "T", 0, 12)
+    world.offsets.commit("old", "T", 0, 3)
+    assert correction(world, compareGroup="old") == {0: LONG_MAX}
+
+
+def test_a_queue_for_which_no_group_qualifies_is_left_out(world: AdminWorld) -> None:
+    world.offsets.commit("old", "T", 0, 3)
+    assert correction(world, compareGroup="old") == {}
+
+
+def test_a_clone_stands_where_the_source_does(world: AdminWorld) -> None:
+    world.offsets.commit("a", "T", 0, 12)
+    world.offsets.commit("a", "Unknown", 0, 1)
+    assert world.ask(314, {"srcGroup": "a", "destGroup": "b", "topic": "T", "offline": "false"}).code == 0
+    assert world.offsets.by_topic("b") == {"T": {0: 12}}
+
+
+def test_without_a_topic_every_topic_is_cloned(world: AdminWorld) -> None:
+    world.topics.put(TopicConfig("U"))
+    for topic in ("T", "U"):
+        world.offsets.commit("a", topic, 0, 12)
+    world.ask(314, {"srcGroup": "a", "destGroup": "b", "offline": "true"})
+    assert world.offsets.by_topic("b").keys() == {"T", "U"}
+
+
+@pytest.mark.parametrize(("offline", "cloned"), [("false", -1), ("true", 12)])
+def test_what_a_connected_source_does_not_want_is_cloned_only_offline(
+    world: AdminWorld, offline: str, cloned: int
+) -> None:
+    world.offsets.commit("a", "T", 0, 12)
+    world.connect_consumer("a", "U")
+    world.ask(314, {"srcGroup": "a", "destGroup": "b", "topic": "T", "offline": offline})
+    assert world.offsets.query("b", "T", 0) == cloned
+
+
+def test_a_source_without_offsets_takes_none_from_its_clone(world: AdminWorld) -> None:
+    world.offsets.commit("b", "T", 0, 12)
+    world.ask(314, {"srcGroup": "a", "destGroup": "b", "topic": "T", "offline": "true"})
+    assert world.offsets.query("b", "T", 0) == 12
+
+
+def test_offsets_of_groups_and_of_delay_levels_have_bare_integer_keys(world: AdminWorld) -> None:
+    world.offsets.commit("g", "T", 0, 12)
+    world.delay_offsets = {1: 7, 18: 2}
+    assert world.ask(43).body == b'{"offsetTable":{"T@g":{0:12}}}'
+    assert world.ask(45).body == b'{"offsetTable":{1:7,18:2}}'
+
+
+# -- 203, 204, 328, 300 ---------------------------------------------------------------------------------------------------
+
+
+def test_nobody_connected_is_said_so(world: AdminWorld) -> None:
+    consumers = world.ask(203, {"consumerGroup": "g"})
+    assert (consumers.code, consumers.remark) == (206, "the consumer group[g] not online")
+    producers = world.ask(204, {"producerGroup": "p"})
+    assert (producers.code, producers.remark) == (1, "the producer group[p] not exist")
+    assert world.ask(328).body == b'{"data":{}}'
+
+
+def test_connections_say_where_and_what_they_are(world: AdminWorld) -> None:
+    world.connect_consumer("g", "T")
+    found = fastjson.loads(world.ask(203, {"consumerGroup": "g"}).body)
+    assert found["connectionSet"] == [
+        {"clientAddr": "127.0.0.1:49844", "clientId": "127.0.0.1@g", "language": "JAVA", "version": 407}
+    ]
+    assert (found["consumeType"], found["messageModel"]) == ("CONSUME_PASSIVELY", "CLUSTERING")
+    assert found["subscriptionTable"]["T"]["subString"] == "*"
+
+
+def test_all_producers_have_javas_slash_before_their_address(world: AdminWorld) -> None:
+    world.connect_producer("p")
+    data: dict[str, Any] = fastjson.loads(world.ask(328).body)["data"]
+    assert data["p"][0]["remoteIP"] == "/127.0.0.1:49820"
+
+
+def test_who_consumes_a_topic_is_who_wants_it_and_who_once_did(world: AdminWorld) -> None:
+    world.connect_consumer("online", "T")
+    world.offsets.commit("gone", "T", 0, 1)
+    world.offsets.commit("other", "U", 0, 1)
+    assert world.ask(300, {"topic": "T"}).body == b'{"groupList":["gone","online"]}'
+
+
+# -- 321 ------------------------------------------------------------------------------------------------------------------
+
+
+def entries(world: AdminWorld, **ext: str) -> QueryConsumeQueueResponseBody:
+    given = {"topic": "T", "queueId": "0", "index": "10", "count": "100"}
+    return QueryConsumeQueueResponseBody.decode(world.ask(321, {**given, **ext}).body)
+
+
+def test_entries_are_read_over_the_ends_of_files(world: AdminWorld) -> None:
+    body = entries(world)
+    assert (body.min_queue_index, body.max_queue_index) == (10, 13)
+    assert body.queue_data is not None
+    assert [(entry.physic_offset, entry.physic_size, entry.tags_code) for entry in body.queue_data] == [
+        (2000, 200, 17),
+        (2200, 200, 18),
+        (2400, 200, 19),
+    ]
+
+
+@pytest.mark.parametrize(("count", "given"), [("2", 2), ("0", 0), ("-5", 0)])
+def test_no_more_entries_come_than_were_asked_for(world: AdminWorld, count: str, given: int) -> None:
+    found = entries(world, count=count).queue_data
+    assert len(found or ()) == given
+
+
+def test_an_index_out_of_range_is_answered_with_the_range(world: AdminWorld) -> None:
+    answer = world.ask(321, {"topic": "T", "queueId": "0", "index": "3", "count": "1"})
+    assert (answer.code, answer.remark) == (0, "Index 3 of 0@T is not exist!")
+    assert QueryConsumeQueueResponseBody.decode(answer.body).min_queue_index == 10
+
+
+def test_a_queue_never_written_is_none(world: AdminWorld) -> None:
+    answer = world.ask(321, {"topic": "T", "queueId": "1", "index": "0", "count": "1"})
+    assert (answer.code, answer.remark) == (1, "1@T is not exist!")
+
+
+def test_a_groups_filter_is_shown_beside_the_entries(world: AdminWorld) -> None:
+    assert entries(world, consumerGroup="g").filter_data == "g@T is not online!"
+    world.connect_consumer("g", "T")
+    body = entries(world, consumerGroup="g")
+    assert body.filter_data == "null"
+    assert body.subscription_data is not None
+    assert body.subscription_data.topic == "T"
+
+
+# -- cleaning -------------------------------------------------------------------------------------------------------------
+
+
+def test_cleaning_is_passed_on_to_who_may_do_it(world: AdminWorld) -> None:
+    for code in (306, 316, 329):
+        assert world.ask(code).code == 0
+    assert (world.wishes.cleaned, world.wishes.deleted) == (2, 1)
