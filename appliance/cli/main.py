@@ -32,10 +32,6 @@ def main() -> NoReturn:
     except ApplianceError as error:
         print(f"headrace: {error}", file=sys.stderr)
         code = error.exit_code
-    except BrokenPipeError:
-        # Whoever read the output has seen enough; nothing more may be written, not even at exit.
-        sys.stderr.close()
-        code = exit_code.FAILED
     sys.exit(code if isinstance(code, int) else exit_code.CLEAN)
 
 

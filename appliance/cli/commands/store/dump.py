@@ -1,0 +1,90 @@
+"""`headrace store dump`."""
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from appliance.cli.store_path import entries_option, index_sizes, slots_option, store_root
+
+
+@click.command("dump", short_help="Print what the files of a store hold.")
+@click.argument("path")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--from", "from_offset", type=click.IntRange(0), metavar="OFFSET", help="Begin at this physical offset.")
+@click.option("--queue", metavar="TOPIC:ID", help="The entries of one ConsumeQueue instead of the records.")
+@click.option(
+    "--index", "of_index", is_flag=True, help="Header, slots and entries of the IndexFiles instead of the records."
+)
+@click.option("--all", "of_all", is_flag=True, help="Everything: records, queues, IndexFiles, checkpoint.")
+@slots_option
+@entries_option
+def command(
+    path: str,
+    as_json: bool,
+    from_offset: int | None,
+    queue: str | None,
+    of_index: bool,
+    of_all: bool,
+    slots: int | None,
+    entries: int | None,
+) -> None:
+    """Print every record of the CommitLog of the store at PATH, or what the options choose.
+
+    PATH is what RocketMQ calls storePathRootDir (DIR/store of an appliance). The store may be ours or RocketMQ's, running or
+    not; it is only read. With --json a line has RocketMQ's names; short bodies come in Base64, long ones as SHA-256.
+    """
+    chosen = [
+        flag
+        for flag, is_given in (("--queue", queue is not None), ("--index", of_index), ("--all", of_all))
+        if is_given
+    ]
+    if len(chosen) + (from_offset is not None) > 1:
+        raise click.UsageError(
+            f"{' and '.join([*chosen, *(['--from'] if from_offset is not None else [])])} exclude each other"
+        )
+    root = store_root(path)
+    # Slow to import, and of no use to --help.
+    from store.inspect import dump  # noqa: PLC0415
+
+    if queue is not None:
+        lines = dump.dump_queue(root, *_topic_and_id(queue))
+    elif of_index:
+        lines = dump.dump_index(root, **index_sizes(slots, entries))
+    elif of_all:
+        lines = dump.dump_all(root, **index_sizes(slots, entries))
+    else:
+        lines = dump.dump_records(root, from_offset or 0)
+    _print_all(lines, as_json=as_json)
+
+
+def _topic_and_id(queue: str) -> tuple[str, int]:
+    topic, _, queue_id = queue.rpartition(":")
+    if not topic or not queue_id.isdecimal():
+        raise click.BadParameter(f"{queue}: expected TOPIC:ID", param_hint="--queue")
+    return topic, int(queue_id)
+
+
+def _print_all(lines: Iterator[dict[str, Any]], *, as_json: bool) -> None:
+    write = sys.stdout.write
+    for line in lines:
+        if as_json:
+            write(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+        else:
+            write(_as_text(line) + "\n")
+
+
+def _as_text(line: dict[str, Any]) -> str:
+    fields = dict(line)
+    kind = fields.pop("kind")
+    # The same facts twice are for programs; what is left is for people.
+    fields.pop("propertiesString", None)
+    return f"{kind:<10} " + " ".join(f"{name}={_value(value)}" for name, value in fields.items())
+
+
+def _value(value: object) -> str:
+    if isinstance(value, str) and value and value.isprintable() and " " not in value:
+        return value
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,102 @@
+"""The `headrace` command by itself: help, mistakes, `config check`, and what it says when nothing runs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from appliance import exit_code
+from support.headrace_process import REPOSITORY, headrace
+
+pytestmark = pytest.mark.slow
+
+COMMANDS = (
+    ("run",), ("status",), ("stop",), ("start",), ("restart",), ("config",), ("config", "check"), ("store",),
+    ("store", "dump"), ("store", "verify"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself_and_its_options(command: tuple[str, ...]) -> None:
+    said = headrace(*command, "--help")
+    assert (said.returncode, said.stderr) == (0, "")
+    assert said.stdout.startswith(f"Usage: headrace {' '.join(command)} [OPTIONS]")
+    options = said.stdout.partition("Options:")[2].splitlines()
+    assert all(len(line.split()) > 1 for line in options if line.strip())
+
+
+def test_the_list_of_commands_has_a_line_for_each() -> None:
+    said = headrace("--help").stdout
+    for command, *_ in COMMANDS:
+        assert f"\n  {command} " in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["rnu"], "No such command 'rnu'"),
+        (["start"], "Missing argument 'ROLE'"),
+        (["status", "--yaml"], "No such option: --yaml"),
+        (["run", "--port", "many"], "'many' is not a valid integer"),
+        (["run", "--set"], "requires an argument"),
+    ],
+)
+def test_a_wrong_call_is_explained(arguments: list[str], message: str) -> None:
+    said = headrace(*arguments)
+    assert said.returncode == exit_code.BAD_CONFIGURATION
+    assert message in said.stderr
+    assert "Traceback" not in said.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["status"], ["stop"], ["stop", "broker"], ["start", "broker"], ["restart", "broker"]]
+)
+def test_without_an_appliance_there_is_one_line(tmp_path: Path, arguments: list[str]) -> None:
+    said = headrace(*arguments, "--data", tmp_path)
+    assert said.returncode == exit_code.FAILED
+    assert said.stderr.startswith(f"headrace: no appliance runs on {tmp_path}")
+    assert said.stderr.count("\n") == 1
+    assert said.stdout == ""
+
+
+def test_config_check_says_what_has_no_effect(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("brokerName=a\nbrokrRole=SLAVE\nsendMessageThreadPoolNums=8\n")
+    said = headrace("config", "check", conf)
+    assert said.returncode == 0
+    assert "unknown key brokrRole (did you mean brokerRole?)" in said.stdout
+    assert "sendMessageThreadPoolNums has no effect" in said.stdout
+    assert said.stdout.endswith(f"{conf}: usable, with 2 warnings\n")
+
+
+def test_config_check_fails_on_what_cannot_be(tmp_path: Path) -> None:
+    toml = tmp_path / "appliance.toml"
+    toml.write_text("heartbeatTimout = 5000\n")
+    said = headrace("config", "check", toml)
+    assert said.returncode == exit_code.BAD_CONFIGURATION
+    assert said.stderr == f"headrace: {toml}: unknown key heartbeatTimout (did you mean heartbeatTimeout?)\n"
+
+
+def test_config_check_of_a_good_file_says_so(tmp_path: Path) -> None:
+    toml = tmp_path / "appliance.toml"
+    toml.write_text('logFormat = "json"\n')
+    assert headrace("config", "check", toml).stdout == f"{toml}: in order\n"
+
+
+def test_asking_does_not_import_what_running_needs() -> None:
+    code = "import sys, appliance.cli.main, appliance.cli.commands.status; print(*sys.modules)"
+    modules = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY
+    ).stdout.split()
+    assert {"asyncio", "broker", "store", "psutil", "multiprocessing"}.isdisjoint(modules)
+
+
+def test_the_supervisor_imports_no_event_loop_and_nothing_of_the_roles() -> None:
+    code = "import sys, appliance.boot; print(*sys.modules)"
+    modules = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY
+    ).stdout.split()
+    assert {"asyncio", "uvloop", "headrace.remoting", "broker.broker", "nameserver.daemon", "store.reput"}.isdisjoint(
+        modules
+    )
