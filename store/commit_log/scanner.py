@@ -17,13 +17,14 @@ from typing import Protocol
 
 from isal.isal_zlib import crc32
 
+from headrace.protocol.record import (
+    BLANK_MAGIC,
+    END_FILE_MIN_BLANK_LENGTH,
+    MESSAGE_MAGIC,
+    MESSAGE_MAGIC_V2,
+    RECORD_OVERHEAD,
+)
 from store.mapped_file import MappedFile
-
-MESSAGE_MAGIC = -626843481  # 0xDAA320A7
-MESSAGE_MAGIC_V2 = -626843477  # 0xDAA320AB, written by RocketMQ 5: the topic's length takes two bytes
-BLANK_MAGIC = -875286124  # 0xCBD43194
-BLANK_MIN_SIZE = 8
-SMALLEST_RECORD = 91
 
 _BORN_HOST_V6 = 0x10
 _STORE_HOST_V6 = 0x20
@@ -63,9 +64,9 @@ def check_record(view: memoryview, position: int, limit: int, physical_offset: i
     Nothing at or beyond `limit` is looked at. Store spec, section 5, "Record check".
     """
     room = limit - position
-    if room < BLANK_MIN_SIZE:
+    if room < END_FILE_MIN_BLANK_LENGTH:
         return NO_ROOM
-    if room < SMALLEST_RECORD:
+    if room < RECORD_OVERHEAD:
         _, magic = _MAGIC_AND_SIZE.unpack_from(view, position)
         return BLANK if magic == BLANK_MAGIC else NO_ROOM if magic in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2) else NO_MAGIC
     total, magic, body_crc, says_offset, sys_flag, body_length = _HEAD.unpack_from(view, position)
@@ -85,14 +86,18 @@ def check_record(view: memoryview, position: int, limit: int, physical_offset: i
             return WRONG_LENGTHS
         (body_length,) = _INT.unpack_from(view, body - 4)
     end = position + total
-    topic = body + body_length
-    if body_length < 0 or topic + 3 > end:
+    # compat: a negative length of body or properties counts as none.
+    topic = body + body_length if body_length > 0 else body
+    if topic + 3 > end:
         return WRONG_LENGTHS
     if magic == MESSAGE_MAGIC:
         properties = topic + 1 + view[topic]
     else:
         properties = topic + 2 + (view[topic] << 8 | view[topic + 1])
-    if properties + 2 > end or properties + 2 + (view[properties] << 8 | view[properties + 1]) != end:
+    if view[topic] > 127 or properties + 2 > end:
+        return WRONG_LENGTHS
+    properties_length = view[properties] << 8 | view[properties + 1]
+    if properties + 2 + (properties_length if properties_length < 0x8000 else 0) != end:
         return WRONG_LENGTHS
     if check_crc and body_length > 0 and crc32(view[body:topic]) & 0x7FFFFFFF != body_crc:
         return WRONG_CRC

@@ -18,8 +18,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from headrace.protocol.record import MESSAGE_MAGIC, MESSAGE_MAGIC_V2
 from store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from store.commit_log.scanner import MESSAGE_MAGIC, MESSAGE_MAGIC_V2, store_timestamp_of
+from store.commit_log.scanner import store_timestamp_of
 from store.commit_log.tail import wipe
 from store.config import StoreConfig
 from store.errors import SyncFailed

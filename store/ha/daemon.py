@@ -1,0 +1,114 @@
+"""The ha role's loop: one asyncio loop for all slaves, and on a slave for its master.
+
+While nobody is connected it sleeps without asking to be rung. The bell's descriptor and the stop pipe are watched by the loop.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from ipc.role_context import RoleContext
+from store.commit_log.reader import CommitLogReader
+from store.config import StoreConfig
+from store.ha.log_copy import LogCopy
+from store.ha.master import HaMaster
+from store.ha.slave import HaSlave
+from store.paths import StorePaths
+
+_LOGGER = logging.getLogger(__name__)
+
+_ROUND_S = 0.2  # limit: beats are owed more often than heartbeats on a link
+_FAREWELL_S = 3.0  # limit: how long slaves may take to acknowledge the last records before a stop
+
+
+def run(context: RoleContext, config: StoreConfig, paths: StorePaths, host: str, port: int) -> None:
+    """Serves slaves, and follows a master if brokerRole is SLAVE, until told to stop. Raises OSError if it cannot listen."""
+    asyncio.run(_Ha(context, config, paths).run(host, port))
+
+
+class _Ha:
+    def __init__(self, context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
+        assert context.bell is not None
+        self._context = context
+        self._bell = context.bell
+        self._config = config
+        self._control = context.control
+        self._reader = CommitLogReader(paths, config, context.control)
+        self._master = HaMaster(config, context.control, self._reader, context.instance.bells["broker"])
+        self._log = LogCopy(context.control, config, paths) if config.is_slave else None
+        self._rung = asyncio.Event()
+        self._stop = asyncio.Event()
+
+    async def run(self, host: str, port: int) -> None:
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._bell.fd, self._take_ring)
+        loop.add_reader(self._context.stop_fd, self._stop.set)
+        actual = await self._master.listen(host, port)
+        _LOGGER.info("listening for slaves: host=%s port=%d role=%s", host, actual, self._config.broker_role)
+        following = self._follow()
+        self._context.running()
+        try:
+            while not self._stop.is_set():
+                if following is not None and following.done():
+                    following.result()
+                    following = None
+                await self._round()
+            loop.remove_reader(self._context.stop_fd)
+            assert self._context.stopping
+            await self._take_leave()
+        finally:
+            if following is not None:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
+            await self._master.stop()
+            loop.remove_reader(self._bell.fd)
+            self._bell.woke()
+            self._reader.close()
+            if self._log is not None:
+                self._log.close()
+
+    def _follow(self) -> "asyncio.Task[None] | None":
+        if self._log is None:
+            return None
+        slave = HaSlave(self._config, self._log, self._context.instance.bells, self._wait_until)
+        return asyncio.create_task(slave.follow())
+
+    async def _round(self) -> None:
+        """Pushes what is there, then sleeps until rung, told to stop, or a beat is owed."""
+        self._context.beat()
+        self._master.push()
+        self._master.look_after()
+        self._rung.clear()
+        wrote = self._control.wrote_offset
+        if self._master.slave_count or self._log is not None:
+            self._bell.prepare_sleep()
+            if self._control.wrote_offset != wrote:  # order: after prepare_sleep, see ipc.bells
+                self._bell.woke()
+                await asyncio.sleep(0)
+                return
+        await self._sleep()
+
+    async def _sleep(self) -> None:
+        waits = {asyncio.ensure_future(self._rung.wait()), asyncio.ensure_future(self._stop.wait())}
+        _, pending = await asyncio.wait(waits, timeout=_ROUND_S, return_when=asyncio.FIRST_COMPLETED)
+        for wait in pending:
+            wait.cancel()
+
+    def _take_ring(self) -> None:
+        self._bell.drain()
+        self._bell.woke()
+        self._rung.set()
+        self._master.push()
+
+    async def _wait_until(self, ready: Callable[[], bool]) -> None:
+        """For what the housekeeper brings about, which has just been rung: a matter of milliseconds."""
+        while not ready():  # noqa: ASYNC110  (the condition is a cell in shared memory)
+            await asyncio.sleep(_ROUND_S / 20)
+
+    async def _take_leave(self) -> None:
+        """The broker has stopped, so nothing more comes: slaves get the rest."""
+        deadline = asyncio.get_running_loop().time() + _FAREWELL_S
+        while not self._master.have_all_acknowledged() and asyncio.get_running_loop().time() < deadline:
+            self._context.beat()
+            self._master.push()
+            await asyncio.sleep(_ROUND_S / 10)

@@ -1,0 +1,123 @@
+"""A slave's CommitLog: the master's bytes, appended where the master says that they lie.
+
+    -----|== complete records ==|-- part of one --|
+                          wrote_offset        copied_offset
+
+A frame may end in the middle of a record. Only complete records are published, so that nobody on the slave sees half of one;
+what is copied beyond is lost at a restart or when the link breaks, and asked for again.
+"""
+
+from ipc.control_block import ControlBlock
+from ipc.publish.log import LogPublisher
+from store.commit_log.scanner import BLANK, NO_ROOM, REASONS, check_record, store_timestamp_of
+from store.commit_log.tail import wipe
+from store.config import StoreConfig
+from store.errors import HaError
+from store.fault_point import fault_point
+from store.mapped_file import MappedFile
+from store.mapped_file_queue import MappedFileQueue
+from store.paths import StorePaths
+
+_SIZE_FIELD = 4
+_HEAD_SIZE = 8
+
+
+class LogCopy:
+    """The log's writer on a slave. There is one, in the ha role."""
+
+    def __init__(self, control: ControlBlock, config: StoreConfig, paths: StorePaths) -> None:
+        self._control = control
+        self._config = config
+        self._paths = paths
+        self._publisher = LogPublisher(control)
+        self._size = config.mapped_file_size_commit_log
+        self._files = MappedFileQueue(
+            paths.commit_log, self._size, writable=True, size_option="mappedFileSizeCommitLog"
+        )
+        self.wrote_offset = control.wrote_offset
+        self.copied_offset = self.wrote_offset
+        self._timestamp = control.wrote_timestamp
+
+    def start_over(self) -> None:
+        """Wipes what was copied and never published: by a predecessor, or of a record whose rest never came."""
+        self.copied_offset = self.wrote_offset
+        wipe(self._paths, self._config, self.wrote_offset, self._control.append_limit)
+
+    def request(self, offset: int) -> None:
+        """An empty log begins where the master's frames begin: the housekeeper is to make that file. Raises HaError."""
+        if offset % self._size:
+            raise HaError(
+                f"the master begins in the middle of a file, at {offset}: is mappedFileSizeCommitLog the same there?"
+            )
+        self._publisher.requested(offset)
+
+    def begin_at(self, offset: int) -> None:
+        """Takes over that the log begins there; `has_room` has said so."""
+        self.wrote_offset = self.copied_offset = offset
+        self._publisher.append_limit(offset)
+        self._publisher.wrote(offset, 0)
+        self._publisher.requested(-1)
+
+    def has_begun_at(self, offset: int) -> bool:
+        """Whether the housekeeper has made the file at which an empty log is to begin."""
+        return self._control.min_offset == offset and self._control.allocated_offset > offset
+
+    def has_room(self, offset: int, size_bytes: int) -> bool:
+        """Whether the files for these bytes are reserved."""
+        return offset + size_bytes <= self._control.allocated_offset
+
+    def append(self, offset: int, data: bytes) -> None:
+        """Copies the bytes of one frame and publishes the records that are now complete.
+
+        Raises HaError if they do not begin where the log ends, or are no records; the link must then be closed.
+        """
+        if offset != self.copied_offset:
+            raise HaError(f"the master sends offset {offset}, this log ends at {self.copied_offset}")
+        end = offset + len(data)
+        # order: the limit is raised before the first byte beyond it is touched.
+        self._publisher.append_limit(max(end, self._control.append_limit))
+        rest = memoryview(data)
+        while self.copied_offset < end:
+            file = self._file_for(self.copied_offset)
+            position = self.copied_offset - file.start_offset
+            piece = rest[: file.size_bytes - position]
+            file.view[position : position + len(piece)] = piece
+            rest = rest[len(piece) :]
+            self.copied_offset += len(piece)
+        fault_point("ha.copied")
+        self._publish_complete()
+
+    def close(self) -> None:
+        """Lets go of the mappings."""
+        self._files.close()
+
+    def _file_for(self, offset: int) -> MappedFile:
+        file = self._files.file_for(offset)
+        if file is None:
+            raise HaError(f"the CommitLog file for offset {offset} is not there")
+        return file
+
+    def _publish_complete(self) -> None:
+        offset, timestamp = self.wrote_offset, self._timestamp
+        while offset + _HEAD_SIZE <= self.copied_offset:
+            file = self._file_for(offset)
+            position = offset - file.start_offset
+            copied = min(self.copied_offset - file.start_offset, file.size_bytes)
+            size = check_record(file.view, position, copied, offset, check_crc=False)
+            if size > 0:
+                timestamp = store_timestamp_of(file.view, position)
+                offset += size
+            elif size == BLANK and self.copied_offset >= file.end_offset:
+                offset = file.end_offset
+            elif size in (BLANK, NO_ROOM) and self._may_be_whole_later(file, position):
+                break
+            else:
+                raise HaError(f"the master sent no record at offset {offset}: {REASONS[size]}")
+        if offset > self.wrote_offset:
+            self.wrote_offset, self._timestamp = offset, timestamp
+            self._publisher.wrote(offset, timestamp)
+
+    def _may_be_whole_later(self, file: MappedFile, position: int) -> bool:
+        """Whether the size that a record begins with fits its file."""
+        size = int.from_bytes(file.view[position : position + _SIZE_FIELD], "big", signed=True)
+        return _HEAD_SIZE <= size <= file.size_bytes - position

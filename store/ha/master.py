@@ -1,0 +1,196 @@
+"""The master's side: sends each slave the log from where it says it is, and publishes what slaves have acknowledged.
+
+    slave → master   i64 offset                          "I have all below it"; the first one says where to begin
+    master → slave   i64 offset, i32 size, size bytes    size 0: heartbeat; a frame never crosses the end of a file
+
+Data goes out as far as it is written, not as far as it is flushed, as in RocketMQ. A link is driven by the slave's reports and
+by `push`, which sends what its socket takes.
+"""
+
+import asyncio
+import logging
+import time
+
+from headrace.protocol.ha_frame import ReportDecoder, encode_head
+from ipc.bells import Bell
+from ipc.control_block import ControlBlock
+from ipc.publish.ha import HaPublisher
+from store.commit_log.reader import CommitLogReader
+from store.config import StoreConfig
+
+_LOGGER = logging.getLogger(__name__)
+
+_FRAMES_A_TURN = 64  # limit: 2 MiB to one slave, then the others have their turn
+_HIGH_WATER_BYTES = 1 << 20  # limit: what may wait in the process for a slave that does not read
+
+
+class HaMaster:
+    """All slaves connected to this broker."""
+
+    def __init__(self, config: StoreConfig, control: ControlBlock, reader: CommitLogReader, broker: Bell) -> None:
+        self.config = config
+        self.control = control
+        self.reader = reader
+        self._broker = broker
+        self._publisher = HaPublisher(control)
+        self._links: set[SlaveLink] = set()
+        self._server: asyncio.Server | None = None
+
+    async def listen(self, host: str, port: int) -> int:
+        """Begins to accept slaves; returns the port (of use for port 0). Raises OSError."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: SlaveLink(self), host, port, reuse_address=True)
+        self._publisher.slave_count(0)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    @property
+    def slave_count(self) -> int:
+        """Slaves connected."""
+        return len(self._links)
+
+    def push(self) -> None:
+        """Sends what is written to all slaves, as much as their sockets take."""
+        for link in tuple(self._links):
+            link.push()
+
+    def look_after(self) -> None:
+        """Heartbeats to idle slaves, an end to silent ones. Called by the clock."""
+        now = time.monotonic()
+        for link in tuple(self._links):
+            link.look_after(now)
+
+    def have_all_acknowledged(self) -> bool:
+        """Whether every slave that has said where it is has everything that is written."""
+        return all(not 0 <= link.acknowledged < self.control.wrote_offset for link in self._links)
+
+    async def stop(self) -> None:
+        """Closes the listener and all links."""
+        if self._server is not None:
+            self._server.close()
+        for link in tuple(self._links):
+            link.close("this broker stops")
+        if self._server is not None:
+            await self._server.wait_closed()
+        self._publisher.slave_count(0)
+
+    # ---- called by links
+
+    def add(self, link: "SlaveLink") -> None:
+        """A slave has connected. compat: it counts from here on, as in RocketMQ, although it has not said where it is."""
+        self._links.add(link)
+        self._publisher.slave_count(len(self._links))
+
+    def remove(self, link: "SlaveLink") -> None:
+        """A slave has gone."""
+        self._links.discard(link)
+        self._publisher.slave_count(len(self._links))
+        self._broker.ring()
+
+    def acknowledge(self, offset: int) -> None:
+        """Some slave has everything below `offset`. Never goes back, also when slaves leave."""
+        if offset > self.control.push2slave_max_offset:
+            self._publisher.push2slave_max_offset(offset)
+            self._broker.ring()
+
+
+class SlaveLink(asyncio.Protocol):
+    """One slave's connection."""
+
+    def __init__(self, master: HaMaster) -> None:
+        self._master = master
+        self._transport: asyncio.Transport | None = None
+        self._reports = ReportDecoder()
+        self._next_offset = -1
+        self._is_paused = False
+        self._is_turn_coming = False
+        self._last_read = self._last_write = time.monotonic()
+        self._name = "?"
+        self.acknowledged = -1
+
+    # ---- asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A slave has connected; it has to say where it is before anything is sent."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
+        address = transport.get_extra_info("peername") or ("?", 0)
+        self._name = f"{address[0]}:{address[1]}"
+        _LOGGER.info("a slave connected: slave=%s", self._name)
+        self._master.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The slave has gone, or was closed."""
+        _LOGGER.info("a slave left: slave=%s acknowledged=%d reason=%s", self._name, self.acknowledged, exc or "closed")
+        self._transport = None
+        self._master.remove(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Reports. Only the last complete one counts."""
+        self._last_read = time.monotonic()
+        offset = self._reports.feed(data)
+        if offset is None:
+            return
+        wrote = self._master.control.wrote_offset
+        if offset < 0 or offset > wrote:
+            self.close(f"it reports {offset}, this log ends at {wrote}: it is not a slave of this log")
+            return
+        self.acknowledged = offset
+        if self._next_offset < 0:
+            # compat: an empty slave begins with the newest file; older data is never sent.
+            self._next_offset = offset or wrote - wrote % self._master.reader.file_size
+            _LOGGER.info("began to send: slave=%s reported=%d next_offset=%d", self._name, offset, self._next_offset)
+        self._master.acknowledge(offset)
+        self.push()
+
+    def pause_writing(self) -> None:
+        """The slave does not read fast enough."""
+        self._is_paused = True
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        self._is_paused = False
+        self.push()
+
+    # ---- sending
+
+    def push(self) -> None:
+        """Sends frames until everything written is sent, the socket is full, or others should have their turn."""
+        transport, batch = self._transport, self._master.config.ha_transfer_batch_size
+        if transport is None or self._next_offset < 0:
+            return
+        for _ in range(_FRAMES_A_TURN):
+            if self._is_paused or transport.is_closing() or self._next_offset >= self._master.control.wrote_offset:
+                return
+            data = self._master.reader.read_on(self._next_offset)
+            if data is None:
+                self.close(f"the log no longer has offset {self._next_offset}: copy the master's files to it")
+                return
+            piece = data[:batch]
+            transport.write(encode_head(self._next_offset, len(piece)) + piece)
+            self._next_offset += len(piece)
+            self._last_write = time.monotonic()
+        if not self._is_turn_coming:
+            self._is_turn_coming = True
+            asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._is_turn_coming = False
+        self.push()
+
+    def look_after(self, now: float) -> None:
+        """A heartbeat if nothing has been sent for a while; the end if nothing has been heard."""
+        config, transport = self._master.config, self._transport
+        if transport is None:
+            return
+        if now - self._last_read > config.ha_housekeeping_interval / 1000:
+            self.close(f"it has been silent for {config.ha_housekeeping_interval} ms")
+        elif self._next_offset >= 0 and now - self._last_write > config.ha_send_heartbeat_interval / 1000:
+            transport.write(encode_head(self._next_offset, 0))
+            self._last_write = now
+
+    def close(self, reason: str) -> None:
+        """Closes the connection."""
+        if self._transport is not None and not self._transport.is_closing():
+            _LOGGER.info("closed the link to a slave: slave=%s reason=%s", self._name, reason)
+            self._transport.close()

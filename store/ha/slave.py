@@ -1,0 +1,113 @@
+"""The slave's side: asks the master for the log from where its own ends, and copies what comes.
+
+It reports as soon as it is connected (RocketMQ's slaves wait five seconds), whenever it has more, and when it has been quiet
+for a while. A frame that does not begin where the own log ends closes the link; it is made again, and asked anew.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from headrace.errors import RemoteProtocolError
+from headrace.protocol.ha_frame import HaFrame, HaFrameDecoder, encode_report
+from ipc.bells import Bell
+from store.config import StoreConfig
+from store.errors import HaError
+from store.ha.log_copy import LogCopy
+
+_LOGGER = logging.getLogger(__name__)
+
+_PAUSE_S = 5.0  # compat: RocketMQ's pause before it connects again
+_CONNECT_TIMEOUT_S = 5.0  # limit: as the pause
+_READ_SIZE = 1 << 20
+_ROUND_S = 0.5  # limit: how exactly the intervals of the configuration are kept
+_SHORTEST_ADDRESS = 6  # compat: a shorter haMasterAddress counts as none
+
+
+class HaSlave:
+    """Follows one master, for ever."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        log: LogCopy,
+        bells: dict[str, Bell],
+        wait_until: Callable[[Callable[[], bool]], Awaitable[None]],
+    ) -> None:
+        """`wait_until` waits for a condition that the housekeeper brings about, which rings this role."""
+        self._config = config
+        self._log = log
+        self._bells = bells
+        self._wait_until = wait_until
+        self._last_report = 0.0
+
+    async def follow(self) -> None:
+        """Connects, copies, and after a failure connects again. Ends by being cancelled only."""
+        if len(self._config.ha_master_address) < _SHORTEST_ADDRESS:
+            _LOGGER.warning("copies nothing: haMasterAddress is not set")
+            return
+        while True:
+            try:
+                await self._follow_once()
+            except (OSError, HaError, RemoteProtocolError, TimeoutError) as error:
+                _LOGGER.warning("lost the master: master=%s reason=%s", self._config.ha_master_address, error)
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _follow_once(self) -> None:
+        host, _, port = self._config.ha_master_address.rpartition(":")
+        self._log.start_over()
+        async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+            reader, writer = await asyncio.open_connection(host, int(port))
+        _LOGGER.info(
+            "connected to the master: master=%s copied_offset=%d",
+            self._config.ha_master_address,
+            self._log.copied_offset,
+        )
+        try:
+            await self._copy(reader, writer)
+        finally:
+            writer.close()
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        frames = HaFrameDecoder()
+        reported = -1
+        last_read = time.monotonic()
+        while True:
+            now = time.monotonic()
+            if now - last_read > self._config.ha_housekeeping_interval / 1000:
+                raise HaError("the master has been silent for too long")
+            quiet = now - self._last_report > self._config.ha_send_heartbeat_interval / 1000
+            if self._log.copied_offset != reported or quiet:
+                reported = self._log.copied_offset
+                writer.write(encode_report(reported))
+                self._last_report = now
+            try:
+                async with asyncio.timeout(_ROUND_S):
+                    data = await reader.read(_READ_SIZE)
+            except TimeoutError:
+                continue
+            if not data:
+                raise HaError("the master closed the link")
+            last_read = time.monotonic()
+            for frame in frames.feed(data):
+                await self._take(frame)
+
+    async def _take(self, frame: HaFrame) -> None:
+        log, offset = self._log, frame.physical_offset
+        if log.copied_offset == 0 and frame.data:
+            log.request(offset)
+            self._bells["housekeeper"].ring()
+            await self._wait_until(lambda: log.has_begun_at(offset))
+            log.begin_at(offset)
+        if log.copied_offset not in (0, offset):
+            # compat: heartbeats are checked too.
+            raise HaError(f"the master is at {offset}, this log ends at {log.copied_offset}")
+        if not frame.data:
+            return
+        if not log.has_room(offset, len(frame.data)):
+            self._bells["housekeeper"].ring()
+            await self._wait_until(lambda: log.has_room(offset, len(frame.data)))
+        log.append(offset, frame.data)
+        for role in ("dispatch", "flush", "housekeeper"):
+            self._bells[role].ring()

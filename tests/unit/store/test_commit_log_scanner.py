@@ -1,0 +1,161 @@
+import random
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from headrace.protocol import record as codec
+from headrace.protocol.record import MESSAGE_MAGIC_V2, encode_blank, encode_record
+from store.commit_log import scanner
+from store.commit_log.scanner import Kind, check_record, find_end, queue_id_of, queue_key_at, scan, topic_of
+from store.mapped_file_queue import MappedFileQueue
+from support.store_files import LOG_FILE_SIZE, LogBuilder, small_config
+
+HOST_V6 = ("::1", 10911)
+KINDS = {
+    "plain": {},
+    "born over IPv6": {"born_host": HOST_V6},
+    "stored over IPv6": {"store_host": HOST_V6},
+    "both over IPv6": {"born_host": HOST_V6, "store_host": HOST_V6},
+    "version 2": {"magic": MESSAGE_MAGIC_V2, "topic": "T" * 200},
+    "without properties": {"properties": ""},
+    "without body": {"body": b""},
+}
+
+
+def record(**fields: object) -> bytes:
+    return encode_record(
+        **{  # type: ignore[arg-type]
+            "topic": "Topic",
+            "body": b"a body",
+            "properties": "KEYS\x01k",
+            "queue_id": 3,
+            "queue_offset": 7,
+            "physical_offset": 5000,
+            "store_timestamp": 1234567890123,
+            **fields,
+        }
+    )
+
+
+def check(data: bytes, offset: int = 5000, check_crc: bool = True, position: int = 0) -> int:
+    return check_record(memoryview(data), position, len(data), offset, check_crc)
+
+
+@pytest.mark.parametrize("fields", KINDS.values(), ids=KINDS)
+def test_a_valid_record_answers_its_size(fields: dict[str, object]) -> None:
+    data = record(**fields)
+    assert check(data) == len(data)
+    assert check(data + b"what follows") == len(data)
+    assert check(b"before" + data, position=6) == len(data)
+
+
+@pytest.mark.parametrize("fields", KINDS.values(), ids=KINDS)
+def test_a_record_cut_anywhere_is_none(fields: dict[str, object]) -> None:
+    data = record(**fields)
+    assert all(check(data[:length]) < 0 for length in range(len(data)))
+
+
+@pytest.mark.parametrize("fields", KINDS.values(), ids=KINDS)
+def test_a_record_that_ends_in_zeros_is_none_unless_only_properties_are_lost(fields: dict[str, object]) -> None:
+    data = record(**fields)
+    for length in range(len(data) - 8):
+        torn = data[:length] + bytes(len(data) - length)
+        assert check(torn) < 0, length
+
+
+@pytest.mark.parametrize("fields", KINDS.values(), ids=KINDS)
+def test_queue_and_timestamp_are_read_from_where_they_are(fields: dict[str, object]) -> None:
+    view = memoryview(b"before" + record(**fields))
+    key = queue_key_at(view, 6)
+    assert key is not None
+    assert topic_of(key).decode() == fields.get("topic", "Topic")
+    assert queue_id_of(key) == 3
+    assert scanner.store_timestamp_of(view, 6) == 1234567890123
+
+
+@pytest.mark.parametrize(
+    ("sys_flag", "has_entry"), [(0, True), (4, False), (8, True), (12, False), (1, True), (0x80, False)]
+)
+def test_prepared_and_rolled_back_messages_and_inner_batches_have_no_queue(sys_flag: int, has_entry: bool) -> None:
+    assert (queue_key_at(memoryview(record(sys_flag=sys_flag)), 0) is not None) == has_entry
+
+
+def test_each_fault_has_its_reason() -> None:
+    good = record()
+    assert check(bytes(200)) == scanner.NO_MAGIC
+    assert check(good, offset=5001) == scanner.WRONG_PLACE
+    assert check(good[:-1]) == scanner.NO_ROOM
+    assert check((len(good) + 1).to_bytes(4, "big") + good[4:] + b"x") == scanner.WRONG_LENGTHS
+    flipped = bytearray(good)
+    flipped[90] ^= 1
+    assert check(bytes(flipped)) == scanner.WRONG_CRC
+    assert check(bytes(flipped), check_crc=False) == len(good)
+    assert check(encode_blank(100)) == scanner.BLANK
+    assert check(encode_blank(8)) == scanner.BLANK
+    assert check(b"\0" * 7) == scanner.NO_ROOM
+
+
+def test_damage_of_every_kind_is_judged_as_the_plain_codec_does() -> None:
+    chance = random.Random(4)
+    for _ in range(3000):
+        fields = chance.choice(list(KINDS.values()))
+        data = bytearray(record(**fields) + bytes(30))
+        for _ in range(chance.randrange(3)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        expected = codec.check_record(data, 0)
+        says = int.from_bytes(data[28:36], "big", signed=True)
+        ours = check(bytes(data), offset=says)
+        assert (ours > 0) == (expected.is_ok and not expected.is_blank), (bytes(data), expected, ours)
+        assert (ours == scanner.BLANK) == expected.is_blank
+
+
+Built = tuple[LogBuilder, MappedFileQueue]
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Built:
+    builder = LogBuilder(small_config(tmp_path))
+    builder.append_many(600)
+    return builder, MappedFileQueue(builder.paths.commit_log, LOG_FILE_SIZE)
+
+
+def test_a_scan_gives_records_and_blanks_without_a_gap(built: Built) -> None:
+    builder, files = built
+    found = list(scan(files, 0, builder.offset, check_crc=True))
+    assert [one.physical_offset for one in found if one.kind is Kind.RECORD] == [
+        one.physical_offset for one in builder.written
+    ]
+    assert sum(one.kind is Kind.BLANK for one in found) == 2
+    assert all(a.physical_offset + a.size_bytes == b.physical_offset for a, b in pairwise(found))
+
+
+def test_a_scan_without_an_end_says_what_stopped_it(built: Built) -> None:
+    builder, files = built
+    *_, last = scan(files, 0, None, check_crc=True)
+    assert (last.kind, last.physical_offset, last.reason) == (Kind.BAD, builder.offset, "no magic code")
+
+
+def test_a_scan_may_begin_at_any_record_and_end_before_the_last(built: Built) -> None:
+    builder, files = built
+    first, last = builder.written[100], builder.written[400]
+    found = [one for one in scan(files, first.physical_offset, last.physical_offset, check_crc=False) if one.size_bytes]
+    assert found[0].physical_offset == first.physical_offset
+    assert found[-1].physical_offset == builder.written[399].physical_offset
+
+
+def test_the_end_is_found_with_its_last_record(built: Built) -> None:
+    builder, files = built
+    end = find_end(files, 0, check_crc=True)
+    assert (end.offset, end.records) == (builder.offset, 600)
+    assert end.last_record_offset == builder.written[-1].physical_offset
+    assert end.last_timestamp == builder.written[-1].store_timestamp
+
+
+def test_a_log_that_ends_with_a_full_file_ends_at_its_end(tmp_path: Path) -> None:
+    builder = LogBuilder(small_config(tmp_path))
+    builder.append()
+    room = LOG_FILE_SIZE - builder.offset
+    builder.write(encode_blank(room)[:8])
+    files = MappedFileQueue(builder.paths.commit_log, LOG_FILE_SIZE)
+    assert find_end(files, 0, check_crc=True).offset == LOG_FILE_SIZE
