@@ -5,6 +5,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 import pytest
+
 from store.inspect.dump import dump_all, dump_queue, dump_records
 from support import golden
 

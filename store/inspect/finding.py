@@ -1,0 +1,28 @@
+"""What `verify` says: how far it has come, and what is wrong where."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """So many bytes of a part of the store have been read."""
+
+    part: str
+    done_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that does not hold. `part` is commitlog, consumequeue, index, checkpoint or offsets; `where` a file or a queue."""
+
+    part: str
+    where: str
+    what: str
+    physical_offset: int = -1
+    """Of the first record concerned; -1: none is."""
+    count: int = 1
+    """How many records, entries or files this is about."""
+
+    def __str__(self) -> str:
+        return f"{self.part} {self.where}: {self.what}"

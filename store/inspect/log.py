@@ -1,0 +1,141 @@
+"""The CommitLog under inspection: its records in order, and any one of them by its offset."""
+
+import os
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+from headrace.errors import HeadraceError
+from headrace.model.message import MessageExt
+from headrace.protocol.record import decode_record
+from store.commit_log.scanner import BLANK, REASONS, WRONG_CRC, check_record
+from store.inspect.files import StoredFile, commit_log_directory, is_zero, list_files, open_file
+from store.inspect.finding import Finding, Progress
+from store.paths import DIGITS_OF_A_NAME, file_name
+
+_PART = "commitlog"
+_PROGRESS_RECORDS = 4096  # limit: some tens of milliseconds of reading
+
+
+class InspectedLog:
+    """The files between `min_offset` and the end; `limit` is where a running store's published log ends, None if it is stopped."""
+
+    def __init__(self, store: Path, limit: int | None) -> None:
+        self._directory = commit_log_directory(store)
+        self.limit = limit
+        self._names = [file.name for file in list_files(self._directory)]
+        first = next(list_files(self._directory), None)
+        self.file_size = len(first.view) if first is not None else 0
+        self.min_offset = first.start if first is not None else 0
+        self.end = self.min_offset
+        """After `read`: where the valid records end."""
+        self.last_timestamp = -1
+        """After `read`: store timestamp of the last record, ms; -1 without one."""
+        self._open: StoredFile | None = None
+
+    def check_files(self) -> Iterator[Finding]:
+        """Names, lengths and gaps."""
+        expected = self.min_offset
+        for entry in sorted(os.listdir(self._directory) if self._directory.is_dir() else []):
+            if not (entry.isdecimal() and len(entry) == DIGITS_OF_A_NAME):
+                yield Finding(_PART, entry, "no file of a CommitLog; no broker opens a directory that holds others")
+        for name in self._names:
+            file = open_file(self._directory / name)
+            if file is None:
+                continue
+            if len(file.view) != self.file_size:
+                yield Finding(_PART, name, f"{len(file.view)} bytes long, the first file has {self.file_size}")
+            if file.start != expected:
+                yield Finding(_PART, name, f"does not follow the file before it: {file_name(expected)} is missing")
+            expected = file.start + self.file_size
+
+    def read(self) -> Iterator[MessageExt | Finding | Progress]:
+        """All records in physical order, and what is wrong between them."""
+        total = len(self._names) * self.file_size
+        has_ended = False
+        for number, name in enumerate(self._names):
+            file = open_file(self._directory / name)
+            if file is None:
+                continue
+            if has_ended:
+                if not self._is_beyond_limit(file.start) and not is_zero(file.view, 0):
+                    yield Finding(
+                        _PART, name, f"the log ends before it, at {self.end}, and yet it is not empty", file.start
+                    )
+                continue
+            has_ended = yield from self._read_file(file, number * self.file_size, total)
+        yield Progress(_PART, total, total)
+
+    def record_at(self, physical_offset: int, size: int) -> MessageExt | None:
+        """The record of this size that begins here; None if there is none. Bodies are not checked again."""
+        if not self.min_offset <= physical_offset < self.end:
+            return None
+        start = physical_offset - physical_offset % self.file_size
+        if self._open is None or self._open.start != start:
+            self._open = open_file(self._directory / file_name(start))
+        if self._open is None:
+            return None
+        view, at = self._open.view, physical_offset - start
+        if check_record(view, at, len(view), physical_offset, check_crc=False) != size:
+            return None
+        try:
+            return decode_record(view[at : at + size])
+        except HeadraceError:
+            return None
+
+    def is_gone(self, physical_offset: int) -> bool:
+        """Whether a record at this offset is deleted by now, or deleted while we look."""
+        if physical_offset < self.min_offset:
+            return True
+        start = physical_offset - physical_offset % self.file_size if self.file_size else 0
+        return self.limit is not None and not (self._directory / file_name(start)).exists()
+
+    def _read_file(
+        self, file: StoredFile, before: int, total: int
+    ) -> Generator[MessageExt | Finding | Progress, None, bool]:
+        """One file's records; returns whether the log ends in it."""
+        view, at, count = file.view, 0, 0
+        limit = len(view) if self.limit is None else min(len(view), self.limit - file.start)
+        while at < limit:
+            offset = file.start + at
+            size = check_record(view, at, limit, offset, check_crc=True)
+            if size == BLANK:
+                yield from self._check_blank(file, at)
+                self.end = file.end
+                return False
+            if size == WRONG_CRC:
+                size = int.from_bytes(view[at : at + 4], "big")
+                yield Finding(_PART, file.name, f"the record at {offset}: {REASONS[WRONG_CRC]}", offset)
+            elif size < 0:
+                self.end = offset
+                yield from self._check_tail(file, at, REASONS[size])
+                return True
+            message = decode_record(view[at : at + size])
+            self.last_timestamp = message.store_timestamp
+            at += size
+            self.end = file.start + at
+            yield message
+            count += 1
+            if count % _PROGRESS_RECORDS == 0:
+                yield Progress(_PART, before + at, total)
+        if self.limit is None:
+            yield Finding(_PART, file.name, "it is full to its end without a blank record", file.end)
+        return self._is_beyond_limit(self.end)
+
+    def _check_blank(self, file: StoredFile, at: int) -> Iterator[Finding]:
+        size = int.from_bytes(file.view[at : at + 4], "big", signed=True)
+        if size != len(file.view) - at:
+            what = f"the blank record at {file.start + at} says {size} bytes, {len(file.view) - at} are left"
+            yield Finding(_PART, file.name, what, file.start + at)
+
+    def _check_tail(self, file: StoredFile, at: int, reason: str) -> Iterator[Finding]:
+        offset = file.start + at
+        if self.limit is not None and offset < self.limit:
+            yield Finding(_PART, file.name, f"no record at {offset}, which is published: {reason}", offset)
+        elif self.limit is None and not is_zero(file.view, at):
+            what = f"what follows the last record, at {offset}, is neither a record nor zeros: {reason}"
+            yield Finding(
+                _PART, file.name, f"{what} (torn by a crash, or left over by a RocketMQ broker's recovery)", offset
+            )
+
+    def _is_beyond_limit(self, offset: int) -> bool:
+        return self.limit is not None and offset >= self.limit

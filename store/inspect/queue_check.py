@@ -1,0 +1,286 @@
+"""Checks ConsumeQueues against the log: each record has its entry where it says, and each entry leads to its record.
+
+Not wrong, because RocketMQ does it too: fillers before a queue's first entry; entries of records that are deleted; records of
+a topic that was deleted since, or deleted and made again; a log that a killed broker had not dispatched to its end.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from headrace.errors import HeadraceError
+from headrace.model import names
+from headrace.model import properties as property_names
+from headrace.model import sys_flag as sys_flags
+from headrace.model.java_hash import tags_code
+from headrace.model.message import MessageExt
+from headrace.protocol import fastjson
+from ipc.queue_table import QueueTable
+from store.consume_queue.layout import ENTRY, ENTRY_SIZE, FILLER_SIZE, is_ext_address
+from store.inspect.dump import open_units
+from store.inspect.files import QueueDirectory, StoredFile, list_files, list_queues
+from store.inspect.finding import Finding, Progress
+from store.inspect.log import InspectedLog
+
+_PART = "consumequeue"
+_EVERYTHING = 1 << 62
+
+
+class Entry(NamedTuple):
+    """One entry of a queue."""
+
+    physical_offset: int
+    size: int
+    tags_code: int
+
+    @property
+    def is_filler(self) -> bool:
+        """Whether it only stands for an entry that was lost."""
+        return self.physical_offset == 0 and self.size == FILLER_SIZE
+
+    @property
+    def end(self) -> int:
+        """Where its record ends."""
+        return self.physical_offset + self.size
+
+
+class InspectedQueue:
+    """One queue's files, mapped. `published` is where a running store's published entries end, None if it is stopped."""
+
+    def __init__(self, store: Path, directory: QueueDirectory, published: int | None) -> None:
+        self.topic = directory.topic
+        self.queue_id = directory.queue_id
+        self._files: list[StoredFile] = list(list_files(directory.path))
+        self._file_size = len(self._files[0].view) if self._files else 0
+        self.first = self._files[0].start // ENTRY_SIZE if self._files else 0
+        self.end = self._find_end() if published is None else max(published, self.first)
+        self.units = open_units(store, directory)
+        self.matched = 0
+        """Entries to which the log has come."""
+        self.missing: list[int] = []
+        """Physical offset of the first record without an entry, and one more for each further one."""
+
+    @property
+    def where(self) -> str:
+        """How it is called in findings."""
+        return f"{self.topic} queue {self.queue_id}"
+
+    def check_files(self) -> Iterator[Finding]:
+        """Lengths, gaps, and entries beyond the first empty one."""
+        expected = self._files[0].start if self._files else 0
+        for file in self._files:
+            if len(file.view) != self._file_size or self._file_size % ENTRY_SIZE or not self._file_size:
+                what = f"file {file.name} is {len(file.view)} bytes long, not {self._file_size}, or no whole number of entries"
+                yield Finding(_PART, self.where, what)
+            if file.start != expected:
+                yield Finding(_PART, self.where, f"file {file.name} does not follow the one before it")
+            expected = file.start + self._file_size
+
+    def check_end(self) -> Iterator[Finding]:
+        """That nothing stands after the queue's end. Only of a stopped store: a running one writes there."""
+        for number in range(self.end + 1, self._capacity_end):
+            if self._read(number).size > 0:
+                what = f"entry {self.end} is empty, but there are entries after it, such as {number}"
+                yield Finding(_PART, self.where, what)
+                return
+
+    def entry(self, queue_offset: int) -> Entry | None:
+        """The entry at a queue offset; None before the first and from `end` on."""
+        return self._read(queue_offset) if self.first <= queue_offset < self.end else None
+
+    def entries(self) -> Iterator[tuple[int, Entry]]:
+        """All entries with their queue offsets."""
+        for number in range(self.first, self.end):
+            yield number, self._read(number)
+
+    def first_real(self) -> Entry | None:
+        """The first entry that is no filler."""
+        return next((entry for _, entry in self.entries() if not entry.is_filler), None)
+
+    def last_real(self) -> Entry | None:
+        """The last entry that is no filler."""
+        entry = self.entry(self.end - 1)
+        return None if entry is None or entry.is_filler else entry
+
+    @property
+    def _capacity_end(self) -> int:
+        return self.first + len(self._files) * self._file_size // ENTRY_SIZE
+
+    def _find_end(self) -> int:
+        number = self.first
+        for file in self._files:
+            for at in range(0, len(file.view) - ENTRY_SIZE + 1, ENTRY_SIZE):
+                offset, size, _ = ENTRY.unpack_from(file.view, at)
+                if offset < 0 or size <= 0:
+                    return number
+                number += 1
+        return number
+
+    def _read(self, number: int) -> Entry:
+        position = number * ENTRY_SIZE - self._files[0].start
+        index, at = divmod(position, self._file_size)
+        if index >= len(self._files):
+            return Entry(0, 0, 0)
+        return Entry(*ENTRY.unpack_from(self._files[index].view, at))
+
+
+class QueueCheck:
+    """All queues. `see` each record in the order of the log, then `finish`."""
+
+    def __init__(self, store: Path, log: InspectedLog, table: QueueTable | None, reput_offset: int | None) -> None:
+        """`table` and `reput_offset` are those of a running store."""
+        self._log = log
+        self._is_running = table is not None
+        published = (
+            {} if table is None else {(topic, queue_id): most for _, topic, queue_id, _, most, _ in table.rows()}
+        )
+        self._queues = {}
+        for directory in list_queues(store / "consumequeue"):
+            key = directory.topic, directory.queue_id
+            most = published.get((key[0].encode(errors="surrogateescape"), key[1]), 0) if self._is_running else None
+            self._queues[key] = InspectedQueue(store, directory, most)
+        self._topics = _read_topics(store / "config" / "topics.json")
+        self._dispatched = self._find_dispatched(store) if reput_offset is None else reput_offset
+        self._without_queue: dict[tuple[str, int], list[int]] = {}
+        self._found: list[Finding] = []
+
+    def check_files(self) -> Iterator[Finding]:
+        """What can be seen without the log."""
+        for queue in self._queues.values():
+            yield from queue.check_files()
+            if not self._is_running:
+                yield from queue.check_end()
+
+    def see(self, record: MessageExt) -> Iterator[Finding]:
+        """One record of the log: are its entries there?"""
+        if not sys_flags.is_queued(record.sys_flag) or record.sys_flag & sys_flags.INNER_BATCH:
+            return
+        yield from self._see_in(record.topic, record.queue_id, record.queue_offset, record, is_main=True)
+        for topic, queue_id, queue_offset in further_queues(record):
+            yield from self._see_in(topic, queue_id, queue_offset, record, is_main=False)
+
+    def finish(self) -> Iterator[Finding | Progress]:
+        """What was missing, and every entry to which the log did not come."""
+        for (topic, queue_id), lost in self._without_queue.items():
+            yield _missing(f"{topic} queue {queue_id}", lost)
+        done = 0
+        total = sum((queue.end - queue.first) * ENTRY_SIZE for queue in self._queues.values())
+        for queue in self._queues.values():
+            if queue.missing:
+                yield _missing(queue.where, queue.missing)
+            yield from self._check_unmatched(queue)
+            done += (queue.end - queue.first) * ENTRY_SIZE
+            yield Progress(_PART, done, total)
+
+    def _find_dispatched(self, store: Path) -> int:
+        """How far a stopped store was dispatched: to its end, or after a crash at least to the last record with an entry."""
+        if not (store / "abort").exists():
+            return _EVERYTHING
+        lasts = [queue.last_real() for queue in self._queues.values()]
+        return max((entry.end for entry in lasts if entry is not None), default=0)
+
+    def _see_in(
+        self, topic: str, queue_id: int, queue_offset: int, record: MessageExt, is_main: bool
+    ) -> Iterator[Finding]:
+        offset = record.physical_offset
+        queue = self._queues.get((topic, queue_id))
+        is_due = offset + record.size_bytes <= self._dispatched
+        if queue is None:
+            if is_due and topic in self._topics:
+                self._without_queue.setdefault((topic, queue_id), []).append(offset)
+            return
+        entry = queue.entry(queue_offset)
+        if entry is None:
+            if is_due and queue_offset >= queue.first and not self._is_of_former_life(queue, offset):
+                queue.missing.append(offset)
+        elif entry.physical_offset == offset:
+            queue.matched += 1
+            yield from _compare(queue, queue_offset, entry, record, is_main)
+        elif entry.physical_offset < offset and not entry.is_filler and is_due:
+            what = f"entry {queue_offset} leads to {entry.physical_offset}, the record of that offset is at {offset}"
+            yield Finding(_PART, queue.where, what, offset)
+
+    def _is_of_former_life(self, queue: InspectedQueue, physical_offset: int) -> bool:
+        """Whether the record is older than the queue: its topic was deleted since, and made again or not."""
+        first = queue.first_real()
+        return queue.topic not in self._topics if first is None else first.physical_offset > physical_offset
+
+    def _check_unmatched(self, queue: InspectedQueue) -> Iterator[Finding]:
+        kept = [
+            (number, entry)
+            for number, entry in queue.entries()
+            if not entry.is_filler and not self._log.is_gone(entry.physical_offset)
+        ]
+        if len(kept) == queue.matched:
+            return
+        before = -1
+        for number, entry in kept:
+            if entry.physical_offset <= before:
+                yield Finding(_PART, queue.where, f"entry {number} leads back, before {before}", entry.physical_offset)
+            before = entry.physical_offset
+            what = self._judge(queue, number, entry)
+            if what:
+                yield Finding(
+                    _PART,
+                    queue.where,
+                    f"entry {number} leads to {entry.physical_offset}, {what}",
+                    entry.physical_offset,
+                )
+
+    def _judge(self, queue: InspectedQueue, number: int, entry: Entry) -> str:
+        """What is wrong with where an entry leads; nothing if it leads to a record of its queue."""
+        if entry.physical_offset >= self._log.end:
+            return f"beyond the log's end at {self._log.end}"
+        record = self._log.record_at(entry.physical_offset, entry.size)
+        if record is None:
+            return f"where no record of {entry.size} bytes begins"
+        places = [(record.topic, record.queue_id, record.queue_offset), *further_queues(record)]
+        if (queue.topic, queue.queue_id, number) in places:
+            return ""
+        return f"a record of {record.topic} queue {record.queue_id} offset {record.queue_offset}"
+
+
+def further_queues(record: MessageExt) -> list[tuple[str, int, int]]:
+    """(topic, queue id, queue offset) of the other queues that a record names (multi-dispatch)."""
+    queues = record.properties.get(property_names.INNER_MULTI_DISPATCH, "").split(",")
+    offsets = record.properties.get(property_names.INNER_MULTI_QUEUE_OFFSET, "").split(",")
+    return [
+        (topic, 0 if topic.startswith(names.LMQ_PREFIX) else record.queue_id, int(offset))
+        for topic, offset in zip(queues, offsets, strict=False)
+        if topic and offset.isdecimal()
+    ]
+
+
+def _compare(queue: InspectedQueue, number: int, entry: Entry, record: MessageExt, is_main: bool) -> Iterator[Finding]:
+    """An entry with the record to which it leads."""
+    if entry.size != record.size_bytes:
+        what = f"entry {number} says {entry.size} bytes, its record at {record.physical_offset} has {record.size_bytes}"
+        yield Finding(_PART, queue.where, what, record.physical_offset)
+    code = entry.tags_code
+    if is_ext_address(code) and is_main:
+        unit = queue.units.read(code) if queue.units is not None else None
+        if unit is None:
+            yield Finding(_PART, queue.where, f"entry {number}: its extended unit is missing", record.physical_offset)
+            return
+        code = unit.tags_code
+        if unit.store_timestamp != record.store_timestamp:
+            what = f"entry {number}: its extended unit has another store timestamp than the record"
+            yield Finding(_PART, queue.where, what, record.physical_offset)
+    is_right = code == tags_code(record.properties.get(property_names.TAGS))
+    if record.topic == names.SCHEDULE_TOPIC and property_names.DELAY in record.properties:
+        is_right = code > record.store_timestamp  # the time of delivery
+    if not is_right:
+        what = f"entry {number}: tags code {code} is not that of its record at {record.physical_offset}"
+        yield Finding(_PART, queue.where, what, record.physical_offset)
+
+
+def _missing(where: str, offsets: list[int]) -> Finding:
+    what = f"{len(offsets)} dispatched records have no entry, the first is at {offsets[0]}"
+    return Finding(_PART, where, what, offsets[0], len(offsets))
+
+
+def _read_topics(path: Path) -> set[str]:
+    try:
+        return set(fastjson.loads(path.read_bytes())["topicConfigTable"])
+    except (OSError, HeadraceError, KeyError, TypeError):
+        return set()

@@ -1,0 +1,59 @@
+"""Dispatch over RocketMQ's CommitLogs makes RocketMQ's ConsumeQueue and IndexFile bytes, compiled and not."""
+
+import json
+import shutil
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from support import golden
+from support.dispatched_store import build, built_files, config_of
+from support.interpreted import run_interpreted
+
+STORES = ("plain", "kinds", "ext", "lmq", "unclean", "slave-master", "slave")
+MADE_BY_BOTH = ("plain", "lmq")
+
+
+def unpack_log(name: str, target: Path) -> tuple[Path, Path]:
+    """A golden store, and a store beside it with nothing but the same log."""
+    original = golden.unpack(name, target)
+    bare = target / "bare"
+    shutil.copytree(original / "commitlog", bare / "commitlog")
+    return original, bare
+
+
+def build_from_log(name: str, bare: Path) -> dict[str, bytes]:
+    head, *lines = golden.expected(name)
+    bit_maps = {
+        (line["topic"].encode(), line["offset"]): bytes.fromhex(line["extBitMap"])
+        for line in lines
+        if "extBitMap" in line
+    }
+    # What the filters of that broker evaluated to is known, the filters are not our subject.
+    return build(bare, config_of(head), lambda topic, offset, _properties: bit_maps.get((topic, offset), b""))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STORES)
+def test_the_files_built_from_the_log_are_rocketmqs(name: str, tmp_path: Path) -> None:
+    original, bare = unpack_log(name, tmp_path)
+    ours, theirs = build_from_log(name, bare), built_files(original)
+    assert sorted(ours) == sorted(theirs)
+    assert [path for path in theirs if ours[path] != theirs[path]] == []
+
+
+def digests_of_a_build(given: bytes) -> bytes:
+    """The digests of the files built from a golden store's log. Runs in either interpreter."""
+    with tempfile.TemporaryDirectory() as target:
+        _, bare = unpack_log(given.decode(), Path(target))
+        built = build_from_log(given.decode(), bare)
+    return json.dumps({path: sha256(data).hexdigest() for path, data in sorted(built.items())}).encode()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MADE_BY_BOTH)
+def test_the_compiled_walk_and_the_plain_one_build_the_same(name: str) -> None:
+    compiled = digests_of_a_build(name.encode())
+    assert run_interpreted("golden.test_reput_of_golden_stores", "digests_of_a_build", name.encode()) == compiled
