@@ -7,7 +7,7 @@ A message is refused by a status, never by an exception (store spec, 2.8).
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from isal import isal_zlib
 
@@ -30,7 +30,6 @@ FILE_WAIT_S = 5.0
 _FIXED_LENGTH = 91
 _V6_ADDED = 12
 _RECORD_MARGIN = 65536
-_NOT_QUEUED = (sys_flag.TRANSACTION_PREPARED, sys_flag.TRANSACTION_ROLLBACK)
 
 
 class Appender:
@@ -85,7 +84,7 @@ class Appender:
             PutMessageStatus.PUT_OK,
             physical_offset=log.wrote_offset,
             size_bytes=total,
-            queue_offset=queues.next_offset(first.queue_id),
+            queue_offset=queues.next_offset(first.queue_id) if encoded[0].is_queued else 0,
             store_timestamp=log.store_timestamp,
         )
         for message, record in zip(messages, encoded, strict=True):
@@ -105,9 +104,6 @@ class Appender:
                 record.is_queued,
             )
             result.message_ids.append(encode_offset_message_id(message.store_host, offset))
-        result.physical_offset = log.wrote_offset - total
-        if not encoded[0].is_queued:
-            result.queue_offset = 0
         self.publish()
         return result
 
@@ -117,12 +113,18 @@ class Appender:
 
     async def put_batch(self, messages: Sequence[MessageToStore]) -> PutResult:
         """`append_batch`, waiting for the next file (5 s at most) and at the ack gate."""
+        result = self.start_put(messages)
+        return result if isinstance(result, PutResult) else await result
+
+    def start_put(self, messages: Sequence[MessageToStore]) -> PutResult | Awaitable[PutResult]:
+        """The same for those who need not wait where there is nothing to wait for: appends before it returns, if it can.
+
+        So messages that one read of a connection brings keep their order, whichever way they take to the log.
+        """
         result = self.append_batch(messages)
         if result is None:
-            result = await self._append_later(messages)
-        if result.status is PutMessageStatus.PUT_OK and messages[0].wait_store and not self.gate.is_open:
-            result.status = await self._pass_gate(result.end_offset)
-        return result
+            return self._append_later(messages)
+        return self._pass_gate(messages, result)
 
     async def _append_later(self, messages: Sequence[MessageToStore]) -> PutResult:
         loop = asyncio.get_running_loop()
@@ -134,7 +136,8 @@ class Appender:
             await asyncio.wait((reserved,), timeout=min(left, 0.1))
             result = self.append_batch(messages)
             if result is not None:
-                return result
+                passed = self._pass_gate(messages, result)
+                return passed if isinstance(passed, PutResult) else await passed
         logger.warning("message refused reason=%r", f"no CommitLog file was reserved within {FILE_WAIT_S:g} s")
         return PutResult(PutMessageStatus.CREATE_MAPEDFILE_FAILED)
 
@@ -150,15 +153,20 @@ class Appender:
             if not reserved.done():
                 reserved.set_result(None)
 
-    async def _pass_gate(self, end_offset: int) -> PutMessageStatus:
-        outcome: asyncio.Future[PutMessageStatus] = asyncio.get_running_loop().create_future()
+    def _pass_gate(self, messages: Sequence[MessageToStore], result: PutResult) -> PutResult | Awaitable[PutResult]:
+        """The result, at once or when the log is as safe as it must be."""
+        if result.status is not PutMessageStatus.PUT_OK or not messages[0].wait_store or self.gate.is_open:
+            return result
+        outcome: asyncio.Future[PutResult] = asyncio.get_running_loop().create_future()
 
         def answer(status: PutMessageStatus) -> None:
-            if not outcome.done():
-                outcome.set_result(status)
+            result.status = status
+            if not outcome.done():  # the connection may be gone, and its request with it
+                outcome.set_result(result)
 
-        self.gate.wait(end_offset, answer)
-        return await outcome
+        # order: at the gate right after the append, because those who wait there stand in the order of the log.
+        self.gate.wait(result.end_offset, answer)
+        return result if outcome.done() else outcome
 
     def _refusal(self, messages: Sequence[MessageToStore]) -> PutMessageStatus | None:
         if not self._is_writeable():
@@ -188,7 +196,7 @@ class _Encoded:
         if len(self.store_host) > 8:
             flags |= sys_flag.STORE_HOST_V6
         self.flags = flags
-        self.is_queued = flags & sys_flag.TRANSACTION_MASK not in _NOT_QUEUED
+        self.is_queued = sys_flag.is_queued(flags)
         self.size_bytes = (
             _FIXED_LENGTH
             + _V6_ADDED * ((len(self.born_host) > 8) + (len(self.store_host) > 8))

@@ -131,25 +131,33 @@ class ClientTable:
         """Takes the connection out of all groups."""
         for is_consumer, group in list(self._groups_of.get(connection, ())):
             self._remove(connection, is_consumer, group)
-        self._groups_of.pop(connection, None)
 
     def expire(self, now_ms: int | None = None) -> None:
-        """Closes the connections of clients that have given no sign of life for 120 s."""
+        """Takes clients out of the groups for which they have given no sign of life for 120 s; closes their connections.
+
+        # compat: the members of such a group are not told. Of the connection's other groups, they are when it is closed.
+        """
         now = int(time.time() * 1000) if now_ms is None else now_ms
-        tables = [*self._producers.values(), *(group.clients for group in self._consumers.values())]
-        silent = {
-            client.connection: client
-            for clients in tables
+        silent = [
+            (is_consumer, name, client)
+            for is_consumer, table in ((False, self._producers), (True, self._clients_by_group()))
+            for name, clients in table.items()
             for client in clients.values()
             if now - client.last_update_ms > CLIENT_EXPIRED_MS
-        }
-        for connection, client in silent.items():
-            logger.warning("client expired client=%s remote=%s", client.client_id, connection.remote)
-            connection.close("no heartbeat for 120 s")
-            self.connection_closed(connection)
+        ]
+        for is_consumer, name, client in silent:
+            logger.warning("client expired client=%s group=%s remote=%s", client.client_id, name, client.connection.remote)
+            self._remove(client.connection, is_consumer, name, tell=False)
+            client.connection.close("no heartbeat for 120 s")
 
-    def _remove(self, connection: Connection, is_consumer: bool, name: str) -> None:
-        self._groups_of.get(connection, set()).discard((is_consumer, name))
+    def _clients_by_group(self) -> dict[str, dict[Connection, Client]]:
+        return {name: group.clients for name, group in self._consumers.items()}
+
+    def _remove(self, connection: Connection, is_consumer: bool, name: str, tell: bool = True) -> None:
+        groups = self._groups_of.get(connection, set())
+        groups.discard((is_consumer, name))
+        if not groups:
+            self._groups_of.pop(connection, None)
         if not is_consumer:
             clients = self._producers.get(name, {})
             clients.pop(connection, None)
@@ -163,7 +171,8 @@ class ClientTable:
         logger.info("consumer left group=%s client=%s remote=%s", name, client.client_id, connection.remote)
         if not group.clients:
             del self._consumers[name]
-        self._members_changed(group)
+        if tell:
+            self._members_changed(group)
 
 
 def _take_subscriptions(group: ConsumerGroup, subscriptions: Iterable[SubscriptionData]) -> bool:

@@ -3,14 +3,19 @@
 The key of a held pull is its queue. Dispatch rings when rows of the queue table have moved and names them in a ring, so
 what a bell costs does not grow with the number of pulls that wait. A pull is tried again when its queue has grown, and
 answered at its deadline in any case; whether a message matches is decided by trying.
+
+Deadlines are kept by tenths of a second: a busy queue answers its pulls long before, and what was answered must not lie
+about until its deadline.
 """
 
 import heapq
-import itertools
+import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 QueueKey = tuple[str, int]
+
+_TICKS_PER_S = 10
 
 
 @dataclass(slots=True, eq=False)
@@ -20,16 +25,24 @@ class HeldPull:
     queue: QueueKey
     deadline: float
     try_again: Callable[[bool], bool]
-    is_done: bool = field(default=False)
+
+    @property
+    def tick(self) -> int:
+        """The deadline in tenths of a second, rounded up."""
+        return math.ceil(self.deadline * _TICKS_PER_S)
 
 
 class HeldPulls:
-    """All pulls that wait, by queue and by deadline (the loop's time in seconds)."""
+    """All pulls that wait, by queue and by deadline (the loop's time in seconds).
 
-    def __init__(self) -> None:
-        self._by_queue: dict[QueueKey, list[HeldPull]] = {}
-        self._by_deadline: list[tuple[float, int, HeldPull]] = []
-        self._count = itertools.count()
+    `on_hold()` is called when one has begun to wait: from then on the broker must be rung.
+    """
+
+    def __init__(self, on_hold: Callable[[], object] = lambda: None) -> None:
+        self._on_hold = on_hold
+        self._by_queue: dict[QueueKey, dict[HeldPull, None]] = {}
+        self._by_tick: dict[int, dict[HeldPull, None]] = {}
+        self._ticks: list[int] = []
         self._size = 0
 
     def __len__(self) -> int:
@@ -37,9 +50,14 @@ class HeldPulls:
 
     def hold(self, pull: HeldPull) -> None:
         """Keeps the pull until it says that it is answered."""
-        self._by_queue.setdefault(pull.queue, []).append(pull)
-        heapq.heappush(self._by_deadline, (pull.deadline, next(self._count), pull))
+        self._by_queue.setdefault(pull.queue, {})[pull] = None
+        tick = pull.tick
+        if tick not in self._by_tick:
+            self._by_tick[tick] = {}
+            heapq.heappush(self._ticks, tick)
+        self._by_tick[tick][pull] = None
         self._size += 1
+        self._on_hold()
 
     def queues(self) -> list[QueueKey]:
         """The queues for which a pull waits."""
@@ -48,35 +66,33 @@ class HeldPulls:
     def arrived(self, queues: Iterable[QueueKey]) -> None:
         """Tries the pulls of queues that have grown."""
         for queue in queues:
-            pulls = self._by_queue.get(queue)
-            if not pulls:
-                continue
-            self._by_queue[queue] = []
-            for pull in pulls:
-                self._try(pull, last=False)
-            if not self._by_queue[queue]:
-                del self._by_queue[queue]
+            for pull in list(self._by_queue.get(queue, ())):
+                if pull.try_again(False):
+                    self._forget(pull)
 
     def expire(self, now: float) -> None:
         """Answers those whose deadline has passed."""
-        while self._by_deadline and (self._by_deadline[0][0] <= now or self._by_deadline[0][2].is_done):
-            _, _, pull = heapq.heappop(self._by_deadline)
-            if pull.is_done:
-                continue
-            pulls = self._by_queue.get(pull.queue, [])
-            if pull in pulls:
-                pulls.remove(pull)
-                if not pulls:
-                    del self._by_queue[pull.queue]
-            self._try(pull, last=True)
+        tick = math.floor(now * _TICKS_PER_S)
+        while self._ticks and self._ticks[0] <= tick:
+            # The tick stays in its place until its pulls are answered: an answer may bring another pull of the same tick.
+            for pull in list(self._by_tick[self._ticks[0]]):
+                pull.try_again(True)
+                self._forget(pull)
+            if not self._by_tick[self._ticks[0]]:
+                del self._by_tick[heapq.heappop(self._ticks)]
 
     def next_deadline(self) -> float | None:
-        """When `expire` is due, in the loop's time."""
-        return self._by_deadline[0][0] if self._by_deadline else None
+        """When `expire` is due, in the loop's time, at most a tenth of a second after the first deadline."""
+        while self._ticks and not self._by_tick[self._ticks[0]]:
+            del self._by_tick[heapq.heappop(self._ticks)]
+        return self._ticks[0] / _TICKS_PER_S if self._ticks else None
 
-    def _try(self, pull: HeldPull, last: bool) -> None:
-        if pull.try_again(last) or last:
-            pull.is_done = True
-            self._size -= 1
-        else:
-            self._by_queue.setdefault(pull.queue, []).append(pull)
+    def _forget(self, pull: HeldPull) -> None:
+        pulls = self._by_queue.get(pull.queue)
+        if pulls is None or pull not in pulls:
+            return  # answered by what another's answer set off
+        del pulls[pull]
+        if not pulls:
+            del self._by_queue[pull.queue]
+        del self._by_tick[pull.tick][pull]
+        self._size -= 1

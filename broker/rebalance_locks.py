@@ -28,13 +28,15 @@ class RebalanceLocks:
     def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
         """Those of the queues that the client owns now: nobody's, its own, or one whose owner has been silent."""
         now = self._clock_ms()
-        locks = self._locks.setdefault(group, {})
+        locks = self._locks.get(group, {})
         owned = []
         for queue in queues:
             lock = locks.get(queue)
             if lock is None or lock.client_id == client_id or now - lock.updated_ms > LOCK_LIFE_MS:
                 locks[queue] = _Lock(client_id, now)
                 owned.append(queue)
+        if owned:
+            self._locks[group] = locks
         return owned
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:

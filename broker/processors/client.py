@@ -5,6 +5,7 @@ import time
 from broker.clients import Client, ClientTable, ConsumerGroup
 from broker.config import BrokerConfig
 from broker.groups import GroupTable
+from broker.processors import guard
 from broker.topics import READ_WRITE, TopicTable
 from headrace.model import names
 from headrace.model.subscription import is_tag_type
@@ -57,11 +58,15 @@ class ClientProcessor:
 
     def register(self, *tables: HandlerTable) -> None:
         """Serves these requests on these ports."""
-        for table in tables:
-            table.register(RequestCode.HEART_BEAT, self.heartbeat)
-            table.register(RequestCode.UNREGISTER_CLIENT, self.unregister)
-            table.register(RequestCode.GET_CONSUMER_LIST_BY_GROUP, self.consumer_list)
-            table.register(RequestCode.CHECK_CLIENT_CONFIG, self.check_config)
+        guard.register(
+            tables,
+            {
+                RequestCode.HEART_BEAT: self.heartbeat,
+                RequestCode.UNREGISTER_CLIENT: self.unregister,
+                RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.consumer_list,
+                RequestCode.CHECK_CLIENT_CONFIG: self.check_config,
+            },
+        )
 
     def heartbeat(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
         """Notes the client in all its groups; a change is told to the members before this is answered."""

@@ -1,5 +1,6 @@
 """LOCK_BATCH_MQ and UNLOCK_BATCH_MQ, by which orderly consumers own their queues (remoting spec 4.17)."""
 
+from broker.processors import guard
 from broker.rebalance_locks import RebalanceLocks
 from headrace.errors import RemoteProtocolError
 from headrace.protocol.bodies import LockBatchRequestBody, LockBatchResponseBody
@@ -18,9 +19,7 @@ class LockProcessor:
 
     def register(self, *tables: HandlerTable) -> None:
         """Serves them on these ports."""
-        for table in tables:
-            table.register(RequestCode.LOCK_BATCH_MQ, self.lock)
-            table.register(RequestCode.UNLOCK_BATCH_MQ, self.unlock)
+        guard.register(tables, {RequestCode.LOCK_BATCH_MQ: self.lock, RequestCode.UNLOCK_BATCH_MQ: self.unlock})
 
     def lock(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
         """Locks what is free; answers which of the queues the client owns now."""

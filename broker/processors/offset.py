@@ -3,10 +3,12 @@
 from collections.abc import Callable
 
 from broker.offsets import OffsetTable
+from broker.processors import guard
 from headrace.protocol.headers.offset import (
     GetEarliestMsgStoretimeRequestHeader,
     GetEarliestMsgStoretimeResponseHeader,
     GetMaxOffsetRequestHeader,
+    GetMinOffsetRequestHeader,
     OffsetResponseHeader,
     QueryConsumerOffsetRequestHeader,
     SearchOffsetRequestHeader,
@@ -43,13 +45,17 @@ class OffsetProcessor:
 
     def register(self, *tables: HandlerTable) -> None:
         """Serves these requests on these ports."""
-        for table in tables:
-            table.register(RequestCode.QUERY_CONSUMER_OFFSET, self.query)
-            table.register(RequestCode.UPDATE_CONSUMER_OFFSET, self.update)
-            table.register(RequestCode.GET_MAX_OFFSET, self.max_offset)
-            table.register(RequestCode.GET_MIN_OFFSET, self.min_offset)
-            table.register(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, self.search)
-            table.register(RequestCode.GET_EARLIEST_MSG_STORETIME, self.earliest)
+        guard.register(
+            tables,
+            {
+                RequestCode.QUERY_CONSUMER_OFFSET: self.query,
+                RequestCode.UPDATE_CONSUMER_OFFSET: self.update,
+                RequestCode.GET_MAX_OFFSET: self.max_offset,
+                RequestCode.GET_MIN_OFFSET: self.min_offset,
+                RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: self.search,
+                RequestCode.GET_EARLIEST_MSG_STORETIME: self.earliest,
+            },
+        )
 
     def query(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
         """The committed offset; for a group that has none, 0 on a queue whose first message is still recent.
@@ -59,9 +65,9 @@ class OffsetProcessor:
         header = QueryConsumerOffsetRequestHeader.from_ext(command.ext_fields)
         offset = self._offsets.query(header.consumer_group, header.topic, header.queue_id)
         if offset < 0:
-            least, most = self._bounds(header.topic, header.queue_id)
-            first = self._getter.physical_offset_at(header.topic, header.queue_id, 0) if most else 0
-            if least > 0 or self._getter.is_far_behind(first):
+            least, _ = self._bounds(header.topic, header.queue_id)
+            first = self._getter.physical_offset_at(header.topic, header.queue_id, 0)
+            if least > 0 or (first >= 0 and self._getter.is_far_behind(first)):
                 return response_to(
                     command,
                     ResponseCode.QUERY_NOT_FOUND,
@@ -85,7 +91,7 @@ class OffsetProcessor:
 
     def min_offset(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
         """The first queue offset still kept; 0 for what is not there."""
-        header = GetMaxOffsetRequestHeader.from_ext(command.ext_fields)
+        header = GetMinOffsetRequestHeader.from_ext(command.ext_fields)
         return _offset(command, self._bounds(header.topic, header.queue_id)[0])
 
     def search(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:

@@ -4,7 +4,6 @@ RocketMQ 5's lite pull consumers send the same fields as LITE_PULL_MESSAGE; it i
 """
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -17,13 +16,18 @@ from broker.config import BrokerConfig
 from broker.groups import GroupTable
 from broker.held_pulls import HeldPull, HeldPulls
 from broker.offsets import OffsetTable
+from broker.processors import guard
 from broker.response_codes import code_of_get
 from broker.topics import TopicTable
 from headrace.model import names, permission, pull_sys_flag
+from headrace.model.consumption import MessageModel
 from headrace.model.host import parse_host
-from headrace.model.properties import KEYS, TAGS, encode_properties
-from headrace.model.subscription import ALL, SubscriptionData, is_tag_type
-from headrace.protocol.remoting_command import RemotingCommand, response_to
+from headrace.model.properties import KEYS, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, TAGS, encode_properties
+from headrace.model.subscription import ALL, TAG, SubscriptionData, is_tag_type
+from headrace.model.subscription_group import SubscriptionGroupConfig
+from headrace.protocol import fastjson
+from headrace.protocol.headers.pull import PullMessageRequestHeader
+from headrace.protocol.remoting_command import RemotingCommand, SerializeType, response_to
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
 from headrace.remoting.connection import Connection
@@ -35,24 +39,26 @@ from store.status import GetMessageStatus
 logger = logging.getLogger(__name__)
 
 Refused = tuple[ResponseCode, str]
-_BROADCASTING = "BROADCASTING"
+
+_OF_READ_ENTRIES = (ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY)
+"""The codes of pulls that found entries to look at, wanted or not."""
+
+_UNREAD = {"commitOffset": "0", "suspendTimeoutMillis": "0", "subVersion": "0"}
+"""Fields that a pull should have, but that are read only with certain bits of its sysFlag."""
 
 
 @dataclass(slots=True)
 class _Pull:
-    """The fields of the request, and what was found out about it."""
+    """The request, and what was found out about it."""
 
-    group: str
-    topic: str
-    queue_id: int
+    header: PullMessageRequestHeader
     offset: int
-    max_count: int
-    flags: int
-    commit_offset: int
-    hold_ms: int
-    codes: set[int] | None
-    suggested_broker: int
-    slow_broker: int
+    """Where the next look begins: a held pull has perhaps passed messages that were not wanted."""
+    codes: set[int] | None = None
+    """Hashes of the wanted tags; None: all messages."""
+    suggested_broker: int = 0
+    slow_broker: int = 0
+    corrected_broker: int = 0
 
 
 class PullProcessor:
@@ -90,73 +96,112 @@ class PullProcessor:
 
     def register(self, main: HandlerTable) -> None:
         """Pulls are served on the main port only. # compat: RocketMQ's fast port answers them with code 3."""
-        main.register(RequestCode.PULL_MESSAGE, self.pull)
-        main.register(RequestCode.LITE_PULL_MESSAGE, self.pull)
+        codes = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
+        guard.register((main,), dict.fromkeys(codes, self.pull))
 
     def pull(
         self, connection: Connection, command: RemotingCommand
     ) -> RemotingCommand | Awaitable[RemotingCommand | None] | None:
         """Handles a pull; None while it is held, an awaitable while it is read from disk."""
-        checked = self._check(command)
-        if not isinstance(checked, _Pull):
-            code, remark = checked
-            return response_to(command, code, remark, {})
-        if self._getter.is_cold(checked.topic, checked.queue_id, checked.offset):
-            return self._pull_cold(connection, command, checked)
-        return self._read(connection, command, checked)
+        header = PullMessageRequestHeader.from_ext(_UNREAD | command.ext)
+        pull = _Pull(header, header.queue_offset)
+        refused = self._refusal(pull)
+        if refused is not None:
+            return response_to(command, *refused, {})
+        if self._getter.is_cold(header.topic, header.queue_id, header.queue_offset):
+            return self._pull_cold(connection, command, pull)
+        return self._read(connection, command, pull)
 
     def _read(self, connection: Connection, command: RemotingCommand, pull: _Pull) -> RemotingCommand | None:
-        result = self._getter.get(pull.topic, pull.queue_id, pull.offset, pull.max_count, pull.codes)
-        if pull.flags & pull_sys_flag.COMMIT_OFFSET and not self._is_slave:
-            self._offsets.commit(pull.group, pull.topic, pull.queue_id, pull.commit_offset)
-        code = code_of_get(result.status, pull.offset)
-        if code == ResponseCode.PULL_NOT_FOUND and pull.flags & pull_sys_flag.SUSPEND:
+        header = pull.header
+        result = self._get(pull)
+        code = code_of_get(result.status, header.queue_offset)
+        if header.max_msg_nums < 0 and code in _OF_READ_ENTRIES:
+            # compat: RocketMQ looks at this number only when there is something to read.
+            return response_to(
+                command, ResponseCode.SYSTEM_ERROR, f"maxMsgNums is {header.max_msg_nums}: ask for at least one message", {}
+            )
+        if header.sys_flag & pull_sys_flag.COMMIT_OFFSET and not self._is_slave:
+            self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+        if code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & pull_sys_flag.SUSPEND and not command.is_oneway:
             self._hold(connection, command, pull)
             return None
         return self._answer(command, pull, result, code)
+
+    def _get(self, pull: _Pull) -> GetResult:
+        header = pull.header
+        return self._getter.get(header.topic, header.queue_id, pull.offset, header.max_msg_nums, pull.codes)
 
     async def _pull_cold(
         self, connection: Connection, command: RemotingCommand, pull: _Pull
     ) -> RemotingCommand | None:
         """Reads the records on a thread first, so that no page fault stalls the others."""
-        plan = self._getter.plan_warming(pull.topic, pull.queue_id, pull.offset, pull.max_count)
-        await asyncio.get_running_loop().run_in_executor(self._executor, warm, plan)
+        header = pull.header
+        plan = self._getter.plan_warming(header.topic, header.queue_id, header.queue_offset, header.max_msg_nums)
+        # Shielded: `warm` must run even if the connection goes meanwhile, because it closes the plan's descriptors.
+        await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._executor, warm, plan))
         return self._read(connection, command, pull)
 
+    # -- waiting ----------------------------------------------------------------------------------------------------------
+
     def _hold(self, connection: Connection, command: RemotingCommand, pull: _Pull) -> None:
-        hold_ms = pull.hold_ms if self._config.long_polling_enable else self._config.short_polling_time_mills
-        asked = pull.offset
+        config = self._config
+        hold_ms = pull.header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
 
         def try_again(last: bool) -> bool:
             if connection.is_closed:
                 return True
-            result = self._getter.get(pull.topic, pull.queue_id, pull.offset, pull.max_count, pull.codes)
-            code = code_of_get(result.status, pull.offset)
-            if result.status is GetMessageStatus.NO_MATCHED_MESSAGE and not last:
-                # Others' messages: go on waiting behind them; the client learns of it at the deadline.
-                pull.offset = result.next_begin_offset
+            try:
+                answer = self._answer_held(command, pull, last)
+            except Exception as error:  # the outermost loop of this request: nobody above could answer it
+                logger.exception("held pull failed remote=%s", connection.remote)
+                answer = response_to(command, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+            if answer is None:
                 return False
-            if code == ResponseCode.PULL_NOT_FOUND:
-                if not last:
-                    return False
-                if pull.offset != asked:
-                    result.status = GetMessageStatus.NO_MATCHED_MESSAGE
-                    code = ResponseCode.PULL_RETRY_IMMEDIATELY
-            connection.send(self._answer(command, pull, result, code))
+            # compat: the answer to a pull that was held is always JSON (remoting spec 1.5).
+            answer.serialize_type = SerializeType.JSON
+            connection.send(answer)
             return True
 
         deadline = asyncio.get_running_loop().time() + max(hold_ms, 0) / 1000
-        self._held.hold(HeldPull((pull.topic, pull.queue_id), deadline, try_again))
+        self._held.hold(HeldPull((pull.header.topic, pull.header.queue_id), deadline, try_again))
+
+    def _answer_held(self, command: RemotingCommand, pull: _Pull, last: bool) -> RemotingCommand | None:
+        """The pull evaluated anew, as topic, group and subscription are by now; None: it waits on.
+
+        Messages that the consumer does not want let it wait on behind them, which it learns of at the deadline.
+        """
+        wanted = pull.codes
+        refused = self._refusal(pull)
+        if refused is not None:
+            return response_to(command, *refused, {})
+        if pull.codes != wanted:
+            # What was passed by may be wanted now.
+            pull.offset = pull.header.queue_offset
+        result = self._get(pull)
+        code = code_of_get(result.status, pull.header.queue_offset)
+        if not last:
+            if result.status is GetMessageStatus.NO_MATCHED_MESSAGE and result.next_begin_offset >= result.max_offset:
+                pull.offset = result.next_begin_offset
+                return None
+            if code == ResponseCode.PULL_NOT_FOUND:
+                return None
+        elif code == ResponseCode.PULL_NOT_FOUND and pull.offset != pull.header.queue_offset:
+            result.status, code = GetMessageStatus.NO_MATCHED_MESSAGE, ResponseCode.PULL_RETRY_IMMEDIATELY
+        return self._answer(command, pull, result, code)
+
+    # -- answers ----------------------------------------------------------------------------------------------------------
 
     def _answer(
         self, command: RemotingCommand, pull: _Pull, result: GetResult, code: ResponseCode
     ) -> RemotingCommand:
         suggested = pull.slow_broker if result.suggest_slave else pull.suggested_broker
         if code == ResponseCode.PULL_OFFSET_MOVED:
-            if not self._corrects_offsets:
-                code = ResponseCode.PULL_RETRY_IMMEDIATELY
+            if self._corrects_offsets:
+                self._tell_moved_offset(pull.header, result.next_begin_offset)
             else:
-                self._tell_moved_offset(pull, result.next_begin_offset)
+                code = ResponseCode.PULL_RETRY_IMMEDIATELY
+                suggested = pull.corrected_broker
         self.messages_out += result.count
         self.bytes_out += len(result.body)
         ext = {
@@ -167,117 +212,27 @@ class PullProcessor:
         }
         return response_to(command, code, result.status.value, ext, result.body)
 
-    # -- checks -----------------------------------------------------------------------------------------------------------
-
-    def _check(self, command: RemotingCommand) -> "_Pull | Refused":
-        """The checks in RocketMQ's order; a refusal says what to do."""
-        ext = command.ext
-        try:
-            pull = _Pull(
-                group=ext["consumerGroup"],
-                topic=ext["topic"],
-                queue_id=int(ext["queueId"]),
-                offset=int(ext["queueOffset"]),
-                max_count=int(ext["maxMsgNums"]),
-                flags=int(ext["sysFlag"]),
-                commit_offset=int(ext.get("commitOffset", "0")),
-                hold_ms=int(ext.get("suspendTimeoutMillis", "0")),
-                codes=None,
-                suggested_broker=0,
-                slow_broker=0,
-            )
-            version = int(ext.get("subVersion", "0"))
-        except KeyError as error:
-            return ResponseCode.SYSTEM_ERROR, f"the pull has no field {error.args[0]}: send it"
-        except ValueError as error:
-            return ResponseCode.SYSTEM_ERROR, f"a field of the pull is no number: {error}"
-        if not permission.is_readable(self._config.broker_permission):
-            return ResponseCode.NO_PERMISSION, (
-                f"the broker {self._config.broker_name} may not be read from; an operator has to raise its brokerPermission"
-            )
-        group = self._groups.find(pull.group)
-        if group is None:
-            return ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, (
-                f"the consumer group {pull.group} does not exist and may not be made by a client; create it first"
-            )
-        if not group.consume_enable:
-            return ResponseCode.NO_PERMISSION, (
-                f"the consumer group {pull.group} may not consume; an operator has to set its consumeEnable"
-            )
-        topic = self._topics.find(pull.topic)
-        if topic is None:
-            return ResponseCode.TOPIC_NOT_EXIST, f"the topic {pull.topic} does not exist here; create it first"
-        if not permission.is_readable(topic.permission):
-            return ResponseCode.NO_PERMISSION, f"the topic {pull.topic} may not be read from; change its permission"
-        if not 0 <= pull.queue_id < topic.read_queue_count:
-            return ResponseCode.SYSTEM_ERROR, (
-                f"queue {pull.queue_id} of topic {pull.topic} is out of range: it has {topic.read_queue_count} to read from"
-            )
-        if self._config.slave_read_enable:
-            pull.suggested_broker = group.broker_id
-            pull.slow_broker = group.which_broker_when_consume_slowly
-        if pull.max_count < 0:
-            return ResponseCode.SYSTEM_ERROR, f"maxMsgNums is {pull.max_count}: ask for at least one message"
-        return self._subscription(pull, ext, version)
-
-    def _subscription(self, pull: _Pull, ext: dict[str, str], version: int) -> "_Pull | Refused":
-        """Finds out which messages are wanted: as the request says, or as the group's heartbeats do."""
-        expression_type = ext.get("expressionType")
-        if pull.flags & pull_sys_flag.SUBSCRIPTION:
-            expression = ext.get("subscription")
-            if not is_tag_type(expression_type):
-                if not expression:
-                    return ResponseCode.SUBSCRIPTION_PARSE_FAILED, (
-                        f"the subscription of type {expression_type} has no expression; send one"
-                    )
-                return self._sql_refused(expression_type)
-            if expression and expression != ALL:
-                pull.codes = _codes_of(expression, expression_type)
-            return pull
-        consumers = self._clients.consumer_group(pull.group)
-        if consumers is None:
-            return ResponseCode.SUBSCRIPTION_NOT_EXIST, (
-                f"no consumer of the group {pull.group} is known here; send a heartbeat first"
-            )
-        group = self._groups.find(pull.group)
-        if group is not None and not group.consume_broadcast_enable and consumers.message_model == _BROADCASTING:
-            return ResponseCode.NO_PERMISSION, (
-                f"the consumer group {pull.group} may not consume by broadcast; an operator has to set consumeBroadcastEnable"
-            )
-        subscription = consumers.subscriptions.get(pull.topic)
-        if subscription is None:
-            return ResponseCode.SUBSCRIPTION_NOT_EXIST, (
-                f"the consumer group {pull.group} does not subscribe to topic {pull.topic}; see that all its members do"
-            )
-        if subscription.sub_version < version:
-            return ResponseCode.SUBSCRIPTION_NOT_LATEST, (
-                f"the subscription of group {pull.group} known here is older than the pull's; send a heartbeat first"
-            )
-        if not is_tag_type(subscription.expression_type):
-            return self._sql_refused(subscription.expression_type)
-        if subscription.sub_string != ALL:
-            pull.codes = set(subscription.code_set)
-        return pull
-
-    def _sql_refused(self, expression_type: str | None) -> Refused:
-        return ResponseCode.SYSTEM_ERROR, f"the broker does not filter by {expression_type}; subscribe by tags"
-
-    def _tell_moved_offset(self, pull: _Pull, corrected: int) -> None:
+    def _tell_moved_offset(self, header: PullMessageRequestHeader, corrected: int) -> None:
         """Stores the event of a moved offset for whoever watches the topic of such events (store spec, 3.5)."""
         event = {
-            "consumerGroup": pull.group,
-            "messageQueue": {"brokerName": self._config.broker_name, "queueId": pull.queue_id, "topic": pull.topic},
+            "consumerGroup": header.consumer_group,
+            "messageQueue": {
+                "brokerName": self._config.broker_name,
+                "queueId": header.queue_id,
+                "topic": header.topic,
+            },
             "offsetNew": corrected,
-            "offsetRequest": pull.offset,
+            "offsetRequest": header.queue_offset,
         }
         host = parse_host(self._config.address)
-        properties = {TAGS: pull.group, KEYS: pull.group}
+        separators = str.maketrans("", "", NAME_VALUE_SEPARATOR + PROPERTY_SEPARATOR)
+        group = header.consumer_group.translate(separators)
         stored = self._append(
             MessageToStore(
                 names.OFFSET_MOVED_EVENT_TOPIC,
                 0,
-                json.dumps(event, separators=(",", ":")).encode(),
-                encode_properties(properties).encode(),
+                fastjson.dumps(event).encode(),
+                encode_properties({TAGS: group, KEYS: group}).encode(),
                 born_timestamp=int(time.time() * 1000),
                 born_host=host,
                 store_host=host,
@@ -286,13 +241,101 @@ class PullProcessor:
         )
         logger.info(
             "offset moved group=%s topic=%s queue=%d asked=%d corrected=%d event=%s",
-            pull.group, pull.topic, pull.queue_id, pull.offset, corrected, "not stored" if stored is None else stored.status,
+            header.consumer_group, header.topic, header.queue_id, header.queue_offset, corrected,
+            "not stored" if stored is None else stored.status,
         )  # fmt: skip
+
+    # -- checks -----------------------------------------------------------------------------------------------------------
+
+    def _refusal(self, pull: _Pull) -> Refused | None:
+        """The checks in RocketMQ's order; a refusal says what to do. Fills in what the pull wants and from whom."""
+        header, config = pull.header, self._config
+        if not permission.is_readable(config.broker_permission):
+            return ResponseCode.NO_PERMISSION, (
+                f"the broker {config.broker_name} may not be read from; an operator has to raise its brokerPermission"
+            )
+        group = self._groups.find(header.consumer_group)
+        if group is None:
+            return ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, (
+                f"the consumer group {header.consumer_group} does not exist and may not be made by a client; create it first"
+            )
+        if not group.consume_enable:
+            return ResponseCode.NO_PERMISSION, (
+                f"the consumer group {group.group_name} may not consume; an operator has to set its consumeEnable"
+            )
+        topic = self._topics.find(header.topic)
+        if topic is None:
+            return ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist here; create it first"
+        if not permission.is_readable(topic.permission):
+            return ResponseCode.NO_PERMISSION, f"the topic {topic.name} may not be read from; change its permission"
+        if not 0 <= header.queue_id < topic.read_queue_count:
+            return ResponseCode.SYSTEM_ERROR, (
+                f"queueId[{header.queue_id}] is illegal: topic {topic.name} has {topic.read_queue_count} queues to read from; "
+                "ask for its route again"
+            )
+        pull.corrected_broker = group.broker_id
+        if config.slave_read_enable:
+            pull.suggested_broker = group.broker_id
+            pull.slow_broker = group.which_broker_when_consume_slowly
+        if header.sys_flag & pull_sys_flag.SUBSCRIPTION:
+            return self._take_expression(pull)
+        return self._take_subscription(pull, group)
+
+    def _take_expression(self, pull: _Pull) -> Refused | None:
+        """What is wanted, as the request says it."""
+        expression, expression_type = pull.header.subscription, pull.header.expression_type
+        if expression_type in (None, TAG):
+            try:
+                pull.codes = _codes_of(expression or ALL)
+            except ValueError as error:
+                return ResponseCode.SUBSCRIPTION_PARSE_FAILED, (
+                    f"parse the consumer's subscription failed: {error}; send * for all messages"
+                )
+            return None
+        if not expression:
+            return ResponseCode.SUBSCRIPTION_PARSE_FAILED, (
+                f"parse the consumer's subscription failed: one of type {expression_type!r} has no expression; send one"
+            )
+        if expression_type:
+            return self._sql_refused(expression_type)
+        # compat: RocketMQ takes an empty type for TAG when matching but never reads its tags, so nothing matches.
+        pull.codes = None if expression == ALL else set()
+        return None
+
+    def _take_subscription(self, pull: _Pull, group: SubscriptionGroupConfig) -> Refused | None:
+        """What is wanted, as the heartbeats of the group say it."""
+        name = group.group_name
+        consumers = self._clients.consumer_group(name)
+        if consumers is None:
+            return ResponseCode.SUBSCRIPTION_NOT_EXIST, (
+                f"the consumer's group info not exist: no member of {name} is known here; send a heartbeat first"
+            )
+        if not group.consume_broadcast_enable and consumers.message_model == MessageModel.BROADCASTING:
+            return ResponseCode.NO_PERMISSION, (
+                f"the consumer group {name} may not consume by broadcast; an operator has to set its consumeBroadcastEnable"
+            )
+        subscription = consumers.subscriptions.get(pull.header.topic)
+        if subscription is None:
+            return ResponseCode.SUBSCRIPTION_NOT_EXIST, (
+                f"the consumer group {name} does not subscribe to topic {pull.header.topic}; let all its members subscribe alike"
+            )
+        if subscription.sub_version < pull.header.sub_version:
+            return ResponseCode.SUBSCRIPTION_NOT_LATEST, (
+                f"the consumer's subscription not latest: the pull of {name} is newer than what is known; send a heartbeat first"
+            )
+        if not is_tag_type(subscription.expression_type):
+            return self._sql_refused(subscription.expression_type)
+        is_all = subscription.class_filter_mode or subscription.sub_string == ALL
+        pull.codes = None if is_all else set(subscription.code_set)
+        return None
+
+    def _sql_refused(self, expression_type: str) -> Refused:
+        return ResponseCode.SYSTEM_ERROR, (
+            f"the broker does not support consumer to filter message by {expression_type}; subscribe by tags"
+        )
 
 
 @lru_cache(maxsize=4096)  # limit: distinct tag lists that clients pull with
-def _codes_of(expression: str, expression_type: str | None) -> set[int]:
-    if expression_type == "":
-        # compat: RocketMQ takes an empty type for TAG when matching but never reads its tags, so nothing matches.
-        return set()
-    return set(SubscriptionData.build("", expression, expression_type).code_set)
+def _codes_of(expression: str) -> set[int] | None:
+    """Hashes of the tags in an expression, None for all; not to be changed. Raises ValueError."""
+    return None if expression == ALL else set(SubscriptionData.build("", expression).code_set)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from broker.processors import guard
 from headrace.protocol.headers.query import (
     QueryMessageRequestHeader,
     QueryMessageResponseHeader,
@@ -28,23 +29,23 @@ class QueryProcessor:
 
     def register(self, *tables: HandlerTable) -> None:
         """Serves these requests on these ports."""
-        for table in tables:
-            table.register(RequestCode.QUERY_MESSAGE, self.query)
-            table.register(RequestCode.VIEW_MESSAGE_BY_ID, self.view)
+        guard.register(tables, {RequestCode.QUERY_MESSAGE: self.query, RequestCode.VIEW_MESSAGE_BY_ID: self.view})
 
     def query(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
         """Messages of a topic with a key, within a range of store times."""
         header = QueryMessageRequestHeader.from_ext(command.ext_fields)
         most = self._default_most if header.unique_key_query else header.max_num
         found = self._by_key(header.topic, header.key, most, header.begin_timestamp, header.end_timestamp)
-        ext = QueryMessageResponseHeader(found.last_update_timestamp, found.last_update_physical_offset).to_ext()
         if not found.body:
             return response_to(
                 command,
                 ResponseCode.QUERY_NOT_FOUND,
-                f"no message of topic {header.topic} has the key {header.key} in that time; look at the time range",
-                ext,
+                f"can not find message: none of topic {header.topic} has the key {header.key} in that time; "
+                "widen the time range, and see that messageIndexEnable is on",
+                # compat: where nothing was found RocketMQ does not say how far the index has come.
+                QueryMessageResponseHeader(0, 0).to_ext(),
             )
+        ext = QueryMessageResponseHeader(found.last_update_timestamp, found.last_update_physical_offset).to_ext()
         return _as_json(response_to(command, ResponseCode.SUCCESS, ext=ext, body=found.body))
 
     def view(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:

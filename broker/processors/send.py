@@ -5,14 +5,16 @@ the broker chooses. Every answer, refusals too, carries MSG_REGION and TRACE_ON.
 the topics for which these checks have nothing to say.
 """
 
-import logging
 import random
+import re
 import time
+from collections.abc import Awaitable
 
 from broker.appender import Appender
 from broker.config import BrokerConfig
 from broker.groups import GroupTable
 from broker.hot.send import SendPath
+from broker.processors import guard
 from broker.response_codes import code_of_put
 from broker.topics import TopicTable
 from headrace.errors import RemoteProtocolError
@@ -31,10 +33,12 @@ from store.commit_log.message import MessageToStore, PutResult
 from store.config import StoreConfig
 from store.status import PutMessageStatus
 
-logger = logging.getLogger(__name__)
-
 Refused = tuple[ResponseCode, str]
 
+_UNREAD = {"producerGroup": "", "defaultTopic": "", "defaultTopicQueueNums": "0", "a": "", "c": "", "d": "0"}
+"""Fields that a send should have, but that nobody reads unless a topic is to be made."""
+
+_WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 class SendProcessor:
@@ -60,16 +64,19 @@ class SendProcessor:
 
     def register(self, *tables: HandlerTable) -> None:
         """Serves the sends on these ports."""
-        for table in tables:
-            for code in (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE):
-                table.register(code, self.send)
+        codes = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+        guard.register(tables, dict.fromkeys(codes, self.send))
 
-    async def send(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
-        """Checks, stores, and tells where."""
+    def send(self, connection: Connection, command: RemotingCommand) -> RemotingCommand | Awaitable[RemotingCommand]:
+        """Checks, stores, and tells where; an awaitable only where the answer has to wait for the store."""
         try:
-            header = parse_send_header(command.code, command.ext_fields)
-        except RemoteProtocolError as error:
-            return self._answer(command, ResponseCode.SYSTEM_ERROR, str(error))
+            return self._send(connection, command)
+        except guard.FAILURES as error:
+            return self._answer(command, ResponseCode.SYSTEM_ERROR, guard.failure_remark(command, error))
+
+    def _send(self, connection: Connection, command: RemotingCommand) -> RemotingCommand | Awaitable[RemotingCommand]:
+        # compat: RocketMQ misses these fields only where it reads them.
+        header = parse_send_header(command.code, _UNREAD | command.ext)
         checked = self._check(header)
         if not isinstance(checked, TopicConfig):
             return self._answer(command, *checked)
@@ -87,10 +94,15 @@ class SendProcessor:
         )
         if not isinstance(messages, list):
             return self._answer(command, *messages)
-        if not messages:
-            return self._answer(command, ResponseCode.MESSAGE_ILLEGAL, "the batch holds no message; send at least one")
-        result = await self._appender.put_batch(messages)
-        return self._told(command, result, queue_id, len(messages))
+        result = self._appender.start_put(messages)
+        if isinstance(result, PutResult):
+            return self._told(command, result, queue_id, len(messages))
+        return self._told_later(command, result, queue_id, len(messages))
+
+    async def _told_later(
+        self, command: RemotingCommand, result: Awaitable[PutResult], queue_id: int, count: int
+    ) -> RemotingCommand:
+        return self._told(command, await result, queue_id, count)
 
     # -- checks -----------------------------------------------------------------------------------------------------------
 
@@ -113,6 +125,11 @@ class SendProcessor:
         if header.topic in names.FORBIDDEN_TO_SEND:
             return ResponseCode.NO_PERMISSION, f"Sending message to topic[{header.topic}] is forbidden; it is the broker's own"
         if topic is None:
+            if not header.default_topic:
+                return ResponseCode.SYSTEM_ERROR, (
+                    f"topic[{header.topic}] not exist, and the request names no template to make it of; "
+                    f"send {names.AUTO_CREATE_TOPIC} as its default topic, or create the topic first"
+                )
             topic = self._topics.create_on_send(
                 header.topic, header.default_topic, header.default_topic_queue_nums, header.unit_mode
             )
@@ -143,7 +160,7 @@ class SendProcessor:
         found = properties.decode_properties(header.properties or "")
         wait = found.pop(properties.WAIT, "true")
         found[properties.CLUSTER] = self._config.broker_cluster_name
-        refused = self._not_yet(found)
+        refused = self._not_yet(header, found)
         if refused is not None:
             return refused
         flags = header.sys_flag
@@ -167,14 +184,13 @@ class SendProcessor:
         common = properties.decode_properties(header.properties or "")
         common[properties.CLUSTER] = self._config.broker_cluster_name
         wait = common.get(properties.WAIT, "true").lower() == "true"
-        if header.sys_flag & sys_flag.TRANSACTION_MASK or common.get(properties.DELAY, "0") not in ("", "0"):
+        if header.sys_flag & sys_flag.TRANSACTION_MASK or _delay_level(common) > 0:
             return ResponseCode.MESSAGE_ILLEGAL, "a batch can be neither transactional nor delayed; send its messages alone"
         if len(command.body) > self._store_config.effective_max_message_size:
             return self._too_large()
-        try:
-            entries = decode_batch(command.body)
-        except RemoteProtocolError as error:
-            return ResponseCode.SYSTEM_ERROR, str(error)
+        entries = decode_batch(command.body)
+        if not entries:
+            return ResponseCode.SYSTEM_ERROR, "the batch holds no message; send at least one"
         added = properties.encode_properties(common).encode()
         flags = header.sys_flag
         if topic.filter_type == TopicFilterType.MULTI_TAG:
@@ -226,16 +242,16 @@ class SendProcessor:
             return topic.name, queue_id
         return self._topics.create_on_send_back(names.dlq_topic(name), 1).name, 0
 
-    def _not_yet(self, found: dict[str, str]) -> Refused | None:
+    def _not_yet(self, header: SendMessageRequestHeader, found: dict[str, str]) -> Refused | None:
         """Kinds of messages that this broker does not serve: better refused than delivered at the wrong time."""
         if found.get(properties.TRANSACTION_PREPARED, "").lower() == "true":
+            if self._config.reject_transaction_message:
+                return ResponseCode.NO_PERMISSION, (
+                    f"the broker {self._config.broker_name} takes no transactional messages (rejectTransactionMessage)"
+                )
             return ResponseCode.MESSAGE_ILLEGAL, "transactional messages are not supported yet; send it as an ordinary one"
-        level = found.get(properties.DELAY, "0")
-        try:
-            delayed = int(level) > 0
-        except ValueError:
-            return ResponseCode.SYSTEM_ERROR, f"the property DELAY is {level!r}: it must be a number"
-        if delayed:
+        # compat: prepared and rolled-back messages are stored at once, whatever their DELAY says.
+        if sys_flag.is_queued(header.sys_flag) and _delay_level(found) > 0:
             return ResponseCode.MESSAGE_ILLEGAL, "delayed messages are not supported yet; send it without a delay level"
         return None
 
@@ -253,7 +269,7 @@ class SendProcessor:
         if status.is_stored:
             self.messages_in += count
             self.bytes_in += result.size_bytes
-            answer = self._answer(command, code, None if status is PutMessageStatus.PUT_OK else status.value)
+            answer = self._answer(command, code)
             assert answer.ext_fields is not None
             answer.ext_fields.update(
                 msgId=",".join(result.message_ids), queueId=str(queue_id), queueOffset=str(result.queue_offset)
@@ -272,9 +288,17 @@ class SendProcessor:
         }
         return self._answer(command, code, remarks.get(status, status.value))
 
-    def _answer(self, command: RemotingCommand, code: ResponseCode, remark: str | None) -> RemotingCommand:
+    def _answer(self, command: RemotingCommand, code: ResponseCode, remark: str | None = None) -> RemotingCommand:
         ext = {"MSG_REGION": self._config.region_id, "TRACE_ON": "true" if self._config.trace_on else "false"}
         return response_to(command, code, remark, ext)
+
+
+def _delay_level(found: dict[str, str]) -> int:
+    """The level in property DELAY. Raises RemoteProtocolError if it is no whole number."""
+    text = found.get(properties.DELAY, "0")
+    if not _WHOLE.fullmatch(text) or abs(int(text)) > 0x7FFFFFFF:
+        raise RemoteProtocolError(f"the property DELAY is {text[:80]!r}: it must be a whole number")
+    return int(text)
 
 
 class HotTopics:
@@ -290,9 +314,11 @@ class HotTopics:
     def follow(self, name: str | None) -> None:
         """Prepares or takes away a topic that has changed; None: all of them."""
         if name is None:
+            topics = self._topics.all()
             for known in list(self._path.topics()):
-                self._path.forget_topic(known)
-            for topic in self._topics.all().values():
+                if known.decode() not in topics:
+                    self._path.forget_topic(known)
+            for topic in topics.values():
                 self._follow(topic.name, topic)
         else:
             self._follow(name, self._topics.find(name))
