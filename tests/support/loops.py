@@ -1,6 +1,7 @@
 """Both event loops that the servers run on, as a parameter of a test, and tools to wait in them."""
 
 import asyncio
+import warnings
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -23,8 +24,22 @@ def run_on(loop: str, main: Awaitable[T], deadline_s: float = 20) -> T:
         async with asyncio.timeout(deadline_s):
             return await main
 
-    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
-        return runner.run(within())
+    runner = asyncio.Runner(loop_factory=LOOPS[loop])
+    try:
+        result = runner.run(within())
+    finally:
+        left_open = _close(runner)
+    assert not left_open, left_open
+    return result
+
+
+def _close(runner: asyncio.Runner) -> list[str]:
+    """Closes the loop and tells what a test has left open on it."""
+    # uvloop never returns from closing when a warning about something open becomes an exception on the way.
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        runner.close()
+    return [str(each.message) for each in caught]
 
 
 async def until(condition: Callable[[], object], deadline_s: float = 10) -> None:
