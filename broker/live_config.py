@@ -53,12 +53,12 @@ class LiveConfig:
         self._listeners.append(listener)
 
     def texts(self) -> dict[str, str]:
-        """Every option that has a value, by its key."""
+        """Every option that has a value, by its key; RocketMQ leaves out what is not set, and so do we."""
         return {
             key: format_value(value)
             for configuration in (self._broker, self._store)
             for key, field in keys_of(type(configuration)).items()
-            if (value := getattr(configuration, field.name)) is not None
+            if (value := getattr(configuration, field.name)) not in (None, "")
         } | {"haListenPort": str(self._broker.listen_port + 1)}
 
     def black_list(self) -> frozenset[str]:

@@ -3,7 +3,3 @@
 Each class is given what it uses, and `handlers()` says which request codes it answers. A refusal has RocketMQ's response code and a remark that
 says why and what to do; a request that cannot be read is answered in `handling`.
 """
-
-from broker.admin.families import admin_families
-
-__all__ = ["admin_families"]

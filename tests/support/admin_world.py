@@ -10,12 +10,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from broker.admin import admin_families
-from broker.admin.handling import register
+from broker.admin.cleaning_admin import CleaningAdmin
+from broker.admin.client_admin import ClientAdmin
+from broker.admin.config_admin import ConfigAdmin
+from broker.admin.consume_progress import ConsumeProgress
+from broker.admin.consume_queue_admin import ConsumeQueueAdmin
+from broker.admin.group_admin import GroupAdmin
+from broker.admin.handling import AdminFamily, register
+from broker.admin.offset_admin import OffsetAdmin
+from broker.admin.queue_facts import QueueFacts
+from broker.admin.runtime_info import RuntimeInfo
+from broker.admin.topic_admin import TopicAdmin
+from broker.broker_conf import BrokerConf
 from broker.clients import Client, ClientTable
 from broker.config import BrokerConfig
 from broker.groups import GroupTable
 from broker.json_file import JsonFile
+from broker.live_config import LiveConfig
 from broker.offsets import OffsetTable
 from broker.registration import Registration
 from broker.topics import TopicTable
@@ -36,30 +47,6 @@ class Peer:
     """A connection, as far as the table of clients looks at it."""
 
     remote: str
-
-
-@dataclass
-class Wishes:
-    """Counts what was passed on to other processes."""
-
-    cleaned: int = 0
-    deleted: int = 0
-    versions: int = 0
-
-    def clean_topics_requests(self) -> int:
-        """Asks dispatch."""
-        self.cleaned += 1
-        return self.cleaned
-
-    def delete_expired_requests(self) -> int:
-        """Asks the housekeeper."""
-        self.deleted += 1
-        return self.deleted
-
-    def config_version(self) -> int:
-        """Tells all."""
-        self.versions += 1
-        return self.versions
 
 
 @dataclass
@@ -106,31 +93,53 @@ class AdminWorld:
         self.groups = GroupTable(JsonFile(root / "config" / "subscriptionGroup.json"), self.config)
         self.offsets = OffsetTable(JsonFile(root / "config" / "consumerOffset.json"))
         self.clients = ClientTable(lambda _group: None)
-        self.wishes, self.log, self.name_server = Wishes(), Log(), NameServer()
+        self.name_server = NameServer()
+        self.cleaned = self.deleted = self.announced = 0
         self.counts: dict[str, int] = {}
         self.delay_offsets: dict[int, int] = {}
         self.store_times: dict[tuple[str, int], list[int]] = {}
         self.first_offsets: dict[tuple[str, int], int] = {}
         self.handlers = HandlerTable()
-        self.families = admin_families(
-            config=self.config,
-            store_config=self.store_config,
-            topics=self.topics,
-            groups=self.groups,
-            offsets=self.offsets,
-            clients=self.clients,
-            registration=Registration(self.config, self.topics, (), self.name_server),
-            publisher=self.wishes,
-            control=self.log,
-            bounds=self.bounds,
-            store_time=self.store_time,
-            entries=self.entries,
-            earliest_time=lambda: -1,
-            delay_offsets=lambda: self.delay_offsets,
-            traffic=Traffic(lambda: self.counts),
-            broker_conf=broker_conf,
-        )
+        registration = Registration(self.config, self.topics, (), self.name_server)
+        conf = BrokerConf(broker_conf) if broker_conf is not None else None
+        live = LiveConfig(self.config, self.store_config, self.announce, conf)
+        live.on_change(registration.options_changed)
+        facts = QueueFacts(self.config.broker_name, self.bounds, self.store_time)
+        topics, groups, offsets, clients = self.topics, self.groups, self.offsets, self.clients
+        self.families: list[AdminFamily] = [
+            TopicAdmin(topics, registration.register_topic, self.clean_topics, is_slave=is_slave),
+            GroupAdmin(groups, offsets, is_slave=is_slave),
+            ClientAdmin(clients, offsets),
+            ConsumeProgress(topics, groups, offsets, clients, facts, self.config.address),
+            ConsumeQueueAdmin(self.bounds, self.entries, clients),
+            OffsetAdmin(topics, offsets, clients, self.bounds, lambda: self.delay_offsets),
+            CleaningAdmin(self.delete_expired, self.clean_topics),
+            ConfigAdmin(live),
+            RuntimeInfo(
+                self.config,
+                self.store_config.paths(),
+                Log(),
+                Traffic(lambda: self.counts),
+                lambda: -1,
+                lambda: self.delay_offsets,
+                self.bounds,
+            ),
+        ]
         register(self.handlers, self.families)
+
+    # -- what is passed on to other processes ------------------------------------------------------------------------------
+
+    def clean_topics(self) -> None:
+        """Asks dispatch."""
+        self.cleaned += 1
+
+    def delete_expired(self) -> None:
+        """Asks the housekeeper."""
+        self.deleted += 1
+
+    def announce(self) -> None:
+        """Tells all that an option has changed."""
+        self.announced += 1
 
     # -- queues -----------------------------------------------------------------------------------------------------------
 

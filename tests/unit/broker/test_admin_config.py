@@ -22,7 +22,7 @@ def test_a_change_takes_effect_is_kept_and_is_announced(tmp_path: Path, conf: Pa
     assert world.store_config.file_reserved_time == 24
     assert world.topics.create_on_send("T", "TBW102", 4) is None
     assert conf.read_text() == "# ours\nbrokerName = broker-a\nfileReservedTime=24\nautoCreateTopicEnable=false\n"
-    assert world.wishes.versions == 1
+    assert world.announced == 1
     shown = decode_properties_text(world.ask(26).body)
     assert (shown["fileReservedTime"], shown["autoCreateTopicEnable"]) == ("24", "false")
     assert '"counter":1' in world.ask(26).ext["version"]
@@ -39,7 +39,7 @@ def test_the_value_that_is_there_already_is_no_change(tmp_path: Path) -> None:
     world = AdminWorld(tmp_path)
     assert world.ask(25, None, b"fileReservedTime=72\nlistenPort=21011\n").code == 0
     assert world.ask(25).code == 0
-    assert world.wishes.versions == 0
+    assert world.announced == 0
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_what_may_not_be_changed_is_refused_and_nothing_changes(
     assert remark in (answer.remark or "")
     assert world.store_config.flush_interval_commit_log == 500
     assert conf.read_text() == before
-    assert world.wishes.versions == 0
+    assert world.announced == 0
 
 
 def test_keys_of_the_operators_own_black_list_are_refused(tmp_path: Path) -> None:

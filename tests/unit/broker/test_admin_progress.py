@@ -292,4 +292,4 @@ def test_a_groups_filter_is_shown_beside_the_entries(world: AdminWorld) -> None:
 def test_cleaning_is_passed_on_to_who_may_do_it(world: AdminWorld) -> None:
     for code in (306, 316, 329):
         assert world.ask(code).code == 0
-    assert (world.wishes.cleaned, world.wishes.deleted) == (2, 1)
+    assert (world.cleaned, world.deleted) == (2, 1)

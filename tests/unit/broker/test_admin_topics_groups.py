@@ -83,7 +83,7 @@ def test_deleting_a_topic_lets_dispatch_drop_its_queues_and_keeps_its_offsets(wo
     world.offsets.commit("g", "T", 0, 5)
     assert world.ask(215, {"topic": "T"}).code == 0
     assert world.topics.find("T") is None
-    assert world.wishes.cleaned == 1
+    assert world.cleaned == 1
     assert world.offsets.query("g", "T", 0) == 5
     assert not world.name_server.asked
 
