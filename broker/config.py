@@ -120,7 +120,12 @@ class BrokerConfig:
     )
 
     def __post_init__(self) -> None:
-        """Fills in what was not given: the host's name and its addresses."""
+        """Fills in what was not given: the host's name and its addresses. Raises ValueError for what cannot be kept to."""
+        if self.acl_enable:
+            raise ValueError(
+                "aclEnable=true: requests are not checked against plain_acl.yml yet, and a broker that only seems protected does"
+                " not start; set it to false and keep strangers away from its ports"
+            )
         if not self.broker_name:
             object.__setattr__(self, "broker_name", socket.gethostname() or "DEFAULT_BROKER")
         if not self.broker_ip1:

@@ -78,3 +78,8 @@ def test_name_servers_are_split_and_named_once() -> None:
 @pytest.mark.parametrize(("given", "seconds"), [(30_000, 30), (1, 10), (3_600_000, 60)])
 def test_the_time_between_registrations_is_bounded(given: int, seconds: float) -> None:
     assert BrokerConfig(register_name_server_period=given).register_period_s == seconds
+
+
+def test_a_broker_that_would_only_seem_protected_is_refused() -> None:
+    with pytest.raises(ValueError, match="aclEnable=true: requests are not checked"):
+        from_mapping(BrokerConfig, {"aclEnable": "true"})
