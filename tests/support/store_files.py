@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -191,3 +192,11 @@ def running_instance(root: Path, **first_values: int) -> Iterator[Instance]:
     finally:
         instance.unlink()
         instance.close()
+
+
+def eventually(condition: Callable[[], object], within_s: float = 20) -> None:
+    """Waits for a condition that another thread or process brings about."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, "did not come true"
+        time.sleep(0.001)

@@ -1,0 +1,146 @@
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ipc.instance import Instance
+from ipc.publish.log import LogPublisher
+from ipc.role_context import RoleContext
+from store.config import SYNC_FLUSH, StoreConfig
+from store.errors import SyncFailed
+from store.flush import daemon
+from store.flush.log_files import LogFiles
+from store.mapped_file import path_of, reserve_file
+from support.store_files import LOG_FILE_SIZE, RunningRole, eventually, running_instance, small_config
+
+FILES = 4
+
+
+def reserve(config: StoreConfig, count: int) -> None:
+    config.paths().make_directories()
+    for number in range(count):
+        reserve_file(path_of(config.paths().commit_log, number * LOG_FILE_SIZE), LOG_FILE_SIZE)
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[Instance]:
+    with running_instance(tmp_path, allocated_offset=FILES * LOG_FILE_SIZE) as made:
+        yield made
+
+
+Start = Callable[[StoreConfig], RunningRole]
+
+
+@pytest.fixture
+def start(tmp_path: Path, instance: Instance) -> Iterator[Start]:
+    roles = []
+
+    def begin(config: StoreConfig) -> RunningRole:
+        reserve(config, FILES)
+
+        def work(context: RoleContext) -> None:
+            daemon.run(context, config, config.paths())
+
+        roles.append(RunningRole(instance, "flush", work))
+        eventually(lambda: instance.health.read()["flush"].state in ("running", "failed") or roles[-1].error)
+        return roles[-1]
+
+    yield begin
+    for role in roles:
+        role.close()
+
+
+def publish(instance: Instance, offset: int, timestamp: int) -> None:
+    LogPublisher(instance.control).wrote(offset, timestamp)
+    instance.bells["flush"].ring()
+
+
+def test_sync_flush_makes_durable_at_once_what_is_written(tmp_path: Path, instance: Instance, start: Start) -> None:
+    start(small_config(tmp_path, flush_disk_type=SYNC_FLUSH, flush_interval_commit_log=60_000))
+    for offset in (100, 250, LOG_FILE_SIZE + 10):
+        publish(instance, offset, offset * 10)
+        eventually(lambda offset=offset: instance.control.flushed_offset == offset)
+    eventually(lambda: instance.control.flushed_timestamp == (LOG_FILE_SIZE + 10) * 10)
+
+
+def test_async_flush_leaves_a_few_bytes_to_the_thorough_round(tmp_path: Path, instance: Instance) -> None:
+    config = small_config(tmp_path, flush_commit_log_thorough_interval=3_600_000)
+    reserve(config, FILES)
+    stop_fd, write_fd = os.pipe()
+    flusher = daemon.Flusher(RoleContext("flush", instance, instance.bells["flush"], stop_fd), config, config.paths())
+    publish(instance, 4 * 4096 - 1, 5)
+    flusher.sync_if_due()
+    assert instance.control.flushed_offset == 0
+    publish(instance, 4 * 4096, 6)
+    flusher.sync_if_due()
+    assert (instance.control.flushed_offset, instance.control.flushed_timestamp) == (4 * 4096, 6)
+    flusher.close()
+    os.close(stop_fd)
+    os.close(write_fd)
+
+
+def test_async_flush_takes_everything_in_a_thorough_round(tmp_path: Path, instance: Instance, start: Start) -> None:
+    start(small_config(tmp_path, flush_interval_commit_log=5, flush_commit_log_thorough_interval=20))
+    publish(instance, 10, 6)
+    eventually(lambda: instance.control.flushed_offset == 10)
+
+
+def test_async_flush_may_be_woken_by_the_bell(tmp_path: Path, instance: Instance, start: Start) -> None:
+    start(small_config(tmp_path, flush_interval_commit_log=60_000, flush_commit_log_timed=False))
+    eventually(lambda: instance.control.asleep_flush)
+    publish(instance, 8 * 4096, 6)
+    eventually(lambda: instance.control.flushed_offset == 8 * 4096)
+
+
+def test_a_stop_makes_everything_durable(tmp_path: Path, instance: Instance, start: Start) -> None:
+    role = start(small_config(tmp_path, flush_interval_commit_log=60_000, flush_commit_log_thorough_interval=3_600_000))
+    publish(instance, 3 * LOG_FILE_SIZE + 7, 99)
+    role.stop()
+    assert (instance.control.flushed_offset, instance.control.flushed_timestamp) == (3 * LOG_FILE_SIZE + 7, 99)
+
+
+def test_a_failed_sync_is_final(
+    tmp_path: Path, instance: Instance, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    role = start(small_config(tmp_path, flush_disk_type=SYNC_FLUSH, flush_interval_commit_log=5))
+    publish(instance, 100, 1)
+    eventually(lambda: instance.control.flushed_offset == 100)
+
+    def fail(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(daemon.os, "fdatasync", fail)
+    publish(instance, 200, 2)
+    eventually(lambda: instance.control.flag_log_error)
+    monkeypatch.undo()
+    publish(instance, 300, 3)
+    with pytest.raises(SyncFailed, match=r"cannot sync .*00000000000000000000: Input/output error; .*check the disk"):
+        role.stop()
+    assert instance.control.flushed_offset == 100
+
+
+def test_a_slaves_log_that_begins_late_is_synced_from_there(tmp_path: Path) -> None:
+    begin = 2 * LOG_FILE_SIZE
+    config = small_config(tmp_path, flush_disk_type=SYNC_FLUSH)
+    config.paths().make_directories()
+    reserve_file(path_of(config.paths().commit_log, begin), LOG_FILE_SIZE)
+    with running_instance(tmp_path, min_offset=begin, allocated_offset=begin + LOG_FILE_SIZE) as instance:
+        role = RunningRole(instance, "flush", lambda context: daemon.run(context, config, config.paths()))
+        publish(instance, begin + 100, 1)
+        eventually(lambda: instance.control.flushed_offset == begin + 100)
+        role.stop()
+        role.close()
+
+
+def test_files_are_opened_when_reserved_and_closed_when_durable(tmp_path: Path) -> None:
+    config = small_config(tmp_path)
+    reserve(config, 3)
+    files = LogFiles(config.paths(), LOG_FILE_SIZE)
+    files.open_reserved(0, 3 * LOG_FILE_SIZE)
+    assert files.open_starts == [0, LOG_FILE_SIZE, 2 * LOG_FILE_SIZE]
+    files.open_reserved(LOG_FILE_SIZE + 5, 3 * LOG_FILE_SIZE)
+    assert files.open_starts == [LOG_FILE_SIZE, 2 * LOG_FILE_SIZE]
+    before = len(os.listdir("/proc/self/fd"))
+    files.close()
+    assert len(os.listdir("/proc/self/fd")) == before - 2

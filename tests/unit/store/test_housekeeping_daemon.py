@@ -1,0 +1,372 @@
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ipc.instance import Instance
+from ipc.publish.broker import BrokerPublisher
+from ipc.publish.dispatch import DispatchPublisher
+from ipc.publish.flush import FlushPublisher
+from ipc.publish.log import LogPublisher
+from ipc.role_context import RoleContext
+from store import mapped_file
+from store.checkpoint import read_checkpoint
+from store.config import SLAVE, StoreConfig
+from store.errors import SyncFailed, WrongFileLength
+from store.housekeeping import cleaner, daemon, index_sync
+from store.housekeeping.decide import files_ahead
+from store.mapped_file import path_of, reserve_file
+from store.paths import StorePaths
+from support.store_files import (
+    LOG_FILE_SIZE,
+    LogBuilder,
+    RunningRole,
+    eventually,
+    put_entry,
+    running_instance,
+    small_config,
+)
+
+AHEAD = files_ahead(LOG_FILE_SIZE)
+DAY_S = 86_400
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[Instance]:
+    with running_instance(tmp_path) as made:
+        yield made
+
+
+Start = Callable[[StoreConfig], RunningRole]
+
+
+@pytest.fixture
+def start(instance: Instance) -> Iterator[Start]:
+    roles = []
+
+    def begin(config: StoreConfig) -> RunningRole:
+        config.paths().make_directories()
+
+        def work(context: RoleContext) -> None:
+            daemon.run(context, config, config.paths())
+
+        roles.append(RunningRole(instance, "housekeeper", work))
+        eventually(lambda: instance.health.read()["housekeeper"].state == "running" or roles[-1].error)
+        return roles[-1]
+
+    yield begin
+    for role in roles:
+        role.close()
+
+
+def files_in(paths: StorePaths) -> list[int]:
+    return sorted(int(name) // LOG_FILE_SIZE for name in os.listdir(paths.commit_log))
+
+
+def write(instance: Instance, offset: int, timestamp: int = 1) -> None:
+    """As log writer, flush and dispatch would say it."""
+    LogPublisher(instance.control).wrote(offset, timestamp)
+    FlushPublisher(instance.control).flushed(offset, timestamp)
+    DispatchPublisher(instance.control).reput(offset, timestamp, 0)
+    instance.bells["housekeeper"].ring()
+
+
+def test_files_are_reserved_before_the_role_says_that_it_runs(tmp_path: Path, instance: Instance, start: Start) -> None:
+    config = small_config(tmp_path)
+    start(config)
+    assert files_in(config.paths()) == list(range(AHEAD + 1))
+    assert instance.control.allocated_offset == (AHEAD + 1) * LOG_FILE_SIZE
+
+
+def test_more_files_are_reserved_as_the_log_grows(tmp_path: Path, instance: Instance, start: Start) -> None:
+    start(small_config(tmp_path))
+    eventually(lambda: instance.control.asleep_housekeeper)
+    write(instance, 3 * LOG_FILE_SIZE + 5)
+    eventually(lambda: instance.control.allocated_offset == (3 + 1 + AHEAD) * LOG_FILE_SIZE)
+
+
+def test_after_a_restart_it_says_what_is_on_disk(tmp_path: Path, instance: Instance, start: Start) -> None:
+    config = small_config(tmp_path)
+    config.paths().make_directories()
+    for number in range(AHEAD + 5):
+        reserve_file(path_of(config.paths().commit_log, number * LOG_FILE_SIZE), LOG_FILE_SIZE)
+    (tmp_path / ".reserving-commitlog-00000000000000000000").write_bytes(b"half")
+    start(config)
+    assert instance.control.allocated_offset == (AHEAD + 5) * LOG_FILE_SIZE
+    assert not list(tmp_path.glob(".reserving*"))
+
+
+def test_a_predecessors_unfinished_deletion_is_finished(tmp_path: Path) -> None:
+    config = small_config(tmp_path)
+    config.paths().make_directories()
+    for number in range(4):
+        reserve_file(path_of(config.paths().commit_log, number * LOG_FILE_SIZE), LOG_FILE_SIZE)
+    end = 4 * LOG_FILE_SIZE
+    with running_instance(
+        tmp_path, min_offset=2 * LOG_FILE_SIZE, wrote_offset=end - 5, allocated_offset=end, reput_offset=end - 5
+    ) as instance:
+        role = RunningRole(instance, "housekeeper", lambda context: daemon.run(context, config, config.paths()))
+        eventually(lambda: instance.health.read()["housekeeper"].state == "running")
+        assert files_in(config.paths())[0] == 2
+        assert instance.control.min_offset == 2 * LOG_FILE_SIZE
+        role.stop()
+        role.close()
+
+
+def test_a_file_of_another_length_ends_the_start(tmp_path: Path, start: Start) -> None:
+    config = small_config(tmp_path)
+    config.paths().make_directories()
+    path_of(config.paths().commit_log, 0).write_bytes(b"short")
+    role = start(config)
+    assert isinstance(role.error, WrongFileLength)
+
+
+def test_a_stop_leaves_the_files_that_rocketmq_would_leave(tmp_path: Path, instance: Instance, start: Start) -> None:
+    config = small_config(tmp_path)
+    role = start(config)
+    write(instance, LOG_FILE_SIZE + 1)
+    role.stop()
+    assert files_in(config.paths()) == [0, 1]
+    assert instance.control.allocated_offset == 2 * LOG_FILE_SIZE
+
+
+def test_a_stop_of_an_empty_store_leaves_no_log_file(tmp_path: Path, start: Start) -> None:
+    config = small_config(tmp_path)
+    start(config).stop()
+    assert files_in(config.paths()) == []
+
+
+def test_while_a_log_writer_runs_its_files_stay(tmp_path: Path, instance: Instance, start: Start) -> None:
+    config = small_config(tmp_path)
+    row = instance.health.supervised_row("broker")
+    row.starting()
+    row.forked(1)
+    start(config).stop()
+    assert files_in(config.paths()) == list(range(AHEAD + 1))
+
+
+def test_an_empty_slave_waits_for_where_its_log_begins(tmp_path: Path, instance: Instance, start: Start) -> None:
+    config = small_config(tmp_path, broker_role=SLAVE)
+    start(config)
+    assert files_in(config.paths()) == []
+    LogPublisher(instance.control).requested(7 * LOG_FILE_SIZE)
+    instance.bells["housekeeper"].ring()
+    eventually(lambda: instance.control.allocated_offset == 8 * LOG_FILE_SIZE)
+    assert instance.control.min_offset == 7 * LOG_FILE_SIZE
+    write(instance, 7 * LOG_FILE_SIZE + 10)
+    eventually(lambda: instance.control.allocated_offset == (8 + AHEAD) * LOG_FILE_SIZE)
+    assert files_in(config.paths())[0] == 7
+
+
+def test_a_full_disk_stops_writing_until_there_is_room(
+    tmp_path: Path, instance: Instance, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemon, "_RETRY_MS", 5)
+
+    def no_space(*_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(mapped_file.os, "posix_fallocate", no_space)
+    start(small_config(tmp_path))
+    eventually(lambda: instance.control.flag_disk_full)
+    assert instance.control.allocated_offset == 0
+    monkeypatch.undo()
+    eventually(lambda: not instance.control.flag_disk_full)
+    assert instance.control.allocated_offset == (AHEAD + 1) * LOG_FILE_SIZE
+
+
+def grown(tmp_path: Path, instance: Instance, config: StoreConfig, days_old: float) -> None:
+    """Five files, all but the last as old as that."""
+    builder = LogBuilder(config)
+    while builder.offset < 4 * LOG_FILE_SIZE + 10:
+        builder.append(body=bytes(4096))
+    changed = time.time() - days_old * DAY_S
+    for number in range(4):
+        os.utime(path_of(config.paths().commit_log, number * LOG_FILE_SIZE), (changed, changed))
+    write(instance, builder.offset)
+
+
+def test_an_operator_has_expired_files_deleted_at_any_hour(tmp_path: Path, instance: Instance, start: Start) -> None:
+    config = small_config(tmp_path, delete_when="", delete_commit_log_files_interval=1)
+    grown(tmp_path, instance, config, days_old=4)
+    start(config)
+    BrokerPublisher(instance.control).delete_expired_requests()
+    instance.bells["housekeeper"].ring()
+    eventually(lambda: instance.control.delete_expired_handled == 1)
+    assert files_in(config.paths())[0] == 4
+    assert instance.control.min_offset == 4 * LOG_FILE_SIZE
+
+
+def test_files_that_have_not_expired_stay_whatever_an_operator_asks(
+    tmp_path: Path, instance: Instance, start: Start
+) -> None:
+    config = small_config(tmp_path, delete_when="")
+    grown(tmp_path, instance, config, days_old=2)
+    start(config)
+    BrokerPublisher(instance.control).delete_expired_requests()
+    instance.bells["housekeeper"].ring()
+    eventually(lambda: instance.control.delete_expired_handled == 1)
+    assert files_in(config.paths())[0] == 0
+
+
+def test_what_is_not_dispatched_stays(tmp_path: Path, instance: Instance, start: Start) -> None:
+    config = small_config(tmp_path, delete_when="", delete_commit_log_files_interval=1)
+    grown(tmp_path, instance, config, days_old=4)
+    DispatchPublisher(instance.control).reput(LOG_FILE_SIZE + 5, 0, 0)
+    start(config)
+    BrokerPublisher(instance.control).delete_expired_requests()
+    instance.bells["housekeeper"].ring()
+    eventually(lambda: instance.control.delete_expired_handled == 1)
+    assert files_in(config.paths())[0] == 1
+
+
+def test_a_nearly_full_disk_costs_the_oldest_files_and_beyond_writing(
+    tmp_path: Path, instance: Instance, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleaner, "used_ratio", lambda _: 0.95)
+    monkeypatch.setattr(cleaner, "_FIRST_RUN_MS", 0)
+    config = small_config(tmp_path, delete_when="", clean_resource_interval=1, delete_commit_log_files_interval=1)
+    grown(tmp_path, instance, config, days_old=0)
+    start(config)
+    eventually(lambda: instance.control.flag_disk_full)
+    eventually(lambda: instance.control.min_offset == 4 * LOG_FILE_SIZE)
+    assert files_in(config.paths())[0] == 4
+
+
+# ---- ConsumeQueues, IndexFiles, checkpoint
+
+
+class SyncedFiles:
+    """What has been synced, by path under the root."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.names: list[str] = []
+        really = os.fdatasync
+
+        def note(fd: int) -> None:
+            self.names.append(str(Path(os.readlink(f"/proc/self/fd/{fd}")).relative_to(root)))
+            really(fd)
+
+        monkeypatch.setattr(index_sync.os, "fdatasync", note)
+
+
+@pytest.fixture
+def queues(tmp_path: Path, instance: Instance) -> Callable[[int], int]:
+    """Puts entries of one queue as dispatch does; returns the queue's new end."""
+    config = small_config(tmp_path)
+    builder = LogBuilder(config)
+    table, ring = instance.queue_table_writer(), instance.changed_rows_writer()
+    row = table.add(b"T", 0)
+
+    def put(count: int) -> int:
+        record = None
+        for _ in range(count):
+            record = builder.append()
+            put_entry(config.paths(), record)
+        assert record is not None
+        table.update(row, 0, record.queue_offset + 1, builder.offset)
+        ring.add([row])
+        write(instance, builder.offset, record.store_timestamp)
+        return record.store_timestamp
+
+    return put
+
+
+@pytest.fixture
+def syncing(tmp_path: Path, instance: Instance) -> Iterator[index_sync.IndexSync]:
+    stop_fd, write_fd = os.pipe()
+    context = RoleContext("housekeeper", instance, instance.bells["housekeeper"], stop_fd)
+    config = small_config(tmp_path, flush_interval_consume_queue=0)
+    yield index_sync.IndexSync(context, config, config.paths())
+    os.close(stop_fd)
+    os.close(write_fd)
+
+
+def test_the_checkpoint_says_what_was_dispatched_before_the_syncs(
+    tmp_path: Path,
+    instance: Instance,
+    queues: Callable[[int], int],
+    syncing: index_sync.IndexSync,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    timestamp = queues(3)
+
+    def meanwhile() -> None:
+        DispatchPublisher(instance.control).reput(instance.control.reput_offset, timestamp + 5000, 0)
+
+    syncing._round(True, meanwhile)
+    checkpoint = read_checkpoint(tmp_path / "checkpoint")
+    assert (checkpoint.physic_timestamp, checkpoint.logics_timestamp) == (timestamp, timestamp)
+
+
+def test_only_files_with_new_entries_are_synced(
+    tmp_path: Path, queues: Callable[[int], int], syncing: index_sync.IndexSync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = SyncedFiles(tmp_path, monkeypatch)
+    queues(60)
+    syncing._round(True, lambda: None)
+    assert synced.names == ["consumequeue/T/0/00000000000000000000", "consumequeue/T/0/00000000000000001000"]
+    synced.names.clear()
+    syncing._round(True, lambda: None)
+    assert synced.names == []
+    queues(1)
+    syncing._round(True, lambda: None)
+    assert synced.names == ["consumequeue/T/0/00000000000000001000"]
+
+
+def test_between_thorough_rounds_a_few_entries_wait(
+    tmp_path: Path, queues: Callable[[int], int], syncing: index_sync.IndexSync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = SyncedFiles(tmp_path, monkeypatch)
+    queues(10)
+    syncing._round(False, lambda: None)
+    assert synced.names == []
+    queues(410)
+    syncing._round(False, lambda: None)
+    assert len(synced.names) == 9
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_a_full_index_file_is_synced_at_once_and_moves_the_checkpoint(
+    tmp_path: Path, syncing: index_sync.IndexSync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced = SyncedFiles(tmp_path, monkeypatch)
+    (tmp_path / "index").mkdir(exist_ok=True)
+    for number, end in ((1, 7000), (2, 9000), (3, 9500)):
+        (tmp_path / "index" / f"2026010100000000{number}").write_bytes(bytes(8) + end.to_bytes(8, "big") + bytes(500))
+    syncing._round(False, lambda: None)
+    assert synced.names == ["index/20260101000000001", "index/20260101000000002"]
+    assert read_checkpoint(tmp_path / "checkpoint").index_timestamp == 9000
+    syncing.sync_all()
+    assert synced.names[-1] == "index/20260101000000003"
+    assert read_checkpoint(tmp_path / "checkpoint").index_timestamp == 9000
+
+
+def test_after_a_failed_sync_the_checkpoint_stays_for_good(
+    tmp_path: Path, queues: Callable[[int], int], syncing: index_sync.IndexSync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = queues(3)
+    syncing._round(True, lambda: None)
+    queues(3)
+
+    def fail(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(index_sync.os, "fdatasync", fail)
+        syncing._last_thorough_ms -= 3_600_000
+        syncing.sync_if_due(lambda: None)
+    with pytest.raises(SyncFailed):
+        syncing.sync_all()
+    assert read_checkpoint(tmp_path / "checkpoint").logics_timestamp == first
+
+
+def test_the_last_round_of_the_role_writes_the_checkpoint(
+    tmp_path: Path, queues: Callable[[int], int], start: Start
+) -> None:
+    role = start(small_config(tmp_path))
+    timestamp = queues(5)
+    role.stop()
+    assert read_checkpoint(tmp_path / "checkpoint").logics_timestamp == timestamp
