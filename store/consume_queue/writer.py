@@ -210,11 +210,13 @@ class ConsumeQueueWriter:
 
         Recovery has made sure that zeros follow the last entry, so halving finds it.
         """
+        has_dropped = False
         for start in reversed(starts):
             with _OpenFile(directory, self._file_size, start) as file:
                 end = file.find(start, start + self._file_size, lambda offset, size: offset < 0 or size <= 0)
-                if end > start and sum(file.entry(end - ENTRY_SIZE)) > reput_offset:
+                if end > start and not has_dropped and sum(file.entry(end - ENTRY_SIZE)) > reput_offset:
                     end -= ENTRY_SIZE  # the last entry of a killed writer may be torn, and is put again
+                    has_dropped = True
                 if end > start:
                     return starts[0] if _is_filler(*file.entry(end - ENTRY_SIZE)) else end
         return starts[0]

@@ -3,7 +3,7 @@
 
 An entry is reached through its slot, and the newest one through the count. Therefore the order is
 
-    entry -> end timestamp and offset -> both counts, in one store -> begin (first entry only) -> slot
+    entry -> end offset -> end timestamp -> both counts, in one store -> begin (first entry only) -> slot
 
 and a process killed anywhere in between leaves a file that `IndexWriter.open_last` can set right: the last counted entry may
 lack its slot, the first one may lack its begin, and an entry that is not counted is written again.
@@ -81,8 +81,10 @@ class IndexCursor:
 
     def store_header(self, first: bool) -> None:
         """Write the header through; `first`: the entry just put is the file's first, so the file begins with it."""
-        store_long(self._data, END_TIMESTAMP, self.end_timestamp)
         store_long(self._data, END_PHYSICAL_OFFSET, self.end_physical_offset)
+        if self._stops:
+            fault_point("index.end_offset_written")
+        store_long(self._data, END_TIMESTAMP, self.end_timestamp)
         if self._stops:
             fault_point("index.end_written")
         store_long(self._data, SLOT_COUNT, self.slots_used << 32 | self.count)  # two counts, one store

@@ -115,8 +115,9 @@ class IndexWriter:
             header = self._read_header(self._directory / older[-1]) if older else None
             view[:HEADER_SIZE] = bytes(HEADER_SIZE) if header is None else _continued(header[1], header[3])
             return
-        if last == 1:
-            # The first entry's begin is its own time and place, which the end says too.
+        first_offset = ENTRY.unpack_from(view, entry_position(self._slots, 1))[1].to_bytes(8, "big", signed=True)
+        if last == 1 and view[END_PHYSICAL_OFFSET:SLOT_COUNT] == first_offset:
+            # The first entry's begin is its own time and place, which the end says too, unless it speaks of a next one by now.
             view[BEGIN_TIMESTAMP:END_TIMESTAMP] = view[END_TIMESTAMP:BEGIN_PHYSICAL_OFFSET]
             view[BEGIN_PHYSICAL_OFFSET:END_PHYSICAL_OFFSET] = view[END_PHYSICAL_OFFSET:SLOT_COUNT]
         key_hash = ENTRY.unpack_from(view, entry_position(self._slots, last))[0]

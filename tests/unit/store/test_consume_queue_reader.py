@@ -1,0 +1,100 @@
+"""ConsumeQueueReader: published entries and no others, through deletion and re-creation of queues."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ipc.posix import anonymous_segment
+from ipc.queue_table import QueueTable, QueueTableWriter, format_queue_table, size_bytes
+from store.config import StoreConfig
+from store.consume_queue.layout import ENTRY_SIZE
+from store.consume_queue.reader import ConsumeQueueReader
+from store.consume_queue.writer import ConsumeQueueWriter
+from store.paths import StorePaths
+from support.dispatched_store import entries_of
+
+CONFIG = StoreConfig(mapped_file_size_consume_queue=50 * ENTRY_SIZE)
+
+
+class Pair:
+    """A writer and a reader over one table."""
+
+    def __init__(self, root: Path) -> None:
+        paths = StorePaths(root)
+        paths.make_directories()
+        segment = anonymous_segment(size_bytes(64))
+        format_queue_table(segment, "0", 64)
+        self.writer = ConsumeQueueWriter(paths, CONFIG, QueueTableWriter(segment))
+        self.reader = ConsumeQueueReader(paths, CONFIG, QueueTable(segment), max_open=2)
+
+    def put(self, first: int, last: int, topic: bytes = b"Topic", start: int = 0) -> None:
+        for queue_offset in range(first, last):
+            self.writer.put(self.writer.open(topic, 0), start + queue_offset * 10, 10, 7, queue_offset)
+        self.writer.publish()
+
+    def offsets(self, queue_offset: int, topic: str = "Topic") -> list[int] | None:
+        data = self.reader.entries(topic, 0, queue_offset)
+        return None if data is None else [entry[0] for entry in entries_of(bytes(data))]
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[Pair]:
+    found = Pair(tmp_path)
+    yield found
+    found.reader.close()
+    found.writer.close()
+
+
+def test_entries_go_up_to_the_published_end(pair: Pair) -> None:
+    pair.put(0, 3)
+    pair.writer.put(pair.writer.open(b"Topic", 0), 30, 10, 7, 3)
+    assert pair.offsets(1) == [10, 20]
+    assert pair.offsets(3) is None
+    pair.writer.publish()
+    assert pair.offsets(3) == [30]
+
+
+def test_entries_go_up_to_the_end_of_their_file(pair: Pair) -> None:
+    pair.put(0, 70)
+    assert pair.offsets(48) == [480, 490]
+    assert pair.offsets(50) == [number * 10 for number in range(50, 70)]
+
+
+def test_one_entry_is_read_with_all_its_fields(pair: Pair) -> None:
+    pair.put(0, 3)
+    assert pair.reader.entry("Topic", 0, 2) == (20, 10, 7)
+    assert pair.reader.entry(b"Topic", 0, 3) is None
+
+
+def test_a_queue_nobody_knows_is_empty(pair: Pair) -> None:
+    assert pair.reader.bounds("Missing", 3) == (0, 0)
+    assert pair.offsets(0, "Missing") is None
+
+
+def test_below_the_minimum_there_is_nothing(pair: Pair) -> None:
+    pair.put(0, 70)
+    for _ in pair.writer.clean_expired(605):
+        pass
+    pair.writer.publish()
+    assert pair.reader.bounds("Topic", 0) == (61, 70)
+    assert pair.offsets(60) is None
+    assert pair.offsets(-1) is None
+
+
+def test_a_queue_that_was_made_again_is_not_read_from_its_old_file(pair: Pair) -> None:
+    pair.put(0, 3)
+    assert pair.offsets(0) == [0, 10, 20]
+    cursor = pair.writer.find(b"Topic", 0)
+    assert cursor is not None
+    pair.writer.destroy(cursor)
+    assert pair.offsets(0) is None
+    pair.put(0, 2, start=9000)
+    assert pair.offsets(0) == [9000, 9010]
+
+
+def test_more_queues_than_mappings_are_read_all_the_same(pair: Pair) -> None:
+    for number in range(5):
+        pair.put(0, 2, b"Topic%d" % number, start=number * 100)
+    for number in [0, 1, 2, 3, 4, 0, 2, 4, 1]:
+        assert pair.offsets(0, f"Topic{number}") == [number * 100, number * 100 + 10]
