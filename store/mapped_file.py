@@ -75,6 +75,8 @@ def reserve_file(path: Path, size_bytes: int) -> None:
 
     An existing file of that name is left alone. Raises StoreFull when the disk has no room, OSError for other failures.
     """
+    if path.exists():
+        return
     try:
         _reserve(path, size_bytes)
     except FileExistsError:

@@ -104,7 +104,8 @@ class LogBuilder:
     def write(self, data: bytes) -> None:
         """Bytes at the end of the log."""
         start = self.offset - self.offset % self._file_size
-        self._reserve(start)
+        if start == self.offset:
+            self._reserve(start)
         with path_of(self.paths.commit_log, start).open("r+b") as file:
             file.seek(self.offset - start)
             file.write(data)

@@ -1,0 +1,84 @@
+from pathlib import Path
+
+import pytest
+
+from store.index.layout import HEADER
+from store.recovery.index_files import IndexHead, decide_index, read_heads
+
+LOG = {"log_min_offset": 100, "log_end_offset": 10_000}
+
+
+def head(number: int, end_timestamp: int, end_offset: int, full: bool = True, right: bool = True) -> IndexHead:
+    return IndexHead(Path(f"2026010100000000{number}"), end_timestamp, end_offset, full, right)
+
+
+THREE = [head(1, 1000, 2000), head(2, 2000, 4000), head(3, 3000, 6000, full=False)]
+
+
+def names(heads: tuple[IndexHead, ...]) -> list[int]:
+    return [int(one.path.name[-1]) for one in heads]
+
+
+def test_after_a_clean_stop_all_are_kept() -> None:
+    decision = decide_index(THREE, is_clean=True, checkpoint_timestamp=0, **LOG)
+    assert (names(decision.dropped), decision.rebuild_from, decision.end_timestamp) == ([], None, 2000)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "dropped", "rebuild_from"),
+    [
+        (0, [1, 2, 3], 100),
+        (999, [1, 2, 3], 100),
+        (1000, [2, 3], 2000),
+        (2000, [3], 4000),
+        (9000, [3], 4000),
+    ],
+)
+def test_after_a_crash_only_full_and_synced_ones_are_kept(
+    checkpoint: int, dropped: list[int], rebuild_from: int
+) -> None:
+    decision = decide_index(THREE, is_clean=False, checkpoint_timestamp=checkpoint, **LOG)
+    assert (names(decision.dropped), decision.rebuild_from) == (dropped, rebuild_from)
+
+
+def test_those_after_a_dropped_one_go_too() -> None:
+    heads = [head(1, 1000, 2000), head(2, 9000, 4000), head(3, 1500, 6000)]
+    assert names(decide_index(heads, is_clean=False, checkpoint_timestamp=2000, **LOG).dropped) == [2, 3]
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_one_that_speaks_of_records_beyond_the_end_goes(is_clean: bool) -> None:
+    heads = [head(1, 1000, 2000), head(2, 2000, 10_000)]
+    decision = decide_index(heads, is_clean=is_clean, checkpoint_timestamp=5000, **LOG)
+    assert (names(decision.dropped), decision.rebuild_from) == ([2], 2000)
+
+
+def test_one_of_another_length_goes() -> None:
+    heads = [head(1, 1000, 2000), head(2, 2000, 4000, right=False)]
+    assert names(decide_index(heads, is_clean=True, checkpoint_timestamp=5000, **LOG).dropped) == [2]
+
+
+def test_after_a_crash_lost_files_are_built_from_the_logs_first_record() -> None:
+    assert decide_index([], is_clean=False, checkpoint_timestamp=5000, **LOG).rebuild_from == 100
+
+
+def test_where_there_never_was_an_index_none_is_missed() -> None:
+    assert decide_index([], is_clean=False, checkpoint_timestamp=0, **LOG).rebuild_from is None
+    assert decide_index([], is_clean=True, checkpoint_timestamp=5000, **LOG).rebuild_from is None
+
+
+def test_heads_are_read_from_the_files(tmp_path: Path) -> None:
+    (tmp_path / "20260101000000002").write_bytes(HEADER.pack(1, 2, 3, 4, 5, 20) + bytes(60))
+    (tmp_path / "20260101000000001").write_bytes(HEADER.pack(1, 2, 3, 4, 5, 19) + bytes(61))
+    (tmp_path / "20260101000000003").write_bytes(b"short")
+    (tmp_path / "notes").write_bytes(b"")
+    first, second, third = read_heads(tmp_path, 100, 20)
+    assert (first.end_timestamp, first.end_physical_offset, first.is_full, first.has_right_length) == (
+        2,
+        4,
+        False,
+        False,
+    )
+    assert (second.is_full, second.has_right_length) == (True, True)
+    assert (third.end_physical_offset, third.is_full, third.has_right_length) == (0, False, False)
+    assert read_heads(tmp_path / "none", 100, 20) == []

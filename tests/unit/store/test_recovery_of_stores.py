@@ -1,0 +1,388 @@
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from ipc.instance import Instance
+from store.checkpoint import Checkpoint, write_checkpoint
+from store.commit_log import tail
+from store.errors import BadStoreConfig, UnexpectedFile, WrongFileLength
+from store.mapped_file import path_of
+from store.recovery import daemon
+from store.recovery.recover import Recovered, recover
+from support.store_files import (
+    FIRST_TIMESTAMP,
+    LOG_FILE_SIZE,
+    QUEUE_FILE_SIZE,
+    LogBuilder,
+    RunningRole,
+    Written,
+    entries_of,
+    put_entry,
+    small_config,
+)
+
+LONG_AFTER = FIRST_TIMESTAMP + 10**9
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> LogBuilder:
+    """Eight hundred records of four queues in four files, all dispatched, after a clean stop."""
+    builder = LogBuilder(small_config(tmp_path))
+    builder.append_many(800)
+    assert builder.offset > 3 * LOG_FILE_SIZE
+    builder.write_queues()
+    write_checkpoint(builder.paths.checkpoint, Checkpoint(LONG_AFTER, LONG_AFTER, 0))
+    return builder
+
+
+def crashed(builder: LogBuilder, checkpoint: int = 0) -> None:
+    builder.paths.abort.touch()
+    write_checkpoint(builder.paths.checkpoint, Checkpoint(checkpoint, checkpoint, 0))
+
+
+def recovered(builder: LogBuilder, **settings: object) -> Recovered:
+    return recover(small_config(builder.paths.root, **settings), builder.paths)
+
+
+def damage(builder: LogBuilder, offset: int, data: bytes) -> None:
+    start = offset - offset % LOG_FILE_SIZE
+    with path_of(builder.paths.commit_log, start).open("r+b") as file:
+        file.seek(offset - start)
+        file.write(data)
+
+
+def bytes_at(builder: LogBuilder, offset: int, length: int) -> bytes:
+    data = b"".join(path.read_bytes() for path in sorted(builder.paths.commit_log.iterdir()))
+    return data[offset : offset + length]
+
+
+def entries(builder: LogBuilder) -> dict[tuple[str, int], list[tuple[int, int]]]:
+    queues = sorted({(record.topic, record.queue_id) for record in builder.written})
+    return {queue: [entry[:2] for entry in entries_of(builder.paths, *queue)] for queue in queues}
+
+
+def expected_entries(records: list[Written]) -> dict[tuple[str, int], list[tuple[int, int]]]:
+    queues: dict[tuple[str, int], list[tuple[int, int]]] = {("T", 0): [], ("T", 1): [], ("U", 0): [], ("U", 1): []}
+    for record in records:
+        queues[record.topic, record.queue_id].append((record.physical_offset, record.size_bytes))
+    return queues
+
+
+# ---- the log
+
+
+def test_an_empty_store_begins_at_zero(tmp_path: Path) -> None:
+    config = small_config(tmp_path)
+    found = recover(config, config.paths())
+    assert (found.min_offset, found.wrote_offset, found.allocated_offset, found.reput_offset) == (0, 0, 0, 0)
+
+
+def test_after_a_clean_stop_everything_is_as_it_was(builder: LogBuilder) -> None:
+    found = recovered(builder)
+    assert found.is_clean
+    assert found.wrote_offset == found.reput_offset == builder.offset
+    assert found.wrote_timestamp == builder.written[-1].store_timestamp
+    assert entries(builder) == expected_entries(builder.written)
+
+
+def test_a_log_whose_oldest_files_were_deleted_begins_later(builder: LogBuilder) -> None:
+    path_of(builder.paths.commit_log, 0).unlink()
+    found = recovered(builder)
+    assert (found.min_offset, found.wrote_offset, found.reput_offset) == (LOG_FILE_SIZE, builder.offset, builder.offset)
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_torn_record_at_the_end_is_wiped(builder: LogBuilder, is_clean: bool) -> None:
+    if not is_clean:
+        crashed(builder)
+    last = builder.written[-1]
+    damage(builder, last.physical_offset + 200, bytes(last.size_bytes - 200))
+    found = recovered(builder)
+    assert found.wrote_offset == last.physical_offset
+    assert not bytes_at(builder, last.physical_offset, LOG_FILE_SIZE).strip(b"\0")
+    assert entries(builder) == expected_entries(builder.written[:-1])
+
+
+def test_whole_records_beyond_a_hole_do_not_come_back_to_life(builder: LogBuilder) -> None:
+    """What a power cut leaves when a later page reached the disk and an earlier one did not."""
+    crashed(builder)
+    hole, after = builder.written[-5], builder.written[-4]
+    whole = bytes_at(builder, after.physical_offset, after.size_bytes)
+    damage(builder, hole.physical_offset, bytes(hole.size_bytes))
+    assert recovered(builder).wrote_offset == hole.physical_offset
+    assert bytes_at(builder, after.physical_offset, after.size_bytes) == bytes(len(whole))
+    # A new record of the hole's size would have led to them.
+    assert recovered(builder).wrote_offset == hole.physical_offset
+
+
+def test_a_former_life_of_the_file_is_not_taken_for_records(builder: LogBuilder) -> None:
+    crashed(builder)
+    old = builder.written[10]
+    damage(builder, builder.offset, bytes_at(builder, old.physical_offset, old.size_bytes))
+    assert recovered(builder).wrote_offset == builder.offset
+
+
+def test_preallocated_files_stay_and_are_wiped(builder: LogBuilder) -> None:
+    crashed(builder)
+    end = 5 * LOG_FILE_SIZE
+    path_of(builder.paths.commit_log, end - LOG_FILE_SIZE).write_bytes(b"\x11" * LOG_FILE_SIZE)
+    found = recovered(builder)
+    assert (found.wrote_offset, found.allocated_offset) == (builder.offset, end)
+    assert not bytes_at(builder, builder.offset, end).strip(b"\0")
+
+
+def test_a_log_that_ends_with_its_file_ends_there(tmp_path: Path) -> None:
+    builder = LogBuilder(small_config(tmp_path))
+    builder.append_many(3)
+    builder.write((LOG_FILE_SIZE - builder.offset).to_bytes(4, "big") + bytes.fromhex("cbd43194"))
+    assert recovered(builder).wrote_offset == LOG_FILE_SIZE
+
+
+def test_without_the_crc_check_a_flipped_bit_stays_in(builder: LogBuilder) -> None:
+    last = builder.written[-1]
+    damage(builder, last.physical_offset + 90, b"X")
+    assert recovered(builder, check_crc_on_recover=False).wrote_offset == builder.offset
+    assert recovered(builder).wrote_offset == last.physical_offset
+
+
+def test_after_a_crash_what_the_checkpoint_covers_is_not_read(builder: LogBuilder) -> None:
+    """A flipped bit in the first file is found only when the first file is read."""
+    damage(builder, builder.written[3].physical_offset + 90, b"X")
+    crashed(builder, checkpoint=builder.written[-1].store_timestamp)
+    assert recovered(builder).wrote_offset == builder.offset
+    crashed(builder, checkpoint=0)
+    assert recovered(builder).wrote_offset == builder.written[3].physical_offset
+
+
+# ---- what ends the start, with nothing changed
+
+
+def test_a_log_file_of_another_length_ends_the_start(builder: LogBuilder) -> None:
+    path = path_of(builder.paths.commit_log, LOG_FILE_SIZE)
+    os.truncate(path, 100)
+    before = {path: path.read_bytes() for path in builder.paths.root.rglob("*") if path.is_file()}
+    with pytest.raises(WrongFileLength, match=f"{path} is 100 bytes long, but mappedFileSizeCommitLog says"):
+        recovered(builder)
+    assert before == {path: path.read_bytes() for path in builder.paths.root.rglob("*") if path.is_file()}
+
+
+def test_a_queue_file_of_another_length_ends_the_start_before_the_log_is_touched(builder: LogBuilder) -> None:
+    damage(builder, builder.offset, b"dirt")
+    os.truncate(path_of(builder.paths.queue("T", 0), 0), 99)
+    with pytest.raises(WrongFileLength, match="mappedFileSizeConsumeQueue says 1000"):
+        recovered(builder)
+    assert bytes_at(builder, builder.offset, 4) == b"dirt"
+
+
+def test_a_missing_log_file_ends_the_start(builder: LogBuilder) -> None:
+    path_of(builder.paths.commit_log, LOG_FILE_SIZE).unlink()
+    with pytest.raises(UnexpectedFile, match="bring 00000000000000131072 back"):
+        recovered(builder)
+
+
+def test_settings_that_cannot_work_end_the_start(builder: LogBuilder) -> None:
+    with pytest.raises(BadStoreConfig, match="flushDiskType"):
+        recovered(builder, flush_disk_type="NEVER")
+
+
+# ---- ConsumeQueues
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_entries_of_records_that_are_gone_are_cut(builder: LogBuilder, is_clean: bool) -> None:
+    if not is_clean:
+        crashed(builder)
+    damage(builder, builder.written[300].physical_offset, bytes(8))
+    if is_clean:
+        path_of(builder.paths.commit_log, 0).unlink()  # else the survey would not read so far back
+    found = recovered(builder)
+    assert found.wrote_offset == builder.written[300].physical_offset
+    assert entries(builder) == expected_entries(builder.written[:300])
+    assert {path.stat().st_size for path in builder.paths.consume_queue.glob("*/*/*")} == {QUEUE_FILE_SIZE}
+
+
+def test_cut_queues_hold_nothing_behind_the_cut(builder: LogBuilder) -> None:
+    crashed(builder)
+    damage(builder, builder.written[300].physical_offset, bytes(8))
+    recovered(builder)
+    for topic, queue_id in entries(builder):
+        data = b"".join(path.read_bytes() for path in sorted(builder.paths.queue(topic, queue_id).iterdir()))
+        assert not data[20 * len(entries_of(builder.paths, topic, queue_id)) :].strip(b"\0")
+
+
+def test_without_a_log_no_entry_stays(builder: LogBuilder) -> None:
+    for path in builder.paths.commit_log.iterdir():
+        path.unlink()
+    found = recovered(builder)
+    assert (found.wrote_offset, found.reput_offset) == (0, 0)
+    assert not list(builder.paths.consume_queue.glob("*/*/*"))
+
+
+def test_after_a_crash_entries_that_disagree_with_the_log_are_cut(builder: LogBuilder) -> None:
+    crashed(builder)
+    wrong = next(record for record in builder.written[400:] if (record.topic, record.queue_id) == ("U", 1))
+    put_entry(builder.paths, Written("U", 1, wrong.queue_offset, wrong.physical_offset + 1, 77, 0))
+    found = recovered(builder)
+    assert len(entries_of(builder.paths, "U", 1)) == wrong.queue_offset
+    assert found.reput_offset <= wrong.physical_offset
+
+
+def test_after_a_crash_an_entry_torn_between_pages_is_cut(tmp_path: Path) -> None:
+    """Entry 204 of a file lies on both sides of byte 4096; its second half may never have reached the disk."""
+    config = small_config(tmp_path, mapped_file_size_consume_queue=20 * 1000)
+    builder = LogBuilder(config)
+    for _ in range(205):
+        builder.append()
+    directory = builder.paths.queue("T", 0)
+    directory.mkdir(parents=True)
+    file = bytearray(20_000)
+    for record in builder.written:
+        entry = record.physical_offset.to_bytes(8, "big") + record.size_bytes.to_bytes(4, "big") + b"\7" * 8
+        file[20 * record.queue_offset : 20 * record.queue_offset + 20] = entry
+    file[4096:] = bytes(20_000 - 4096)
+    path_of(directory, 0).write_bytes(file[:20_000].ljust(20_000, b"\0"))
+    crashed(builder)
+    recover(config, builder.paths)
+    assert len(entries_of(builder.paths, "T", 0)) == 204
+
+
+def test_entries_left_behind_the_end_by_rocketmq_are_cut(builder: LogBuilder) -> None:
+    """Its cut moves positions in memory only; new entries in front of the old ones make these look valid again."""
+    last = [record for record in builder.written if (record.topic, record.queue_id) == ("T", 0)][-1]
+    stale = builder.written[-3]
+    for number in range(1, 4):
+        put_entry(builder.paths, Written("T", 0, last.queue_offset + number, stale.physical_offset - 7, 50, 0))
+    found = recovered(builder)
+    assert entries(builder) == expected_entries(builder.written)
+    assert found.is_clean
+    assert found.reput_offset <= builder.offset
+
+
+def test_strangers_among_topics_and_queues_are_passed_over(builder: LogBuilder) -> None:
+    (builder.paths.consume_queue / "a file").write_bytes(b"x")
+    (builder.paths.consume_queue / "T" / "no number").mkdir()
+    assert recovered(builder).wrote_offset == builder.offset
+
+
+def test_a_gap_between_queue_files_cuts_the_queue_there(builder: LogBuilder) -> None:
+    crashed(builder)
+    path_of(builder.paths.queue("T", 0), QUEUE_FILE_SIZE).unlink()
+    found = recovered(builder)
+    first_lost = [record for record in builder.written if (record.topic, record.queue_id) == ("T", 0)][50]
+    assert len(entries_of(builder.paths, "T", 0)) == 50
+    assert found.reput_offset <= first_lost.physical_offset
+
+
+# ---- from where dispatch goes on
+
+
+def test_after_a_crash_dispatch_begins_with_the_file_that_was_read_first(builder: LogBuilder) -> None:
+    crashed(builder, checkpoint=builder.written[600].store_timestamp)
+    third = next(record for record in builder.written if record.physical_offset >= 2 * LOG_FILE_SIZE)
+    assert third.store_timestamp < builder.written[600].store_timestamp - 3000
+    assert recovered(builder).reput_offset == 2 * LOG_FILE_SIZE
+
+
+def test_after_a_clean_stop_records_without_an_entry_are_dispatched_again(tmp_path: Path) -> None:
+    builder = LogBuilder(small_config(tmp_path))
+    builder.append_many(800)
+    lost = [record for record in builder.written if (record.topic, record.queue_id) == ("U", 1)][-3]
+    builder.write_queues(lambda one: (one.topic, one.queue_id) != ("U", 1) or one.queue_offset < lost.queue_offset)
+    assert recovered(builder).reput_offset == lost.physical_offset
+
+
+def test_a_queue_that_lost_old_entries_is_looked_for_in_older_files(builder: LogBuilder) -> None:
+    for path in builder.paths.queue("T", 1).iterdir():
+        path.unlink()
+    first = next(record for record in builder.written if (record.topic, record.queue_id) == ("T", 1))
+    assert first.physical_offset < LOG_FILE_SIZE
+    assert recovered(builder).reput_offset == first.physical_offset
+
+
+def test_records_of_deleted_topics_are_no_reason_to_dispatch_again(builder: LogBuilder) -> None:
+    for path in builder.paths.queue("U", 0).iterdir():
+        path.unlink()
+    builder.paths.config_file("topics.json").write_text(json.dumps({"topicConfigTable": {"T": {}}}))
+    assert recovered(builder).reput_offset == builder.offset
+
+
+def test_prepared_messages_need_no_entry(tmp_path: Path) -> None:
+    builder = LogBuilder(small_config(tmp_path))
+    builder.append()
+    builder.append(sys_flag=4)
+    builder.append(sys_flag=12)
+    builder.write_queues(lambda one: one.physical_offset == 0)
+    assert recovered(builder).reput_offset == builder.offset
+
+
+def test_without_any_queue_all_is_dispatched_again(builder: LogBuilder) -> None:
+    for path in builder.paths.consume_queue.glob("*/*/*"):
+        path.unlink()
+    builder.paths.config_file("topics.json").write_text(json.dumps({"topicConfigTable": {}}))
+    assert recovered(builder).reput_offset == 0
+
+
+def test_a_topic_made_again_keeps_its_new_entries(tmp_path: Path) -> None:
+    """Its queue begins at 0 a second time; the old records lie before the last one that the queue knows."""
+    builder = LogBuilder(small_config(tmp_path))
+    builder.append_many(100)
+    builder._next.clear()
+    builder.append_many(20)
+    for record in builder.written[100:]:
+        put_entry(builder.paths, record)
+    found = recovered(builder)
+    assert found.reput_offset == builder.offset
+    assert entries(builder) == expected_entries(builder.written[100:])
+
+
+# ---- again and again
+
+
+@pytest.mark.parametrize("point", ["recovery.surveyed", "tail.wiped", "recovery.wiped", "recovery.cut"])
+def test_killed_anywhere_the_next_recovery_comes_to_the_same(
+    builder: LogBuilder, point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crashed(builder)
+    damage(builder, builder.written[700].physical_offset + 90, b"X")
+
+    class Killed(BaseException):
+        pass
+
+    def die(name: str) -> None:
+        if name == point:
+            raise Killed
+
+    from store.recovery import recover as module  # noqa: PLC0415
+
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "fault_point", die)
+        patched.setattr(tail, "fault_point", die)
+        with pytest.raises(Killed):
+            recovered(builder)
+    found = recovered(builder)
+    assert found.wrote_offset == builder.written[700].physical_offset
+    assert entries(builder) == expected_entries(builder.written[:700])
+    assert not bytes_at(builder, found.wrote_offset, 5 * LOG_FILE_SIZE).strip(b"\0")
+
+
+# ---- the role
+
+
+def test_the_role_gives_every_cell_its_first_value(builder: LogBuilder) -> None:
+    instance = Instance.create(builder.paths.root, queue_table_capacity=4)
+    instance.bells["recover"] = instance.bells["flush"]  # nobody rings it; a context wants one here
+    try:
+        role = RunningRole(instance, "recover", lambda context: daemon.run(context, builder.config, builder.paths))
+        role.stop()
+        control = instance.control
+        assert control.wrote_offset == control.flushed_offset == control.append_limit == builder.offset
+        assert control.allocated_offset == 4 * LOG_FILE_SIZE
+        assert control.wrote_timestamp == builder.written[-1].store_timestamp
+        assert control.requested_offset == -1
+        role.close()
+    finally:
+        del instance.bells["recover"]
+        instance.unlink()
+        instance.close()
