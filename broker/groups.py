@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from broker.config import BrokerConfig
 from broker.json_file import JsonFile
+from broker.table_text import GROUPS, file_text, wire_text
 from headrace.model import names
 from headrace.model.data_version import DataVersion
 from headrace.model.subscription_group import SubscriptionGroupConfig
@@ -46,9 +47,9 @@ class GroupTable:
         """Every group by name, as things are now: a later change makes another mapping."""
         return self._groups
 
-    def to_body(self) -> SubscriptionGroupWrapper:
+    def wire_text(self) -> str:
         """The whole table with its version, as answers carry it."""
-        return SubscriptionGroupWrapper(self._version, self._groups)
+        return wire_text(GROUPS, self._groups, self._version)
 
     @property
     def data_version(self) -> DataVersion:
@@ -75,7 +76,7 @@ class GroupTable:
     def _store(self, groups: dict[str, SubscriptionGroupConfig], changed: str) -> None:
         version = self._version.next()
         # order: the file first. If it cannot be written nothing has changed, and the request is refused.
-        self._file.save(SubscriptionGroupWrapper(version, groups).encode_pretty())
+        self._file.save(file_text(GROUPS, groups, version))
         self._groups, self._version = groups, version
         for listener in self._listeners:
             listener(changed)

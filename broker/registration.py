@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from broker.config import BrokerConfig
+from broker.table_text import TOPICS, wire_text
 from broker.topics import READ_WRITE, TopicTable
 from headrace.errors import HeadraceError, RemoteProtocolError
 from headrace.model import names
@@ -240,8 +241,12 @@ class Registration:
     def _request(self, topics: Mapping[str, TopicConfig]) -> RemotingCommand:
         config = self._config
         shown = {name: self._shown(topic) for name, topic in topics.items()}
-        whole = RegisterBrokerBody(TopicConfigSerializeWrapper(self._topics.data_version, shown), [])
-        body = whole.encode_compressed() if config.compressed_register else whole.encode()
+        version = self._topics.data_version
+        if config.compressed_register:
+            body = RegisterBrokerBody(TopicConfigSerializeWrapper(version, shown), []).encode_compressed()
+        else:
+            wrapper = wire_text(TOPICS, shown, version)
+            body = f'{{"filterServerList":[],"topicConfigSerializeWrapper":{wrapper}}}'.encode()
         header = RegisterBrokerRequestHeader(
             config.broker_name,
             config.address,

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from broker.config import BrokerConfig
 from broker.json_file import JsonFile
+from broker.table_text import TOPICS, file_text, wire_text
 from headrace.model import names, permission
 from headrace.model.data_version import DataVersion
 from headrace.model.topic_config import TopicConfig, topic_sys_flag
@@ -48,9 +49,9 @@ class TopicTable:
         """Every topic by name, as things are now: a later change makes another mapping."""
         return self._topics
 
-    def to_body(self) -> TopicConfigSerializeWrapper:
+    def wire_text(self) -> str:
         """The whole table with its version, as answers carry it."""
-        return TopicConfigSerializeWrapper(self._version, self._topics)
+        return wire_text(TOPICS, self._topics, self._version)
 
     @property
     def data_version(self) -> DataVersion:
@@ -160,7 +161,7 @@ class TopicTable:
     def _store(self, topics: dict[str, TopicConfig], changed: str | None) -> None:
         version = self._version.next()
         # order: the file first. If it cannot be written nothing has changed, and the request is refused.
-        self._file.save(TopicConfigSerializeWrapper(version, topics).encode_pretty())
+        self._file.save(file_text(TOPICS, topics, version))
         self._topics, self._version = topics, version
         for listener in self._listeners:
             listener(changed)

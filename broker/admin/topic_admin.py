@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from broker.admin.handling import AdminHandler, done, refuse, tell
+from broker.admin.handling import AdminHandler, done, refuse, tell, tell_text
 from broker.topics import TopicTable
 from headrace.model import names
 from headrace.model.topic_config import TopicConfig, TopicFilterType
@@ -84,7 +84,7 @@ class TopicAdmin:
 
     def all(self, command: RemotingCommand) -> RemotingCommand:
         """GET_ALL_TOPIC_CONFIG (21)."""
-        return tell(command, self._topics.to_body())
+        return tell_text(command, self._topics.wire_text())
 
     def system_topics(self, command: RemotingCommand) -> RemotingCommand:
         """GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305)."""
