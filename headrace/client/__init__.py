@@ -1,0 +1,4 @@
+"""Clients: producers, consumers and administration, on asyncio. `headrace` exports what programs use; `headrace.sync` has the same without await.
+
+Built on ClientInstance (instance.py), which holds what the members of one client id share. Never imported by the servers.
+"""

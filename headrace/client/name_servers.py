@@ -1,0 +1,111 @@
+"""The name servers: a shuffled list, and the one that is asked until it fails (client spec 1.4).
+
+The server that answered last is asked again as long as its connection stands. When it cannot be reached the next ones are tried, once round. A list
+behind an `http://` address is fetched when the client starts, and every two minutes from then on; what cannot be fetched leaves the list as it is.
+"""
+
+import asyncio
+import logging
+import random
+import urllib.request
+from collections.abc import Iterable
+from typing import Final
+
+from headrace.client.settings import parse_name_servers
+from headrace.errors import ConfigError, ConnectError, NoNameServer, RequestTimeout, SendRequestError
+from headrace.protocol.remoting_command import RemotingCommand
+from headrace.remoting.client import RemotingClient
+
+logger = logging.getLogger(__name__)
+
+LOOKUP_TIMEOUT_S: Final = 3.0
+_LOOKUP_LIMIT: Final = 1 << 16  # limit: bytes of a list of addresses
+
+
+class NameServers:
+    """Asks whichever name server can be reached."""
+
+    def __init__(self, transport: RemotingClient, addresses: Iterable[str]) -> None:
+        given = tuple(addresses)
+        self._transport = transport
+        self._lookup_url = next((one for one in given if one.startswith(("http://", "https://"))), None)
+        self._addresses: list[str] = []
+        self._at = random.randrange(1000)
+        self._chosen: str | None = None
+        if self._lookup_url is None:
+            self.replace(given)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The servers known now."""
+        return tuple(self._addresses)
+
+    @property
+    def is_looked_up(self) -> bool:
+        """Whether the list comes from an HTTP address."""
+        return self._lookup_url is not None
+
+    def replace(self, addresses: Iterable[str]) -> bool:
+        """Takes another list; whether it differs from the old one."""
+        fresh = list(dict.fromkeys(addresses))
+        if not fresh or set(fresh) == set(self._addresses):
+            return False
+        random.shuffle(fresh)
+        self._addresses = fresh
+        if self._chosen not in fresh:
+            self._chosen = None
+        return True
+
+    async def look_up(self) -> bool:
+        """Fetches the list from its HTTP address; whether it has changed. A failure is logged and changes nothing."""
+        if self._lookup_url is None:
+            return False
+        try:
+            text = await asyncio.to_thread(_fetch, self._lookup_url)
+            return self.replace(parse_name_servers(text))
+        except (OSError, ConfigError) as error:
+            logger.warning("name servers not looked up url=%s reason=%s", self._lookup_url, error)
+            return False
+
+    async def request(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
+        """The answer of a name server, whatever its code.
+
+        Raises NoNameServer if none is known, ConnectError if none can be reached, RequestTimeout. After a time-out the next request goes elsewhere.
+        """
+        if not self._addresses:
+            raise NoNameServer("no name server is known; give name_servers, or set NAMESRV_ADDR")
+        end = asyncio.get_running_loop().time() + timeout_ms / 1000
+        problem: Exception | None = None
+        # One more than there are servers: the connection to the first may have broken unnoticed.
+        for _ in range(len(self._addresses) + 1):
+            address = self._choose()
+            remaining_ms = int((end - asyncio.get_running_loop().time()) * 1000)
+            if remaining_ms <= 0:
+                break
+            try:
+                answer = await self._transport.request(address, command, remaining_ms)
+            except (ConnectError, SendRequestError) as error:
+                problem = error
+                self._chosen = None
+            except RequestTimeout:
+                self._chosen = None
+                raise
+            else:
+                self._chosen = address
+                return answer
+        if problem is None:
+            raise RequestTimeout(f"no name server answered within {timeout_ms} ms", timeout=timeout_ms / 1000)
+        servers = ", ".join(self._addresses)
+        raise ConnectError(f"no name server can be reached ({servers}): {problem}") from problem
+
+    def _choose(self) -> str:
+        if self._chosen is None:
+            self._at += 1
+            return self._addresses[self._at % len(self._addresses)]
+        return self._chosen
+
+
+def _fetch(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=LOOKUP_TIMEOUT_S) as answer:  # noqa: S310 - http or https, see NameServers
+        text = answer.read(_LOOKUP_LIMIT).decode("utf-8", "replace").strip()
+    return text.splitlines()[0] if text else ""

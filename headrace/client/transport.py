@@ -1,0 +1,71 @@
+"""The client's way to its peers: RemotingClient, with TLS where it is asked for, and each request signed and marked as the settings say."""
+
+import asyncio
+import ssl
+from typing import Final
+
+from headrace.client.settings import ClientConfig, Credentials
+from headrace.errors import ConnectError
+from headrace.model.host import parse_host
+from headrace.protocol.acl_signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, sign
+from headrace.protocol.remoting_command import RemotingCommand, SerializeType
+from headrace.remoting.client import CONNECT_TIMEOUT_S, RemotingClient
+from headrace.remoting.connection import Connection
+from headrace.remoting.endpoint import OnClose
+from headrace.remoting.handlers import HandlerTable
+
+REQUEST_TYPE: Final = "ReqT"
+STREAM_REQUEST: Final = "0"
+
+
+class RequestStamp:
+    """Completes a request before it is encoded: header encoding, the mark of lite pull consumers, the signature (remoting spec 6.1, 6.2)."""
+
+    def __init__(self, config: ClientConfig, *, stream: bool = False) -> None:
+        self._credentials: Credentials | None = config.credentials
+        self._is_binary = config.binary_headers
+        self._is_stream = stream
+        self.is_needed = bool(self._credentials or self._is_binary or stream)
+
+    def __call__(self, _address: str, command: RemotingCommand) -> None:
+        """Completes the request in place."""
+        if self._is_binary:
+            command.serialize_type = SerializeType.ROCKETMQ
+        if command.ext_fields is None and (self._is_stream or self._credentials):
+            command.ext_fields = {}
+        ext = command.ext_fields
+        if self._is_stream and ext is not None:
+            ext[REQUEST_TYPE] = STREAM_REQUEST
+        if self._credentials is not None and ext is not None:
+            ext.pop(SIGNATURE, None)
+            ext[ACCESS_KEY] = self._credentials.access_key
+            if self._credentials.security_token:
+                ext[SECURITY_TOKEN] = self._credentials.security_token
+            # order: the signature covers all that is set above.
+            ext[SIGNATURE] = sign(self._credentials.secret_key, ext, command.body)
+
+
+class ClientTransport(RemotingClient):
+    """One connection for each address, plain or TLS."""
+
+    def __init__(
+        self, config: ClientConfig, stamp: RequestStamp, handlers: HandlerTable, on_close: OnClose | None = None
+    ) -> None:
+        super().__init__(handlers, before_request=stamp if stamp.is_needed else None, on_close=on_close)
+        self._tls = ssl.create_default_context() if config.tls is True else config.tls or None
+
+    async def _connect(self, address: str) -> Connection:
+        if self._tls is None:
+            return await super()._connect(address)
+        endpoint = self._open_endpoint()
+        try:
+            host, port = parse_host(address)
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                _, connection = await endpoint.loop.create_connection(
+                    lambda: Connection(endpoint), host, port, ssl=self._tls, server_hostname=host
+                )
+        except TimeoutError as error:
+            raise ConnectError(f"cannot connect to {address} by TLS within {CONNECT_TIMEOUT_S:g} s", address) from error
+        except (OSError, ValueError) as error:
+            raise ConnectError(f"cannot connect to {address} by TLS: {error}", address) from error
+        return connection
