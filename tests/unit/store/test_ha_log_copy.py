@@ -1,0 +1,120 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.protocol.record import encode_record
+from ipc.instance import Instance
+from ipc.publish.housekeeper import HousekeeperPublisher
+from store.errors import HaError
+from store.ha.log_copy import LogCopy
+from store.mapped_file import path_of, reserve_file
+from support.store_files import LOG_FILE_SIZE, LogBuilder, running_instance, small_config
+
+FILES = 4
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> LogBuilder:
+    builder = LogBuilder(small_config(tmp_path / "master"))
+    builder.append_many(600)
+    return builder
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[Instance]:
+    (tmp_path / "slave").mkdir()
+    with running_instance(tmp_path / "slave", allocated_offset=FILES * LOG_FILE_SIZE) as made:
+        yield made
+
+
+@pytest.fixture
+def copy(tmp_path: Path, instance: Instance) -> Iterator[LogCopy]:
+    config = small_config(tmp_path / "slave")
+    config.paths().make_directories()
+    for number in range(FILES):
+        reserve_file(path_of(config.paths().commit_log, number * LOG_FILE_SIZE), LOG_FILE_SIZE)
+    made = LogCopy(instance.control, config, config.paths())
+    yield made
+    made.close()
+
+
+def log_of(root: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted((root / "commitlog").iterdir()))
+
+
+@pytest.mark.parametrize("piece", [7, 100, 491, 492, 493, 32768])
+def test_however_frames_are_cut_the_log_becomes_the_masters(
+    tmp_path: Path, master: LogBuilder, instance: Instance, copy: LogCopy, piece: int
+) -> None:
+    data = log_of(master.paths.root)[: master.offset]
+    ends = {record.physical_offset + record.size_bytes for record in master.written} | {
+        0,
+        LOG_FILE_SIZE,
+        2 * LOG_FILE_SIZE,
+    }
+    offset = 0
+    while offset < len(data):
+        end = min(offset + piece, len(data), offset - offset % LOG_FILE_SIZE + LOG_FILE_SIZE)
+        copy.append(offset, data[offset:end])
+        offset = end
+        assert copy.copied_offset == offset
+        assert instance.control.wrote_offset in ends
+        assert instance.control.wrote_offset <= offset <= instance.control.append_limit
+    assert instance.control.wrote_offset == master.offset
+    assert instance.control.wrote_timestamp == master.written[-1].store_timestamp
+    assert log_of(tmp_path / "slave")[: master.offset] == data
+
+
+def test_a_frame_that_does_not_begin_where_the_log_ends_is_refused(copy: LogCopy) -> None:
+    with pytest.raises(HaError, match="sends offset 5, this log ends at 0"):
+        copy.append(5, b"x")
+
+
+@pytest.mark.parametrize(
+    "data", [b"no record at all", bytes(100), (10**6).to_bytes(4, "big") + bytes.fromhex("daa320a7")]
+)
+def test_bytes_that_are_no_records_are_refused_and_never_published(
+    instance: Instance, copy: LogCopy, data: bytes
+) -> None:
+    with pytest.raises(HaError, match="no record at offset 0"):
+        copy.append(0, data)
+    assert instance.control.wrote_offset == 0
+
+
+def test_a_record_of_another_place_is_refused(instance: Instance, copy: LogCopy) -> None:
+    with pytest.raises(HaError, match="lies elsewhere"):
+        copy.append(0, encode_record(topic="T", body=b"b", physical_offset=999))
+    assert instance.control.wrote_offset == 0
+
+
+def test_half_a_record_is_wiped_before_the_log_goes_on(
+    tmp_path: Path, master: LogBuilder, instance: Instance, copy: LogCopy
+) -> None:
+    data = log_of(master.paths.root)
+    second = master.written[1]
+    copy.append(0, data[: second.physical_offset + 50])
+    assert (copy.wrote_offset, copy.copied_offset) == (second.physical_offset, second.physical_offset + 50)
+    restarted = LogCopy(instance.control, small_config(tmp_path / "slave"), small_config(tmp_path / "slave").paths())
+    restarted.start_over()
+    assert restarted.copied_offset == second.physical_offset
+    assert not log_of(tmp_path / "slave")[second.physical_offset :].strip(b"\0")
+    restarted.append(second.physical_offset, data[second.physical_offset : second.physical_offset + second.size_bytes])
+    assert instance.control.wrote_offset == second.physical_offset + second.size_bytes
+    restarted.close()
+
+
+def test_an_empty_log_begins_where_the_master_says(instance: Instance, copy: LogCopy) -> None:
+    begin = 2 * LOG_FILE_SIZE
+    copy.request(begin)
+    assert instance.control.requested_offset == begin
+    assert not copy.has_begun_at(begin)
+    HousekeeperPublisher(instance.control).min_offset(begin)
+    assert copy.has_begun_at(begin)
+    copy.begin_at(begin)
+    assert (instance.control.wrote_offset, instance.control.requested_offset) == (begin, -1)
+
+
+def test_a_log_cannot_begin_in_the_middle_of_a_file(copy: LogCopy) -> None:
+    with pytest.raises(HaError, match="in the middle of a file"):
+        copy.request(LOG_FILE_SIZE + 1)
