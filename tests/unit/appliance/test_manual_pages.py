@@ -1,5 +1,7 @@
+import click
 import pytest
 
+from appliance.cli.main import headrace
 from appliance.manual import commands, options
 from headrace.model.option import help_of, keys_of
 
@@ -13,6 +15,21 @@ def test_every_option_of_ours_has_its_sentence() -> None:
     for configuration in (options.ApplianceConfig, options.BrokerConfig, options.StoreConfig, options.NameServerConfig):
         for key, field in keys_of(configuration).items():
             assert help_of(field).endswith("."), f"{configuration.__name__}: {key}"
+
+
+def test_every_option_of_a_command_is_explained() -> None:
+    def look_at(group: click.Group, context: click.Context) -> None:
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
+            assert command.get_short_help_str()
+            for parameter in command.params:
+                if isinstance(parameter, click.Option):
+                    assert parameter.help, f"{name} {parameter.name}"
+            if isinstance(command, click.Group):
+                look_at(command, context)
+
+    look_at(headrace, click.Context(headrace))
 
 
 def test_every_command_is_in_the_manual() -> None:
