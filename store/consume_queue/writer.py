@@ -57,9 +57,11 @@ class ConsumeQueueWriter:
         `reput_offset` is where dispatch goes on, `min_offset` where the log begins.
         """
         for topic, queue_id in self._list_queues():
+            has_row = self._table.find(topic, queue_id) >= 0
             cursor = self._take_over(topic, queue_id, reput_offset)
             if cursor is not None:
-                self._correct_min(cursor, min_offset)
+                if not has_row:
+                    self._correct_min(cursor, min_offset)
                 self._mark(cursor)
         for (topic, queue_id), row in self._table.rows().items():
             if (topic, queue_id) not in self._queues:

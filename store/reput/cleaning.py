@@ -46,7 +46,7 @@ class Cleaning:
         self._index = index
         self._entries = entries
         self._walk = walk
-        self._cleaned_offset = control.min_offset
+        self._cleaned_offset = 0  # a predecessor may have been killed over it
         self._work: Iterator[None] = iter(())
         self._is_working = False
 

@@ -200,7 +200,7 @@ class Reput:
         self._failures += 1
         self._counters.add(FAILED_BATCHES)
         path = getattr(error, "path", None) or getattr(error, "filename", None)
-        is_index = path is not None and Path(path).parent == self._index_directory
+        is_index = path is not None and self._index_directory in (Path(path), Path(path).parent)
         if self._failures >= (_INDEX_ATTEMPTS if is_index else _QUEUE_ATTEMPTS):
             if is_index:
                 self._publisher.index_error()

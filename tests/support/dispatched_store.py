@@ -87,7 +87,7 @@ class DispatchedStore:
         self.paths = paths
         self.config = config
         self.bit_map = bit_map
-        self.instance = Instance.create(paths.root)
+        self.instance = Instance.create(paths.root, queue_table_capacity=256)
         self.control = self.instance.control
 
     def recovered(self, wrote_offset: int, reput_offset: int = 0, min_offset: int = 0) -> None:

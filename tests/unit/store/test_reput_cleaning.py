@@ -1,0 +1,161 @@
+"""Cleaning: what expires with the log, and what goes with its topic."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ipc.publish.broker import BrokerPublisher
+from store.paths import StorePaths, file_name
+from store.reput.reput import Reput
+from support.dispatched_store import SMALL, DispatchedStore, HandWrittenLog, dispatched_store
+
+FILE = SMALL.mapped_file_size_commit_log
+
+
+class Store:
+    """Three CommitLog files, dispatched."""
+
+    def __init__(self, store: DispatchedStore) -> None:
+        self.store = store
+        log = HandWrittenLog(store.paths, store.config)
+        while log.end < 2 * FILE + 1000:
+            log.append(properties="KEYS\x01key")
+            log.append("%LMQ%light")
+            log.append("SCHEDULE_TOPIC_XXXX")
+        self.log = log
+        store.recovered(log.end)
+        self.reput: Reput = store.open()
+        while self.reput.try_batch():
+            pass
+
+    def clean(self) -> int:
+        steps = 0
+        while self.reput.cleaning.is_due:
+            self.reput.cleaning.step()
+            steps += 1
+        return steps
+
+    def bounds(self, topic: str) -> tuple[int, int]:
+        table = self.store.instance.queue_table()
+        row = table.find(topic.encode(), 0)
+        return table.bounds(row)[:2] if row >= 0 else (-1, -1)
+
+    def queues(self) -> list[str]:
+        return sorted(path.name for path in self.store.paths.consume_queue.iterdir() if path.is_dir())
+
+    def write_topics(self, text: str) -> None:
+        self.store.paths.config_file("topics.json").write_text(text)
+
+
+@pytest.fixture
+def dispatched(tmp_path: Path) -> Iterator[Store]:
+    with dispatched_store(tmp_path) as store:
+        found = Store(store)
+        yield found
+        found.reput.close()
+
+
+def test_with_the_log_go_queue_files_and_index_files(dispatched: Store) -> None:
+    paths = dispatched.store.paths
+    before = sorted(path.name for path in paths.index.iterdir())
+    assert not dispatched.reput.cleaning.is_due
+    (paths.commit_log / file_name(0)).unlink()
+    dispatched.store.min_offset(FILE)
+    dispatched.clean()
+    low, high = dispatched.bounds("Topic")
+    first = min(int(path.name) for path in paths.queue("Topic", 0).iterdir())
+    assert first > 0
+    assert first <= low * 20 < first + SMALL.consume_queue_file_size
+    assert high == dispatched.log.next_offsets["Topic", 0]
+    after = sorted(path.name for path in paths.index.iterdir())
+    assert 0 < len(after) < len(before)
+    assert after == before[-len(after) :]
+
+
+def test_queues_of_topics_that_are_gone_are_deleted_but_light_and_system_ones(dispatched: Store) -> None:
+    dispatched.write_topics('{"topicConfigTable":{"Another":{}}}')
+    publisher = BrokerPublisher(dispatched.store.control)
+    publisher.clean_topics_requests()
+    assert dispatched.reput.cleaning.is_due
+    dispatched.clean()
+    assert dispatched.queues() == ["%LMQ%light", "SCHEDULE_TOPIC_XXXX"]
+    assert dispatched.bounds("Topic") == (-1, -1)
+    assert dispatched.store.control.clean_topics_handled == 1
+
+
+def test_a_topic_that_comes_again_begins_anew(dispatched: Store) -> None:
+    dispatched.write_topics('{"topicConfigTable":{"Another":{}}}')
+    BrokerPublisher(dispatched.store.control).clean_topics_requests()
+    dispatched.clean()
+    dispatched.log.next_offsets["Topic", 0] = 0
+    dispatched.log.append()
+    dispatched.store.wrote(dispatched.log.end)
+    while dispatched.reput.try_batch():
+        pass
+    assert dispatched.bounds("Topic") == (0, 1)
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"topicConfigTable":{}}', "[]"])
+def test_topics_that_cannot_be_read_delete_nothing(dispatched: Store, text: str) -> None:
+    before = dispatched.queues()
+    dispatched.write_topics(text)
+    BrokerPublisher(dispatched.store.control).clean_topics_requests()
+    dispatched.clean()
+    assert dispatched.queues() == before
+    assert dispatched.store.control.clean_topics_handled == 1
+
+
+def test_records_below_the_minimum_are_jumped_over(dispatched: Store) -> None:
+    at = dispatched.log.append()
+    dispatched.log.end = 4 * FILE
+    dispatched.log.append()
+    dispatched.store.min_offset(4 * FILE)
+    dispatched.store.wrote(dispatched.log.end)
+    while dispatched.reput.try_batch():
+        pass
+    assert at < 4 * FILE
+    assert dispatched.store.control.reput_offset == dispatched.log.end
+
+
+@pytest.mark.parametrize("place", ["consume_queue.file_deleted", "consume_queue.file_deleted:2", "index.file_deleted"])
+def test_killed_while_it_deletes_it_goes_on_with_what_is_left(tmp_path: Path, place: str) -> None:
+    with dispatched_store(tmp_path) as store:
+        first = Store(store)
+        first.reput.close()
+        store.min_offset(FILE)
+
+        def clean_again() -> None:
+            second = store.open()
+            while second.cleaning.is_due:
+                second.cleaning.step()
+            second.close()
+
+        killed = DispatchedStore.killed_at
+        store.dispatch = clean_again  # type: ignore[method-assign]
+        assert killed(store, place)
+        clean_again()
+        starts = sorted(int(path.name) for path in StorePaths(tmp_path).queue("Topic", 0).iterdir())
+        assert starts[0] <= first.bounds("Topic")[0] * 20 < starts[0] + SMALL.consume_queue_file_size
+
+
+def test_killed_while_it_deletes_a_queue_it_leaves_no_row_without_files(tmp_path: Path) -> None:
+    with dispatched_store(tmp_path) as store:
+        first = Store(store)
+        first.reput.close()
+        first.write_topics('{"topicConfigTable":{"Another":{}}}')
+        BrokerPublisher(store.control).clean_topics_requests()
+
+        def clean() -> None:
+            second = store.open()
+            while second.cleaning.is_due:
+                second.cleaning.step()
+            second.close()
+
+        killed = DispatchedStore.killed_at
+        store.dispatch = clean  # type: ignore[method-assign]
+        assert killed(store, "consume_queue.row_freed")
+        assert first.bounds("Topic") == (-1, -1)
+        clean()
+        assert first.queues() == ["%LMQ%light", "SCHEDULE_TOPIC_XXXX"]
+        assert first.bounds("Topic") == (-1, -1)

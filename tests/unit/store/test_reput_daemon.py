@@ -1,0 +1,105 @@
+"""The dispatch role: catches up, waits for its bell, ends when it is told to stop and nothing is left."""
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ipc.role_context import RoleContext
+from store.errors import CorruptRecord, WrongFileLength
+from store.paths import file_name
+from store.reput.daemon import run
+from support.dispatched_store import DispatchedStore, HandWrittenLog, dispatched_store
+
+
+class Role:
+    """The role in a thread of this process."""
+
+    def __init__(self, store: DispatchedStore) -> None:
+        self.store = store
+        self.reading, self.writing = os.pipe()
+        self.context = RoleContext("dispatch", store.instance, store.instance.bells["dispatch"], self.reading)
+        self.error: BaseException | None = None
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            run(self.context, self.store.config, self.store.paths)
+        except (CorruptRecord, WrongFileLength) as error:
+            self.error = error
+
+    def __enter__(self) -> "Role":
+        for _ in range(20_000):
+            if self.store.instance.health.read()["dispatch"].state == "running" or not self.thread.is_alive():
+                return self
+            threading.Event().wait(0.001)
+        raise AssertionError("the role did not start")
+
+    def __exit__(self, *_: object) -> None:
+        os.write(self.writing, b"x")
+        self.thread.join(20)
+        assert not self.thread.is_alive()
+        os.close(self.reading)
+        os.close(self.writing)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[DispatchedStore]:
+    with dispatched_store(tmp_path) as found:
+        yield found
+
+
+def wait_for_reput(store: DispatchedStore, offset: int) -> None:
+    for _ in range(20_000):
+        if store.control.reput_offset == offset:
+            return
+        threading.Event().wait(0.001)
+    raise AssertionError(f"reput_offset stayed at {store.control.reput_offset}, not {offset}")
+
+
+def test_it_catches_up_before_it_stops(store: DispatchedStore) -> None:
+    log = HandWrittenLog(store.paths, store.config)
+    for _ in range(50):
+        log.append()
+    store.recovered(log.end)
+    with Role(store) as role:
+        pass
+    assert role.error is None
+    assert store.control.reput_offset == log.end
+    assert store.instance.health.read()["dispatch"].state in ("running", "stopping")
+
+
+def test_it_wakes_at_its_bell_and_tells_the_broker_which_queues_moved(store: DispatchedStore) -> None:
+    log = HandWrittenLog(store.paths, store.config)
+    store.recovered(0)
+    with Role(store):
+        changed = store.instance.changed_rows_reader()
+        log.append()
+        log.append("Other")
+        store.wrote(log.end)
+        store.instance.bells["dispatch"].ring()
+        wait_for_reput(store, log.end)
+        rows = changed.take()
+    table = store.instance.queue_table()
+    assert rows is not None
+    assert sorted(rows) == sorted([table.find(b"Topic", 0), table.find(b"Other", 0)])
+
+
+def test_it_ends_as_failed_if_it_cannot_catch_up(store: DispatchedStore) -> None:
+    store.recovered(1000)  # and there is no CommitLog file
+    with Role(store) as role:
+        pass
+    assert isinstance(role.error, CorruptRecord)
+
+
+def test_it_does_not_start_on_files_of_another_length(store: DispatchedStore) -> None:
+    directory = store.paths.queue("Topic", 0)
+    directory.mkdir(parents=True)
+    (directory / file_name(0)).write_bytes(bytes(40))
+    store.recovered(0)
+    with Role(store) as role:
+        pass
+    assert isinstance(role.error, WrongFileLength)
