@@ -10,14 +10,26 @@ import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import psutil
 from isal import isal_zlib
 
 from broker.ack_gate import AckGate
-from broker.admin import admin_families
+from broker.admin.cleaning_admin import CleaningAdmin
+from broker.admin.client_admin import ClientAdmin
+from broker.admin.config_admin import ConfigAdmin
+from broker.admin.consume_progress import ConsumeProgress
+from broker.admin.consume_queue_admin import ConsumeQueueAdmin
+from broker.admin.group_admin import GroupAdmin
+from broker.admin.handling import AdminFamily
 from broker.admin.handling import register as register_admin
+from broker.admin.offset_admin import OffsetAdmin
+from broker.admin.queue_facts import QueueFacts
+from broker.admin.runtime_info import RuntimeInfo
+from broker.admin.topic_admin import TopicAdmin
 from broker.appender import Appender
+from broker.broker_conf import BrokerConf
 from broker.clients import ClientTable
 from broker.config import BrokerConfig
 from broker.errors import PortTaken
@@ -26,6 +38,7 @@ from broker.held_pulls import HeldPulls, QueueKey
 from broker.hot.connection import BrokerConnection
 from broker.hot.send import SendPath
 from broker.json_file import JsonFile
+from broker.live_config import LiveConfig
 from broker.offsets import OffsetTable
 from broker.processors.client import ClientProcessor, MembersNotice
 from broker.processors.lock import LockProcessor
@@ -36,6 +49,7 @@ from broker.processors.send import HotTopics, SendProcessor
 from broker.rebalance_locks import RebalanceLocks
 from broker.registration import Registration
 from broker.topics import TopicTable
+from broker.traffic import Traffic
 from broker.wakeups import Wakeups
 from headrace.model.host import encode_host, parse_host
 from headrace.protocol.version import CURRENT_VERSION
@@ -62,7 +76,6 @@ from store.query.get import MessageGetter
 
 logger = logging.getLogger(__name__)
 
-COUNTERS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "held_pulls", "connections")
 FAST_PORT_OFFSET = -2
 _TICK_S = 0.1  # limit: how much later than its deadline a held pull or an answer may be told
 _CATCH_UP_POLL_S = 0.002
@@ -77,9 +90,13 @@ def run(
     host: str,
     port: int,
     namesrv_addresses: list[str],
+    broker_conf: Path | None = None,
 ) -> None:
-    """Runs the broker until it is told to stop. Raises PortTaken, ConfigFileUnreadable, OSError."""
-    main = _Broker(context, config, store_config, paths, host, port, namesrv_addresses).main()
+    """Runs the broker until it is told to stop. Raises PortTaken, ConfigFileUnreadable, OSError.
+
+    Options that are changed by request are written to the file `broker_conf`, if there is one.
+    """
+    main = _Broker(context, config, store_config, paths, host, port, namesrv_addresses, broker_conf).main()
     try:
         import uvloop  # noqa: PLC0415  (not there on every platform)
     except ImportError:
@@ -100,6 +117,7 @@ class _Broker:
         host: str,
         port: int,
         namesrv_addresses: list[str],
+        broker_conf: Path | None,
     ) -> None:
         self._context = context
         self._control = context.control
@@ -124,6 +142,10 @@ class _Broker:
         self._held = HeldPulls()
         self._executor = ThreadPoolExecutor(4, "cold-read")
         self._counted: dict[str, int] = {}
+        self._traffic = Traffic(context.counters.read)
+        self._live = LiveConfig(config, store_config, self._announce_change, BrokerConf(broker_conf) if broker_conf else None)
+        self._live.on_change(self._registration.options_changed)
+        self._live.on_change(self._options_changed)
 
     # -- life -------------------------------------------------------------------------------------------------------------
 
@@ -136,7 +158,7 @@ class _Broker:
         self._make_parts(loop)
         server = RemotingServer(
             self._main_table,
-            connection_class=partial(BrokerConnection, path=self._path, appender=self._appender),  # type: ignore[arg-type]
+            connection_class=partial(BrokerConnection, path=self._path, appender=self._appender),
             on_close=self._connection_closed,
             idle_timeout_s=self._config.server_channel_max_idle_time_seconds,
         )
@@ -148,6 +170,7 @@ class _Broker:
         await self._registration.start()
         tasks = [
             asyncio.create_task(self._tick()),
+            asyncio.create_task(self._traffic.keep()),
             asyncio.create_task(self._offsets.keep(self._config.flush_consumer_offset_interval / 1000)),
         ]
         self._context.running()
@@ -254,21 +277,41 @@ class _Broker:
         QueryProcessor(
             by_key.query, partial(view_by_offset, reader), store_config.default_query_max_num
         ).register(main, fast)
-        families = admin_families(
-            config=config,
-            store_config=store_config,
-            topics=self._topics,
-            groups=self._groups,
-            offsets=self._offsets,
-            clients=self._clients,
-            registration=self._registration,
-            publisher=self._publisher,
-            control=control,
-            bounds=queues.bounds,
-            store_time=by_time.timestamp_at,
-        )
+        families = self._admin_families(queues, by_time, reader)
         register_admin(main, families)
         register_admin(fast, families)
+
+    def _admin_families(
+        self, queues: ConsumeQueueReader, by_time: TimeQuery, reader: CommitLogReader
+    ) -> list[AdminFamily]:
+        config, topics, groups = self._config, self._topics, self._groups
+        offsets, clients, publisher = self._offsets, self._clients, self._publisher
+        is_slave = self._store_config.is_slave
+        facts = QueueFacts(config.broker_name, queues.bounds, by_time.timestamp_at)
+
+        def clean_topics() -> None:
+            publisher.clean_topics_requests()
+            self._context.instance.bells["dispatch"].ring()
+
+        def delete_expired() -> None:
+            publisher.delete_expired_requests()
+            self._context.instance.bells["housekeeper"].ring()
+
+        def earliest_time() -> int:
+            first = self._control.min_offset
+            return reader.store_timestamp_at(first, reader.record_size_at(first) or 0)
+
+        return [
+            ConfigAdmin(self._live),
+            RuntimeInfo(config, self._paths, self._control, self._traffic, earliest_time, dict, queues.bounds),
+            TopicAdmin(topics, self._registration.register_topic, clean_topics, is_slave=is_slave),
+            GroupAdmin(groups, offsets, is_slave=is_slave),
+            OffsetAdmin(topics, offsets, clients, queues.bounds, dict),
+            ClientAdmin(clients, offsets),
+            ConsumeProgress(topics, groups, offsets, clients, facts, config.address),
+            ConsumeQueueAdmin(queues.bounds, queues.entries, clients),
+            CleaningAdmin(delete_expired, clean_topics),
+        ]
 
     def _make_log(self) -> CommitLogAppender:
         """The writing end of the log, beginning where everybody knows that it ends."""
@@ -305,6 +348,16 @@ class _Broker:
 
     def _may_write(self) -> bool:
         return self._is_writeable and self._control.running_flags() & ~1 == 0
+
+    def _announce_change(self) -> None:
+        """Tells the other processes that the configuration has changed."""
+        self._publisher.config_version()
+        for bell in self._context.instance.bells.values():
+            bell.ring()
+
+    def _options_changed(self, _keys: frozenset[str]) -> None:
+        self._path.body_limit = self._store_config.effective_max_message_size
+        self._hot_topics.follow(None)
 
     def _ring(self) -> None:
         """Wakes those who work on behind the log's end, if they sleep."""

@@ -37,7 +37,7 @@ cdef class SendPath:
     cdef bytes _store_host
     cdef int _store_flag
     cdef bytes _cluster_property
-    cdef Py_ssize_t _body_limit
+    cdef public Py_ssize_t body_limit
     cdef bint _hold
     cdef bytes _answer_before_id
     cdef bytes _tail

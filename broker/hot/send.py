@@ -173,7 +173,7 @@ class SendPath:
         self._store_host = store_host
         self._store_flag = 0x20 if len(store_host) > 8 else 0
         self._cluster_property = b"CLUSTER\x01" + cluster.encode()
-        self._body_limit = body_limit
+        self.body_limit = body_limit
         self._hold = hold
         self._answer_before_id = (
             f'{{"code":0,"extFields":{{"TRACE_ON":"{"true" if trace_on else "false"}","MSG_REGION":{json.dumps(region)},'
@@ -241,7 +241,7 @@ class SendPath:
             header = position + 8
             body = header + header_length
             body_length = length - 4 - header_length
-            if not self.writeable or body_length > self._body_limit or not self._scan(p, header, body):
+            if not self.writeable or body_length > self.body_limit or not self._scan(p, header, body):
                 self.stopped_at = _OTHER
                 return position
             self.stopped_at = self._append(p, data, body, body_length, born_host, born_flag)
