@@ -69,6 +69,12 @@ def records(data: Path) -> list[dict[str, Any]]:
     return [line for line in lines if line["kind"] == "record"]
 
 
+def assert_in_order(data: Path) -> None:
+    """`store verify` finds nothing."""
+    said = headrace("store", "verify", "--slots", "1000", "--entries", "4000", data / "store")
+    assert said.returncode == 0, said.stdout
+
+
 def test_status_agrees_with_the_log(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, *SMALL).wait_ready() as appliance:
@@ -105,6 +111,7 @@ def test_a_role_killed_under_load_costs_nothing_that_was_acknowledged(tmp_path: 
         others = {name: said["restarts"] for name, said in appliance.status()["roles"].items() if name != role}
         assert set(others.values()) == {0}
         assert appliance.stop() == 0
+    assert_in_order(data)
     stored = Counter(int(record["properties"]["KEYS"]) for record in records(data))
     acknowledged = set(load.sender.acknowledged)
     assert acknowledged <= set(stored)
@@ -125,5 +132,6 @@ def test_all_killed_at_once_lose_nothing_that_was_acknowledged(tmp_path: Path) -
             wait_until(lambda: again.status()["lag"] == {"flush": 0, "dispatch": 0}, 10, "flush and dispatch")
             load.end()
             assert again.stop() == 0
+    assert_in_order(data)
     stored = Counter(int(record["properties"]["KEYS"]) for record in records(data))
     assert set(load.sender.acknowledged) <= set(stored)

@@ -23,7 +23,7 @@ DEADLINE_S = 60
 
 def headrace(*arguments: str | os.PathLike[str], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """`headrace ARGUMENTS`, to its end; never raises for an exit code."""
-    command = [sys.executable, "-m", "appliance.cli.main", *map(os.fspath, arguments)]
+    command = [sys.executable, "-m", "appliance.cli.main", *(os.fspath(argument) for argument in arguments)]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=DEADLINE_S, cwd=cwd, env=_environment(), check=False
     )

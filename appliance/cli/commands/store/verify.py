@@ -1,0 +1,40 @@
+"""`headrace store verify`."""
+
+import click
+
+from appliance import exit_code
+from appliance.cli.progress import ProgressLine
+from appliance.cli.store_path import entries_option, index_sizes, slots_option, store_root
+
+
+@click.command("verify", short_help="Read a whole store and say what is wrong where.")
+@click.argument("path")
+@slots_option
+@entries_option
+def command(path: str, slots: int | None, entries: int | None) -> int:
+    """Read the whole store at PATH, check every invariant of its formats, and say what does not hold, and where.
+
+    PATH is what RocketMQ calls storePathRootDir (DIR/store of an appliance). The store may be ours or RocketMQ's. Nothing is
+    changed; a running appliance is checked up to what it has published.
+
+    Exit codes: 0 all holds; 1 something does not, a line for each.
+    """
+    root = store_root(path)
+    # Slow to import, and of no use to --help.
+    from store.inspect.finding import Finding  # noqa: PLC0415
+    from store.inspect.verify import verify  # noqa: PLC0415
+
+    findings = 0
+    read_bytes: dict[str, int] = {}
+    with ProgressLine() as progress:
+        for said in verify(root, **index_sizes(slots, entries)):
+            if isinstance(said, Finding):
+                findings += said.count
+                progress.clear()
+                print(said)
+            else:
+                read_bytes[said.part] = said.done_bytes
+                progress.show(said.part, said.done_bytes, said.total_bytes)
+    total = sum(read_bytes.values())
+    print(f"{path}: " + (f"{findings} findings" if findings else "in order") + f", {total:,} bytes read")
+    return exit_code.FAILED if findings else exit_code.CLEAN
