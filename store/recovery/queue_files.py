@@ -11,8 +11,7 @@ from pathlib import Path
 
 from store.commit_log.scanner import LogSource, check_record, queue_key, queue_key_at
 from store.consume_queue.layout import ENTRY, ENTRY_SIZE
-from store.errors import SyncFailed
-from store.mapped_file import path_of, punch_range, sync_directory
+from store.mapped_file import path_of, punch_range
 from store.mapped_file_queue import list_lengths
 from store.paths import StorePaths
 from store.recovery.log_survey import NO_TAIL, QueueTail
@@ -95,10 +94,10 @@ class QueueFiles:
         physical_offset, size, _ = self._entry(queue_offset)
         return physical_offset < start or self._agrees(log, end, physical_offset, size, queue_offset)
 
-    def cut(self, queue_offset: int, was_touched: bool) -> bool:
-        """Removes all entries from this offset on, and files without any; makes that and, if `was_touched`, the rest durable.
+    def cut(self, queue_offset: int) -> bool:
+        """Removes all entries from this offset on, and files without any. True if there was something to remove.
 
-        True if something was removed. Raises OSError, SyncFailed.
+        What stays is not synced: the housekeeper takes no queue for durable that it has not synced itself. Raises OSError.
         """
         position = queue_offset * ENTRY_SIZE
         changed = False
@@ -111,11 +110,6 @@ class QueueFiles:
                 changed = True
             elif position < start + self._file_size:
                 changed |= self._cut_file(path, position - start)
-        if changed:
-            sync_directory(self.directory)
-        if was_touched:
-            for start in self._starts[-2:]:
-                self._sync(path_of(self.directory, start))
         return changed
 
     def close(self) -> None:
@@ -128,21 +122,9 @@ class QueueFiles:
             if _is_zero_from(fd, position, self._file_size):
                 return False
             punch_range(fd, position, self._file_size - position)
-            os.fdatasync(fd)
-        except OSError as error:
-            raise SyncFailed(path, error) from error
         finally:
             os.close(fd)
         return True
-
-    def _sync(self, path: Path) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fdatasync(fd)
-        except OSError as error:
-            raise SyncFailed(path, error) from error
-        finally:
-            os.close(fd)
 
     def _agrees(self, log: LogSource, end: int, physical_offset: int, size: int, queue_offset: int) -> bool:
         """Whether the record is there, of this size, and of this queue and offset."""

@@ -204,7 +204,7 @@ class _Recovery:
                 kept = queue.find_agreeing(tails[queue.key].next_offset, self._log, end)
             has_entries |= kept > queue.first_offset
             before = tails[queue.key].next_offset
-            if queue.cut(kept, was_touched=not self._is_clean):
+            if queue.cut(kept):
                 _LOGGER.debug("cut a queue: directory=%s next_offset=%d safe=%d", queue.directory, kept, before)
             queue.close()
         return has_entries
