@@ -1,0 +1,359 @@
+"""A broker's processors over a real store in a directory, with clients whose socket is a list of bytes.
+
+Log, queues, index, shared memory and tables are the real ones; dispatch runs when a test says so (`dispatch`). Everything
+happens on the broker's own event loop, inside `ask`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from broker.ack_gate import AckGate
+from broker.appender import Appender
+from broker.clients import ClientTable
+from broker.config import BrokerConfig
+from broker.groups import GroupTable
+from broker.held_pulls import HeldPulls
+from broker.json_file import JsonFile
+from broker.offsets import OffsetTable
+from broker.processors.client import ClientProcessor, MembersNotice
+from broker.processors.lock import LockProcessor
+from broker.processors.offset import OffsetProcessor
+from broker.processors.pull import PullProcessor
+from broker.processors.query import QueryProcessor
+from broker.processors.send import SendProcessor
+from broker.rebalance_locks import RebalanceLocks
+from broker.topics import TopicTable
+from headrace.model.host import parse_host
+from headrace.model.message import MessageExt
+from headrace.model.topic_config import TopicConfig
+from headrace.protocol.frame import FrameDecoder
+from headrace.protocol.record import decode_records
+from headrace.protocol.remoting_command import ONEWAY_FLAG, RemotingCommand, SerializeType
+from headrace.protocol.request_code import RequestCode
+from headrace.remoting.connection import Connection
+from headrace.remoting.deadlines import Deadlines
+from headrace.remoting.endpoint import Endpoint
+from headrace.remoting.handlers import HandlerTable
+from ipc.control_layout import ALLOCATED_OFFSET
+from ipc.instance import Instance
+from ipc.publish.housekeeper import HousekeeperPublisher
+from ipc.publish.log import LogPublisher
+from ipc.publish.recover import RecoverPublisher
+from store.commit_log.append import CommitLogAppender
+from store.commit_log.reader import CommitLogReader
+from store.config import SYNC_MASTER, StoreConfig
+from store.consume_queue.layout import ENTRY_SIZE
+from store.consume_queue.reader import ConsumeQueueReader
+from store.mapped_file import reserve_file
+from store.mapped_file_queue import MappedFileQueue
+from store.paths import StorePaths, file_name
+from store.query.by_key import KeyQuery
+from store.query.by_offset import view_by_offset
+from store.query.by_time import TimeQuery
+from store.query.get import MessageGetter
+from store.reput.reput import COUNTERS, Reput
+
+MAX_MESSAGE_SIZE = 65536
+MEMORY = 1 << 40
+"""So much that no message counts as far behind."""
+
+
+class SmallBroker:
+    """The parts of a broker, put together as its composition root does, less what needs processes and sockets."""
+
+    def __init__(
+        self,
+        root: Path,
+        broker: dict[str, Any] | None = None,
+        store: dict[str, Any] | None = None,
+        memory_bytes: int = MEMORY,
+        files: int = 8,
+    ) -> None:
+        sizes: dict[str, Any] = {
+            "mapped_file_size_commit_log": 1 << 18,
+            "mapped_file_size_consume_queue": 1000 * ENTRY_SIZE,
+            "max_hash_slot_num": 1000,
+            "max_index_num": 4000,
+            "max_message_size": MAX_MESSAGE_SIZE,
+        }
+        self.loop = asyncio.new_event_loop()
+        self.store_config = StoreConfig(store_path_root_dir=str(root), **(sizes | (store or {})))
+        names: dict[str, Any] = {"broker_name": "broker-a", "broker_ip1": "127.0.0.1", "listen_port": 10911}
+        self.config = BrokerConfig(**(names | (broker or {})))
+        self.paths = StorePaths(root)
+        self.paths.make_directories()
+        self.instance = Instance.create(root, queue_table_capacity=256)
+        control = self.control = self.instance.control
+        self.file_size = self.store_config.mapped_file_size_commit_log
+        RecoverPublisher(control).first_values(min_offset=0, wrote_offset=0, allocated_offset=0, reput_offset=0)
+        self.reserve(files)
+        self.reput = Reput(
+            self.instance, self.instance.counters("dispatch", COUNTERS), self.store_config, self.paths
+        )
+        self.reput.open()
+
+        self.topics = TopicTable(JsonFile(self.paths.config_file("topics.json")), self.config)
+        self.groups = GroupTable(JsonFile(self.paths.config_file("subscriptionGroup.json")), self.config)
+        self.offsets = OffsetTable(JsonFile(self.paths.config_file("consumerOffset.json")))
+        self.clients = ClientTable(MembersNotice(self.config, self.groups))
+        self.now = 0.0
+        self.locks = RebalanceLocks(lambda: int(self.now * 1000))
+        self.held = HeldPulls()
+        self.executor = ThreadPoolExecutor(1)
+        self.is_writeable = not self.store_config.is_slave
+        self.gate = AckGate(
+            control,
+            lambda: self.now,
+            sync_flush=self.store_config.is_sync_flush,
+            sync_slave=self.store_config.broker_role == SYNC_MASTER,
+            sync_flush_timeout_ms=self.store_config.sync_flush_timeout,
+            slave_timeout_ms=self.store_config.slave_timeout,
+            slave_fall_behind_bytes=self.store_config.ha_slave_fallbehind_max,
+        )
+        self.rings = 0
+        self.appender = Appender(self._make_log(), self.gate, self.store_config, lambda: self.is_writeable, self._ring)
+        reader = self.reader = CommitLogReader(self.paths, self.store_config, control)
+        queues = self.queues = ConsumeQueueReader(self.paths, self.store_config, self.instance.queue_table())
+        self.getter = MessageGetter(
+            queues, reader, control, self.store_config, self.store_config.consume_queue_file_size // ENTRY_SIZE, memory_bytes
+        )
+        by_time = TimeQuery(queues, reader)
+        self.by_key = KeyQuery(self.paths, self.store_config, reader)
+        is_slave = self.store_config.is_slave
+        self.sends = SendProcessor(
+            self.config, self.store_config, self.topics, self.groups, self.appender, parse_host(self.config.address)
+        )
+        self.pulls = PullProcessor(
+            self.config,
+            self.topics,
+            self.groups,
+            self.clients,
+            self.offsets,
+            self.getter,
+            self.held,
+            self.appender.append,
+            self.executor,
+            is_slave,
+            not is_slave or self.store_config.offset_check_in_slave,
+        )
+        main, fast = HandlerTable(), HandlerTable()
+        self.sends.register(main, fast)
+        self.pulls.register(main)
+        ClientProcessor(self.config, self.topics, self.groups, self.clients).register(main, fast)
+        LockProcessor(self.locks).register(main, fast)
+        OffsetProcessor(
+            self.offsets, self.getter, queues.bounds, by_time.offset_at, by_time.earliest_timestamp
+        ).register(main, fast)
+        QueryProcessor(
+            self.by_key.query, partial(view_by_offset, reader), self.store_config.default_query_max_num
+        ).register(main, fast)
+        self._deadlines = Deadlines(self.loop)
+        self._main = Endpoint(self.loop, main, self._deadlines, on_close=self._closed)
+        self._fast = Endpoint(self.loop, fast, self._deadlines, on_close=self._closed)
+
+    def close(self) -> None:
+        """Lets go of everything."""
+        self._deadlines.close()
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
+        self.executor.shutdown()
+        self.reput.close()
+        self.by_key.close()
+        self.queues.close()
+        self.reader.close()
+        self.instance.unlink()
+        self.instance.close()
+
+    # -- the store --------------------------------------------------------------------------------------------------------
+
+    def _make_log(self) -> CommitLogAppender:
+        files = MappedFileQueue(self.paths.commit_log, self.file_size, writable=True, max_open=2)
+
+        def open_file(start: int) -> memoryview:
+            file = files.file_for(start)
+            assert file is not None, f"no file at {start}"
+            return file.view[:]
+
+        publisher = LogPublisher(self.control)
+        return CommitLogAppender(publisher, open_file, self.control.words[:], ALLOCATED_OFFSET, self.file_size, 0, 0)
+
+    def _ring(self) -> None:
+        self.rings += 1
+
+    def reserve(self, files: int) -> None:
+        """What the housekeeper does: there are `files` CommitLog files."""
+        for number in range(files):
+            reserve_file(self.paths.commit_log / file_name(number * self.file_size), self.file_size)
+        HousekeeperPublisher(self.control).allocated_offset(files * self.file_size)
+
+    def dispatch(self) -> None:
+        """What dispatch does with all that was written."""
+        while self.reput.try_batch():
+            pass
+        assert self.reput.failure is None
+
+    def raise_min_offset(self, physical_offset: int) -> None:
+        """What the housekeeper does before it deletes files."""
+        HousekeeperPublisher(self.control).min_offset(physical_offset)
+
+    def records(self) -> list[MessageExt]:
+        """All messages in the log's first file."""
+        data = self.reader.read(0, min(self.control.wrote_offset, self.file_size))
+        return decode_records(bytes(data or b""))
+
+    def record(self) -> MessageExt:
+        """The last of them."""
+        return self.records()[-1]
+
+    # -- clients ----------------------------------------------------------------------------------------------------------
+
+    def topic(self, name: str = "T", queues: int = 4, **settings: Any) -> None:
+        """Makes a topic, or sets it."""
+        self.topics.put(TopicConfig(name, queues, queues, **settings))
+
+    def connect(self, port: int = 40000, address: str = "10.1.2.3", *, fast: bool = False) -> "Peer":
+        """A client."""
+        return Peer(self, Connection(self._fast if fast else self._main), (address, port))
+
+    def run(self, work: Callable[[], object]) -> None:
+        """Calls `work` on the loop, as a bell or a tick would, and lets what it set off come to its end."""
+
+        async def within() -> None:
+            work()
+            await asyncio.sleep(0)
+
+        self.loop.run_until_complete(within())
+
+    def _closed(self, connection: Connection, _reason: str) -> None:
+        self.clients.connection_closed(connection)
+
+
+class _Wire(asyncio.Transport):
+    """Keeps what is written."""
+
+    def __init__(self, peername: tuple[str, int]) -> None:
+        super().__init__({"peername": peername})
+        self.written = bytearray()
+        self.closing = False
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def close(self) -> None:
+        self.closing = True
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+class Peer:
+    """A client's end of a connection."""
+
+    def __init__(self, broker: SmallBroker, connection: Connection, address: tuple[str, int]) -> None:
+        self._broker = broker
+        self.connection = connection
+        self._wire = _Wire(address)
+        self._decoder = FrameDecoder()
+        self._opaque = 0
+        connection.connection_made(self._wire)
+
+    def tell(
+        self,
+        code: int,
+        ext: dict[str, Any] | None = None,
+        body: bytes = b"",
+        *,
+        flag: int = 0,
+        version: int = 409,
+        binary: bool = False,
+    ) -> RemotingCommand:
+        """Sends a request and lets the broker work at it until it waits for something; returns the request."""
+        self._opaque += 1
+        fields = None if ext is None else {key: str(value) for key, value in ext.items()}
+        command = RemotingCommand(code, version=version, opaque=self._opaque, flag=flag, ext_fields=fields, body=body)
+        if binary:
+            command.serialize_type = SerializeType.ROCKETMQ
+        self._broker.loop.run_until_complete(self._handle(command.encode()))
+        return command
+
+    async def _handle(self, frame: bytes) -> None:
+        self.connection.data_received(frame)
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    def received(self) -> list[RemotingCommand]:
+        """What has come since the last look."""
+        commands = self._decoder.feed(bytes(self._wire.written))
+        self._wire.written.clear()
+        return list(commands)
+
+    def ask(self, code: int, ext: dict[str, Any] | None = None, body: bytes = b"", **options: Any) -> RemotingCommand:
+        """Sends a request; its answer, which must come at once."""
+        command = self.tell(code, ext, body, **options)
+        answers = [one for one in self.received() if one.is_response]
+        assert len(answers) == 1, answers
+        assert answers[0].opaque == command.opaque
+        return answers[0]
+
+    def told(self, code: int, ext: dict[str, Any] | None = None, body: bytes = b"") -> list[RemotingCommand]:
+        """Sends a one-way request; whatever comes of it."""
+        self.tell(code, ext, body, flag=ONEWAY_FLAG)
+        return self.received()
+
+    def close(self) -> None:
+        """The connection breaks."""
+        self._wire.closing = True
+        self.connection.connection_lost(None)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the broker has closed the connection."""
+        return self._wire.closing
+
+    # -- requests as clients make them ------------------------------------------------------------------------------------
+
+    def send(self, body: bytes = b"hello", topic: str = "T", queue_id: int = 0, **fields: Any) -> RemotingCommand:
+        """SEND_MESSAGE_V2; `fields` replace its letters, None takes one away."""
+        return self.ask(RequestCode.SEND_MESSAGE_V2, send_fields(topic, queue_id, **fields), body)
+
+    def pull(self, offset: int = 0, topic: str = "T", queue_id: int = 0, **fields: Any) -> RemotingCommand:
+        """PULL_MESSAGE with all messages wanted and no hold; `fields` replace others."""
+        return self.ask(RequestCode.PULL_MESSAGE, pull_fields(offset, topic, queue_id, **fields))
+
+
+def send_fields(topic: str = "T", queue_id: int = 0, **fields: Any) -> dict[str, Any]:
+    """The ext fields of SEND_MESSAGE_V2."""
+    ext = {"a": "PG", "b": topic, "c": "TBW102", "d": 4, "e": queue_id, "f": 0, "g": 1700000000123, "h": 0, "m": "false"}
+    return {key: value for key, value in (ext | fields).items() if value is not None}
+
+
+def pull_fields(offset: int = 0, topic: str = "T", queue_id: int = 0, **fields: Any) -> dict[str, Any]:
+    """The ext fields of PULL_MESSAGE."""
+    ext = {
+        "consumerGroup": "CG",
+        "topic": topic,
+        "queueId": queue_id,
+        "queueOffset": offset,
+        "maxMsgNums": 32,
+        "sysFlag": 4,
+        "commitOffset": 0,
+        "suspendTimeoutMillis": 0,
+        "subVersion": 0,
+    }
+    return {key: value for key, value in (ext | fields).items() if value is not None}

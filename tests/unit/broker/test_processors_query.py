@@ -1,0 +1,85 @@
+"""QUERY_MESSAGE and VIEW_MESSAGE_BY_ID (remoting spec 4.13)."""
+
+from typing import Any
+
+import pytest
+
+from headrace.protocol.record import decode_records
+from headrace.protocol.remoting_command import RemotingCommand, SerializeType
+from headrace.protocol.request_code import RequestCode
+from headrace.protocol.response_code import ResponseCode
+from support.small_broker import Peer, SmallBroker
+
+FAR = (1 << 63) - 1
+
+
+def query(client: Peer, key: str, unique: bool = False, most: int = 32, begin: int = 0, end: int = FAR, **options: Any) -> RemotingCommand:
+    ext = {"topic": "T", "key": key, "maxNum": most, "beginTimestamp": begin, "endTimestamp": end}
+    return client.ask(RequestCode.QUERY_MESSAGE, ext | {"_UNIQUE_KEY_QUERY": str(unique).lower()}, **options)
+
+
+def bodies(answer: RemotingCommand) -> list[bytes]:
+    assert answer.code == ResponseCode.SUCCESS
+    return [record.body for record in decode_records(answer.body)]
+
+
+@pytest.fixture
+def filled(broker: SmallBroker, client: Peer) -> SmallBroker:
+    broker.topic()
+    broker.topic("Other")
+    for number in range(40):
+        client.send(b"%d" % number, i=f"KEYS\x01all n{number}\x02UNIQ_KEY\x01U{number}")
+    client.send(b"other", "Other", i="KEYS\x01all")
+    broker.dispatch()
+    return broker
+
+
+def test_messages_are_found_by_each_of_their_keys(filled: SmallBroker, client: Peer) -> None:
+    answer = query(client, "n3")
+    assert bodies(answer) == [b"3"]
+    last = filled.record()
+    assert answer.ext_fields == {
+        "indexLastUpdateTimestamp": str(last.store_timestamp), "indexLastUpdatePhyoffset": str(last.physical_offset),
+    }  # fmt: skip
+    assert bodies(query(client, "U7")) == [b"7"]
+
+
+def test_the_newest_come_up_to_the_number_asked_for_in_the_order_of_the_log(filled: SmallBroker, client: Peer) -> None:
+    assert bodies(query(client, "all", most=3)) == [b"37", b"38", b"39"]
+    assert len(bodies(query(client, "all", most=1000))) == 40
+
+
+def test_a_query_by_unique_key_is_not_limited_by_its_number(filled: SmallBroker, client: Peer) -> None:
+    assert bodies(query(client, "U5", unique=True, most=0)) == [b"5"]
+    assert len(bodies(query(client, "all", unique=True, most=1))) == 32
+
+
+def test_what_is_not_found_is_told_with_the_same_fields(filled: SmallBroker, client: Peer) -> None:
+    for answer in (query(client, "nobody"), query(client, "n3", most=0), query(client, "n3", begin=1, end=1000)):
+        assert (answer.code, answer.body) == (ResponseCode.QUERY_NOT_FOUND, b"")
+        assert answer.ext_fields == {"indexLastUpdateTimestamp": "0", "indexLastUpdatePhyoffset": "0"}
+
+
+def test_a_message_is_seen_by_its_physical_offset(filled: SmallBroker, client: Peer) -> None:
+    for record in filled.records()[:3]:
+        answer = client.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": record.physical_offset})
+        assert (bodies(answer), answer.ext_fields) == ([record.body], None)
+
+
+@pytest.mark.parametrize("offset", [3, -1, 4294967295, FAR])
+def test_an_offset_where_no_message_begins_is_refused(filled: SmallBroker, client: Peer, offset: int) -> None:
+    answer = client.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset})
+    assert (answer.code, answer.body) == (ResponseCode.SYSTEM_ERROR, b"")
+    assert f"can not find message by the offset, {offset}" in (answer.remark or "")
+
+
+def test_what_is_found_comes_with_a_json_header_even_to_a_binary_request(filled: SmallBroker, client: Peer) -> None:
+    assert query(client, "n3", binary=True).serialize_type is SerializeType.JSON
+    assert query(client, "nobody", binary=True).serialize_type is SerializeType.ROCKETMQ
+    found = client.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": 0}, binary=True)
+    assert found.serialize_type is SerializeType.JSON
+
+
+def test_a_query_without_its_fields_is_refused(client: Peer) -> None:
+    assert client.ask(RequestCode.QUERY_MESSAGE, {"topic": "T"}).code == ResponseCode.SYSTEM_ERROR
+    assert client.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": "x"}).code == ResponseCode.SYSTEM_ERROR
