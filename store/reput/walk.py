@@ -258,6 +258,8 @@ class LogWalk:
         return _as_int(value)
 
     def _put_keys(self, topic: _Topic, physical_offset: int, store_timestamp: int) -> None:
+        assert self._index is not None
+        assert self._index_writer is not None
         present = 0
         if physical_offset == self._index.end_physical_offset:
             # Dispatched before, up to some key: after a restart, or when the disk was full. (Or the log's first record.)
@@ -281,6 +283,8 @@ class LogWalk:
 
     def _put_key(self, topic: _Topic, at: int, end: int, physical_offset: int, store_timestamp: int) -> None:
         index = self._index
+        assert index is not None
+        assert self._index_writer is not None
         if index.count >= index.capacity:
             index = self._index = self._index_writer.with_room()
         value = _hash_ascii(self._log, at, end, topic.key_hash)
