@@ -1,0 +1,149 @@
+"""Verify: RocketMQ's stores are whole, each damage to one is seen, and a running store is not found wanting."""
+
+from pathlib import Path
+
+import pytest
+
+from store.consume_queue.layout import ENTRY
+from store.index.layout import entry_position, slot_position
+from store.inspect.verify import Finding, Progress, verify
+from store.paths import file_name
+from support import golden
+from support.dispatched_store import SMALL, DispatchedStore, HandWrittenLog, dispatched_store
+
+SLOTS, ENTRIES = SMALL.max_hash_slot_num, SMALL.max_index_num
+NOT_VISIBLE = {
+    "unclean-no-index": "a store may have no index",
+    "unclean-old-checkpoint": "an old checkpoint only makes recovery longer",
+}
+
+
+def findings(root: Path, slots: int = SLOTS, entries: int = ENTRIES) -> list[Finding]:
+    return [found for found in verify(root, slots, entries) if isinstance(found, Finding)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", golden.stores())
+def test_rocketmqs_stores_are_whole(name: str, tmp_path: Path) -> None:
+    assert findings(golden.unpack(name, tmp_path), 100, 500) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", golden.variants())
+def test_damage_to_a_store_is_seen(name: str, tmp_path: Path) -> None:
+    found = findings(golden.unpack(name, tmp_path), 100, 500)
+    assert bool(found) == (name not in NOT_VISIBLE)
+    assert all(str(finding) for finding in found)
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> Path:
+    """A stopped store of ours."""
+    with dispatched_store(tmp_path) as store:
+        log = HandWrittenLog(store.paths, store.config)
+        for number in range(230):
+            log.append(queue_id=number % 2, properties=f"KEYS\x01key-{number}\x02TAGS\x01TagA", body=bytes(700))
+        store.recovered(log.end)
+        store.dispatch()
+        store.paths.checkpoint.write_bytes(bytes(4096))
+    return tmp_path
+
+
+def patch(path: Path, at: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+def queue_file(root: Path, number: int = 0) -> Path:
+    return root / "consumequeue" / "Topic" / "0" / file_name(number * SMALL.consume_queue_file_size)
+
+
+def index_file(root: Path, number: int = 0) -> Path:
+    return sorted((root / "index").iterdir())[number]
+
+
+def test_our_own_stores_are_whole_and_progress_is_told(whole: Path) -> None:
+    said = list(verify(whole, SLOTS, ENTRIES))
+    assert [found for found in said if isinstance(found, Finding)] == []
+    done = [step for step in said if isinstance(step, Progress)]
+    assert {step.part for step in done} == {"commitlog", "consumequeue", "index"}
+    assert all(step.done_bytes <= step.total_bytes for step in done)
+
+
+@pytest.mark.parametrize(
+    ("part", "what", "damage"),
+    [
+        ("commitlog", "CRC", lambda root: patch(root / "commitlog" / file_name(0), 100, b"x")),
+        ("commitlog", "neither a record nor zeros", lambda root: patch(root / "commitlog" / file_name(2 * 65536), 65000, b"xx")),
+        ("commitlog", "ends before it", lambda root: patch(root / "commitlog" / file_name(0), 4, b"xx")),
+        ("commitlog", "missing", lambda root: (root / "commitlog" / file_name(65536)).unlink()),
+        ("commitlog", "no file of a CommitLog", lambda root: (root / "commitlog" / "notes.txt").write_text("mine")),
+        ("consumequeue", "says 9 bytes", lambda root: patch(queue_file(root), 8, (9).to_bytes(4, "big"))),
+        ("consumequeue", "where no record", lambda root: patch(queue_file(root), 20, ENTRY.pack(1701, 842, 5))),
+        ("consumequeue", "tags code", lambda root: patch(queue_file(root), 12, bytes(8))),
+        ("consumequeue", "beyond the log's end", lambda root: patch(queue_file(root, 2), 15 * 20, ENTRY.pack(1 << 40, 9, 0))),
+        ("consumequeue", "have no entry", lambda root: patch(queue_file(root, 1), 0, bytes(1000))),
+        ("consumequeue", "is empty, but", lambda root: patch(queue_file(root), 100, bytes(20))),
+        ("consumequeue", "leads to", lambda root: patch(queue_file(root), 20, ENTRY.pack(0, 842, 2598919))),
+        ("index", "no such key", lambda root: patch(index_file(root), entry_position(SLOTS, 3), (7).to_bytes(4, "big"))),
+        ("index", "not indexed", lambda root: patch(index_file(root), entry_position(SLOTS, 3), (7).to_bytes(4, "big"))),
+        ("index", "no record begins", lambda root: patch(index_file(root), entry_position(SLOTS, 3) + 4, bytes(7) + b"\1")),
+        ("index", "another time", lambda root: patch(index_file(root), entry_position(SLOTS, 3) + 12, b"\1")),
+        ("index", "slot", lambda root: patch(index_file(root), slot_position(3), (1).to_bytes(4, "big"))),
+        ("index", "chain", lambda root: patch(index_file(root), entry_position(SLOTS, 30) + 16, bytes(4))),
+        ("index", "slots are in use", lambda root: patch(index_file(root), 32, bytes(4))),
+        ("index", "begins with", lambda root: patch(index_file(root), 16, b"\1")),
+        ("index", "ends with", lambda root: patch(index_file(root), 24, b"\1")),
+        ("index", "bytes long", lambda root: (root / "index" / "20200101000000000").write_bytes(b"short")),
+        ("checkpoint", "too late", lambda root: patch(root / "checkpoint", 0, b"\1")),
+        ("checkpoint", "missing", lambda root: (root / "checkpoint").unlink()),
+    ],
+)  # fmt: skip
+def test_one_byte_of_damage_is_enough(whole: Path, part: str, what: str, damage: object) -> None:
+    damage(whole)  # type: ignore[operator]
+    found = findings(whole)
+    assert any(finding.part == part and what in finding.what for finding in found), [str(finding) for finding in found]
+
+
+def test_a_killed_stores_log_may_be_ahead_of_its_queues(whole: Path) -> None:
+    (whole / "abort").touch()
+    for queue in ("0", "1"):
+        path = whole / "consumequeue" / "Topic" / queue / file_name(2 * SMALL.consume_queue_file_size)
+        patch(path, 10 * 20, bytes(5 * 20))
+    for index in sorted((whole / "index").iterdir())[5:]:
+        index.unlink()
+    assert findings(whole) == []
+    (whole / "abort").unlink()
+    assert len(findings(whole)) == 2
+
+
+def test_a_running_store_is_checked_up_to_what_it_had_published(tmp_path: Path) -> None:
+    with dispatched_store(tmp_path) as store:
+        log = HandWrittenLog(store.paths, store.config)
+        for _ in range(10):
+            log.append(properties="KEYS\x01key")
+        store.recovered(log.end)
+        store.dispatch()
+        for _ in range(5):
+            log.append(properties="KEYS\x01key")
+        assert findings(tmp_path) == []
+        store.wrote(log.end)  # published, and not yet dispatched
+        assert findings(tmp_path) == []
+
+
+def test_published_offsets_out_of_order_are_seen(tmp_path: Path) -> None:
+    with dispatched_store(tmp_path) as store:
+        store.recovered(wrote_offset=100, reput_offset=200)
+        assert [found.part for found in findings(tmp_path)][:1] == ["offsets"]
+
+
+def test_a_store_is_whole_while_it_is_being_dispatched(tmp_path: Path) -> None:
+    with dispatched_store(tmp_path) as store:
+        log = HandWrittenLog(store.paths, store.config)
+        for number in range(300):
+            log.append(queue_id=number % 3, properties=f"KEYS\x01key-{number}", body=bytes(600))
+        store.recovered(log.end)
+        assert isinstance(store, DispatchedStore)
+        assert store.killed_at("reput.rows_published:2")
+        assert findings(tmp_path) == []

@@ -1,0 +1,105 @@
+"""Queries by key: the records themselves, the newest if there are too many, and nobody else's."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.model.java_hash import string_hash
+from headrace.protocol.record import decode_records
+from store.commit_log.reader import CommitLogReader
+from store.query.by_key import KeyQuery
+from support.dispatched_store import FIRST_TIMESTAMP, SMALL, DispatchedStore, HandWrittenLog, dispatched_store
+
+EVER = (1 << 63) - 1
+
+
+class Asked:
+    """A store of some records, and a query on it."""
+
+    def __init__(self, store: DispatchedStore) -> None:
+        self.store = store
+        self.log = HandWrittenLog(store.paths, store.config)
+        self.query = KeyQuery(store.paths, store.config, CommitLogReader(store.paths, store.config, store.control))
+
+    def dispatch(self) -> None:
+        if not self.store.control.wrote_offset:
+            self.store.recovered(self.log.end)
+        self.store.wrote(self.log.end)
+        self.store.dispatch()
+
+    def offsets(self, key: str, most: int = 64, begin: int = 0, end: int = EVER, topic: str = "Topic") -> list[int]:
+        body = self.query.query(topic, key, most, begin, end).body
+        return [message.physical_offset for message in decode_records(body)]
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Iterator[Asked]:
+    with dispatched_store(tmp_path) as store:
+        found = Asked(store)
+        yield found
+        found.query.close()
+
+
+def test_all_records_with_the_key_come_oldest_first(asked: Asked) -> None:
+    places = [
+        asked.log.append(properties=f"KEYS\x01all key-{number % 3}\x02UNIQ_KEY\x01U{number}") for number in range(30)
+    ]
+    asked.dispatch()
+    assert asked.offsets("all") == places
+    assert asked.offsets("key-1") == places[1::3]
+    assert asked.offsets("U7") == places[7:8]
+    assert asked.offsets("missing") == []
+    assert asked.offsets("all", topic="Other") == []
+
+
+def test_the_newest_are_taken_if_there_are_too_many(asked: Asked) -> None:
+    places = [asked.log.append(properties="KEYS\x01all") for _ in range(100)]
+    asked.dispatch()
+    assert asked.offsets("all", most=5) == places[-5:]
+    assert asked.offsets("all", most=1000) == places[-SMALL.max_msgs_num_batch :]
+    assert asked.offsets("all", most=0) == []
+
+
+def test_another_key_of_the_same_hash_does_not_take_a_place(asked: Asked) -> None:
+    assert string_hash("Topic#Aa") == string_hash("Topic#BB")
+    asked.log.append(properties="KEYS\x01Aa")
+    at = asked.log.append(properties="KEYS\x01BB")
+    asked.log.append(properties="KEYS\x01Aa")
+    asked.dispatch()
+    assert asked.offsets("BB", most=1) == [at]
+
+
+def test_a_record_with_the_key_twice_comes_once(asked: Asked) -> None:
+    at = asked.log.append(properties="KEYS\x01same same\x02UNIQ_KEY\x01same")
+    asked.dispatch()
+    assert asked.offsets("same") == [at]
+
+
+def test_only_records_of_the_time_asked_for_come(asked: Asked) -> None:
+    places = [
+        asked.log.append(properties="KEYS\x01all", store_timestamp=FIRST_TIMESTAMP + 1000 * number)
+        for number in range(20)
+    ]
+    asked.dispatch()
+    begin = FIRST_TIMESTAMP + 5000
+    assert asked.offsets("all", begin=begin, end=begin + 3000) == places[5:9]
+
+
+def test_what_is_gone_from_the_log_does_not_come(asked: Asked) -> None:
+    places = [asked.log.append(properties="KEYS\x01all") for _ in range(10)]
+    asked.dispatch()
+    asked.store.min_offset(places[4])
+    assert asked.offsets("all") == places[4:]
+
+
+def test_it_tells_how_far_the_index_has_come(asked: Asked) -> None:
+    at = asked.log.append(properties="KEYS\x01all", store_timestamp=FIRST_TIMESTAMP)
+    asked.dispatch()
+    found = asked.query.query("Topic", "missing", 10, 0, EVER)
+    assert (found.last_update_timestamp, found.last_update_physical_offset) == (FIRST_TIMESTAMP, at)
+
+
+def test_an_empty_store_answers_nothing(asked: Asked) -> None:
+    found = asked.query.query("Topic", "key", 10, 0, EVER)
+    assert (found.body, found.last_update_timestamp, found.last_update_physical_offset) == (b"", 0, 0)

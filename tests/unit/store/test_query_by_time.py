@@ -1,0 +1,85 @@
+"""Queue offsets by time: the nearest message, over several files, with messages of one millisecond, and with none."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from store.commit_log.reader import CommitLogReader
+from store.consume_queue.reader import ConsumeQueueReader
+from store.query.by_time import TimeQuery
+from support.dispatched_store import FIRST_TIMESTAMP, DispatchedStore, HandWrittenLog, dispatched_store
+
+T = FIRST_TIMESTAMP
+
+
+class Asked:
+    """A store whose messages have given times."""
+
+    def __init__(self, store: DispatchedStore) -> None:
+        self.store = store
+        self.log = HandWrittenLog(store.paths, store.config)
+        self.places: list[int] = []
+        self.queues = ConsumeQueueReader(store.paths, store.config, store.instance.queue_table())
+        self.reader = CommitLogReader(store.paths, store.config, store.control)
+        self.query = TimeQuery(self.queues, self.reader)
+
+    def store_at(self, *times: int) -> None:
+        self.places = [self.log.append(store_timestamp=T + time) for time in times]
+        self.store.recovered(self.log.end)
+        self.store.dispatch()
+
+    def at(self, time: int) -> int:
+        return self.query.offset_at("Topic", 0, T + time)
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Iterator[Asked]:
+    with dispatched_store(tmp_path) as store:
+        found = Asked(store)
+        yield found
+        found.queues.close()
+        found.reader.close()
+
+
+@pytest.mark.parametrize(
+    ("time", "offset"), [(-5, 0), (0, 0), (4, 0), (5, 0), (6, 1), (10, 1), (14, 1), (16, 2), (30, 3), (99, 3)]
+)
+def test_the_nearest_message_is_found_the_earlier_of_two(asked: Asked, time: int, offset: int) -> None:
+    asked.store_at(0, 10, 20, 30)
+    assert asked.at(time) == offset
+
+
+def test_it_is_found_over_many_files(asked: Asked) -> None:
+    asked.store_at(*[10 * number for number in range(230)])
+    assert [asked.at(10 * number) for number in range(230)] == list(range(230))
+    assert asked.at(499) == 50
+    assert asked.at(10**9) == 229
+
+
+def test_of_messages_of_one_millisecond_one_is_found(asked: Asked) -> None:
+    asked.store_at(0, 10, 10, 10, 10, 20)
+    assert 1 <= asked.at(10) <= 4
+
+
+def test_a_queue_without_messages_has_offset_0(asked: Asked) -> None:
+    asked.store.recovered(0)
+    assert asked.query.offset_at("Missing", 0, T) == 0
+    assert asked.query.earliest_timestamp("Missing", 0) == -1
+
+
+def test_messages_that_are_gone_count_as_too_early(asked: Asked) -> None:
+    asked.store_at(*[10 * number for number in range(230)])
+    asked.store.min_offset(asked.places[120])
+    assert asked.at(0) == 120
+    assert asked.at(1230) == 123
+    asked.store.min_offset(asked.log.end)
+    assert asked.at(0) >= 0
+
+
+def test_one_message_tells_its_time(asked: Asked) -> None:
+    asked.store_at(0, 10, 25)
+    assert [asked.query.timestamp_at("Topic", 0, offset) for offset in range(4)] == [T, T + 10, T + 25, -1]
+    assert asked.query.earliest_timestamp("Topic", 0) == T
+    asked.store.min_offset(asked.places[1])
+    assert asked.query.timestamp_at("Topic", 0, 0) == -1
