@@ -289,13 +289,18 @@ class Peer:
         command = RemotingCommand(code, version=version, opaque=self._opaque, flag=flag, ext_fields=fields, body=body)
         if binary:
             command.serialize_type = SerializeType.ROCKETMQ
-        self._broker.loop.run_until_complete(self._handle(command.encode()))
+        self.handle(command.encode())
         return command
 
-    async def _handle(self, frame: bytes) -> None:
-        self.connection.data_received(frame)
-        for _ in range(10):
-            await asyncio.sleep(0)
+    def handle(self, data: bytes) -> None:
+        """Sends bytes."""
+
+        async def within() -> None:
+            self.connection.data_received(data)
+            for _ in range(10):
+                await asyncio.sleep(0)
+
+        self._broker.loop.run_until_complete(within())
 
     def received(self) -> list[RemotingCommand]:
         """What has come since the last look."""

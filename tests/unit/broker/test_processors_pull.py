@@ -18,8 +18,8 @@ from support.small_broker import Peer, SmallBroker, pull_fields
 
 MakeBroker = Callable[..., SmallBroker]
 
-HOLD = {"sysFlag": 6, "suspendTimeoutMillis": 15000}
-FROM_HEARTBEAT = {"sysFlag": 0}
+HOLD: dict[str, Any] = {"sysFlag": 6, "suspendTimeoutMillis": 15000}
+FROM_HEARTBEAT: dict[str, Any] = {"sysFlag": 0}
 
 
 def bodies(answer: RemotingCommand) -> list[bytes]:

@@ -1,0 +1,105 @@
+"""What the hot path takes, the plain path would have stored and answered just so, but for the order of properties."""
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import hot_sends
+from support.small_broker import SmallBroker
+
+from headrace.model.message import MessageExt
+from headrace.model.topic_config import TopicFilterType
+from headrace.protocol.frame import FrameDecoder
+from headrace.protocol.record import decode_records
+from headrace.protocol.remoting_command import RemotingCommand
+
+NAMES = ["TAGS", "KEYS", "UNIQ_KEY", "WAIT", "WAITS", "CLUSTER", "color", "DELAY", "DELAYED", "TRAN_MSG", "TAGS2", "x", "", "größe", "a b"]
+VALUES = ["a", "true", "false", "TRUE", "tRUE", "trueish", 'q"uote', "back\\slash", "a/b", "é", "😀", "3", "0", "", "\x01", "v\x01w", "tab\t", "\x7f"]
+NUMBERS = ["0", "0", "1", "7", "8", "-1", "-0", "007", "+5", " 5", "5 ", "x", "", "2147483647", "2147483648", "-2147483648", "9" * 19]
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Iterator[SmallBroker]:
+    broker = SmallBroker(tmp_path)
+    broker.topic("TopicTest", 8)
+    broker.topic("MultiTag", 1, filter_type=TopicFilterType.MULTI_TAG)
+    yield broker
+    broker.close()
+
+
+def random_frame(chance: random.Random, opaque: int) -> bytes:
+    """A send that is nearly always a good one in most of its fields."""
+    pairs = [f"{chance.choice(NAMES)}\x01{chance.choice(VALUES)}" for _ in range(chance.choice([0, 1, 1, 2, 4]))]
+    odd_pieces = ["", "\x01", "x", "\x02", "x\x01", "\x01y", "no separator"]
+    pairs += chance.sample(odd_pieces, chance.choice([0, 0, 1, 2]))
+    chance.shuffle(pairs)
+    ext: dict[str, Any] = {
+        "a": "PG",
+        "b": chance.choice(["TopicTest"] * 8 + ["MultiTag", "Unknown", "not legal!"]),
+        "c": "TBW102",
+        "d": "4",
+        "e": str(chance.randrange(8)),
+        "f": str(chance.choice([0, 0, 0, 1, 0x301, 4, 0x30])),
+        "g": str(chance.randrange(1 << 41)),
+        "h": str(chance.choice([0, 5, -5])),
+        "i": "\x02".join(pairs) + chance.choice(["", "\x02"]),
+        "j": str(chance.choice([0, 0, 3])),
+        "k": "false",
+        "m": chance.choice(["false"] * 9 + ["true"]),
+    }
+    if not chance.randrange(3):
+        ext[chance.choice("efghj")] = chance.choice(NUMBERS)
+    if not chance.randrange(6):
+        del ext[chance.choice(list(ext))]
+    if not chance.randrange(6):
+        ext[chance.choice(["l", "n", "ReqT"])] = "3"
+    header = {
+        "code": 310, "extFields": ext, "flag": 0, "language": "JAVA", "opaque": chance.choice([opaque, -opaque]),
+        "serializeTypeCurrentRPC": "JSON", "version": 409,
+    }  # fmt: skip
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=chance.choice([True, False]))
+    return hot_sends.frame(text.encode(), bytes(chance.randrange(256) for _ in range(chance.choice([0, 1, 100, 1500]))))
+
+
+def shown(record: MessageExt) -> dict[str, Any]:
+    return {
+        "topic": record.topic, "queue": record.queue_id, "offset": record.queue_offset, "at": record.physical_offset,
+        "size": record.size_bytes, "flag": record.flag, "sys_flag": record.sys_flag, "born": record.born_timestamp,
+        "hosts": (record.born_host, record.store_host), "times": record.reconsume_times, "body": record.body,
+        "properties": record.properties, "prepared": record.prepared_transaction_offset,
+    }  # fmt: skip
+
+
+def told(command: RemotingCommand) -> dict[str, Any]:
+    return {
+        "opaque": command.opaque, "code": command.code, "remark": command.remark, "ext": command.ext_fields,
+        "flag": command.flag, "version": command.version, "language": command.language, "body": command.body,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_the_hot_path_takes_the_plain_path_stores_and_answers_alike(plain: SmallBroker, seed: int) -> None:
+    chance = random.Random(seed)
+    hot = hot_sends.LogInMemory(file_size=plain.file_size)
+    path = hot_sends.send_path(hot)
+    client = plain.connect()
+    taken = 0
+    for opaque in range(250):
+        frame = random_frame(chance, opaque)
+        before = hot.appender.wrote_offset
+        hot.appender.begin()
+        if hot_sends.take_all(path, frame):
+            assert hot.appender.wrote_offset == before
+            continue
+        taken += 1
+        hot.appender.publish()
+        (hot_answer,) = FrameDecoder().feed(path.take_answers())
+        client.handle(frame)
+        (plain_answer,) = client.received()
+        assert told(hot_answer) == told(plain_answer), frame
+        hot_record = decode_records(hot.bytes()[before:])[0]
+        assert shown(hot_record) == shown(plain.record()), frame
+    assert 40 < taken < 200
