@@ -7,7 +7,7 @@ views of the mapping: they cost nothing and copy nothing, and stay valid when th
 from typing import Protocol
 
 from headrace.protocol.record import MESSAGE_MAGIC, MESSAGE_MAGIC_V2
-from store.commit_log.scanner import REASONS, check_record, store_timestamp_of
+from store.commit_log.record_check import REASONS, check_record, store_timestamp_of
 from store.config import StoreConfig
 from store.errors import CorruptRecord
 from store.mapped_file import MappedFile

@@ -9,7 +9,7 @@ what is copied beyond is lost at a restart or when the link breaks, and asked fo
 
 from ipc.control_block import ControlBlock
 from ipc.publish.log import LogPublisher
-from store.commit_log.scanner import BLANK, NO_ROOM, REASONS, check_record, store_timestamp_of
+from store.commit_log.record_check import BLANK, NO_ROOM, REASONS, check_record, store_timestamp_of
 from store.commit_log.tail import wipe
 from store.config import StoreConfig
 from store.errors import HaError

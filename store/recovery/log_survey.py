@@ -7,7 +7,8 @@ one, older entries are lost too: that queue has a gap, and the log must be dispa
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from store.commit_log.scanner import BLANK, REASONS, LogSource, check_record, queue_key_at, store_timestamp_of, topic_of
+from store.commit_log.record_check import BLANK, REASONS, check_record, queue_key_at, store_timestamp_of, topic_of
+from store.commit_log.scanner import LogSource
 
 
 @dataclass(frozen=True, slots=True)

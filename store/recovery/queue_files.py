@@ -9,9 +9,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from store.commit_log.scanner import LogSource, check_record, queue_key, queue_key_at
+from store.commit_log.record_check import check_record, queue_key, queue_key_at
+from store.commit_log.scanner import LogSource
 from store.consume_queue.layout import ENTRY, ENTRY_SIZE
-from store.mapped_file import path_of, punch_range
+from store.errors import SyncFailed
+from store.mapped_file import path_of, punch_range, sync_directory
 from store.mapped_file_queue import list_lengths
 from store.paths import StorePaths
 from store.recovery.log_survey import NO_TAIL, QueueTail
@@ -97,7 +99,8 @@ class QueueFiles:
     def cut(self, queue_offset: int) -> bool:
         """Removes all entries from this offset on, and files without any. True if there was something to remove.
 
-        What stays is not synced: the housekeeper takes no queue for durable that it has not synced itself. Raises OSError.
+        That is durable then: old entries must not come back behind new ones. What stays is not synced: the housekeeper takes no
+        queue for durable that it has not synced itself. Raises OSError, SyncFailed.
         """
         position = queue_offset * ENTRY_SIZE
         changed = False
@@ -110,6 +113,8 @@ class QueueFiles:
                 changed = True
             elif position < start + self._file_size:
                 changed |= self._cut_file(path, position - start)
+        if changed:
+            sync_directory(self.directory)
         return changed
 
     def close(self) -> None:
@@ -122,6 +127,9 @@ class QueueFiles:
             if _is_zero_from(fd, position, self._file_size):
                 return False
             punch_range(fd, position, self._file_size - position)
+            os.fdatasync(fd)
+        except OSError as error:
+            raise SyncFailed(path, error) from error
         finally:
             os.close(fd)
         return True

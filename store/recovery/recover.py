@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from headrace.protocol.record import MESSAGE_MAGIC, MESSAGE_MAGIC_V2
 from store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from store.commit_log.scanner import store_timestamp_of
+from store.commit_log.record_check import store_timestamp_of
 from store.commit_log.tail import wipe
 from store.config import StoreConfig
 from store.errors import SyncFailed

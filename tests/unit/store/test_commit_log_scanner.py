@@ -6,8 +6,9 @@ import pytest
 
 from headrace.protocol import record as codec
 from headrace.protocol.record import MESSAGE_MAGIC_V2, encode_blank, encode_record
-from store.commit_log import scanner
-from store.commit_log.scanner import Kind, check_record, find_end, queue_id_of, queue_key_at, scan, topic_of
+from store.commit_log import record_check
+from store.commit_log.record_check import check_record, queue_id_of, queue_key_at, topic_of
+from store.commit_log.scanner import Kind, find_end, scan
 from store.mapped_file_queue import MappedFileQueue
 from support.store_files import LOG_FILE_SIZE, LogBuilder, small_config
 
@@ -71,7 +72,7 @@ def test_queue_and_timestamp_are_read_from_where_they_are(fields: dict[str, obje
     assert key is not None
     assert topic_of(key).decode() == fields.get("topic", "Topic")
     assert queue_id_of(key) == 3
-    assert scanner.store_timestamp_of(view, 6) == 1234567890123
+    assert record_check.store_timestamp_of(view, 6) == 1234567890123
 
 
 @pytest.mark.parametrize(
@@ -83,17 +84,17 @@ def test_prepared_and_rolled_back_messages_and_inner_batches_have_no_queue(sys_f
 
 def test_each_fault_has_its_reason() -> None:
     good = record()
-    assert check(bytes(200)) == scanner.NO_MAGIC
-    assert check(good, offset=5001) == scanner.WRONG_PLACE
-    assert check(good[:-1]) == scanner.NO_ROOM
-    assert check((len(good) + 1).to_bytes(4, "big") + good[4:] + b"x") == scanner.WRONG_LENGTHS
+    assert check(bytes(200)) == record_check.NO_MAGIC
+    assert check(good, offset=5001) == record_check.WRONG_PLACE
+    assert check(good[:-1]) == record_check.NO_ROOM
+    assert check((len(good) + 1).to_bytes(4, "big") + good[4:] + b"x") == record_check.WRONG_LENGTHS
     flipped = bytearray(good)
     flipped[90] ^= 1
-    assert check(bytes(flipped)) == scanner.WRONG_CRC
+    assert check(bytes(flipped)) == record_check.WRONG_CRC
     assert check(bytes(flipped), check_crc=False) == len(good)
-    assert check(encode_blank(100)) == scanner.BLANK
-    assert check(encode_blank(8)) == scanner.BLANK
-    assert check(b"\0" * 7) == scanner.NO_ROOM
+    assert check(encode_blank(100)) == record_check.BLANK
+    assert check(encode_blank(8)) == record_check.BLANK
+    assert check(b"\0" * 7) == record_check.NO_ROOM
 
 
 def test_damage_of_every_kind_is_judged_as_the_plain_codec_does() -> None:
@@ -107,7 +108,7 @@ def test_damage_of_every_kind_is_judged_as_the_plain_codec_does() -> None:
         says = int.from_bytes(data[28:36], "big", signed=True)
         ours = check(bytes(data), offset=says)
         assert (ours > 0) == (expected.is_ok and not expected.is_blank), (bytes(data), expected, ours)
-        assert (ours == scanner.BLANK) == expected.is_blank
+        assert (ours == record_check.BLANK) == expected.is_blank
 
 
 Built = tuple[LogBuilder, MappedFileQueue]
