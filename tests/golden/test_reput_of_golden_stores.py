@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from store.inspect.verify import Finding, verify
+from store.recovery.recover import recover
 from support import golden
-from support.dispatched_store import build, built_files, config_of
+from support.dispatched_store import build, built_files, config_of, dispatched_store
 from support.interpreted import run_interpreted
 
 STORES = ("plain", "kinds", "ext", "lmq", "unclean", "slave-master", "slave")
@@ -57,3 +59,22 @@ def digests_of_a_build(given: bytes) -> bytes:
 def test_the_compiled_walk_and_the_plain_one_build_the_same(name: str) -> None:
     compiled = digests_of_a_build(name.encode())
     assert run_interpreted("golden.test_reput_of_golden_stores", "digests_of_a_build", name.encode()) == compiled
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*STORES, *golden.variants()])
+def test_recovered_and_dispatched_every_store_is_whole(name: str, tmp_path: Path) -> None:
+    """Killed, damaged or well: afterwards the log, the queues and the index agree. (The housekeeper keeps the checkpoint.)"""
+    root = golden.unpack(name, tmp_path)
+    base = json.loads((golden.GOLDEN / "stores" / f"{name}.json").read_text())["base"] if name not in STORES else name
+    head = next(golden.expected(base))
+    with dispatched_store(root, config_of(head)) as store:
+        recovered = recover(store.config, store.paths)
+        store.recovered(recovered.wrote_offset, recovered.reput_offset, recovered.min_offset)
+        store.dispatch()
+        assert store.control.reput_offset == recovered.wrote_offset
+    store.paths.abort.unlink(missing_ok=True)
+    settings = head["settings"]
+    said = verify(root, settings["maxHashSlotNum"], settings["maxIndexNum"])
+    found = [finding for finding in said if isinstance(finding, Finding) and finding.part != "checkpoint"]
+    assert [str(finding) for finding in found] == []
