@@ -1,4 +1,5 @@
 import random
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from store.commit_log import record_check
 from store.commit_log.record_check import check_record, queue_id_of, queue_key_at, topic_of
 from store.commit_log.scanner import Kind, find_end, scan
 from store.mapped_file_queue import MappedFileQueue
+from support.interpreted import run_interpreted
 from support.store_files import LOG_FILE_SIZE, LogBuilder, small_config
 
 HOST_V6 = ("::1", 10911)
@@ -97,18 +99,41 @@ def test_each_fault_has_its_reason() -> None:
     assert check(b"\0" * 7) == record_check.NO_ROOM
 
 
-def test_damage_of_every_kind_is_judged_as_the_plain_codec_does() -> None:
-    chance = random.Random(4)
-    for _ in range(3000):
-        fields = chance.choice(list(KINDS.values()))
-        data = bytearray(record(**fields) + bytes(30))
+def damaged_records(seed: int, count: int) -> Iterator[bytes]:
+    """Records of every kind, some with bytes that do not belong there."""
+    chance = random.Random(seed)
+    for _ in range(count):
+        data = bytearray(record(**chance.choice(list(KINDS.values()))) + bytes(30))
         for _ in range(chance.randrange(3)):
             data[chance.randrange(len(data))] = chance.randrange(256)
+        yield bytes(data)
+
+
+def place_in(data: bytes) -> int:
+    """Where the record says that it lies."""
+    return int.from_bytes(data[28:36], "big", signed=True)
+
+
+def test_damage_of_every_kind_is_judged_as_the_plain_codec_does() -> None:
+    for data in damaged_records(4, 3000):
         expected = codec.check_record(data, 0)
-        says = int.from_bytes(data[28:36], "big", signed=True)
-        ours = check(bytes(data), offset=says)
-        assert (ours > 0) == (expected.is_ok and not expected.is_blank), (bytes(data), expected, ours)
+        ours = check(data, offset=place_in(data))
+        assert (ours > 0) == (expected.is_ok and not expected.is_blank), (data, expected, ours)
         assert (ours == record_check.BLANK) == expected.is_blank
+
+
+def verdicts(given: bytes) -> bytes:
+    """What is said of damaged records, and of the queues of the good ones. Runs in either interpreter."""
+    said = []
+    for data in damaged_records(int(given), 2000):
+        size = check(data, offset=place_in(data))
+        said.append((size, queue_key_at(memoryview(data), 0) if size > 0 else None))
+    return repr(said).encode()
+
+
+@pytest.mark.slow
+def test_the_compiled_check_and_the_plain_one_agree() -> None:
+    assert run_interpreted("unit.store.test_commit_log_scanner", "verdicts", b"7") == verdicts(b"7")
 
 
 Built = tuple[LogBuilder, MappedFileQueue]
