@@ -55,8 +55,9 @@ class AckGate:
         sync_flush_timeout_ms: int,
         slave_timeout_ms: int,
         slave_fall_behind_bytes: int,
+        on_wait: Callable[[], object] = lambda: None,
     ) -> None:
-        """`clock` is the loop's time in seconds."""
+        """`clock` is the loop's time in seconds. `on_wait()` is called when an answer has begun to wait."""
         self._offsets = offsets
         self._clock = clock
         self._sync_flush = sync_flush
@@ -64,6 +65,7 @@ class AckGate:
         self._sync_flush_timeout_s = sync_flush_timeout_ms / 1000
         self._slave_timeout_s = slave_timeout_ms / 1000
         self._slave_fall_behind_bytes = slave_fall_behind_bytes
+        self._on_wait = on_wait
         self._waiting: deque[_Waiting] = deque()
 
     @property
@@ -86,6 +88,7 @@ class AckGate:
         if not self._waiting and self._try(waiting, now):
             return
         self._waiting.append(waiting)
+        self._on_wait()
 
     def release(self) -> None:
         """Answers all whose time has come, in order."""

@@ -35,7 +35,8 @@ _RECORD_MARGIN = 65536
 class Appender:
     """Appends on behalf of the broker's processors.
 
-    `is_writeable()` tells whether the store takes messages at all; `ring()` wakes those who work on after an append.
+    `is_writeable()` tells whether the store takes messages at all; `ring()` wakes those who work on after an append;
+    `on_wait()` is called when a put has begun to wait for a file.
     """
 
     def __init__(
@@ -45,12 +46,14 @@ class Appender:
         config: StoreConfig,
         is_writeable: Callable[[], bool],
         ring: Callable[[], None],
+        on_wait: Callable[[], object] = lambda: None,
     ) -> None:
         self.log = log
         self.gate = gate
         self._config = config
         self._is_writeable = is_writeable
         self._ring = ring
+        self._on_wait = on_wait
         self._waiting_for_file: deque[asyncio.Future[None]] = deque()
 
     def publish(self) -> None:
@@ -132,6 +135,7 @@ class Appender:
         while (left := deadline - loop.time()) > 0:
             reserved: asyncio.Future[None] = loop.create_future()
             self._waiting_for_file.append(reserved)
+            self._on_wait()
             # The bell comes when a file is reserved; the time-out only covers a housekeeper that is being restarted.
             await asyncio.wait((reserved,), timeout=min(left, 0.1))
             result = self.append_batch(messages)

@@ -36,6 +36,7 @@ from broker.errors import PortTaken
 from broker.groups import GroupTable
 from broker.held_pulls import HeldPulls, QueueKey
 from broker.hot.connection import BrokerConnection
+from broker.hot.pull import PullPath, PullPlan
 from broker.hot.send import SendPath
 from broker.json_file import JsonFile
 from broker.live_config import LiveConfig
@@ -54,6 +55,7 @@ from broker.wakeups import Wakeups
 from headrace.model.host import encode_host, parse_host
 from headrace.protocol.version import CURRENT_VERSION
 from headrace.remoting.connection import Connection
+from headrace.remoting.endpoint import Endpoint
 from headrace.remoting.handlers import HandlerTable
 from headrace.remoting.server import RemotingServer
 from ipc.control_layout import ALLOCATED_OFFSET
@@ -139,7 +141,7 @@ class _Broker:
         self._offsets = OffsetTable(JsonFile(paths.config_file("consumerOffset.json")))
         self._registration = Registration(config, self._topics, namesrv_addresses)
         self._clients = ClientTable(MembersNotice(config, self._groups))
-        self._held = HeldPulls()
+        self._held = HeldPulls(self._somebody_waits)
         self._executor = ThreadPoolExecutor(4, "cold-read")
         self._counted: dict[str, int] = {}
         self._traffic = Traffic(context.counters.read)
@@ -158,7 +160,7 @@ class _Broker:
         self._make_parts(loop)
         server = RemotingServer(
             self._main_table,
-            connection_class=partial(BrokerConnection, path=self._path, appender=self._appender),
+            connection_class=self._connection,
             on_close=self._connection_closed,
             idle_timeout_s=self._config.server_channel_max_idle_time_seconds,
         )
@@ -223,10 +225,11 @@ class _Broker:
             sync_flush_timeout_ms=store_config.sync_flush_timeout,
             slave_timeout_ms=store_config.slave_timeout,
             slave_fall_behind_bytes=store_config.ha_slave_fallbehind_max,
+            on_wait=self._somebody_waits,
         )
         self._wakeups = Wakeups(self._context.bell, control, self._is_anyone_waiting, self._look)  # type: ignore[arg-type]
         log = self._make_log()
-        self._appender = Appender(log, self._gate, store_config, self._may_write, self._ring)
+        self._appender = Appender(log, self._gate, store_config, self._may_write, self._ring, self._somebody_waits)
         self._path = SendPath(
             log,
             isal_zlib.crc32,
@@ -246,6 +249,7 @@ class _Broker:
         memory = psutil.virtual_memory().total
         entries_per_file = store_config.consume_queue_file_size // ENTRY_SIZE
         self._getter = MessageGetter(queues, reader, control, store_config, entries_per_file, memory)
+        self._pull_path = self._make_pull_path(self._getter)
         by_time = TimeQuery(queues, reader)
         by_key = KeyQuery(paths, store_config, reader)
 
@@ -264,6 +268,7 @@ class _Broker:
             self._executor,
             store_config.is_slave,
             not store_config.is_slave or store_config.offset_check_in_slave,
+            self._pull_path,
         )
         main, fast = HandlerTable(), HandlerTable()
         self._main_table, self._fast_table = main, fast
@@ -280,6 +285,19 @@ class _Broker:
         families = self._admin_families(queues, by_time, reader)
         register_admin(main, families)
         register_admin(fast, families)
+
+    def _make_pull_path(self, getter: MessageGetter) -> PullPath:
+        """The hot path of pulls, which forgets what it was told whenever that may no longer be true."""
+
+        def read(plan: PullPlan, queue_id: int, offset: int, max_count: int) -> tuple[int, int, int, bool] | None:
+            return getter.try_gather(plan.topic, queue_id, offset, max_count, plan.codes)
+
+        path = PullPath(getter.gatherer, read, self._offsets.commit, not self._store_config.is_slave, CURRENT_VERSION)
+        self._topics.on_change(lambda _: path.forget_plans())
+        self._groups.on_change(lambda _: path.forget_plans())
+        self._live.on_change(lambda _: path.forget_plans())
+        self._clients.on_change(path.forget_plans)
+        return path
 
     def _admin_families(
         self, queues: ConsumeQueueReader, by_time: TimeQuery, reader: CommitLogReader
@@ -368,6 +386,9 @@ class _Broker:
         if self._control.allocated_offset - self._control.wrote_offset < self._store_config.mapped_file_size_commit_log:
             bells["housekeeper"].ring()
 
+    def _somebody_waits(self) -> None:
+        self._wakeups.ask()
+
     def _is_anyone_waiting(self) -> bool:
         return bool(len(self._held)) or self._gate.has_waiting or self._appender.is_waiting_for_file
 
@@ -378,6 +399,10 @@ class _Broker:
         if len(self._held):
             rows = self._changed_rows.take()
             self._held.arrived(self._held.queues() if rows is None else self._queue_keys.of(rows))
+
+    def _connection(self, endpoint: Endpoint) -> BrokerConnection:
+        serves_pulls = endpoint.handlers is self._main_table
+        return BrokerConnection(endpoint, self._path, self._pull_path if serves_pulls else None, self._appender)
 
     def _connection_closed(self, connection: Connection, _reason: str) -> None:
         self._clients.connection_closed(connection)
@@ -404,8 +429,8 @@ class _Broker:
         now = {
             "messages_in": self._sends.messages_in + sum(topic.messages for topic in hot),
             "bytes_in": self._sends.bytes_in + sum(topic.bytes_in for topic in hot),
-            "messages_out": self._pulls.messages_out,
-            "bytes_out": self._pulls.bytes_out,
+            "messages_out": self._pulls.messages_out + self._pull_path.messages_out,
+            "bytes_out": self._pulls.bytes_out + self._pull_path.bytes_out,
             "held_pulls": len(self._held),
             "connections": len(self._server.connections),
         }

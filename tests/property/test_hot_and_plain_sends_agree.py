@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import hot_sends
-from support.small_broker import SmallBroker
 
 from headrace.model.message import MessageExt
 from headrace.model.topic_config import TopicFilterType
 from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.record import decode_records
 from headrace.protocol.remoting_command import RemotingCommand
+from support import hot_sends
+from support.small_broker import SmallBroker
 
 NAMES = ["TAGS", "KEYS", "UNIQ_KEY", "WAIT", "WAITS", "CLUSTER", "color", "DELAY", "DELAYED", "TRAN_MSG", "TAGS2", "x", "", "größe", "a b"]
 VALUES = ["a", "true", "false", "TRUE", "tRUE", "trueish", 'q"uote', "back\\slash", "a/b", "é", "😀", "3", "0", "", "\x01", "v\x01w", "tab\t", "\x7f"]

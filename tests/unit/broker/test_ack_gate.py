@@ -44,13 +44,15 @@ def test_one_sync_releases_all_that_it_covers_in_order() -> None:
     gate = safe.gate()
     for name, end in (("a", 10), ("b", 20), ("c", 30)):
         gate.wait(end, safe.teller(name))
-    assert safe.told == [] and gate.has_waiting
+    assert safe.told == []
+    assert gate.has_waiting
     safe.flushed_offset = 20
     gate.release()
     assert safe.told == [("a", PutMessageStatus.PUT_OK), ("b", PutMessageStatus.PUT_OK)]
     safe.flushed_offset = 30
     gate.release()
-    assert [name for name, _ in safe.told] == ["a", "b", "c"] and not gate.has_waiting
+    assert [name for name, _ in safe.told] == ["a", "b", "c"]
+    assert not gate.has_waiting
 
 
 def test_what_is_durable_already_does_not_wait() -> None:

@@ -24,8 +24,10 @@ def test_only_pulls_of_queues_that_have_grown_are_tried() -> None:
     held.hold(other.held(("T", 1)))
     mine.has_message = True
     held.arrived([("T", 0), ("U", 0)])
-    assert mine.tries == [False] and other.tries == []
-    assert len(held) == 1 and held.queues() == [("T", 1)]
+    assert mine.tries == [False]
+    assert other.tries == []
+    assert len(held) == 1
+    assert held.queues() == [("T", 1)]
 
 
 def test_a_pull_that_cannot_be_answered_goes_on_waiting() -> None:
@@ -33,7 +35,8 @@ def test_a_pull_that_cannot_be_answered_goes_on_waiting() -> None:
     held.hold(mine.held())
     held.arrived([("T", 0)])
     held.arrived([("T", 0)])
-    assert mine.tries == [False, False] and len(held) == 1
+    assert mine.tries == [False, False]
+    assert len(held) == 1
 
 
 def test_at_its_deadline_a_pull_is_answered_in_any_case_and_only_once() -> None:
@@ -41,8 +44,10 @@ def test_at_its_deadline_a_pull_is_answered_in_any_case_and_only_once() -> None:
     held.hold(mine.held(deadline=10.0))
     held.hold(later.held(deadline=20.0))
     held.expire(10.0)
-    assert mine.tries == [True] and later.tries == []
-    assert len(held) == 1 and held.next_deadline() == 20.0
+    assert mine.tries == [True]
+    assert later.tries == []
+    assert len(held) == 1
+    assert held.next_deadline() == 20.0
     held.expire(10.0)
     assert mine.tries == [True]
 
@@ -54,4 +59,37 @@ def test_an_answered_pull_is_not_tried_at_its_deadline() -> None:
     held.arrived([("T", 0)])
     held.expire(11.0)
     assert mine.tries == [False]
-    assert len(held) == 0 and held.queues() == [] and held.next_deadline() is None
+    assert len(held) == 0
+    assert held.queues() == []
+    assert held.next_deadline() is None
+
+
+def test_whoever_rings_is_asked_to_when_a_pull_begins_to_wait() -> None:
+    begun: list[int] = []
+    held = HeldPulls(lambda: begun.append(len(held)))
+    held.hold(Waiting().held())
+    held.hold(Waiting().held())
+    assert begun == [1, 2]
+
+
+def test_an_answered_pull_is_forgotten_long_before_its_deadline() -> None:
+    held, mine = HeldPulls(), Waiting()
+    mine.has_message = True
+    for number in range(1000):
+        held.hold(mine.held(deadline=100.0 + number / 1000))
+        held.arrived([("T", 0)])
+    assert len(held) == 0
+    assert sum(len(pulls) for pulls in held._by_tick.values()) == 0
+    assert len(held._by_tick) <= 11
+
+
+def test_deadlines_within_a_tenth_of_a_second_are_met_together_and_never_early() -> None:
+    held, first, second = HeldPulls(), Waiting(), Waiting()
+    held.hold(first.held(deadline=10.01))
+    held.hold(second.held(deadline=10.09))
+    held.expire(10.0)
+    assert first.tries == []
+    assert held.next_deadline() == 10.1
+    held.expire(10.1)
+    assert first.tries == second.tries == [True]
+    assert held.next_deadline() is None
