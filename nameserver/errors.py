@@ -1,3 +1,4 @@
+# ruff: noqa: N818  (names say what is wrong; the tree below says that they are errors)
 """Errors of the name server.
 
 NameServerError

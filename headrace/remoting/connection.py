@@ -13,6 +13,7 @@ This file never blocks, starts no thread, and knows no request code.
 """
 
 import asyncio
+import functools
 import logging
 import socket
 import time
@@ -90,7 +91,7 @@ class Connection(asyncio.Protocol):
         self._last_active = endpoint.loop.time()
         self._last_read = 0.0
         self._pending: dict[int, asyncio.Future[RemotingCommand]] | None = None
-        self._tasks: set[asyncio.Task[None]] | None = None
+        self._tasks: set[asyncio.Future[RemotingCommand | None]] | None = None
         self._writable: asyncio.Future[None] | None = None
         self._closed: asyncio.Future[None] | None = None
         self.opened_at_ms = 0
@@ -118,7 +119,7 @@ class Connection(asyncio.Protocol):
         return int((time.time() - self.idle_s) * 1000)
 
     @property
-    def tasks(self) -> frozenset[asyncio.Task[None]]:
+    def tasks(self) -> frozenset[asyncio.Future[RemotingCommand | None]]:
         """The asynchronous handlers at work on requests of the peer."""
         return frozenset(self._tasks or ())
 
@@ -233,7 +234,7 @@ class Connection(asyncio.Protocol):
         problem = None
         self.begin_batch()
         try:
-            while not self.is_held and (command := decoder.next_frame()) is not None:
+            while not self.is_held and self._close_reason is None and (command := decoder.next_frame()) is not None:
                 self.handle_command(command)
             if not decoder.pending:
                 # A silent connection keeps no buffer.
@@ -284,22 +285,22 @@ class Connection(asyncio.Protocol):
     def _start(self, command: RemotingCommand, answer: Awaitable[RemotingCommand | None]) -> None:
         if self._tasks is None:
             self._tasks = set()
-        task = self._endpoint.loop.create_task(self._finish(command, answer))
+        # No coroutine of our own around it: one cancelled before its first step would leave the handler's never awaited.
+        task = asyncio.ensure_future(answer, loop=self._endpoint.loop)
         self._tasks.add(task)
-        task.add_done_callback(self._task_done)
+        task.add_done_callback(functools.partial(self._finish, command))
         if len(self._tasks) >= MAX_TASKS:
             self._hold()
 
-    async def _finish(self, command: RemotingCommand, answer: Awaitable[RemotingCommand | None]) -> None:
-        try:
-            result = await answer
-        except Exception as error:  # noqa: BLE001 - the outermost loop of a request
-            result = self._answer_for(command, error)
-        self._answer(command, result)
-
-    def _task_done(self, task: asyncio.Task[None]) -> None:
+    def _finish(self, command: RemotingCommand, task: asyncio.Future[RemotingCommand | None]) -> None:
         tasks = self._tasks or set()
         tasks.discard(task)
+        if not task.cancelled():
+            error = task.exception()
+            if error is None:
+                self._answer(command, task.result())
+            elif isinstance(error, Exception):
+                self._answer(command, self._answer_for(command, error))
         if len(tasks) == MAX_TASKS // 2:
             self._release()
 
@@ -449,10 +450,10 @@ class Connection(asyncio.Protocol):
         self._say(reason, level)
         transport.close()
 
-    def abort(self, reason: str) -> None:
+    def abort(self, reason: str, level: int = logging.WARNING) -> None:
         """Closes at once; what was not yet sent is lost."""
         if self._transport is not None and not self._is_lost:
-            self._say(reason, logging.WARNING)
+            self._say(reason, level)
             self._transport.abort()
 
     async def wait_closed(self) -> None:

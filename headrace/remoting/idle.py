@@ -4,6 +4,7 @@ RocketMQ closes a connection on which neither a read nor a write has happened fo
 """
 
 import asyncio
+import logging
 from collections.abc import Collection
 from typing import Final, Protocol
 
@@ -14,7 +15,7 @@ class _Idler(Protocol):
     @property
     def idle_s(self) -> float: ...
 
-    def abort(self, reason: str) -> None: ...
+    def abort(self, reason: str, level: int) -> None: ...
 
 
 class IdleSweep:
@@ -29,7 +30,7 @@ class IdleSweep:
     def _pass(self) -> None:
         self._timer = self._loop.call_later(self._timeout_s / SWEEPS_PER_TIMEOUT, self._pass)
         for connection in [each for each in self._connections if each.idle_s >= self._timeout_s]:
-            connection.abort(f"idle for {self._timeout_s:g} s")
+            connection.abort(f"idle for {self._timeout_s:g} s", logging.INFO)
 
     def close(self) -> None:
         """Sweeps no more."""

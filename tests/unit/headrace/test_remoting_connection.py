@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import logging
 import random
 import socket
@@ -210,6 +211,51 @@ def test_a_request_with_a_bad_field_is_answered_with_code_1_and_not_counted_as_o
             assert server.handler_errors == 0
 
     run(main())
+
+
+def test_a_handler_cancelled_before_it_begins_leaves_no_warning_behind(run: Any) -> None:
+    begun: list[bool] = []
+    table = HandlerTable()
+
+    async def never(_: Connection, _command: RemotingCommand) -> None:
+        begun.append(True)
+
+    def lose(connection: Connection, _: RemotingCommand) -> None:
+        connection.connection_lost(None)
+
+    table.register(2003, never)
+    table.register(2004, lose)
+
+    async def main() -> None:
+        async with serving(handlers=table) as (_, port), peer_of(port) as peer:
+            peer.write(create_request(2003), create_request(2004))
+            await asyncio.sleep(0.02)
+            gc.collect()
+
+    run(main())
+    assert not begun
+
+
+def test_nothing_is_handled_after_the_request_over_which_the_connection_is_closed(run: Any) -> None:
+    handled: list[int] = []
+    table = HandlerTable()
+
+    def close(connection: Connection, command: RemotingCommand) -> RemotingCommand:
+        handled.append(command.code)
+        connection.send(response_to(command, 0))
+        connection.close("as asked")
+        return response_to(command, 0)
+
+    table.register(2005, close)
+
+    async def main() -> None:
+        async with serving(handlers=table) as (_, port), peer_of(port) as peer:
+            peer.write(create_request(2005), create_request(2005))
+            await peer.read()
+            assert await peer.ended()
+
+    run(main())
+    assert handled == [2005]
 
 
 def test_one_way_requests_are_never_answered(run: Any) -> None:
@@ -599,7 +645,7 @@ def test_a_connection_says_who_and_since_when(run: Any) -> None:
             address, local = peer.writer.get_extra_info("sockname")
             assert connection.remote_address == (address, local)
             assert connection.remote == f"{address}:{local}"
-            assert 0 <= connection.last_active_ms - connection.opened_at_ms < 5000
+            assert abs(connection.last_active_ms - connection.opened_at_ms) < 5000
 
     run(main())
 
