@@ -24,6 +24,7 @@ from appliance.errors import PreflightFailed
 from appliance.log_channel import LogChannel, log_to
 from appliance.role import Role
 from appliance.role_table import RoleSettings, role_table
+from appliance.service_manager import notify
 from appliance.signal_pipe import SignalPipe
 from appliance.supervisor import SIGNALS, Patience, Result, Supervisor
 from ipc.control_block import ControlBlock
@@ -50,15 +51,13 @@ class Announcements:
 def run_appliance(configuration: Configuration, announce: Announcements, roles: Roles | None = None) -> Result:
     """Run until told to stop. Raises ApplianceError when it cannot begin; `roles` is the role table unless a test brings one."""
     started = time.monotonic()
+    process.fill_standard_streams()
     for warning in configuration.warnings:
         announce.warn(warning)
     process.set_title("supervisor")
     process.keep_large_blocks()
     open_files = process.raise_open_files_limit()
     with contextlib.ExitStack() as stack:
-        # From here on a signal is noted; it is acted upon when the loop begins.
-        signals = SignalPipe(SIGNALS)
-        stack.callback(signals.close)
         paths, store_paths = configuration.paths, configuration.store_paths
         preflight.make_folders(
             (paths.data, store_paths.root, store_paths.commit_log, store_paths.config, paths.nameserver, paths.logs)
@@ -71,6 +70,9 @@ def run_appliance(configuration: Configuration, announce: Announcements, roles: 
         ):
             announce.warn(warning)
         preflight.check_ports(configuration.host, listening_ports(configuration))
+        # From here on a signal is noted, and acted upon when the loop begins. Before, it ends us: nothing is there yet.
+        signals = SignalPipe(SIGNALS)
+        stack.callback(signals.close)
         table = role_table(configuration) if roles is None else roles
         instance = _make_instance(configuration, table)
         stack.callback(instance.unlink)
@@ -175,6 +177,7 @@ def _supervise(
         for port, what in listening_ports(configuration).items():
             announce.say(f"{what} listens on {configuration.host}:{port}")
         announce.say(f"ready in {time.monotonic() - started:.2f} s")
+        notify("READY=1")
         log.info("appliance ready: after_ms=%d", (time.monotonic() - started) * 1000)
 
     supervisor = Supervisor(

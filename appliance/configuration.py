@@ -8,6 +8,7 @@ Nothing is written here and no role is started; `headrace config check` runs the
 """
 
 import os
+import socket
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -92,7 +93,7 @@ def read_configuration(sources: Sources) -> Configuration:
     given.update(_read_settings(sources.settings, {**broker_keys, **store_keys, **appliance_keys}, warnings))
     for key, flag, value in (
         ("host", "--host", sources.host),
-        ("brokerIP1", "--host", None if sources.host in _WILDCARDS else sources.host),
+        ("brokerIP1", "--host", _announced(sources.host)),
         ("nameserverPort", "--nameserver-port", sources.nameserver_port),
         ("listenPort", "--port", sources.port),
     ):
@@ -101,8 +102,9 @@ def read_configuration(sources: Sources) -> Configuration:
 
     nameserver = _nameserver(sources, given, warnings)
     appliance = _make(ApplianceConfig, given)
-    if "brokerIP1" not in given and appliance.host not in _WILDCARDS:
-        given["brokerIP1"] = Given(appliance.host, "host")
+    announced = _announced(appliance.host)
+    if "brokerIP1" not in given and announced is not None:
+        given["brokerIP1"] = Given(announced, "host")
     if "namesrvAddr" not in given and appliance.nameserver_enable:
         local = "127.0.0.1" if appliance.host in _WILDCARDS else appliance.host
         given["namesrvAddr"] = Given(f"{local}:{appliance.nameserver_port}", "nameserverPort")
@@ -112,6 +114,18 @@ def read_configuration(sources: Sources) -> Configuration:
     store = _make(StoreConfig, given)
     _check_store(store)
     return Configuration(paths, appliance, broker, store, nameserver, warnings)
+
+
+def _announced(host: str | None) -> str | None:
+    """The address that clients are told when we listen on `host`; None where that would not help them."""
+    if host is None or host in _WILDCARDS:
+        return None
+    try:
+        # A record's store host is an address, never a name; of several the IPv4 one, which every client can use.
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        raise ConfigurationError(f"host={host}: {error.strerror}") from error
+    return str(min(found, key=lambda entry: entry[0] != socket.AF_INET)[4][0])
 
 
 def check_file(path: str) -> list[str]:

@@ -6,10 +6,13 @@ supervisor is gone it goes on until every other process has closed its end, so t
 It must never log through the channel itself: it would talk to its own ear.
 """
 
+import contextlib
 import logging
+import math
 import os
 import select
 import sys
+import time
 from logging.handlers import RotatingFileHandler
 from typing import Final
 
@@ -21,6 +24,7 @@ from ipc.role_context import RoleContext
 
 _WAIT_MS: Final = 500
 _BEAT_EVERY_RECORDS: Final = 256
+_SAY_EVERY_S: Final = 60.0
 
 
 def run(context: RoleContext, channel: LogChannel, config: ApplianceConfig, paths: AppliancePaths) -> None:
@@ -55,12 +59,26 @@ def run(context: RoleContext, channel: LogChannel, config: ApplianceConfig, path
         handler.close()
 
 
+class _LogFile(RotatingFileHandler):
+    """The log file. When it cannot be written (a full disk) that is said on standard error, now and then."""
+
+    _said_at = -math.inf
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802  logging's signature
+        """Called in the handling of an exception from writing `record`, which is lost."""
+        if time.monotonic() - self._said_at >= _SAY_EVERY_S:
+            self._said_at = time.monotonic()
+            with contextlib.suppress(OSError):
+                sys.stderr.write(f"headrace: logger: {self.baseFilename}: {sys.exception()}\n")
+                sys.stderr.flush()
+
+
 class LogOutput(logging.Handler):
     """Where lines go: all to the rotating file, from a level on to standard error too."""
 
     def __init__(self, config: ApplianceConfig, paths: AppliancePaths) -> None:
         super().__init__()
-        self._file = RotatingFileHandler(
+        self._file = _LogFile(
             paths.log_file, maxBytes=config.log_file_size, backupCount=config.log_file_count, encoding="utf-8"
         )
         as_json = config.log_format == "json"

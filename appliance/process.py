@@ -8,6 +8,7 @@ import ctypes
 import os
 import resource
 import signal
+import sys
 from typing import Final
 
 import setproctitle
@@ -20,6 +21,15 @@ _TRIM_THRESHOLD_BYTES: Final = 256 << 20
 _WANTED_OPEN_FILES: Final = 655_350  # limit: what RocketMQ's own start scripts ask for
 
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+def fill_standard_streams() -> None:
+    """Open what of descriptors 0, 1 and 2 is closed, or the next file to be opened would be printed into."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(fd, True)
+    os.close(fd)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def set_title(role: str) -> None:

@@ -3,8 +3,8 @@
 Only numbers go in and come out. A role that had lived for a while comes back at once; one that dies within its first
 seconds comes back after pauses that grow, and after the last of them not at all.
 
-A role that was killed from outside (SIGKILL: an operator, a test, the kernel short of memory) gets more attempts than one
-that failed by itself, since what killed it is likely to pass.
+A role that was killed from outside (SIGKILL: an operator, a test, the kernel short of memory) gets more attempts and shorter
+pauses than one that failed by itself: it did nothing wrong, and what killed it is likely to pass.
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,9 @@ from typing import Final
 FIRST_SECONDS_MS: Final = 3_000  # limit: a role is running within one second; three leave room for a slow machine
 FIRST_PAUSE_MS: Final = 100
 LONGEST_PAUSE_MS: Final = 5_000
+LONGEST_PAUSE_AFTER_KILL_MS: Final = 500  # limit: a client's retry should still find it back
 MOST_FAILURES: Final = 6  # limit: pauses of 0.1 to 1.6 s, about 3 s of trying besides the attempts themselves
-MOST_KILLS: Final = 20  # limit: over a minute of trying
+MOST_KILLS: Final = 30  # limit: about fifteen seconds of pauses, besides the lives themselves
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,4 +42,5 @@ def decide_restart(*, lived_ms: int, short_lives_before: int, was_killed: bool) 
         return GiveUp(short_lives)
     if short_lives == 1:
         return Restart(0, 1)
-    return Restart(min(FIRST_PAUSE_MS << (short_lives - 2), LONGEST_PAUSE_MS), short_lives)
+    longest_ms = LONGEST_PAUSE_AFTER_KILL_MS if was_killed else LONGEST_PAUSE_MS
+    return Restart(min(FIRST_PAUSE_MS << (short_lives - 2), longest_ms), short_lives)

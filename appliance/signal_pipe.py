@@ -17,7 +17,9 @@ class SignalPipe:
         self.fd, self._write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
         for number in signals:
-            signal.signal(number, _leave_to_the_pipe)
+            # A hang-up that whoever started us has had ignored (nohup) stays ignored.
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, _leave_to_the_pipe)
 
     def read(self) -> list[signal.Signals]:
         """The signals that came since the last call."""

@@ -22,6 +22,7 @@ from appliance.rates import RateWindow
 from appliance.restart_policy import GiveUp, Restart, decide_restart
 from appliance.role import Role
 from appliance.role_life import End, Phase, RoleLife
+from appliance.service_manager import notify
 from appliance.signal_pipe import SignalPipe
 from ipc.health_page import RoleHealth, monotonic_ms
 
@@ -92,6 +93,7 @@ class Supervisor(Generic[S]):
         """Begin to stop the appliance."""
         if not self.is_stopping:
             log.info("began to stop")
+            notify("STOPPING=1")
             self.is_stopping = True
             for life in self.lives.values():
                 if life.pid is None:
@@ -176,7 +178,7 @@ class Supervisor(Generic[S]):
 
     def _take_signals(self) -> None:
         for number in self._signals.read():
-            if number in {signal.SIGTERM, signal.SIGINT}:
+            if number in {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}:
                 if self.is_stopping:
                     # Not a way to hurry: what is not flushed yet would be at risk.
                     self._say(f"still stopping: waiting for {', '.join(self._alive()) or 'nobody'}")

@@ -1,5 +1,6 @@
 """Stopping in order, starting over, two side by side, leftovers of a crash: real processes with toy roles."""
 
+import json
 import os
 import re
 import signal
@@ -24,7 +25,7 @@ def segments_of(data: Path) -> set[str]:
     return {name for name in shared_segments() if instance_hash(data / "store") in name}
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_stops_it_in_order_and_nothing_is_left(tmp_path: Path, number: signal.Signals) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, toy="ok").wait_ready() as appliance:
@@ -161,6 +162,36 @@ def test_a_wait_that_takes_too_long_ends_with_the_pids(tmp_path: Path) -> None:
             for child in children:
                 if child.is_running():
                     child.kill()
+
+
+def test_a_wait_for_the_store_may_be_interrupted(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with HeadraceProcess(data, toy="worker-never-stops").wait_ready() as first:
+        children = first.processes()[1:]
+        first.process.kill()
+        try:
+            with HeadraceProcess(data, toy="ok") as second:
+                wait_until(lambda: "waiting for pids" in second.err, 10, "it says that it waits")
+                second.process.send_signal(signal.SIGINT)
+                assert second.wait_end() == 1
+                assert second.err.endswith("headrace: interrupted\n")
+        finally:
+            for child in children:
+                if child.is_running():
+                    child.kill()
+
+
+def test_nobody_reading_what_it_prints_is_no_reason_to_end(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    closed = ["sh", "-c", 'exec "$@" >&- 2>&-', "sh"]
+    with HeadraceProcess(data, toy="ok", prefix=closed) as appliance:
+
+        def is_running() -> bool:
+            said = headrace("status", "--json", "--data", data)
+            return said.returncode == 0 and json.loads(said.stdout)["state"] == "running"
+
+        wait_until(is_running, 30, "running")
+        assert appliance.stop() == 0
 
 
 def test_two_run_side_by_side(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """`headrace run`."""
 
+import contextlib
 import gc
 import sys
+from typing import TextIO
 
 import click
 
@@ -71,8 +73,14 @@ def command(
 
 
 def _say(line: str) -> None:
-    print(f"headrace: {line}", flush=True)
+    _print(line, sys.stdout)
 
 
 def _warn(line: str) -> None:
-    print(f"headrace: warning: {line}", file=sys.stderr, flush=True)
+    _print(f"warning: {line}", sys.stderr)
+
+
+def _print(line: str, where: TextIO) -> None:
+    # Nobody may be reading any more; that is no reason to end.
+    with contextlib.suppress(OSError):
+        print(f"headrace: {line}", file=where, flush=True)

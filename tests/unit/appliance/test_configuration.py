@@ -122,6 +122,13 @@ def test_the_host_is_bound_and_announced(tmp_path: Path) -> None:
     assert (flagged.host, flagged.broker.broker_ip1) == ("127.0.0.2", "127.0.0.2")
 
 
+def test_a_host_name_is_announced_as_its_address(tmp_path: Path) -> None:
+    configuration = read_configuration(Sources(data=str(tmp_path), host="localhost"))
+    assert (configuration.host, configuration.broker.broker_ip1) == ("localhost", "127.0.0.1")
+    with pytest.raises(ConfigurationError, match=r"^host=no\.such\.host\.invalid: "):
+        read_configuration(Sources(data=str(tmp_path), host="no.such.host.invalid"))
+
+
 def test_a_wildcard_is_bound_but_never_announced(tmp_path: Path) -> None:
     configuration = read_configuration(Sources(data=str(tmp_path), host="0.0.0.0"))
     assert configuration.host == "0.0.0.0"

@@ -1,6 +1,6 @@
 from appliance.restart_policy import (
     FIRST_SECONDS_MS,
-    LONGEST_PAUSE_MS,
+    LONGEST_PAUSE_AFTER_KILL_MS,
     MOST_FAILURES,
     MOST_KILLS,
     GiveUp,
@@ -34,7 +34,7 @@ def test_a_role_killed_from_outside_gets_more_attempts_and_pauses_stay_bounded()
     *restarts, last = live_shortly(was_killed=True)
     pauses = [restart.pause_ms for restart in restarts if isinstance(restart, Restart)]
     assert pauses == sorted(pauses)
-    assert pauses[-1] == LONGEST_PAUSE_MS
+    assert pauses[-1] == LONGEST_PAUSE_AFTER_KILL_MS
     assert last == GiveUp(MOST_KILLS)
 
 
