@@ -16,7 +16,14 @@ from headrace.model.java_hash import tags_code
 from headrace.model.message import MessageExt
 from headrace.protocol import fastjson
 from ipc.queue_table import QueueTable
-from store.consume_queue.layout import ENTRY, ENTRY_SIZE, FILLER_SIZE, is_ext_address
+from store.consume_queue.layout import (
+    BATCH_ENTRY,
+    BATCH_ENTRY_SIZE,
+    ENTRY,
+    ENTRY_SIZE,
+    FILLER_SIZE,
+    is_ext_address,
+)
 from store.inspect.dump import open_units
 from store.inspect.files import QueueDirectory, StoredFile, list_files, list_queues
 from store.inspect.finding import Finding, Progress
@@ -238,6 +245,32 @@ class QueueCheck:
         if (queue.topic, queue.queue_id, number) in places:
             return ""
         return f"a record of {record.topic} queue {record.queue_id} offset {record.queue_offset}"
+
+
+def check_batches(store: Path, log: InspectedLog) -> Iterator[Finding]:
+    """The queues of batches of RocketMQ 5: each entry leads to its record, and goes on where the one before ends."""
+    for queue in list_queues(store / "batchconsumequeue"):
+        where = f"{queue.topic} queue {queue.queue_id} (batches)"
+        expected = -1
+        for file in list_files(queue.path):
+            for at in range(0, len(file.view) - BATCH_ENTRY_SIZE + 1, BATCH_ENTRY_SIZE):
+                offset, size, _, stored, base, count, _, _ = BATCH_ENTRY.unpack_from(file.view, at)
+                if size <= 0:
+                    break
+                if expected not in (-1, base):
+                    yield Finding(_PART, where, f"an entry begins with offset {base}, expected {expected}", offset)
+                expected = base + count
+                if log.is_gone(offset):
+                    continue
+                record = log.record_at(offset, size)
+                if record is None or (record.topic, record.queue_id, record.store_timestamp) != (
+                    queue.topic,
+                    queue.queue_id,
+                    stored,
+                ):
+                    yield Finding(
+                        _PART, where, f"entry {base} leads to {offset}, where there is no such record", offset
+                    )
 
 
 def further_queues(record: MessageExt) -> list[tuple[str, int, int]]:

@@ -19,7 +19,7 @@ from store.config import StoreConfig
 from store.inspect.finding import Finding, Progress
 from store.inspect.index_check import IndexCheck
 from store.inspect.log import InspectedLog
-from store.inspect.queue_check import QueueCheck
+from store.inspect.queue_check import QueueCheck, check_batches
 
 __all__ = ["Finding", "Progress", "verify"]
 
@@ -62,6 +62,7 @@ def _check_files(path: Path, slots: int, entries: int, instance: Instance | None
         else:
             yield seen
     yield from queues.finish()
+    yield from check_batches(path, log)
     yield from index.finish()
     if control is None:
         yield from _check_checkpoint(path, log)

@@ -147,3 +147,10 @@ def test_a_store_is_whole_while_it_is_being_dispatched(tmp_path: Path) -> None:
         assert isinstance(store, DispatchedStore)
         assert store.killed_at("reput.rows_published:2")
         assert findings(tmp_path) == []
+
+
+def test_a_batch_entry_that_leads_nowhere_is_seen(tmp_path: Path) -> None:
+    root = golden.unpack("v5", tmp_path)
+    path = next((root / "batchconsumequeue" / "BatchQueue" / "0").iterdir())
+    patch(path, 4, b"\1")
+    assert [found.what for found in findings(root, 100, 500) if "batches" in found.where]
