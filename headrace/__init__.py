@@ -1,13 +1,108 @@
 """Headrace SDK: the words, the protocol and the clients of a RocketMQ 4.9 message broker.
 
-Layers, top to bottom, each importing only what stands below it:
+    import asyncio
+    from headrace import Message, Producer
+
+    async def main():
+        async with Producer("orders", "127.0.0.1:9876") as producer:
+            print(await producer.send(Message("Orders", b"hello")))
+
+    asyncio.run(main())
+
+`headrace.sync` has the same names for threads and plain scripts. Layers, top to bottom, each importing only what stands below it:
 
     client     producers, consumers, admin calls
     remoting   commands over asyncio: connections, servers, pending requests
     protocol   bytes to objects and back, without I/O
     model      words of the domain: messages, queues, flags, names, settings
 
-`headrace.errors` stands below all of them.
+`headrace.errors` stands below all of them. What this module exports is imported when it is first used: programs that want only the codec load
+nothing else.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers; see _EXPORTS
+    from headrace.client.batches import split_batches as split_batches
+    from headrace.client.hooks import EndTransactionContext as EndTransactionContext
+    from headrace.client.hooks import EndTransactionHook as EndTransactionHook
+    from headrace.client.hooks import MessageKind as MessageKind
+    from headrace.client.hooks import SendContext as SendContext
+    from headrace.client.hooks import SendHook as SendHook
+    from headrace.client.producer import Producer as Producer
+    from headrace.client.producer_settings import Compression as Compression
+    from headrace.client.producer_settings import ProducerSettings as ProducerSettings
+    from headrace.client.queue_choice import by_hash as by_hash
+    from headrace.client.queue_choice import by_random as by_random
+    from headrace.client.request_reply import reply_to as reply_to
+    from headrace.client.send_result import SendResult as SendResult
+    from headrace.client.send_result import SendStatus as SendStatus
+    from headrace.client.settings import ClientConfig as ClientConfig
+    from headrace.client.settings import ClientEvent as ClientEvent
+    from headrace.client.settings import Credentials as Credentials
+    from headrace.client.settings import EventKind as EventKind
+    from headrace.client.trace_settings import Trace as Trace
+    from headrace.client.transaction_producer import TransactionProducer as TransactionProducer
+    from headrace.client.transaction_producer import TransactionSendResult as TransactionSendResult
+    from headrace.client.transaction_producer import TransactionState as TransactionState
+    from headrace.errors import BrokerError as BrokerError
+    from headrace.errors import BrokerNotFound as BrokerNotFound
+    from headrace.errors import ConfigError as ConfigError
+    from headrace.errors import ConnectError as ConnectError
+    from headrace.errors import FlowControl as FlowControl
+    from headrace.errors import HeadraceError as HeadraceError
+    from headrace.errors import MessageInvalid as MessageInvalid
+    from headrace.errors import NoNameServer as NoNameServer
+    from headrace.errors import PermissionDenied as PermissionDenied
+    from headrace.errors import ReplyTimeout as ReplyTimeout
+    from headrace.errors import RequestTimeout as RequestTimeout
+    from headrace.errors import RouteNotFound as RouteNotFound
+    from headrace.errors import SendFailed as SendFailed
+    from headrace.errors import StateError as StateError
+    from headrace.errors import TooManyRequests as TooManyRequests
+    from headrace.model.message import Message as Message
+    from headrace.model.message import MessageExt as MessageExt
+    from headrace.model.message_queue import MessageQueue as MessageQueue
+    from headrace.model.subscription_group import SubscriptionGroupConfig as SubscriptionGroupConfig
+    from headrace.model.topic_config import TopicConfig as TopicConfig
+
 __version__ = "0.1.0"
+
+_EXPORTS = {
+    "headrace.client.batches": ("split_batches",),
+    "headrace.client.hooks": ("EndTransactionContext", "EndTransactionHook", "MessageKind", "SendContext", "SendHook"),
+    "headrace.client.producer": ("Producer",),
+    "headrace.client.producer_settings": ("Compression", "ProducerSettings"),
+    "headrace.client.queue_choice": ("by_hash", "by_random"),
+    "headrace.client.request_reply": ("reply_to",),
+    "headrace.client.send_result": ("SendResult", "SendStatus"),
+    "headrace.client.settings": ("ClientConfig", "ClientEvent", "Credentials", "EventKind"),
+    "headrace.client.trace_settings": ("Trace",),
+    "headrace.client.transaction_producer": ("TransactionProducer", "TransactionSendResult", "TransactionState"),
+    "headrace.errors": (
+        "BrokerError", "BrokerNotFound", "ConfigError", "ConnectError", "FlowControl", "HeadraceError", "MessageInvalid", "NoNameServer",
+        "PermissionDenied", "ReplyTimeout", "RequestTimeout", "RouteNotFound", "SendFailed", "StateError", "TooManyRequests",
+    ),
+    "headrace.model.message": ("Message", "MessageExt"),
+    "headrace.model.message_queue": ("MessageQueue",),
+    "headrace.model.subscription_group": ("SubscriptionGroupConfig",),
+    "headrace.model.topic_config": ("TopicConfig",),
+}  # fmt: skip
+"""Where each name that this module exports is defined."""
+
+_module_of = {name: module for module, names in _EXPORTS.items() for name in names}
+
+__all__ = sorted(_module_of)  # noqa: PLE0605 (one list of names, not two)
+
+
+def __getattr__(name: str) -> Any:
+    module = _module_of.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(module), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_module_of})

@@ -39,7 +39,7 @@ class Heartbeats:
             await asyncio.gather(*(self._beat(address, body) for address in addresses))
 
     async def _beat(self, address: str, body: bytes) -> None:
-        answer = await self._try(address, create_request(RequestCode.HEART_BEAT, {}, body), "heartbeat")
+        answer = await self._try(address, create_request(RequestCode.HEART_BEAT, None, body), "heartbeat")
         if answer is not None:
             self._brokers.versions[address] = answer.version
 

@@ -62,7 +62,7 @@ LOOKUP_INTERVAL_S: Final = 120.0
 FIRST_HEARTBEAT_S: Final = 1.0
 FIRST_PERSIST_S: Final = 10.0
 RECONNECT_PAUSE_S: Final = 1.0
-"""How long after a broker's connection was lost it is sent a heartbeat, so that it knows the client again."""
+"""How long after a broker's connection was lost, or a broker was found, it is sent a heartbeat, so that it knows the client."""
 VIP_DISTANCE: Final = 2
 
 _instances: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, ClientInstance]]" = (
@@ -351,3 +351,6 @@ class ClientInstance:
     def _route_changed(self, route: Route) -> None:
         logger.info("route changed topic=%s queues=%d", route.topic, len(route.publish_queues))
         self.emit(EventKind.ROUTE_CHANGED, topic=route.topic)
+        masters = [broker.master_address for broker in route.data.broker_datas]
+        if any(address is not None and address not in self.brokers.versions for address in masters):
+            self._heartbeat_wanted.set()

@@ -140,6 +140,7 @@ class RouteTable:
         self._timeout_ms = timeout_ms
         self._routes: dict[str, Route] = {}
         self._locks: dict[str, asyncio.Lock] = {}
+        self._publish_locks: dict[str, asyncio.Lock] = {}
         self._listeners: list[RouteListener] = []
         self.brokers = BrokerTable()
 
@@ -190,6 +191,25 @@ class RouteTable:
                 one.read_queue_nums = one.write_queue_nums = min(max_queues, one.read_queue_nums)
             return self._take(topic, data, is_default=True)
 
+    async def find_to_publish(self, topic: str, template: str, max_queues: int) -> Route:
+        """The topic's route with queues to write to; for a topic that does not exist yet, the template's (client spec 2.3).
+
+        Raises RouteNotFound if there are no such queues, RemotingError, NoNameServer.
+        """
+        # Many sends may wait for one topic: the first asks, the others find.
+        async with self._publish_locks.setdefault(topic, asyncio.Lock()):
+            route = self._routes.get(topic)
+            if route is None or not route.publish_queues:
+                try:
+                    route = await self.update(topic)
+                except RouteNotFound:
+                    route = await self.update_default(topic, template, max_queues)
+        if not route.publish_queues:
+            raise RouteNotFound(
+                f"the topic {topic} has no queue that may be written to, at a broker with a master", topic
+            )
+        return route
+
     async def poll(self, topics: Iterable[str]) -> None:
         """Asks for each topic's route anew. What fails is logged and changes nothing."""
         gate = asyncio.Semaphore(_AT_ONCE)
@@ -225,7 +245,7 @@ class RouteTable:
         return chosen.master_address or random.choice(list(chosen.broker_addrs.values()))
 
     async def _ask(self, topic: str) -> TopicRouteData | None:
-        header = GetRouteInfoRequestHeader(topic, accept_standard_json_only=True)
+        header = GetRouteInfoRequestHeader(topic)
         answer = await self._name_servers.request(
             create_request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header.to_ext()), self._timeout_ms
         )

@@ -16,6 +16,7 @@ from headrace.remoting.handlers import HandlerTable
 
 REQUEST_TYPE: Final = "ReqT"
 STREAM_REQUEST: Final = "0"
+_WRITABLE_PAUSE_S: Final = 0.001
 
 
 class RequestStamp:
@@ -53,6 +54,13 @@ class ClientTransport(RemotingClient):
     ) -> None:
         super().__init__(handlers, before_request=stamp if stamp.is_needed else None, on_close=on_close)
         self._tls = ssl.create_default_context() if config.tls is True else config.tls or None
+
+    async def oneway(self, address: str, command: RemotingCommand) -> None:
+        """As RemotingClient's, and waits while the peer does not read: nothing else holds back who wants no answers."""
+        connection = await self._connection(address, CONNECT_TIMEOUT_S)
+        while connection.is_held and not connection.is_closed:  # noqa: ASYNC110 - a connection has no event for it
+            await asyncio.sleep(_WRITABLE_PAUSE_S)
+        await super().oneway(address, command)
 
     async def _connect(self, address: str) -> Connection:
         if self._tls is None:

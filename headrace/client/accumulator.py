@@ -1,0 +1,106 @@
+"""Automatic batching: messages to one topic that are sent at nearly the same time go as one batch (`linger`, `batch_size`).
+
+A batch is sent when it has `batch_size` bytes, or `linger` after its first message. Each sender gets its own result out of the batch's. What
+cannot be in a batch (delays, transactions, a queue of the caller's choice) is not given to the accumulator.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from headrace.client.batches import batch_entry_size
+from headrace.client.send_result import SendResult
+from headrace.errors import HeadraceError
+from headrace.model.message import Message
+
+SendBatch: TypeAlias = Callable[[list[Message]], Awaitable[SendResult]]
+StartTask: TypeAlias = Callable[[Any, str], "asyncio.Task[Any]"]
+_Key: TypeAlias = tuple[str, bool]
+
+
+class _Gathering:
+    __slots__ = ("messages", "results", "size", "timer")
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.results: list[asyncio.Future[SendResult]] = []
+        self.size = 0
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class Accumulator:
+    """Gathers messages, and sends them with `send_batch` in tasks made by `start_task`."""
+
+    def __init__(self, linger_s: float, batch_size: int, send_batch: SendBatch, start_task: StartTask) -> None:
+        self._linger_s = linger_s
+        self._batch_size = batch_size
+        self._send_batch = send_batch
+        self._start_task = start_task
+        self._gathering: dict[_Key, _Gathering] = {}
+        self._under_way: set[asyncio.Task[Any]] = set()
+
+    async def send(self, message: Message) -> SendResult:
+        """Sends with the next batch. Raises what sending the batch raises."""
+        loop = asyncio.get_running_loop()
+        key = message.topic, message.wait_store
+        size = batch_entry_size(message)
+        gathering = self._gathering.get(key)
+        if gathering is not None and gathering.size + size > self._batch_size:
+            self._flush(key)
+            gathering = None
+        if gathering is None:
+            gathering = self._gathering[key] = _Gathering()
+            gathering.timer = loop.call_later(self._linger_s, self._flush, key)
+        result: asyncio.Future[SendResult] = loop.create_future()
+        gathering.messages.append(message)
+        gathering.results.append(result)
+        gathering.size += size
+        if gathering.size >= self._batch_size:
+            self._flush(key)
+        return await result
+
+    async def flush(self) -> None:
+        """Sends what was gathered, and waits for all that is under way."""
+        for key in list(self._gathering):
+            self._flush(key)
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+
+    def _flush(self, key: _Key) -> None:
+        gathering = self._gathering.pop(key, None)
+        if gathering is None:
+            return
+        if gathering.timer is not None:
+            gathering.timer.cancel()
+        task = self._start_task(self._deliver(gathering), "batch")
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    async def _deliver(self, gathering: _Gathering) -> None:
+        try:
+            whole = await self._send_batch(gathering.messages)
+        except HeadraceError as error:
+            for future in gathering.results:
+                if not future.done():
+                    future.set_exception(error)
+            return
+        finally:
+            # A batch that was cut off (the producer is closed) leaves nobody waiting.
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                for future in gathering.results:
+                    future.cancel()
+        for future, result in zip(gathering.results, parts_of(whole, len(gathering.results)), strict=True):
+            if not future.done():
+                future.set_result(result)
+
+
+def parts_of(whole: SendResult, count: int) -> list[SendResult]:
+    """The results of a batch's messages out of the batch's: ids are lists with commas, offsets follow each other."""
+    ids, offset_ids = whole.message_id.split(","), whole.offset_message_id.split(",")
+    if len(offset_ids) != count:
+        offset_ids = [whole.offset_message_id] * count
+    return [
+        replace(whole, message_id=ids[at], offset_message_id=offset_ids[at], queue_offset=whole.queue_offset + at)
+        for at in range(count)
+    ]

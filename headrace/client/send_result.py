@@ -1,0 +1,54 @@
+"""What became of a message that was sent."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from headrace.model.message_queue import MessageQueue
+from headrace.protocol.response_code import ResponseCode
+
+
+class SendStatus(Enum):
+    """How safely a message is stored. In all four cases the broker has it."""
+
+    SEND_OK = "SEND_OK"
+    """As safely as the broker is set to."""
+    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    """The broker did not get it to its disk in time (SYNC_FLUSH)."""
+    FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
+    """No slave got it in time (SYNC_MASTER)."""
+    SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
+    """There is no slave near enough to get it (SYNC_MASTER)."""
+
+
+STATUS_OF_CODE: Final = {
+    int(ResponseCode.SUCCESS): SendStatus.SEND_OK,
+    int(ResponseCode.FLUSH_DISK_TIMEOUT): SendStatus.FLUSH_DISK_TIMEOUT,
+    int(ResponseCode.FLUSH_SLAVE_TIMEOUT): SendStatus.FLUSH_SLAVE_TIMEOUT,
+    int(ResponseCode.SLAVE_NOT_AVAILABLE): SendStatus.SLAVE_NOT_AVAILABLE,
+}
+
+DEFAULT_REGION: Final = "DefaultRegion"
+
+
+@dataclass(slots=True, frozen=True)
+class SendResult:
+    """A message that a broker has stored.
+
+    `message_id` is the id that the client gave it, `offset_message_id` says where it lies; for a batch both are lists with commas, and
+    `queue_offset` is the first message's. `transaction_id` only in transactions. `region` and `trace_on` are the broker's word on message trace.
+    """
+
+    status: SendStatus
+    message_id: str
+    offset_message_id: str
+    queue: MessageQueue
+    queue_offset: int
+    transaction_id: str | None = None
+    region: str = DEFAULT_REGION
+    trace_on: bool = True
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is stored as safely as the broker is set to."""
+        return self.status is SendStatus.SEND_OK

@@ -1,0 +1,256 @@
+"""Sender: brings one message to a broker, with as many tries as the settings allow, in the time given (client spec 2.5, 2.6, 2.8).
+
+    try      next queue in turn, another broker's after a failure; a queue that was given is tried once
+    again    after failures of the network, an unknown broker, and the answers in `retry_codes`
+    raise    at once for any other answer, and SendFailed when the tries, or the time, are used up
+
+A try that gets no answer may have stored the message: the next one stores it again, with the same unique id. Producers, consumers (which send
+messages back) and the trace dispatcher each have a Sender of their own; it belongs to an instance and keeps no task.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection
+
+from headrace.client.answers import error_of
+from headrace.client.durations import milliseconds
+from headrace.client.fault_tolerance import FaultTolerance
+from headrace.client.hooks import SendContext, SendHook, call_safely
+from headrace.client.instance import ClientInstance
+from headrace.client.namespace import unwrap
+from headrace.client.outgoing import Outgoing
+from headrace.client.producer_settings import ProducerSettings
+from headrace.client.queue_choice import QueueTurn
+from headrace.client.send_result import DEFAULT_REGION, STATUS_OF_CODE, SendResult
+from headrace.errors import (
+    BrokerError,
+    BrokerNotFound,
+    ConnectError,
+    HeadraceError,
+    MessageInvalid,
+    RemoteProtocolError,
+    RemotingError,
+    RequestTimeout,
+    RouteNotFound,
+    SendFailed,
+    TooManyRequests,
+)
+from headrace.model.message_queue import MessageQueue
+from headrace.protocol.remoting_command import RemotingCommand
+
+logger = logging.getLogger(__name__)
+
+CONNECT_FAILED, TIMED_OUT, BROKER_UNKNOWN = 10001, 10002, 10003
+"""RocketMQ's client codes, in SendFailed.code."""
+
+
+class Sender:
+    """Sends for one producer group. `group` carries the namespace."""
+
+    def __init__(
+        self, instance: ClientInstance, group: str, settings: ProducerSettings, hooks: Collection[SendHook] = ()
+    ) -> None:
+        self._instance = instance
+        self._group = group
+        self._settings = settings
+        self._hooks = tuple(hooks)
+        self._turns: dict[str, QueueTurn] = {}
+        self._faults = FaultTolerance() if settings.latency_fault_tolerance else None
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def topics(self) -> Collection[str]:
+        """The topics that were sent to."""
+        return self._turns.keys()
+
+    async def turn(self, topic: str) -> QueueTurn:
+        """The topic's queues. Raises RouteNotFound, RemotingError, NoNameServer."""
+        turn = self._turns.get(topic)
+        route = self._instance.routes.cached(topic)
+        if turn is not None and turn.route is route and turn.queues:
+            return turn
+        if route is None or not route.publish_queues:
+            settings = self._settings
+            route = await self._instance.routes.find_to_publish(
+                topic, settings.create_topic_template, settings.create_topic_queues
+            )
+        turn = self._turns.get(topic)
+        if turn is None or turn.route is not route:
+            turn = self._turns[topic] = QueueTurn(route)
+        return turn
+
+    async def send(
+        self, message: Outgoing, queue: MessageQueue | None = None, timeout_ms: int | None = None
+    ) -> SendResult:
+        """Sends to the queue given (one try), or to those of the topic in turn.
+
+        Raises SendFailed (its cause is the last try's error), TooManyRequests if the time was used up before the first try, BrokerError for an answer
+        that no other broker would better, RouteNotFound, NoNameServer, MessageInvalid.
+        """
+        loop = self._loop
+        settings = self._settings
+        budget_ms = milliseconds(settings.send_timeout) if timeout_ms is None else timeout_ms
+        end = loop.time() + budget_ms / 1000
+        if queue is not None:
+            self._check_queue(message, queue)
+            return await self._try(message, queue, budget_ms)
+        try:
+            async with asyncio.timeout_at(end):
+                turn = await self.turn(message.topic)
+        except TimeoutError as error:
+            if isinstance(error, HeadraceError):
+                raise
+            raise RequestTimeout(
+                f"no route of {message.topic} within {budget_ms} ms", timeout=budget_ms / 1000
+            ) from error
+        attempt_ms = milliseconds(settings.attempt_timeout) if settings.attempt_timeout is not None else budget_ms
+        brokers: list[str] = []
+        not_stored: SendResult | None = None
+        problem: HeadraceError | None = None
+        for attempt in range(settings.retries + 1):
+            remaining_ms = int((end - loop.time()) * 1000)
+            if remaining_ms <= 0:
+                break
+            chosen = self._choose(turn, brokers[-1] if brokers else None)
+            brokers.append(chosen.broker_name)
+            # The last try may take all that is left.
+            is_last = attempt == settings.retries
+            try:
+                result = await self._try(message, chosen, remaining_ms if is_last else min(attempt_ms, remaining_ms))
+            except (RemotingError, BrokerNotFound, RemoteProtocolError) as error:
+                problem = error
+            except BrokerError as error:
+                problem = error
+                if error.code not in settings.retry_codes or not error.retryable:
+                    if not_stored is not None:
+                        return not_stored
+                    raise
+            else:
+                if result.ok or not settings.retry_not_stored:
+                    return result
+                not_stored = result
+                continue
+            logger.debug("send failed topic=%s broker=%s reason=%s", message.topic, chosen.broker_name, problem)
+        if not_stored is not None:
+            return not_stored
+        raise self._failure(message, problem, brokers, budget_ms)
+
+    async def send_oneway(self, message: Outgoing, queue: MessageQueue | None = None) -> None:
+        """Sends once and does not wait. Raises RouteNotFound, NoNameServer, BrokerNotFound, ConnectError, MessageInvalid."""
+        if queue is not None:
+            self._check_queue(message, queue)
+        else:
+            queue = (await self.turn(message.topic)).next()
+        address, command, context = await self._request(message, queue, is_oneway=True)
+        await self._instance.oneway(address, command)
+        if context is not None:
+            call_safely(self._hooks, "after", context)
+
+    def _choose(self, turn: QueueTurn, last_broker: str | None) -> MessageQueue:
+        if self._faults is not None:
+            return turn.next_available(self._faults, int(self._loop.time() * 1000))
+        return turn.next(last_broker)
+
+    def _check_queue(self, message: Outgoing, queue: MessageQueue) -> None:
+        if queue.topic != message.topic and unwrap(self._instance.config.namespace, message.topic) != queue.topic:
+            raise MessageInvalid(f"a message to {message.topic} cannot be sent to a queue of {queue.topic}")
+
+    async def _request(
+        self, message: Outgoing, queue: MessageQueue, *, is_oneway: bool = False
+    ) -> tuple[str, RemotingCommand, SendContext | None]:
+        instance = self._instance
+        address = instance.brokers.master(queue.broker_name)
+        if address is None:
+            address = await instance.find_broker(queue.broker_name, message.topic)
+        address = instance.vip(address)
+        context = None
+        if self._hooks:
+            context = SendContext(
+                self._group,
+                message.topic,
+                message.messages,
+                message.unique_id.split(","),
+                queue,
+                address,
+                message.kind,
+                len(message.body),
+                is_oneway,
+            )
+            for hook in self._hooks:
+                hook.forbid(context)
+            call_safely(self._hooks, "before", context)
+        command = message.request_for(queue, self._group, self._settings, unit_mode=instance.config.unit_mode)
+        return address, command, context
+
+    async def _try(self, message: Outgoing, queue: MessageQueue, timeout_ms: int) -> SendResult:
+        start = self._loop.time()
+        context: SendContext | None = None
+        failed = True
+        try:
+            address, command, context = await self._request(message, queue)
+            answer = await self._instance.request(address, command, timeout_ms)
+            result = self._result(message, queue, answer, address)
+            failed = False
+            if context is not None:
+                context.result = result
+            return result
+        except asyncio.CancelledError:
+            failed = False
+            raise
+        except HeadraceError as error:
+            if context is not None:
+                context.error = error
+            raise
+        finally:
+            if self._faults is not None:
+                now = self._loop.time()
+                self._faults.update(queue.broker_name, int((now - start) * 1000), int(now * 1000), is_failure=failed)
+            if context is not None:
+                call_safely(self._hooks, "after", context)
+
+    def _result(self, message: Outgoing, queue: MessageQueue, answer: RemotingCommand, address: str) -> SendResult:
+        status = STATUS_OF_CODE.get(answer.code)
+        if status is None:
+            raise error_of(answer, address)
+        ext = answer.ext
+        try:
+            stored = MessageQueue(
+                unwrap(self._instance.config.namespace, message.topic), queue.broker_name, int(ext["queueId"])
+            )
+            return SendResult(
+                status,
+                message.unique_id,
+                ext["msgId"],
+                stored,
+                int(ext["queueOffset"]),
+                ext.get("transactionId"),
+                ext.get("MSG_REGION") or DEFAULT_REGION,
+                ext.get("TRACE_ON") != "false",
+            )
+        except (KeyError, ValueError) as error:
+            raise RemoteProtocolError(f"the answer of {address} to a send lacks {error}: {ext}") from error
+
+    def _failure(
+        self, message: Outgoing, problem: HeadraceError | None, brokers: list[str], budget_ms: int
+    ) -> HeadraceError:
+        if problem is None:
+            return TooManyRequests(f"no time was left to send to {message.topic} ({budget_ms} ms)")
+        if isinstance(problem, BrokerError):
+            code = problem.code
+        elif isinstance(problem, RequestTimeout):
+            code = TIMED_OUT
+        elif isinstance(problem, ConnectError):
+            code = CONNECT_FAILED
+        elif isinstance(problem, (BrokerNotFound, RouteNotFound)):
+            code = BROKER_UNKNOWN
+        else:
+            code = -1
+        tries = f"{len(brokers)} tries at {', '.join(dict.fromkeys(brokers))}"
+        failure = SendFailed(
+            f"the message {message.unique_id} to {message.topic} was not sent, {tries}: {problem}",
+            code,
+            len(brokers),
+            brokers,
+        )
+        failure.__cause__ = problem
+        return failure
