@@ -59,6 +59,7 @@ class ClientTable:
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[Connection, Client]] = {}
         self._groups_of: dict[Connection, set[tuple[bool, str]]] = {}
+        self._listeners: list[Callable[[], None]] = []
 
     # -- asking -----------------------------------------------------------------------------------------------------------
 
@@ -81,6 +82,10 @@ class ClientTable:
     def groups_subscribing(self, topic: str) -> set[str]:
         """The groups whose connected consumers want this topic."""
         return {name for name, group in self._consumers.items() if topic in group.subscriptions}
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Lets `listener` know when a consumer came or went, or a group's subscriptions have changed."""
+        self._listeners.append(listener)
 
     # -- changing ---------------------------------------------------------------------------------------------------------
 
@@ -111,10 +116,14 @@ class ClientTable:
             )  # fmt: skip
         group.clients[client.connection] = client
         self._groups_of.setdefault(client.connection, set()).add((True, group_name))
+        before = group.subscriptions
+        is_other_kind = group.message_model != message_model
         group.consume_type = consume_type
         group.message_model = message_model
         group.consume_from_where = consume_from_where
         topics_changed = _take_subscriptions(group, subscriptions)
+        if is_new or is_other_kind or group.subscriptions is not before:
+            self._tell_listeners()
         if is_new:
             logger.info("consumer came group=%s client=%s remote=%s", group_name, client.client_id, client.connection.remote)
         if is_new or topics_changed:
@@ -171,23 +180,29 @@ class ClientTable:
         logger.info("consumer left group=%s client=%s remote=%s", name, client.client_id, connection.remote)
         if not group.clients:
             del self._consumers[name]
+        self._tell_listeners()
         if tell:
             self._members_changed(group)
 
+    def _tell_listeners(self) -> None:
+        for listener in self._listeners:
+            listener()
+
 
 def _take_subscriptions(group: ConsumerGroup, subscriptions: Iterable[SubscriptionData]) -> bool:
-    """The group's subscriptions become these; whether a topic came or went."""
+    """The group's subscriptions become these, in a new table where they differ; whether a topic came or went."""
     listed = {subscription.topic: subscription for subscription in subscriptions}
-    changed = False
-    for topic, subscription in listed.items():
-        known = group.subscriptions.get(topic)
-        if known is None:
-            changed = True
-            logger.info("subscription came group=%s topic=%s expression=%r", group.name, topic, subscription.sub_string)
-        if known is None or subscription.sub_version > known.sub_version:
-            group.subscriptions[topic] = subscription
-    for topic in [topic for topic in group.subscriptions if topic not in listed]:
-        del group.subscriptions[topic]
-        changed = True
+    known = group.subscriptions
+    taken = {
+        topic: subscription if topic not in known or subscription.sub_version > known[topic].sub_version else known[topic]
+        for topic, subscription in listed.items()
+    }
+    if taken == known:
+        return False
+    group.subscriptions = taken
+    came, went = taken.keys() - known.keys(), known.keys() - taken.keys()
+    for topic in sorted(came):
+        logger.info("subscription came group=%s topic=%s expression=%r", group.name, topic, taken[topic].sub_string)
+    for topic in sorted(went):
         logger.info("subscription went group=%s topic=%s", group.name, topic)
-    return changed
+    return bool(came or went)

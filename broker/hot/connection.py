@@ -8,6 +8,7 @@ gate lets them. Without a compiler all frames take the plain path, which is quic
 from functools import partial
 
 from broker.appender import Appender
+from broker.hot.pull import PullPath
 from broker.hot.send import COMPILED, PARTIAL, SendPath
 from broker.response_codes import code_of_put
 from headrace.errors import BadFrame
@@ -26,11 +27,13 @@ _SHORTEST_FRAME = 4
 class BrokerConnection(Connection):
     """A connection whose sends are appended in bulk."""
 
-    __slots__ = ("_appender", "_born_flag", "_born_host", "_have", "_needed", "_parts", "_path", "_seen")
+    __slots__ = ("_appender", "_born_flag", "_born_host", "_have", "_needed", "_parts", "_path", "_pulls", "_seen")
 
-    def __init__(self, endpoint: Endpoint, path: SendPath, appender: Appender) -> None:
+    def __init__(self, endpoint: Endpoint, path: SendPath, pulls: PullPath | None, appender: Appender) -> None:
+        """`pulls` is None on a port that does not serve them."""
         super().__init__(endpoint)
         self._path = path
+        self._pulls = pulls if COMPILED else None
         self._appender = appender
         self._born_host = b""
         self._born_flag = 0
@@ -85,8 +88,12 @@ class BrokerConnection(Connection):
             end = position + 4 + length
             if end > len(data):
                 return position
-            # Also where no file is reserved yet: the plain path waits for it.
-            self.handle_frame(data[position:end])
+            answer = self._pulls.answer(data, position) if self._pulls is not None else None
+            if answer is not None:
+                self.write(answer)
+            else:
+                # Also where no file is reserved yet: the plain path waits for it.
+                self.handle_frame(data[position:end])
             if self.is_closed:
                 return len(data)
             position = end

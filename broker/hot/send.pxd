@@ -1,27 +1,21 @@
 # The types of send.py.
 cimport cython
 
+from broker.hot.json_scan cimport BAD, bytes_pointer, frame_length, parse_number
+from store.big_endian cimport find_byte
 from store.commit_log.append cimport CommitLogAppender, TopicQueues
 
-ctypedef const unsigned char* _bytes_pointer
-
-cdef long long _BAD
 cdef int _PARTIAL, _OTHER, _NO_FILE, _PROPERTIES_LIMIT, _ANSWER_ROOM, _ONEWAY, _TRANSACTION_BITS, _HOST_V6_BITS, _FRAME_LIMIT
 cdef int _TOPIC, _QUEUE_ID, _SYS_FLAG, _BORN_TIMESTAMP, _FLAG, _PROPERTIES, _RECONSUME_TIMES, _BATCH
 cdef bytes _HEX
 
-@cython.locals(found=_bytes_pointer)
-cdef Py_ssize_t _find(_bytes_pointer p, int byte, Py_ssize_t at, Py_ssize_t end) noexcept
-cdef unsigned int _read_int(_bytes_pointer p, Py_ssize_t at) noexcept
 cdef int _hex_digit(int byte) noexcept
-@cython.locals(end=Py_ssize_t, negative=bint, value=cython.longlong, digit=int)
-cdef long long _parse_number(_bytes_pointer p, Py_ssize_t at, Py_ssize_t length) noexcept
 @cython.locals(digits=int, rest=cython.longlong, end=Py_ssize_t)
 cdef Py_ssize_t _put_number(unsigned char[::1] out, Py_ssize_t at, long long value) noexcept
-cdef void _copy(unsigned char[::1] out, Py_ssize_t at, _bytes_pointer source, Py_ssize_t start, Py_ssize_t length) noexcept
+cdef void _copy(unsigned char[::1] out, Py_ssize_t at, bytes_pointer source, Py_ssize_t start, Py_ssize_t length) noexcept
 cdef void _copy_within(unsigned char[::1] out, Py_ssize_t at, unsigned char[::1] source, Py_ssize_t start, Py_ssize_t length) noexcept
 @cython.locals(i=Py_ssize_t)
-cdef bint _is(unsigned char[::1] source, Py_ssize_t at, Py_ssize_t length, _bytes_pointer word, Py_ssize_t word_length) noexcept
+cdef bint _is(unsigned char[::1] source, Py_ssize_t at, Py_ssize_t length, bytes_pointer word, Py_ssize_t word_length) noexcept
 
 cdef class HotTopic:
     cdef readonly TopicQueues queues
@@ -57,17 +51,17 @@ cdef class SendPath:
     cdef Py_ssize_t _properties_length
     cdef bint _wait
 
-    @cython.locals(p=_bytes_pointer, end=Py_ssize_t, length=cython.longlong, header_length=cython.longlong, header=Py_ssize_t, body=Py_ssize_t, body_length=Py_ssize_t)
+    @cython.locals(p=bytes_pointer, end=Py_ssize_t, length=cython.longlong, header_length=cython.longlong, header=Py_ssize_t, body=Py_ssize_t, body_length=Py_ssize_t)
     cpdef Py_ssize_t take(self, bytes data, Py_ssize_t position, bytes born_host, int born_flag) except -1
     @cython.locals(letter=int, seen=int, stop=Py_ssize_t, name=int, name_length=Py_ssize_t, start=Py_ssize_t, number=cython.longlong)
-    cdef bint _scan(self, _bytes_pointer p, Py_ssize_t at, Py_ssize_t end) noexcept
+    cdef bint _scan(self, bytes_pointer p, Py_ssize_t at, Py_ssize_t end) noexcept
     @cython.locals(letter=int, stop=Py_ssize_t, slashes=Py_ssize_t)
-    cdef Py_ssize_t _scan_fields(self, _bytes_pointer p, Py_ssize_t at, Py_ssize_t end) noexcept
+    cdef Py_ssize_t _scan_fields(self, bytes_pointer p, Py_ssize_t at, Py_ssize_t end) noexcept
     @cython.locals(at=Py_ssize_t, length=Py_ssize_t, end=Py_ssize_t, raw='unsigned char[::1]', stored='unsigned char[::1]', size=Py_ssize_t, byte=int, high=int, low=int, written=Py_ssize_t, start=Py_ssize_t, stop=Py_ssize_t, separator=Py_ssize_t, name_length=Py_ssize_t, first=int, cluster=bytes)
-    cdef bint _store_properties(self, _bytes_pointer p) except -1
+    cdef bint _store_properties(self, bytes_pointer p) except -1
     @cython.locals(at=Py_ssize_t, i=Py_ssize_t)
     cdef bint _is_repeated(self, unsigned char[::1] stored, Py_ssize_t written, unsigned char[::1] raw, Py_ssize_t start, Py_ssize_t name_length) noexcept
     @cython.locals(start=Py_ssize_t, topic=HotTopic, queue_id=cython.longlong, sys_flag=cython.longlong, born=cython.longlong, flag=cython.longlong, reconsume_times=cython.longlong, crc=cython.longlong, queues=TopicQueues, queue_offset=cython.longlong, before=cython.longlong, offset=cython.longlong)
-    cdef int _append(self, _bytes_pointer p, bytes data, Py_ssize_t body, Py_ssize_t body_length, bytes born_host, int born_flag) except -1
+    cdef int _append(self, bytes_pointer p, bytes data, Py_ssize_t body, Py_ssize_t body_length, bytes born_host, int born_flag) except -1
     @cython.locals(held=bint, at=Py_ssize_t, out='unsigned char[::1]', grown='unsigned char[::1]', before=bytes, after=bytes, needed=Py_ssize_t, frame=Py_ssize_t, length=Py_ssize_t, shift=int, opaque=cython.longlong)
     cdef _answer(self, long long physical_offset, long long queue_offset, long long queue_id)

@@ -19,7 +19,10 @@ import cython
 from store.commit_log.append import CommitLogAppender, TopicQueues
 
 if cython.compiled:
-    from cython.cimports.libc.string import memchr, memcpy
+    from cython.cimports.libc.string import memcpy
+else:
+    from broker.hot.json_scan import BAD, frame_length, parse_number
+    from store.big_endian import find_byte
 
 COMPILED = cython.compiled
 
@@ -34,7 +37,6 @@ OTHER = 1
 NO_FILE = 2
 """The next CommitLog file is not reserved yet: try this frame again."""
 
-_BAD = -(1 << 62)
 _PROPERTIES_LIMIT = 32767
 _ANSWER_ROOM = 160  # the numbers and the flag of an answer, on top of its fixed parts
 _ONEWAY = 2
@@ -65,20 +67,6 @@ class HotTopic:
         self.bytes_in = 0
 
 
-def _find(p: bytes, byte: int, at: int, end: int) -> int:
-    """Where `byte` is between `at` and `end`, or -1."""
-    if at >= end:
-        return -1
-    if cython.compiled:
-        found = cython.cast(_bytes_pointer, memchr(p + at, byte, end - at))  # type: ignore[name-defined, operator]  # noqa: F821
-        return -1 if found == cython.NULL else found - p
-    return p.find(bytes((byte,)), at, end)
-
-
-def _read_int(p: bytes, at: int) -> int:
-    return p[at] << 24 | p[at + 1] << 16 | p[at + 2] << 8 | p[at + 3]
-
-
 def _hex_digit(byte: int) -> int:
     if 48 <= byte <= 57:
         return byte - 48
@@ -86,24 +74,6 @@ def _hex_digit(byte: int) -> int:
     if 97 <= byte <= 102:
         return byte - 87
     return -1
-
-
-def _parse_number(p: bytes, at: int, length: int) -> int:
-    """A decimal number of up to 18 digits as Java writes it; `_BAD` for anything else."""
-    end = at + length
-    negative = length > 1 and p[at] == 45
-    if negative:
-        at += 1
-    if not 0 < end - at <= 18:
-        return _BAD
-    value = 0
-    while at < end:
-        digit = p[at] - 48
-        if not 0 <= digit <= 9:
-            return _BAD
-        value = value * 10 + digit
-        at += 1
-    return -value if negative else value
 
 
 def _put_number(out: memoryview, at: int, value: int) -> int:
@@ -229,8 +199,8 @@ class SendPath:
             if end - position < 8:
                 self.stopped_at = _PARTIAL
                 return position
-            length = _read_int(p, position)
-            header_length = _read_int(p, position + 4)
+            length = frame_length(p, position)
+            header_length = frame_length(p, position + 4)
             if length > _FRAME_LIMIT - 4 or header_length > length - 4:
                 # Also a header of another type: its number is in the highest byte.
                 self.stopped_at = _OTHER
@@ -257,14 +227,14 @@ class SendPath:
             self._value_length[letter] = -1
         seen = 0
         self._flag = 0
-        self._opaque = _BAD
+        self._opaque = BAD
         end -= 1
         at += 1
         while True:
             if at >= end or p[at] != 34:
                 return False
             at += 1
-            stop = _find(p, 34, at, end)
+            stop = find_byte(p, 34, at, end)
             if stop < 0 or stop + 2 > end or p[stop + 1] != 58:
                 return False
             name = p[at]
@@ -272,8 +242,8 @@ class SendPath:
             at = stop + 2
             if p[at] == 34:  # a string
                 at += 1
-                stop = _find(p, 34, at, end)
-                if stop < 0 or _find(p, 92, at, stop) >= 0:
+                stop = find_byte(p, 34, at, end)
+                if stop < 0 or find_byte(p, 92, at, stop) >= 0:
                     return False
                 if name != 108 and name != 115 and name != 114:  # language, serializeTypeCurrentRPC, remark
                     return False
@@ -289,8 +259,8 @@ class SendPath:
                 start = at
                 while at < end and p[at] != 44:
                     at += 1
-                number = _parse_number(p, start, at - start)
-                if number == _BAD:
+                number = parse_number(p, start, at - start)
+                if number == BAD:
                     return False
                 if name == 99 and name_length == 4:  # code
                     if number != 310:
@@ -307,7 +277,7 @@ class SendPath:
             if p[at] != 44:
                 return False
             at += 1
-        return seen == 3 and self._opaque != _BAD and (self._flag == 0 or self._flag == _ONEWAY)
+        return seen == 3 and self._opaque != BAD and (self._flag == 0 or self._flag == _ONEWAY)
 
     def _scan_fields(self, p: bytes, at: int, end: int) -> int:
         """Notes where the values of the one-letter fields lie; returns the place behind the object, -1 if unusual."""
@@ -318,7 +288,7 @@ class SendPath:
             if not 0 <= letter <= 13 or self._value_length[letter] >= 0:
                 return -1
             at += 5
-            stop = _find(p, 34, at, end)
+            stop = find_byte(p, 34, at, end)
             if letter == _PROPERTIES:
                 # An escaped quote: an odd number of backslashes before it.
                 while stop > at and p[stop - 1] == 92:
@@ -327,8 +297,8 @@ class SendPath:
                         slashes += 1
                     if not slashes & 1:
                         break
-                    stop = _find(p, 34, stop + 1, end)
-            elif stop >= 0 and _find(p, 92, at, stop) >= 0:
+                    stop = find_byte(p, 34, stop + 1, end)
+            elif stop >= 0 and find_byte(p, 92, at, stop) >= 0:
                 return -1
             if stop < 0 or stop + 1 >= end:
                 return -1
@@ -450,20 +420,20 @@ class SendPath:
         topic = self._topics.get(data[start : start + self._value_length[_TOPIC]])
         if topic is None:
             return _OTHER
-        queue_id = _parse_number(p, self._value_start[_QUEUE_ID], self._value_length[_QUEUE_ID])
-        sys_flag = _parse_number(p, self._value_start[_SYS_FLAG], self._value_length[_SYS_FLAG])
-        born = _parse_number(p, self._value_start[_BORN_TIMESTAMP], self._value_length[_BORN_TIMESTAMP])
-        flag = _parse_number(p, self._value_start[_FLAG], self._value_length[_FLAG])
+        queue_id = parse_number(p, self._value_start[_QUEUE_ID], self._value_length[_QUEUE_ID])
+        sys_flag = parse_number(p, self._value_start[_SYS_FLAG], self._value_length[_SYS_FLAG])
+        born = parse_number(p, self._value_start[_BORN_TIMESTAMP], self._value_length[_BORN_TIMESTAMP])
+        flag = parse_number(p, self._value_start[_FLAG], self._value_length[_FLAG])
         reconsume_times = 0
         if self._value_length[_RECONSUME_TIMES] >= 0:
-            reconsume_times = _parse_number(
+            reconsume_times = parse_number(
                 p, self._value_start[_RECONSUME_TIMES], self._value_length[_RECONSUME_TIMES]
             )
         if (
             not 0 <= queue_id < topic.queue_count
             or not 0 <= sys_flag <= 0x7FFFFFFF
             or sys_flag & _TRANSACTION_BITS
-            or born == _BAD
+            or born == BAD
             or not -0x80000000 <= flag <= 0x7FFFFFFF
             or not 0 <= reconsume_times <= 0x7FFFFFFF
             or not self._store_properties(p)
@@ -489,7 +459,7 @@ class SendPath:
                 p + body,  # type: ignore[operator]
                 body_length,
                 crc,
-                cython.address(self._properties[0]),
+                cython.address(self._properties[0]),  # type: ignore[arg-type]
                 self._properties_length,
                 True,
             )

@@ -15,6 +15,7 @@ from broker.clients import ClientTable
 from broker.config import BrokerConfig
 from broker.groups import GroupTable
 from broker.held_pulls import HeldPull, HeldPulls
+from broker.hot.pull import PullPath, PullPlan
 from broker.offsets import OffsetTable
 from broker.processors import guard
 from broker.response_codes import code_of_get
@@ -63,7 +64,7 @@ class _Pull:
 
 class PullProcessor:
     """Answers pulls. `append` stores the event of a moved offset; `executor` reads what is no longer in memory;
-    a slave that lags (`corrects_offsets` False) does not send consumers elsewhere.
+    a slave that lags (`corrects_offsets` False) does not send consumers elsewhere; `path` is prepared for pulls to come.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class PullProcessor:
         executor: Executor,
         is_slave: bool,
         corrects_offsets: bool,
+        path: PullPath | None = None,
     ) -> None:
         self._config = config
         self._topics = topics
@@ -91,6 +93,7 @@ class PullProcessor:
         self._executor = executor
         self._is_slave = is_slave
         self._corrects_offsets = corrects_offsets
+        self._path = path
         self.messages_out = 0
         self.bytes_out = 0
 
@@ -108,9 +111,22 @@ class PullProcessor:
         refused = self._refusal(pull)
         if refused is not None:
             return response_to(command, *refused, {})
+        if self._path is not None:
+            self._prepare(self._path, pull)
         if self._getter.is_cold(header.topic, header.queue_id, header.queue_offset):
             return self._pull_cold(connection, command, pull)
         return self._read(connection, command, pull)
+
+    def _prepare(self, path: PullPath, pull: _Pull) -> None:
+        """Lets the hot path answer such pulls from now on: all that was checked holds until it forgets its plans."""
+        header = pull.header
+        topic = self._topics.find(header.topic)
+        if topic is None or header.expression_type == "":  # an empty type is not the same as none, which it looks like there
+            return
+        plan = PullPlan(
+            header.consumer_group, topic.name, topic.read_queue_count, pull.codes, pull.suggested_broker, pull.slow_broker
+        )
+        path.prepare(plan, header.sys_flag, header.subscription, header.sub_version, header.expression_type)
 
     def _read(self, connection: Connection, command: RemotingCommand, pull: _Pull) -> RemotingCommand | None:
         header = pull.header

@@ -40,7 +40,7 @@ def store_long(data: memoryview, at: int, value: int) -> None:
     data[at : at + 8] = value.to_bytes(8, "big", signed=True)
 
 
-def find_byte(data: memoryview, byte: int, start: int, end: int) -> int:
+def find_byte(data: bytes | memoryview, byte: int, start: int, end: int) -> int:
     """Where `byte` first stands from `start` on, before `end`; -1 if it does not."""
     found = bytes(data[start:end]).find(byte)
     return found if found < 0 else start + found

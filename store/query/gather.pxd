@@ -1,9 +1,9 @@
 # The types of gather.py.
 cimport cython
 
-from store.big_endian cimport address_of, load_int, load_long
+from store.big_endian cimport address_of, copy_bytes, load_int, load_long
 
-cdef int _ENTRY_SIZE, _SMALLEST_RECORD, _MAGIC, _MAGIC_V2
+cdef int _HEAD_ROOM, _LARGEST_HEAD, _ENTRY_SIZE, _SMALLEST_RECORD, _MAGIC, _MAGIC_V2
 
 ctypedef const unsigned char* _bytes_pointer
 
@@ -45,5 +45,7 @@ cdef class Gatherer:
         long long disk_bytes,
         long long disk_count,
     )
-    @cython.locals(start=Py_ssize_t, magic=cython.longlong, grown='unsigned char[::1]', data=_bytes_pointer, out='unsigned char[::1]')
+    @cython.locals(at=Py_ssize_t, start=Py_ssize_t, magic=cython.longlong, grown='unsigned char[::1]', data=_bytes_pointer, out='unsigned char[::1]')
     cdef bint _copy(self, long long physical_offset, long long size) except -1
+    @cython.locals(head_length=Py_ssize_t, start=Py_ssize_t, out='unsigned char[::1]', total=cython.longlong, place=cython.int)
+    cpdef bytes frame(self, bytes head)

@@ -14,12 +14,14 @@ import cython
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
 else:
-    from store.big_endian import address_of, load_int, load_long
+    from store.big_endian import address_of, copy_bytes, load_int, load_long
 
 _ENTRY_SIZE = 20
 _SMALLEST_RECORD = 91
 _MAGIC = -626843481
 _MAGIC_V2 = -626843477
+_HEAD_ROOM = 512  # before the records: room for the head of the frame that carries them
+_LARGEST_HEAD = 504
 
 
 class Gatherer:
@@ -37,14 +39,31 @@ class Gatherer:
         self._view = memoryview(b"\0")
         self._data = address_of(self._view)
         self._file_start = self._file_end = -1
-        self._out = memoryview(bytearray(65536))
+        self._out = memoryview(bytearray(65536 + _HEAD_ROOM))
         self.length = self.count = self.examined = 0
         self.last_physical_offset = -1
         self.removing = False
 
     def body(self) -> bytes:
         """The records gathered last, one after the other as they are stored."""
-        return bytes(self._out[: self.length])
+        return bytes(self._out[_HEAD_ROOM : _HEAD_ROOM + self.length])
+
+    def frame(self, head: bytes) -> bytes:
+        """The records gathered last as the body of a frame with this JSON header, which has at most 504 bytes."""
+        head_length = len(head)
+        if head_length > _LARGEST_HEAD:
+            raise ValueError(f"a header of {head_length} bytes does not fit before the records")
+        start = _HEAD_ROOM - 8 - head_length
+        total = 4 + head_length + self.length
+        out = self._out
+        for place in range(4):
+            out[start + place] = total >> 24 - 8 * place & 255
+            out[start + 4 + place] = head_length >> 24 - 8 * place & 255
+        if cython.compiled:
+            memcpy(cython.address(out[start + 8]), cython.cast(cython.p_char, head), head_length)
+            return copy_bytes(cython.address(out[start]), 0, 4 + total)  # type: ignore[arg-type]
+        out[start + 8 : _HEAD_ROOM] = head
+        return bytes(out[start : _HEAD_ROOM + self.length])
 
     def gather(
         self,
@@ -87,7 +106,8 @@ class Gatherer:
                     break
             if codes is not None:
                 tags_code = load_int(entries, at + 16)
-                if tags_code not in codes:
+                # The address of an extended unit says nothing of tags: the consumer, who looks again, decides (store spec, 3.6).
+                if tags_code not in codes and load_int(entries, at + 12) >= -1:
                     at += _ENTRY_SIZE
                     continue
             copied = physical_offset + size <= wrote_offset and self._copy(physical_offset, size)
@@ -123,14 +143,15 @@ class Gatherer:
             or load_long(data, start + 28) != physical_offset
         ):
             return False
-        if self.length + size > len(self._out):
+        at = _HEAD_ROOM + self.length
+        if at + size > len(self._out):
             grown = memoryview(bytearray(2 * len(self._out) + size))
-            grown[: self.length] = self._out[: self.length]
+            grown[:at] = self._out[:at]
             self._out = grown
         out = self._out
         if cython.compiled:
-            memcpy(cython.address(out[self.length]), data + start, size)  # type: ignore[operator]
+            memcpy(cython.address(out[at]), data + start, size)  # type: ignore[operator]
         else:
-            out[self.length : self.length + size] = data[start : start + size]
+            out[at : at + size] = data[start : start + size]
         self.length += size
         return True

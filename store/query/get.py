@@ -63,7 +63,7 @@ class MessageGetter:
         self._entries_per_file = entries_per_file
         self._in_memory_bytes = memory_bytes * config.access_message_in_memory_max_ratio // 100
         self._one_byte = bytearray(1)
-        self._gatherer = Gatherer(self._view_around, log.file_size)
+        self.gatherer = Gatherer(self._view_around, log.file_size)
 
     def _view_around(self, physical_offset: int) -> memoryview | None:
         file = self._log.file_for(physical_offset)
@@ -85,20 +85,8 @@ class MessageGetter:
         if entries is None or len(entries) < ENTRY_SIZE:
             following = offset - offset % self._entries_per_file + self._entries_per_file
             return self._nothing(GetMessageStatus.OFFSET_FOUND_NULL, offset, following, least, most)
-        config = self._config
-        wrote_offset = self._control.wrote_offset
-        gatherer = self._gatherer
-        gatherer.gather(
-            entries[: max(_ENTRIES_BYTES, max_count * ENTRY_SIZE)],
-            codes,
-            max_count,
-            wrote_offset,
-            wrote_offset - self._in_memory_bytes,
-            config.max_transfer_bytes_on_message_in_memory,
-            config.max_transfer_count_on_message_in_memory,
-            config.max_transfer_bytes_on_message_in_disk,
-            config.max_transfer_count_on_message_in_disk,
-        )
+        is_far_behind = self._gather(entries, max_count, codes)
+        gatherer = self.gatherer
         if gatherer.count:
             status = GetMessageStatus.FOUND
         elif gatherer.removing:
@@ -112,8 +100,43 @@ class MessageGetter:
             most,
             gatherer.body() if gatherer.count else b"",
             gatherer.count,
-            wrote_offset - gatherer.last_physical_offset > self._in_memory_bytes,
+            is_far_behind,
         )
+
+    def try_gather(
+        self, topic: str, queue_id: int, offset: int, max_count: int, codes: set[int] | None
+    ) -> tuple[int, int, int, bool] | None:
+        """`get` for the hot path: the messages stay in `gatherer`.
+
+        (next offset, lowest, one beyond the highest, whether a slave is to be suggested); None where there are no messages,
+        or they may have to be read from disk.
+        """
+        entries = self._queues.entries(topic, queue_id, offset)
+        if entries is None or len(entries) < ENTRY_SIZE or self._may_fault(ENTRY.unpack_from(entries)[0]):
+            return None
+        is_far_behind = self._gather(entries, max_count, codes)
+        if not self.gatherer.count:
+            return None
+        least, most = self._queues.bounds(topic, queue_id)
+        return offset + self.gatherer.examined, least, most, is_far_behind
+
+    def _gather(self, entries: memoryview, max_count: int, codes: set[int] | None) -> bool:
+        """Gathers; whether the last entry looked at is far behind the log's end."""
+        config = self._config
+        wrote_offset = self._control.wrote_offset
+        gatherer = self.gatherer
+        gatherer.gather(
+            entries[: max(_ENTRIES_BYTES, max_count * ENTRY_SIZE)],
+            codes,
+            max_count,
+            wrote_offset,
+            wrote_offset - self._in_memory_bytes,
+            config.max_transfer_bytes_on_message_in_memory,
+            config.max_transfer_count_on_message_in_memory,
+            config.max_transfer_bytes_on_message_in_disk,
+            config.max_transfer_count_on_message_in_disk,
+        )
+        return wrote_offset - gatherer.last_physical_offset > self._in_memory_bytes
 
     def _nothing(self, status: GetMessageStatus, offset: int, corrected: int, least: int, most: int) -> GetResult:
         # compat: a slave that lags must not send consumers back, so it leaves their offset as it is.
@@ -138,7 +161,9 @@ class MessageGetter:
 
         The kernel is asked whether the first one's page is in memory, which does not wait for the disk.
         """
-        physical_offset = self.physical_offset_at(topic, queue_id, offset)
+        return self._may_fault(self.physical_offset_at(topic, queue_id, offset))
+
+    def _may_fault(self, physical_offset: int) -> bool:
         if not 0 <= physical_offset < self._control.wrote_offset - _WARM_WINDOW:
             return False
         file = self._log.file_for(physical_offset)
