@@ -1,0 +1,121 @@
+"""Apache's own broker and command line with our name server.
+
+One broker of Apache's registers with two name servers, Apache's and ours, so both know the same. What `mqadmin` prints of one it
+prints of the other.
+"""
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from support.reference import SCRIPT, mqadmin
+from support.servers import free_ports, wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+
+OURS = """
+import os, signal, sys
+from nameserver import daemon
+from nameserver.config import NameServerConfig
+stop, told = os.pipe()
+signal.signal(signal.SIGTERM, lambda *_: os.write(told, b"s"))
+daemon.run(lambda: None, lambda: print("ready", flush=True), stop, NameServerConfig(), sys.argv[1], "127.0.0.1", int(sys.argv[2]))
+"""
+
+
+class Both:
+    """Apache's name server and broker, and our name server."""
+
+    def __init__(self, directory: Path) -> None:
+        apaches_port, broker_port = free_ports()
+        ours_port, _ = free_ports()
+        self.apaches, self.ours = f"127.0.0.1:{apaches_port}", f"127.0.0.1:{ours_port}"
+        self.broker = f"127.0.0.1:{broker_port}"
+        self._directory = directory / "apache"
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", OURS, str(directory / "ours"), str(ours_port)], cwd=ROOT, stdout=subprocess.PIPE
+        )
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline() == b"ready\n"
+        self._reference(
+            "up",
+            f"--namesrv-port={apaches_port}",
+            f"--port={broker_port}",
+            f"--namesrv={self.apaches};{self.ours}",
+            "--heap=512m",
+        )
+
+    def stop_broker(self) -> None:
+        """Ends Apache's servers; the broker takes its leave."""
+        self._reference("down")
+
+    def stop(self) -> None:
+        """Ends what still runs."""
+        self._reference("down")
+        self._process.send_signal(signal.SIGTERM)
+        _, _ = self._process.communicate(timeout=30)
+        assert self._process.returncode == 0
+
+    def _reference(self, verb: str, *arguments: str) -> None:
+        command = [sys.executable, str(SCRIPT), verb, str(self._directory), *arguments]
+        done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    both = Both(tmp_path_factory.mktemp("name-servers"))
+    try:
+        yield both
+    finally:
+        both.stop()
+
+
+def printed(arguments: tuple[str, ...], name_server: str) -> list[str]:
+    """What mqadmin prints. Lists come in no order, so the lines are sorted; the name server's own address and rates of the broker are blotted out."""
+    done = mqadmin(*arguments, "-n", name_server).replace(name_server, "NAME SERVER")
+    return sorted(_FRACTION.sub("FRACTION", done).splitlines())
+
+
+_FRACTION = re.compile(r"\b[0-9]+\.[0-9]+\b(?!\.)")
+
+SAME = (
+    ("clusterList",),
+    ("topicList", "-c"),
+    ("topicRoute", "-t", "TBW102"),
+    ("topicClusterList", "-t", "TBW102"),
+    ("updateTopic", "-c", "DefaultCluster", "-t", "Made", "-r", "3", "-w", "5"),
+    ("topicRoute", "-t", "Made"),
+    ("updateKvConfig", "-s", "space", "-k", "k", "-v", 'größer "2"'),
+    ("deleteKvConfig", "-s", "space", "-k", "k"),
+    ("addWritePerm", "-b", "broker-a"),
+    ("wipeWritePerm", "-b", "broker-a"),
+    ("topicRoute", "-t", "Made"),
+    ("updateNamesrvConfig", "-k", "orderMessageEnable", "-v", "false"),
+    ("deleteTopic", "-c", "DefaultCluster", "-t", "Made"),
+    ("topicList",),
+)
+
+
+@pytest.mark.timeout(600)
+def test_mqadmin_prints_of_ours_what_it_prints_of_apaches(both: Both) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        for arguments in SAME:
+            apaches, ours = pool.map(partial(printed, arguments), (both.apaches, both.ours))
+            assert ours == apaches, arguments
+            assert apaches, arguments
+
+
+@pytest.mark.timeout(300)
+def test_a_broker_that_takes_its_leave_is_gone_from_ours_at_once(both: Both) -> None:
+    assert both.broker in mqadmin("clusterList", "-n", both.ours)
+    both.stop_broker()
+    wait_until(lambda: both.broker not in mqadmin("clusterList", "-n", both.ours), 60, "the broker is gone")
+    assert mqadmin("topicList", "-n", both.ours).split() == []
