@@ -1,0 +1,238 @@
+"""Appending for the processors: what is refused, what a put waits for, and that a batch is all or nothing."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from broker import appender as appender_module
+from broker.ack_gate import AckGate
+from broker.appender import Appender
+from headrace.model import sys_flag
+from headrace.model.message_id import encode_offset_message_id
+from headrace.protocol.record import decode_records
+from store.commit_log.message import MessageToStore, PutResult
+from store.config import StoreConfig
+from store.status import PutMessageStatus
+from support.hot_sends import LogInMemory
+
+T = TypeVar("T")
+
+FILE_SIZE = 1 << 18
+CONFIG = StoreConfig(mapped_file_size_commit_log=FILE_SIZE, max_message_size=65536)
+STORE_HOST = ("10.0.0.9", 10911)
+
+
+class Offsets:
+    """How safe the log is."""
+
+    flushed_offset = 0
+    push2slave_max_offset = 0
+    slave_count = 0
+
+
+class World:
+    """An appender over a log in memory."""
+
+    def __init__(self, files: int = 4, *, sync_flush: bool = False) -> None:
+        self.log = LogInMemory(files, FILE_SIZE)
+        self.offsets = Offsets()
+        self.is_writeable = True
+        self.rings: list[int] = []
+        self.now = 0.0
+        self.gate = AckGate(
+            self.offsets, lambda: self.now, sync_flush=sync_flush, sync_slave=False, sync_flush_timeout_ms=5000,
+            slave_timeout_ms=3000, slave_fall_behind_bytes=1,
+        )  # fmt: skip
+        self.appender = Appender(
+            self.log.appender, self.gate, CONFIG, lambda: self.is_writeable, lambda: self.rings.append(self.log.published)
+        )
+
+    def reserve(self, files: int) -> None:
+        self.log.words[3] = files * FILE_SIZE
+
+    def append(self, *messages: MessageToStore) -> PutResult:
+        result = self.appender.append_batch(messages or (message(),))
+        assert result is not None
+        return result
+
+
+def message(body: bytes = b"body", queue_id: int = 0, **fields: Any) -> MessageToStore:
+    given = {"topic": "T", "properties": b"k\x01v", "store_host": STORE_HOST, "born_host": ("10.1.1.1", 7), **fields}
+    return MessageToStore(queue_id=queue_id, body=body, **given)
+
+
+def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    return asyncio.run(asyncio.wait_for(main(), 20))
+
+
+def test_a_message_is_appended_published_and_told_where_it_lies() -> None:
+    world = World()
+    first, second = world.append(), world.append(message(b"other", reconsume_times=2, prepared_transaction_offset=77))
+    assert (first.status, first.physical_offset, first.queue_offset) == (PutMessageStatus.PUT_OK, 0, 0)
+    assert (second.physical_offset, second.queue_offset) == (first.size_bytes, 1)
+    assert second.end_offset == world.log.published == world.log.appender.wrote_offset
+    assert second.message_ids == [encode_offset_message_id(STORE_HOST, first.size_bytes)]
+    assert world.rings == [first.end_offset, second.end_offset]
+    record = decode_records(world.log.bytes())[1]
+    assert (record.body, record.reconsume_times, record.prepared_transaction_offset) == (b"other", 2, 77)
+    assert (record.born_host, record.store_host) == (("10.1.1.1", 7), STORE_HOST)
+    assert record.store_timestamp == second.store_timestamp > 0
+
+
+def test_the_flags_of_the_hosts_say_what_they_are() -> None:
+    world = World()
+    both = sys_flag.BORN_HOST_V6 | sys_flag.STORE_HOST_V6
+    world.append(message(sys_flag=both | 1))
+    world.append(message(born_host=("::1", 7), store_host=("2001:db8::1", 8)))
+    plain, six = decode_records(world.log.bytes())
+    assert plain.sys_flag == 1
+    assert (six.sys_flag, six.born_host, six.store_host) == (both, ("::1", 7), ("2001:db8::1", 8))
+
+
+@pytest.mark.parametrize("kind", [sys_flag.TRANSACTION_PREPARED, sys_flag.TRANSACTION_ROLLBACK])
+def test_prepared_and_rolled_back_messages_take_no_queue_offset(kind: int) -> None:
+    world = World()
+    world.append()
+    assert world.append(message(sys_flag=kind)).queue_offset == 0
+    assert world.append(message(sys_flag=sys_flag.TRANSACTION_COMMIT)).queue_offset == 1
+    assert [record.queue_offset for record in decode_records(world.log.bytes())] == [0, 0, 1]
+
+
+def test_queues_count_for_themselves() -> None:
+    world = World()
+    assert [world.append(message(queue_id=number)).queue_offset for number in (0, 3, 0, 3, 1)] == [0, 0, 1, 1, 0]
+    assert world.append(message(topic="U")).queue_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"body": b"x" * 65537}, PutMessageStatus.MESSAGE_ILLEGAL),
+        ({"topic": "x" * 128}, PutMessageStatus.MESSAGE_ILLEGAL),
+        ({"properties": b"x" * 32768}, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED),
+    ],
+)
+def test_what_no_record_can_hold_is_refused_and_leaves_no_trace(fields: dict[str, Any], status: PutMessageStatus) -> None:
+    world = World()
+    result = world.append(message(), message(**fields))
+    assert (result.status, result.physical_offset, result.message_ids) == (status, -1, [])
+    assert world.log.appender.wrote_offset == 0
+    assert world.rings == []
+
+
+def test_the_largest_of_everything_fits() -> None:
+    world = World()
+    result = world.append(message(b"x" * 65536, topic="t" * 127, properties=b"p" * 32767))
+    assert result.status is PutMessageStatus.PUT_OK
+    assert decode_records(world.log.bytes())[0].size_bytes == 91 + 65536 + 127 + 32767
+
+
+def test_a_store_that_may_not_be_written_takes_nothing() -> None:
+    world = World()
+    world.is_writeable = False
+    assert world.append().status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+
+
+def test_a_batch_is_contiguous_with_one_publication_and_one_time() -> None:
+    world = World()
+    result = world.append(*(message(b"%d" % number) for number in range(5)))
+    records = decode_records(world.log.bytes())
+    assert [record.queue_offset for record in records] == [0, 1, 2, 3, 4]
+    assert len({record.store_timestamp for record in records}) == 1
+    assert result.message_ids == [encode_offset_message_id(STORE_HOST, record.physical_offset) for record in records]
+    assert (result.queue_offset, result.size_bytes) == (0, world.log.published)
+    assert len(world.rings) == 1
+
+
+def test_a_batch_that_does_not_fit_the_file_goes_whole_to_the_next() -> None:
+    world = World()
+    for _ in range(4):
+        world.append(message(b"x" * 60_000))
+    before = world.log.published
+    result = world.append(message(b"x" * 10_000), message(b"y" * 30_000))
+    assert before < FILE_SIZE == result.physical_offset
+    assert result.queue_offset == 4
+    blank = world.log.bytes()[before : before + 8]
+    assert blank == (FILE_SIZE - before).to_bytes(4, "big") + bytes.fromhex("CBD43194")
+
+
+def test_a_batch_larger_than_a_file_is_refused() -> None:
+    world = World()
+    result = world.append(*(message(b"x" * 5, properties=b"p" * 32000) for _ in range(9)))
+    assert result.status is PutMessageStatus.MESSAGE_ILLEGAL
+    assert world.log.appender.wrote_offset == 0
+
+
+def test_without_a_reserved_file_nothing_is_appended_yet() -> None:
+    world = World(files=0)
+    assert world.appender.append(message()) is None
+    assert world.log.appender.wrote_offset == 0
+
+
+def test_a_put_waits_for_the_next_file() -> None:
+    async def main() -> list[PutResult]:
+        world = World(files=0)
+        puts = [asyncio.ensure_future(world.appender.put(message(b"%d" % number))) for number in range(3)]
+        await asyncio.sleep(0)
+        assert world.appender.is_waiting_for_file
+        world.reserve(1)
+        world.appender.file_reserved()
+        results = await asyncio.gather(*puts)
+        assert [record.body for record in decode_records(world.log.bytes())] == [b"0", b"1", b"2"]
+        assert len(world.appender._waiting_for_file) == 0
+        return results
+
+    assert [result.queue_offset for result in run(main)] == [0, 1, 2]
+
+
+def test_a_file_that_never_comes_is_told_in_the_end(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(appender_module, "FILE_WAIT_S", 0.05)
+    world = World(files=0)
+    assert run(lambda: world.appender.put(message())).status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
+    assert "no CommitLog file was reserved" in caplog.text
+
+
+def test_a_put_passes_the_gate_when_the_log_is_safe() -> None:
+    async def main() -> None:
+        world = World(sync_flush=True)
+        hasty = await world.appender.put(message(wait_store=False))
+        assert hasty.status is PutMessageStatus.PUT_OK
+        first = asyncio.ensure_future(world.appender.put(message()))
+        second = asyncio.ensure_future(world.appender.put_batch((message(), message())))
+        await asyncio.sleep(0)
+        world.offsets.flushed_offset = 2 * hasty.size_bytes
+        world.gate.release()
+        assert (await first).status is PutMessageStatus.PUT_OK
+        await asyncio.sleep(0)
+        assert world.gate.has_waiting
+        world.now = 5.0
+        world.gate.release()
+        assert (await second).status is PutMessageStatus.FLUSH_DISK_TIMEOUT
+
+    run(main)
+
+
+def test_who_goes_away_while_waiting_at_the_gate_does_no_harm() -> None:
+    async def main() -> None:
+        world = World(sync_flush=True)
+        put = asyncio.ensure_future(world.appender.put(message()))
+        await asyncio.sleep(0)
+        put.cancel()
+        await asyncio.gather(put, return_exceptions=True)
+        world.now = 5.0
+        world.gate.release()
+        assert not world.gate.has_waiting
+
+    run(main)
+
+
+def test_a_put_with_nothing_to_wait_for_is_done_at_once() -> None:
+    async def main() -> None:
+        world = World(sync_flush=True)
+        world.offsets.flushed_offset = 1 << 20
+        assert isinstance(world.appender.start_put((message(),)), PutResult)
+        assert isinstance(World().appender.start_put((message(),)), PutResult)
+
+    run(main)

@@ -1,0 +1,191 @@
+"""Gathering the records of a pull: which entries are taken, and where it stops."""
+
+import struct
+from collections.abc import Sequence
+
+import pytest
+
+from headrace.model.java_hash import tags_code
+from headrace.protocol.record import decode_records, encode_record
+from store.consume_queue.layout import ENTRY, ENTRY_SIZE, EXT_ADDRESS_BASE, FILLER
+from store.query.gather import Gatherer
+
+FILE_SIZE = 1 << 16
+A, B = tags_code("a"), tags_code("b")
+NO_LIMIT = 1 << 40
+
+
+class Log:
+    """CommitLog files in memory, and the entries of one queue that lead to their records."""
+
+    def __init__(self) -> None:
+        self.files: dict[int, bytearray] = {}
+        self.end = 0
+        self.entries = b""
+        self.asked: list[int] = []
+
+    def put(self, body: bytes, tag: str = "", code: int | None = None) -> int:
+        """A record and its entry; returns the record's size."""
+        record = encode_record(topic="T", body=body, physical_offset=self.end, queue_offset=len(self.entries) // ENTRY_SIZE)
+        start = self.end - self.end % FILE_SIZE
+        if self.end - start + len(record) + 8 > FILE_SIZE:
+            self.end = start + FILE_SIZE
+            return self.put(body, tag, code)
+        self.files.setdefault(start, bytearray(FILE_SIZE))[self.end - start : self.end - start + len(record)] = record
+        self.entries += ENTRY.pack(self.end, len(record), tags_code(tag) if code is None else code)
+        self.end += len(record)
+        return len(record)
+
+    def file_for(self, offset: int) -> memoryview | None:
+        self.asked.append(offset)
+        file = self.files.get(offset - offset % FILE_SIZE)
+        return None if file is None else memoryview(file)
+
+    def gather(
+        self,
+        codes: set[int] | None = None,
+        count: int = 100,
+        *,
+        entries: bytes | None = None,
+        recent_from: int = 0,
+        limits: Sequence[int] = (NO_LIMIT, 1000, NO_LIMIT, 1000),
+        wrote_offset: int | None = None,
+    ) -> Gatherer:
+        gatherer = Gatherer(self.file_for, FILE_SIZE)
+        end = self.end if wrote_offset is None else wrote_offset
+        gatherer.gather(memoryview(entries or self.entries), codes, count, end, recent_from, *limits)
+        return gatherer
+
+
+def bodies(gatherer: Gatherer) -> list[bytes]:
+    records = decode_records(gatherer.body())
+    assert len(records) == gatherer.count
+    assert len(gatherer.body()) == gatherer.length
+    return [record.body for record in records]
+
+
+@pytest.fixture
+def log() -> Log:
+    made = Log()
+    for tag in "abac":
+        made.put(tag.encode(), tag)
+    return made
+
+
+def test_records_are_copied_as_they_lie_one_after_another(log: Log) -> None:
+    gatherer = log.gather()
+    assert gatherer.body() == bytes(log.files[0][: log.end])
+    assert (gatherer.count, gatherer.examined, gatherer.removing) == (4, 4, False)
+    assert gatherer.last_physical_offset == ENTRY.unpack_from(log.entries, 3 * ENTRY_SIZE)[0]
+
+
+@pytest.mark.parametrize(
+    ("codes", "wanted", "examined"), [({A}, [b"a", b"a"], 4), ({A, B}, [b"a", b"b", b"a"], 4), ({12345}, [], 4), (set(), [], 4)]
+)
+def test_only_wanted_tags_are_taken_and_all_entries_are_passed(
+    log: Log, codes: set[int], wanted: list[bytes], examined: int
+) -> None:
+    gatherer = log.gather(codes)
+    assert bodies(gatherer) == wanted
+    assert gatherer.examined == examined
+
+
+def test_tags_match_by_the_lower_half_of_their_code() -> None:
+    log = Log()
+    negative = tags_code("polygenelubricants")
+    assert negative < 0
+    log.put(b"negative", code=negative)
+    log.put(b"delivery time", code=(5 << 32) | (negative & 0xFFFFFFFF))
+    assert bodies(log.gather({negative})) == [b"negative", b"delivery time"]
+
+
+def test_an_address_of_an_extended_unit_is_left_to_the_consumer() -> None:
+    log = Log()
+    log.put(b"plain", "b")
+    log.put(b"extended", code=EXT_ADDRESS_BASE + 40)
+    assert bodies(log.gather({A})) == [b"extended"]
+
+
+@pytest.mark.parametrize(("count", "taken"), [(2, 2), (1, 1), (0, 1), (4, 4), (5, 4)])
+def test_no_more_than_asked_for_but_always_one(log: Log, count: int, taken: int) -> None:
+    gatherer = log.gather(count=count)
+    assert (gatherer.count, gatherer.examined) == (taken, taken)
+
+
+def test_the_limits_hold_for_what_comes_after_the_first() -> None:
+    log = Log()
+    sizes = [log.put(bytes(1000)) for _ in range(6)]
+    assert log.gather(limits=(1, 1000, NO_LIMIT, 1000)).count == 1
+    assert log.gather(limits=(sum(sizes[:3]), 1000, NO_LIMIT, 1000)).count == 3
+    assert log.gather(limits=(sum(sizes[:3]) - 1, 1000, NO_LIMIT, 1000)).count == 2
+    assert log.gather(limits=(NO_LIMIT, 4, NO_LIMIT, 1000)).count == 4
+
+
+def test_records_far_behind_have_limits_of_their_own() -> None:
+    log = Log()
+    for _ in range(6):
+        size = log.put(bytes(1000))
+    far, near = (NO_LIMIT, 5, NO_LIMIT, 2), (NO_LIMIT, 2, NO_LIMIT, 5)
+    assert log.gather(recent_from=log.end, limits=far).count == 2
+    assert log.gather(recent_from=log.end, limits=near).count == 5
+    assert log.gather(recent_from=0, limits=far).count == 5
+    # The first three are far: the fourth is near, and by its limit there are too many already.
+    assert log.gather(recent_from=3 * size, limits=near).count == 3
+
+
+def test_what_was_not_published_yet_is_not_copied(log: Log) -> None:
+    offset = ENTRY.unpack_from(log.entries, 2 * ENTRY_SIZE)[0]
+    assert bodies(log.gather(wrote_offset=offset)) == [b"a", b"b"]
+
+
+def test_a_gather_goes_over_files() -> None:
+    log = Log()
+    for number in range(5):
+        log.put(bytes([number]) * 30_000)
+    gatherer = log.gather()
+    assert [body[0] for body in bodies(gatherer)] == [0, 1, 2, 3, 4]
+    assert len(log.files) == 3
+
+
+def test_a_file_that_is_gone_is_passed_over_without_looking_at_each_of_its_records() -> None:
+    log = Log()
+    for number in range(5):
+        log.put(bytes([number]) * 30_000)
+    del log.files[0]
+    gatherer = log.gather()
+    assert [body[0] for body in bodies(gatherer)] == [2, 3, 4]
+    assert gatherer.removing
+    assert gatherer.examined == 5
+    assert log.asked.count(0) == 1
+    assert all(offset == 0 or offset >= FILE_SIZE for offset in log.asked)
+
+
+def test_entries_that_fill_a_queues_missing_beginning_lead_nowhere(log: Log) -> None:
+    gatherer = log.gather(entries=FILLER * 3)
+    assert (gatherer.count, gatherer.examined, gatherer.removing) == (0, 3, True)
+
+
+@pytest.mark.parametrize("place", [0, 4, 28], ids=["size", "magic", "physical offset"])
+def test_a_record_that_is_not_the_one_its_entry_speaks_of_is_left_out(log: Log, place: int) -> None:
+    second = ENTRY.unpack_from(log.entries, ENTRY_SIZE)[0]
+    log.files[0][second + place] ^= 1
+    gatherer = log.gather()
+    assert b"b" not in bodies(gatherer)
+    assert gatherer.removing
+
+
+@pytest.mark.parametrize("entry", [(-5, 100, 0), (FILE_SIZE - 20, 100, 0), (0, 50, 0), (0, -1, 0), (0, 0, 0)])
+def test_an_entry_that_makes_no_sense_copies_nothing(log: Log, entry: tuple[int, int, int]) -> None:
+    gatherer = log.gather(entries=struct.pack(">qiq", *entry), wrote_offset=NO_LIMIT)
+    assert (gatherer.count, gatherer.body()) == (0, b"")
+
+
+def test_a_large_record_makes_the_buffer_grow_and_the_next_gather_begins_anew() -> None:
+    log = Log()
+    log.put(b"small")
+    log.put(bytes(60_000))
+    log.put(bytes(60_000))
+    gatherer = log.gather()
+    assert [len(body) for body in bodies(gatherer)] == [5, 60_000, 60_000]
+    gatherer.gather(memoryview(log.entries[:ENTRY_SIZE]), None, 1, log.end, 0, NO_LIMIT, 10, NO_LIMIT, 10)
+    assert bodies(gatherer) == [b"small"]
