@@ -17,10 +17,10 @@ from typing import Final
 
 from appliance import preflight, process
 from appliance.child import Inheritance
-from appliance.configuration import Configuration
+from appliance.configuration import Configuration, Sources, read_changes, read_configuration
 from appliance.control_requests import ControlRequests
 from appliance.control_server import ControlServer
-from appliance.errors import PreflightFailed
+from appliance.errors import ConfigurationError, PreflightFailed
 from appliance.log_channel import LogChannel, log_to
 from appliance.role import Role
 from appliance.role_table import RoleSettings, role_table
@@ -48,9 +48,10 @@ class Announcements:
     warn: Callable[[str], None]
 
 
-def run_appliance(configuration: Configuration, announce: Announcements, roles: Roles | None = None) -> Result:
+def run_appliance(sources: Sources, announce: Announcements, roles: Roles | None = None) -> Result:
     """Run until told to stop. Raises ApplianceError when it cannot begin; `roles` is the role table unless a test brings one."""
     started = time.monotonic()
+    configuration = read_configuration(sources)
     process.fill_standard_streams()
     for warning in configuration.warnings:
         announce.warn(warning)
@@ -80,7 +81,10 @@ def run_appliance(configuration: Configuration, announce: Announcements, roles: 
         stack.callback(channel.close)
         log_to(channel, "supervisor", configuration.appliance.log_level)
         log.info("appliance starts: pid=%d data=%s", os.getpid(), paths.data)
-        return _supervise(configuration, announce, table, _Made(lock, signals, instance, channel), started)
+        current = CurrentConfiguration(configuration, sources)
+        return _supervise(
+            configuration, current.read, announce, table, _Made(lock, signals, instance, channel), started
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,36 @@ class _Made:
     signals: SignalPipe
     instance: Instance
     channel: LogChannel
+
+
+class CurrentConfiguration:
+    """What a role is told when it starts: options changed at run time are taken over from broker.conf, nothing else is."""
+
+    def __init__(self, first: Configuration, sources: Sources) -> None:
+        self._configuration = first
+        self._sources = sources
+        self._seen = self._look()
+
+    def read(self) -> Configuration:
+        """The configuration for a role that starts now."""
+        now = self._look()
+        if now != self._seen:
+            self._seen = now
+            try:
+                self._configuration = read_changes(self._configuration, self._sources)
+            except ConfigurationError as error:
+                log.warning("kept the options as they were: %s", error)
+        return self._configuration
+
+    def _look(self) -> tuple[int, int] | None:
+        path = self._configuration.broker_conf
+        if path is None:
+            return None
+        try:
+            status = os.stat(path)
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_ino
 
 
 def listening_ports(configuration: Configuration) -> dict[int, str]:
@@ -149,6 +183,7 @@ def _make_instance(configuration: Configuration, roles: Roles) -> Instance:
 
 def _supervise(
     configuration: Configuration,
+    current: Callable[[], Configuration],
     announce: Announcements,
     roles: Roles,
     made: _Made,
@@ -182,7 +217,7 @@ def _supervise(
 
     supervisor = Supervisor(
         roles,
-        RoleSettings(configuration, made.channel),
+        lambda: RoleSettings(current(), made.channel),
         Inheritance(
             instance=made.instance,
             stacks_fd=stacks_fd,

@@ -11,7 +11,8 @@ import os
 import socket
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from appliance.config import ApplianceConfig
@@ -20,13 +21,14 @@ from appliance.java_properties import PropertiesError, read_properties
 from appliance.paths import AppliancePaths
 from broker.config import ACCEPTED_UNUSED as BROKER_UNUSED
 from broker.config import BrokerConfig
-from headrace.model.option import format_value, from_mapping, keys_of, nearest_key, parse_value
+from headrace.model.option import format_value, from_mapping, is_changeable, keys_of, nearest_key, parse_value
 from nameserver.config import NameServerConfig
 from store.config import StoreConfig
 from store.errors import BadStoreConfig
 from store.paths import StorePaths
 
 T = TypeVar("T")
+C = TypeVar("C", BrokerConfig, StoreConfig)
 
 _WILDCARDS = ("0.0.0.0", "::", "")
 
@@ -61,6 +63,8 @@ class Configuration:
     broker: BrokerConfig
     store: StoreConfig
     nameserver: NameServerConfig
+    broker_conf: Path | None = None
+    """The file that was given with -c: the broker writes options into it that are changed by request."""
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -113,7 +117,27 @@ def read_configuration(sources: Sources) -> Configuration:
     _check_ports(broker, appliance)
     store = _make(StoreConfig, given)
     _check_store(store)
-    return Configuration(paths, appliance, broker, store, nameserver, warnings)
+    broker_conf = None if sources.broker_conf is None else Path(sources.broker_conf).resolve()
+    return Configuration(paths, appliance, broker, store, nameserver, broker_conf, warnings)
+
+
+def read_changes(configuration: Configuration, sources: Sources) -> Configuration:
+    """The same configuration with what may be changed at run time as `sources` say it now: for a role that is started again.
+
+    Everything else stays as it was, whatever has been written into the files meanwhile: the roles must agree. Raises
+    ConfigurationError.
+    """
+    now = read_configuration(sources)
+    return replace(
+        configuration,
+        broker=_take_changeable(configuration.broker, now.broker),
+        store=_take_changeable(configuration.store, now.store),
+    )
+
+
+def _take_changeable(old: C, new: C) -> C:
+    names = [field.name for field in fields(old) if is_changeable(field)]
+    return replace(old, **{name: getattr(new, name) for name in names})
 
 
 def _announced(host: str | None) -> str | None:
@@ -142,10 +166,10 @@ def check_file(path: str) -> list[str]:
 
 def _make(configuration: type[T], given: Mapping[str, Given]) -> T:
     """One dataclass out of what was given. Each value is parsed by itself first, so that the error names its source."""
-    fields = keys_of(configuration)
+    known = keys_of(configuration)
     for key, (text, source) in given.items():
-        if key in fields:
-            _try(source, lambda key=key, text=text: parse_value(fields[key], text))  # type: ignore[misc]
+        if key in known:
+            _try(source, lambda key=key, text=text: parse_value(known[key], text))  # type: ignore[misc]
     return _try("configuration", lambda: from_mapping(configuration, {key: text for key, (text, _) in given.items()}))
 
 

@@ -169,6 +169,7 @@ def _run_broker(context: RoleContext, settings: RoleSettings) -> None:
         configuration.host,
         configuration.broker.listen_port,
         configuration.nameserver_addresses,
+        configuration.broker_conf,
     )
 
 

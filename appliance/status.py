@@ -12,7 +12,6 @@
 A role's state is one of `role_life.Phase`; a role without a process has pid and heartbeat age null.
 """
 
-from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from appliance.role_life import RoleLife
@@ -43,8 +42,3 @@ def lags(control: ControlBlock) -> dict[str, int]:
     if control.slave_count:
         lag["ha"] = wrote - pushed
     return {role: max(0, behind) for role, behind in lag.items()}
-
-
-def running_flag_names(cells: Mapping[str, int]) -> list[str]:
-    """The flags that are raised, by their cells' names without `flag_`."""
-    return [name.removeprefix("flag_") for name, value in cells.items() if name.startswith("flag_") and value]

@@ -58,7 +58,7 @@ class Supervisor(Generic[S]):
     def __init__(
         self,
         roles: Sequence[Role[S]],
-        settings: S,
+        settings: Callable[[], S],
         inheritance: Inheritance,
         signals: SignalPipe,
         selector: selectors.BaseSelector,
@@ -66,7 +66,9 @@ class Supervisor(Generic[S]):
         say: Callable[[str], None],
         on_ready: Callable[[], None],
     ) -> None:
-        """`say` tells the operator one line; `on_ready` is called once, when every role is running."""
+        """`settings()` is what roles are told, asked for at each start of one; `say` tells the operator one line; `on_ready` is
+        called once, when every role is running.
+        """
         self.lives = {role.name: RoleLife(role, inheritance) for role in roles}
         self.rates = RateWindow()
         self.is_ready = False
@@ -216,7 +218,7 @@ class Supervisor(Generic[S]):
             life.phase = Phase.ENDED
             life.has_run = True
             if life.role.afterwards is not None:
-                life.role.afterwards(self._settings)
+                life.role.afterwards(self._settings())
         else:
             self._restart_or_fail(life, end, now_ms)
 
@@ -269,7 +271,7 @@ class Supervisor(Generic[S]):
                 life.let_go()
             if life.phase is Phase.WAITING and now_ms >= life.starts_from_ms:
                 try:
-                    life.fork(self._settings)
+                    life.fork(self._settings())
                 except OSError as error:
                     self._fail(life, RoleFailedToStart(f"{life.name} could not be forked: {error.strerror}"))
                     return

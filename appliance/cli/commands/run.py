@@ -57,12 +57,10 @@ def command(
     # What the supervisor needs is imported here, so that --help and mistakes answer at once. It all stays: no collecting.
     gc.disable()
     from appliance.boot import Announcements, run_appliance  # noqa: PLC0415
-    from appliance.configuration import Sources, read_configuration  # noqa: PLC0415
+    from appliance.configuration import Sources  # noqa: PLC0415
 
-    configuration = read_configuration(
-        Sources(data, broker_conf, appliance_toml, nameserver_conf, settings, host, nameserver_port, port)
-    )
-    result = run_appliance(configuration, Announcements(_say, _warn))
+    sources = Sources(data, broker_conf, appliance_toml, nameserver_conf, settings, host, nameserver_port, port)
+    result = run_appliance(sources, Announcements(_say, _warn))
     if result.error is not None:
         raise result.error
     if not result.is_clean:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.configuration import Sources, check_file, read_configuration
+from appliance.configuration import Sources, check_file, read_changes, read_configuration
 from appliance.errors import ConfigurationError
 
 
@@ -120,6 +120,19 @@ def test_the_host_is_bound_and_announced(tmp_path: Path) -> None:
     assert read_configuration(Sources(data=str(tmp_path), broker_conf=conf)).broker.broker_ip1 == "198.51.100.7"
     flagged = read_configuration(Sources(data=str(tmp_path), broker_conf=conf, host="127.0.0.2"))
     assert (flagged.host, flagged.broker.broker_ip1) == ("127.0.0.2", "127.0.0.2")
+
+
+def test_a_role_started_again_takes_over_what_may_change_and_nothing_else(tmp_path: Path) -> None:
+    conf = write(tmp_path / "broker.conf", "fileReservedTime=72\nbrokerName=first\n")
+    sources = Sources(data=str(tmp_path), broker_conf=conf, settings=["brokerPermission=4"])
+    first = read_configuration(sources)
+    write(tmp_path / "broker.conf", "fileReservedTime=24\nbrokerName=second\nbrokerPermission=2\nlistenPort=1000\n")
+    again = read_changes(first, sources)
+    assert again.store.file_reserved_time == 24
+    assert again.broker.broker_name == "first"
+    assert again.broker.listen_port == 10911
+    assert again.broker.broker_permission == 4
+    assert again.broker_conf == tmp_path / "broker.conf"
 
 
 def test_a_host_name_is_announced_as_its_address(tmp_path: Path) -> None:

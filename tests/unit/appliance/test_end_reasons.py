@@ -1,0 +1,38 @@
+import signal
+
+import pytest
+
+from appliance.child import one_line
+from appliance.errors import PreflightFailed
+from appliance.role_life import End
+from store.errors import UnexpectedFile
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (PreflightFailed("port 1 is taken"), "port 1 is taken"),
+        (UnexpectedFile("two\nlines"), "two lines"),
+        (OSError("its port is taken"), "its port is taken"),
+        (ValueError("7"), "ValueError: 7"),
+        (KeyError("a"), "KeyError: 'a'"),
+        (AssertionError(), "AssertionError"),
+    ],
+)
+def test_an_error_becomes_one_line_that_can_be_understood(error: Exception, expected: str) -> None:
+    assert one_line(error) == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "expected"),
+    [
+        (0, "", "ended with exit code 0"),
+        (3, "no room", "ended with exit code 3 (no room)"),
+        (-signal.SIGKILL, "", "ended by SIGKILL"),
+    ],
+)
+def test_an_end_says_how(code: int, reason: str, expected: str) -> None:
+    end = End(code, reason, lived_ms=1, was_asked=False)
+    assert str(end) == expected
+    assert end.was_killed == (code == -9)
+    assert end.could_not_start == (code == 3)

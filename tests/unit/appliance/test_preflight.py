@@ -1,0 +1,76 @@
+import errno
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from appliance import preflight
+from appliance.errors import PreflightFailed
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [
+        (errno.EACCES, "may not be written by user"),
+        (errno.ENOSPC, "no space"),
+        (errno.EROFS, "mounted read-only"),
+        (errno.ENOTDIR, "is in the way"),
+        (errno.EIO, "Input/output error"),
+    ],
+)
+def test_a_folder_that_cannot_be_used_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, message: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, {errno.EIO: "Input/output error"}.get(number, "?"))
+
+    monkeypatch.setattr(preflight.os, "makedirs", refuse)
+    with pytest.raises(PreflightFailed, match=message):
+        preflight.make_folders([tmp_path / "data"])
+
+
+def test_looking_leaves_nothing_in_a_folder(tmp_path: Path) -> None:
+    preflight.make_folders([tmp_path / "a" / "b"])
+    assert list((tmp_path / "a" / "b").iterdir()) == []
+
+
+def test_a_store_that_has_files_needs_no_room(tmp_path: Path) -> None:
+    with pytest.raises(PreflightFailed, match="no space"):
+        preflight.check_space(tmp_path, 1 << 60)
+    (tmp_path / "00000000000000000000").touch()
+    assert preflight.check_space(tmp_path, 1 << 60) == []
+
+
+def test_little_room_is_a_warning(tmp_path: Path) -> None:
+    space = os.statvfs(tmp_path)
+    (warning,) = preflight.check_space(tmp_path, space.f_bavail * space.f_frsize // 2)
+    assert "CommitLog files only" in warning
+
+
+def test_a_taken_port_is_named(taken_port: int) -> None:
+    with pytest.raises(PreflightFailed, match=rf"port {taken_port} \(broker\) is taken"):
+        preflight.check_ports("127.0.0.1", {taken_port: "broker"})
+
+
+def test_looking_at_a_port_leaves_it_free(taken_port: int) -> None:
+    free = taken_port + 1 if taken_port < 65_000 else taken_port - 1
+    for _ in range(2):
+        preflight.check_ports("127.0.0.1", {free: "broker"})
+
+
+@pytest.mark.parametrize(("limit", "warnings"), [(100_000, 0), (4_096, 1)])
+def test_few_open_files_are_a_warning(limit: int, warnings: int) -> None:
+    assert len(preflight.check_open_files(limit)) == warnings
+
+
+def test_too_few_open_files_are_an_error() -> None:
+    with pytest.raises(PreflightFailed, match="ulimit -n"):
+        preflight.check_open_files(256)
