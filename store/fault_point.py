@@ -3,40 +3,48 @@
     fault_point("commit_log.copied")
 
 With `HEADRACE_FAULT_POINT=commit_log.copied` in the environment the process kills itself there with SIGKILL, with
-`commit_log.copied:3` at the third pass. Without it a call is one comparison. The names are a contract with the crash tests:
-each must be hit by one.
+`commit_log.copied:3` at the third pass; several are set apart by commas. A process that takes a dead one's place has the same
+environment and would die there again, unless `HEADRACE_FAULT_POINT_ONCE` names a directory: who dies leaves a file there
+with the name of the place, and nobody dies at a place whose file is there. Without either a call is one comparison. The
+names are a contract with the crash tests: each must be hit by one.
 """
 
 import os
 import signal
 
 ENVIRONMENT = "HEADRACE_FAULT_POINT"
+ONCE = "HEADRACE_FAULT_POINT_ONCE"
 
-_armed: str | None = None
-_passes_left = 0
+_passes_left: dict[str, int] = {}
 
 
 def arm(setting: str | None) -> None:
-    """Chooses the place, as `name` or `name:n-th pass`; None disarms. Called at import with the environment's value."""
-    global _armed, _passes_left
-    name, _, passes = (setting or "").partition(":")
-    _armed = name or None
-    _passes_left = int(passes or 1)
+    """Chooses the places, each as `name` or `name:n-th pass`; None disarms. Called at import with the environment's value."""
+    _passes_left.clear()
+    for place in (setting or "").split(","):
+        name, _, passes = place.partition(":")
+        if name:
+            _passes_left[name] = int(passes or 1)
 
 
 def fault_point(name: str) -> None:
     """Dies here, at once and without any clean-up, if this place was chosen."""
-    if _armed is None:
+    if _passes_left and name in _passes_left:
+        _pass(name)
+
+
+def _pass(name: str) -> None:
+    _passes_left[name] -= 1
+    if _passes_left[name] > 0:
         return
-    if name == _armed:
-        _pass()
-
-
-def _pass() -> None:
-    global _passes_left
-    _passes_left -= 1
-    if _passes_left <= 0:
-        os.kill(os.getpid(), signal.SIGKILL)
+    directory = os.environ.get(ONCE)
+    if directory:
+        try:
+            os.close(os.open(os.path.join(directory, name), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            del _passes_left[name]
+            return
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 arm(os.environ.get(ENVIRONMENT))

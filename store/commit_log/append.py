@@ -11,6 +11,7 @@ that the housekeeper has not reserved yet, or let a record cross a file's end.
 """
 
 import array
+import os
 import struct
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from collections.abc import Callable
 import cython
 
 from ipc.publish.log import LogPublisher
+from store.fault_point import ENVIRONMENT, fault_point
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
@@ -88,7 +90,7 @@ class CommitLogAppender:
         wrote_offset: int,
         append_limit: int,
     ) -> None:
-        self._publisher = publisher
+        self._publisher = _MortalPublisher(publisher) if ENVIRONMENT in os.environ else publisher
         self._open_file = open_file
         self._words = words
         self._allocated_word = allocated_word
@@ -111,6 +113,10 @@ class CommitLogAppender:
         if queues is None:
             queues = self.queues[topic] = TopicQueues(topic)
         return queues
+
+    def forget_topic(self, topic: bytes) -> None:
+        """The queues of `topic` are gone: the next message begins at queue offset 0 again."""
+        self.queues.pop(topic, None)
 
     @property
     def largest_record(self) -> int:
@@ -298,3 +304,19 @@ class CommitLogAppender:
         self._published_offset = self.wrote_offset
         self._publisher.wrote(self.wrote_offset, self.store_timestamp)
         return True
+
+
+class _MortalPublisher:
+    """A publisher that may die before and after it publishes: for crash tests, which choose it, so that others pay nothing."""
+
+    def __init__(self, publisher: LogPublisher) -> None:
+        self._publisher = publisher
+
+    def append_limit(self, physical_offset: int) -> None:
+        self._publisher.append_limit(physical_offset)
+        fault_point("commit_log.limit_raised")
+
+    def wrote(self, physical_offset: int, store_timestamp: int) -> None:
+        fault_point("commit_log.copied")
+        self._publisher.wrote(physical_offset, store_timestamp)
+        fault_point("commit_log.published")

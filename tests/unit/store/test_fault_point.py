@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,7 @@ for number in range(5):
         ("this.place", ["0"], -9),
         ("this.place:3", ["0", "1", "2"], -9),
         ("other.place:2", ["0"], -9),
+        ("this.place:4,other.place:3", ["0", "1"], -9),
         ("nowhere", ["0", "1", "2", "3", "4"], 0),
         ("", ["0", "1", "2", "3", "4"], 0),
     ],
@@ -32,3 +34,20 @@ def test_a_process_dies_at_the_chosen_pass_of_the_chosen_place(setting: str, pri
     )
     assert ended.stdout.split() == printed
     assert ended.returncode == code
+
+
+def test_a_process_dies_once_at_a_place_where_it_leaves_a_file(tmp_path: Path) -> None:
+    environment = {
+        **os.environ, fault_point.ENVIRONMENT: "this.place:2,other.place:4", fault_point.ONCE: str(tmp_path)
+    }  # fmt: skip
+    ends = []
+    for _ in range(3):
+        ended = subprocess.run(
+            [sys.executable, "-c", PROGRAM], env=environment, stdout=subprocess.PIPE, text=True, check=False
+        )
+        ends.append((ended.stdout.split()[-1], ended.returncode, sorted(path.name for path in tmp_path.iterdir())))
+    assert ends == [
+        ("1", -9, ["this.place"]),
+        ("2", -9, ["other.place", "this.place"]),
+        ("4", 0, ["other.place", "this.place"]),
+    ]
