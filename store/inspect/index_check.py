@@ -162,7 +162,7 @@ class IndexCheck:
                 yield Finding(
                     _PART, self._ahead.name, f"entry {self._ahead.number} leads back, before the one before it"
                 )
-            if not self._log.is_gone(key.physical_offset):
+            if not self._log.is_gone(key.physical_offset) and not self._log.has_vanished(key.physical_offset):
                 what = f"entry {key.number} leads to {key.physical_offset}, where no record begins"
                 yield Finding(_PART, key.name, what, key.physical_offset)
 

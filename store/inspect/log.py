@@ -17,20 +17,29 @@ _PROGRESS_RECORDS = 4096  # limit: some tens of milliseconds of reading
 
 
 class InspectedLog:
-    """The files between `min_offset` and the end; `limit` is where a running store's published log ends, None if it is stopped."""
+    """The files between `min_offset` and the end. To be opened when all that was built from the log is known."""
 
-    def __init__(self, store: Path, limit: int | None) -> None:
+    def __init__(self, store: Path) -> None:
         self._directory = commit_log_directory(store)
-        self.limit = limit
-        self._names = [file.name for file in list_files(self._directory)]
-        first = next(list_files(self._directory), None)
-        self.file_size = len(first.view) if first is not None else 0
-        self.min_offset = first.start if first is not None else 0
-        self.end = self.min_offset
+        self.limit: int | None = None
+        """Where a running store's published log ends; None if it is stopped."""
+        self._names: list[str] = []
+        self.file_size = 0
+        self.min_offset = 0
+        self.end = 0
         """After `read`: where the valid records end."""
         self.last_timestamp = -1
         """After `read`: store timestamp of the last record, ms; -1 without one."""
         self._open: StoredFile | None = None
+
+    def open(self, limit: int | None) -> None:
+        """Lists the files."""
+        self.limit = limit
+        self._names = [file.name for file in list_files(self._directory)]
+        for file in list_files(self._directory):
+            self.file_size = len(file.view)
+            self.min_offset = self.end = file.start
+            break
 
     def check_files(self) -> Iterator[Finding]:
         """Names, lengths and gaps."""
@@ -40,13 +49,11 @@ class InspectedLog:
                 yield Finding(_PART, entry, "no file of a CommitLog; no broker opens a directory that holds others")
         for name in self._names:
             file = open_file(self._directory / name)
-            if file is None:
-                continue
-            if len(file.view) != self.file_size:
+            if file is not None and len(file.view) != self.file_size:
                 yield Finding(_PART, name, f"{len(file.view)} bytes long, the first file has {self.file_size}")
-            if file.start != expected:
+            if int(name) > expected:
                 yield Finding(_PART, name, f"does not follow the file before it: {file_name(expected)} is missing")
-            expected = file.start + self.file_size
+            expected = int(name) + self.file_size
 
     def read(self) -> Iterator[MessageExt | Finding | Progress]:
         """All records in physical order, and what is wrong between them."""
@@ -83,11 +90,14 @@ class InspectedLog:
             return None
 
     def is_gone(self, physical_offset: int) -> bool:
-        """Whether a record at this offset is deleted by now, or deleted while we look."""
-        if physical_offset < self.min_offset:
-            return True
-        start = physical_offset - physical_offset % self.file_size if self.file_size else 0
-        return self.limit is not None and not (self._directory / file_name(start)).exists()
+        """Whether a record at this offset was deleted before we looked."""
+        return physical_offset < self.min_offset
+
+    def has_vanished(self, physical_offset: int) -> bool:
+        """Whether a running store has deleted the file of this offset while we look."""
+        if self.limit is None or not self.file_size:
+            return False
+        return not (self._directory / file_name(physical_offset - physical_offset % self.file_size)).exists()
 
     def _read_file(
         self, file: StoredFile, before: int, total: int

@@ -239,6 +239,8 @@ class QueueCheck:
         if entry.physical_offset >= self._log.end:
             return f"beyond the log's end at {self._log.end}"
         record = self._log.record_at(entry.physical_offset, entry.size)
+        if record is None and self._log.has_vanished(entry.physical_offset):
+            return ""
         if record is None:
             return f"where no record of {entry.size} bytes begins"
         places = [(record.topic, record.queue_id, record.queue_offset), *further_queues(record)]
@@ -263,6 +265,8 @@ def check_batches(store: Path, log: InspectedLog) -> Iterator[Finding]:
                 if log.is_gone(offset):
                     continue
                 record = log.record_at(offset, size)
+                if record is None and log.has_vanished(offset):
+                    continue
                 if record is None or (record.topic, record.queue_id, record.store_timestamp) != (
                     queue.topic,
                     queue.queue_id,

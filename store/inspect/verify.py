@@ -45,13 +45,12 @@ def verify(
 def _check_files(path: Path, slots: int, entries: int, instance: Instance | None) -> Iterator[Progress | Finding]:
     control = instance.control if instance is not None else None
     # order: what is built is asked for before what it is built from, so that a running store is never found behind itself.
-    index_is_running = control is not None
     reput_offset = control.reput_offset if control is not None else None
     table = instance.queue_table() if instance is not None else None
-    log = InspectedLog(path, None)
+    log = InspectedLog(path)
     queues = QueueCheck(path, log, table, reput_offset)
-    index = IndexCheck(path, log, slots, entries, index_is_running)
-    log.limit = control.wrote_offset if control is not None else None
+    index = IndexCheck(path, log, slots, entries, control is not None)
+    log.open(control.wrote_offset if control is not None else None)
     yield from log.check_files()
     yield from queues.check_files()
     yield from index.check_files()

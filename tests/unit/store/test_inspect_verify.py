@@ -1,9 +1,12 @@
 """Verify: RocketMQ's stores are whole, each damage to one is seen, and a running store is not found wanting."""
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
 
+from ipc.publish.flush import FlushPublisher
 from store.consume_queue.layout import ENTRY
 from store.index.layout import entry_position, slot_position
 from store.inspect.verify import Finding, Progress, verify
@@ -154,3 +157,47 @@ def test_a_batch_entry_that_leads_nowhere_is_seen(tmp_path: Path) -> None:
     path = next((root / "batchconsumequeue" / "BatchQueue" / "0").iterdir())
     patch(path, 4, b"\1")
     assert [found.what for found in findings(root, 100, 500) if "batches" in found.where]
+
+
+def write_dispatch_and_delete_for_ever(store: DispatchedStore) -> None:
+    """What the appliance does, in one process."""
+    log = HandWrittenLog(store.paths, store.config)
+    reput = store.open()
+    number = 0
+    while True:
+        for _ in range(20):
+            keys = f"KEYS\x01key-{number} all\x02TAGS\x01TagA"
+            log.append(f"Topic{number % 3}", number % 5, properties=keys, body=bytes(number % 400))
+            number += 1
+        store.wrote(log.end)
+        FlushPublisher(store.control).flushed(log.end, 0)
+        while reput.try_batch():
+            pass
+        if number % 1000 == 0:
+            first = max(0, log.end // 65536 - 3) * 65536
+            store.min_offset(first)
+            for path in store.paths.commit_log.iterdir():
+                if int(path.name) < first:
+                    path.unlink()
+        while reput.cleaning.is_due:
+            reput.cleaning.step()
+
+
+@pytest.mark.slow
+def test_a_store_that_is_written_and_cleaned_meanwhile_is_whole(tmp_path: Path) -> None:
+    with dispatched_store(tmp_path) as store:
+        store.recovered(0)
+        writer = os.fork()
+        if writer == 0:
+            try:
+                write_dispatch_and_delete_for_ever(store)
+            finally:
+                os._exit(1)
+        try:
+            rounds = 0
+            while rounds < 25 or store.control.min_offset < 6 * SMALL.mapped_file_size_commit_log:
+                assert [str(found) for found in findings(tmp_path)] == []
+                rounds += 1
+        finally:
+            os.kill(writer, signal.SIGKILL)
+            os.waitpid(writer, 0)
