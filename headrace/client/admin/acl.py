@@ -1,0 +1,67 @@
+"""Access control at brokers: accounts and addresses that may do without (remoting spec 6.7)."""
+
+from collections.abc import Sequence
+
+from headrace.client.admin.calls import AdminCalls
+from headrace.protocol.headers import (
+    CreateAccessConfigRequestHeader,
+    DeleteAccessConfigRequestHeader,
+    GetBrokerAclConfigResponseHeader,
+    UpdateGlobalWhiteAddrsConfigRequestHeader,
+)
+from headrace.protocol.request_code import RequestCode
+
+
+class AclAdmin(AdminCalls):
+    """Calls about access control, to one broker (an address), to the masters of a cluster, or to all. All raise BrokerError, RemotingError."""
+
+    async def update_account(
+        self,
+        access_key: str,
+        secret_key: str | None = None,
+        *,
+        admin: bool | None = None,
+        white_address: str | None = None,
+        default_topic_permission: str | None = None,
+        default_group_permission: str | None = None,
+        topic_permissions: Sequence[str] | None = None,
+        group_permissions: Sequence[str] | None = None,
+        broker: str | None = None,
+        cluster: str | None = None,
+    ) -> None:
+        """Makes an account, or changes what is given. Permissions are `DENY`, `PUB`, `SUB`, `PUB|SUB`; those of topics and groups `name=PUB`."""
+        header = CreateAccessConfigRequestHeader(
+            access_key,
+            secret_key,
+            white_address,
+            admin,
+            default_topic_permission,
+            default_group_permission,
+            None if topic_permissions is None else ",".join(topic_permissions),
+            None if group_permissions is None else ",".join(group_permissions),
+        )
+        for address in await self._targets(broker, cluster):
+            await self._ask(address, header)
+
+    async def delete_account(self, access_key: str, *, broker: str | None = None, cluster: str | None = None) -> None:
+        """Removes an account."""
+        for address in await self._targets(broker, cluster):
+            await self._ask(address, DeleteAccessConfigRequestHeader(access_key))
+
+    async def update_global_white_addresses(
+        self,
+        addresses: Sequence[str],
+        *,
+        acl_file: str | None = None,
+        broker: str | None = None,
+        cluster: str | None = None,
+    ) -> None:
+        """Replaces the addresses that need no account."""
+        header = UpdateGlobalWhiteAddrsConfigRequestHeader(",".join(addresses), acl_file)
+        for address in await self._targets(broker, cluster):
+            await self._ask(address, header)
+
+    async def acl_version(self, broker: str) -> GetBrokerAclConfigResponseHeader:
+        """The versions of a broker's access control files. A broker without access control does not answer: RequestTimeout."""
+        answer = await self._ask(broker, RequestCode.GET_BROKER_CLUSTER_ACL_INFO)
+        return GetBrokerAclConfigResponseHeader.from_ext(answer.ext)

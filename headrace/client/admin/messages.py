@@ -1,0 +1,122 @@
+"""Messages: found by id, key or time, and looked at where they lie."""
+
+import asyncio
+
+from headrace.client.admin.calls import AdminCalls
+from headrace.client.answers import error_of
+from headrace.client.durations import Moment, epoch_ms
+from headrace.errors import BrokerError, HeadraceError, MessageInvalid
+from headrace.model.host import format_host
+from headrace.model.message import MessageExt
+from headrace.model.message_id import decode_offset_message_id, unique_id_time_ms
+from headrace.model.message_queue import MessageQueue
+from headrace.protocol.bodies import QueryConsumeQueueResponseBody
+from headrace.protocol.headers import (
+    QueryConsumeQueueRequestHeader,
+    QueryMessageRequestHeader,
+    ResumeCheckHalfMessageRequestHeader,
+    ViewMessageRequestHeader,
+)
+from headrace.protocol.record import decode_record, decode_records
+from headrace.protocol.remoting_command import create_request
+from headrace.protocol.request_code import RequestCode
+from headrace.protocol.response_code import ResponseCode
+
+_MAX_TIME = (1 << 63) - 1
+_QUERY_TIMEOUT_MS = 18_000
+_BEFORE_ID_MS = 1_000
+
+
+class MessageAdmin(AdminCalls):
+    """Calls about messages."""
+
+    async def view_message(self, message_id: str, topic: str | None = None) -> MessageExt:
+        """The message with an offset message id, or, in `topic`, with a unique id.
+
+        Raises BrokerError (208, NO_MESSAGE) if there is none, MessageInvalid for a text that is no id and no topic is given.
+        """
+        try:
+            host, offset = decode_offset_message_id(message_id)
+        except ValueError as error:
+            if topic is None:
+                raise MessageInvalid(
+                    f"not an offset message id: {message_id!r}; for a unique id give the topic"
+                ) from error
+        else:
+            try:
+                answer = await self._ask(format_host(host), ViewMessageRequestHeader(offset))
+                return self._unwrap_message(decode_record(answer.body, inflate=True))
+            except HeadraceError as error:
+                # A unique id has the form of an offset message id; the address in it is nobody's.
+                if topic is None:
+                    if isinstance(error, BrokerError):
+                        raise _no_message(f"no message with the id {message_id}") from error
+                    raise
+        found = await self.query_by_unique_id(topic, message_id)
+        if found is None:
+            raise _no_message(f"no message with the id {message_id} in {topic}")
+        return found
+
+    async def query_messages(
+        self, topic: str, key: str, limit: int = 32, begin: Moment = 0, end: Moment = _MAX_TIME
+    ) -> list[MessageExt]:
+        """The messages of a topic that have a key, stored from `begin` to `end` (aware datetime, or ms since 1970), oldest first.
+
+        Raises RouteNotFound, BrokerError, RemotingError. None found: an empty list.
+        """
+        found = await self._query(topic, key, limit, epoch_ms(begin), epoch_ms(end), by_unique_id=False)
+        return [message for message in found if key in message.keys][:limit]
+
+    async def query_by_unique_id(self, topic: str, unique_id: str) -> MessageExt | None:
+        """The message to which a client gave this id; the one stored first if there are several. Raises as `query_messages`."""
+        try:
+            begin = unique_id_time_ms(unique_id) - _BEFORE_ID_MS
+        except ValueError:
+            begin = 0
+        found = await self._query(topic, unique_id, 32, begin, _MAX_TIME, by_unique_id=True)
+        return next((message for message in found if message.message_id == unique_id), None)
+
+    async def consume_queue(
+        self, queue: MessageQueue, offset: int, count: int = 32, group: str | None = None
+    ) -> QueryConsumeQueueResponseBody:
+        """Entries of a queue from an offset on, as the index of the broker has them; with a group, whether its filter lets them pass."""
+        header = QueryConsumeQueueRequestHeader(
+            self._wrap(queue.topic), queue.queue_id, offset, count, self._wrap(group) if group else None
+        )
+        address = await self._instance.find_broker(queue.broker_name, self._wrap(queue.topic))
+        return await self._body(QueryConsumeQueueResponseBody, address, header)
+
+    async def resume_half_message(self, offset_message_id: str, *, broker: str | None = None) -> None:
+        """Has a transaction checked again that the broker has given up. Raises BrokerError, RemotingError."""
+        header = ResumeCheckHalfMessageRequestHeader(offset_message_id)
+        await self._ask(broker or self._address_in(offset_message_id), header)
+
+    async def _query(
+        self, topic: str, key: str, limit: int, begin: int, end: int, *, by_unique_id: bool
+    ) -> list[MessageExt]:
+        header = QueryMessageRequestHeader(self._wrap(topic), key, limit, begin, end, by_unique_id)
+        instance = self._instance
+
+        async def ask(address: str) -> list[MessageExt]:
+            command = create_request(RequestCode.QUERY_MESSAGE, header.to_ext())
+            answer = await instance.request(instance.vip(address), command, _QUERY_TIMEOUT_MS)
+            if answer.code == ResponseCode.QUERY_NOT_FOUND:
+                return []
+            if answer.code != ResponseCode.SUCCESS:
+                raise error_of(answer, address)
+            return decode_records(answer.body, inflate=True)
+
+        addresses = (await self._brokers_of(topic)).values()
+        answers = await asyncio.gather(*map(ask, addresses), return_exceptions=True)
+        problems = [one for one in answers if isinstance(one, BaseException)]
+        found = [message for one in answers if not isinstance(one, BaseException) for message in one]
+        # What one broker has is worth having though another cannot be asked.
+        if problems and not found:
+            raise problems[0]
+        # The index knows hashes of keys only, so there may be strangers.
+        own = [message for message in found if message.topic == header.topic]
+        return [self._unwrap_message(message) for message in sorted(own, key=lambda one: one.store_timestamp)]
+
+
+def _no_message(text: str) -> BrokerError:
+    return BrokerError.of(ResponseCode.NO_MESSAGE, text)

@@ -1,0 +1,115 @@
+"""Offsets: where queues begin and end, where groups are in them, and how to put them elsewhere."""
+
+from headrace.client import queue_requests
+from headrace.client.admin.calls import LONG_TIMEOUT_MS, AdminCalls
+from headrace.client.durations import Moment, epoch_ms
+from headrace.errors import BrokerError, HeadraceError
+from headrace.model.message_queue import MessageQueue
+from headrace.protocol.bodies import QueryCorrectionOffsetBody, ResetOffsetBody
+from headrace.protocol.headers import (
+    CloneGroupOffsetRequestHeader,
+    QueryCorrectionOffsetRequestHeader,
+    ResetOffsetRequestHeader,
+)
+from headrace.protocol.response_code import ResponseCode
+
+LATEST = -1
+"""As a time: the end of each queue."""
+
+
+class OffsetAdmin(AdminCalls):
+    """Calls about offsets. Those about one queue ask the master of its broker; all raise BrokerNotFound, BrokerError, RemotingError."""
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        """The offset of the next message to be written."""
+        return await queue_requests.max_offset(self._instance, self._wrap_queue(queue))
+
+    async def min_offset(self, queue: MessageQueue) -> int:
+        """The offset of the first message still there."""
+        return await queue_requests.min_offset(self._instance, self._wrap_queue(queue))
+
+    async def search_offset(self, queue: MessageQueue, moment: Moment) -> int:
+        """The offset of the message stored nearest to a time (aware datetime, or ms since 1970)."""
+        return await queue_requests.search_offset(self._instance, self._wrap_queue(queue), epoch_ms(moment))
+
+    async def earliest_store_time(self, queue: MessageQueue) -> int:
+        """When the first message still there was stored, ms since 1970; -1 for an empty queue."""
+        return await queue_requests.earliest_store_time(self._instance, self._wrap_queue(queue))
+
+    async def consumer_offset(self, group: str, queue: MessageQueue) -> int | None:
+        """The offset from which a group goes on, None if it has none stored."""
+        return await queue_requests.consumer_offset(self._instance, self._wrap(group), self._wrap_queue(queue))
+
+    async def update_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Stores a group's offset. Connected consumers do not notice, and store theirs over it: for those, `reset_offsets`."""
+        await queue_requests.update_consumer_offset(self._instance, self._wrap(group), self._wrap_queue(queue), offset)
+
+    async def reset_offsets(
+        self, group: str, topic: str, moment: Moment = LATEST, *, force: bool = True
+    ) -> dict[MessageQueue, int]:
+        """Puts a group to the offsets of a time (LATEST: the ends), at all brokers of the topic; the new offsets.
+
+        Connected consumers are told and go on from there after about ten seconds; if none is connected the stored offsets are changed. Without
+        `force` offsets only go backwards. Raises RouteNotFound, BrokerError, RemotingError.
+        """
+        timestamp = LATEST if moment == LATEST else epoch_ms(moment)
+        header = ResetOffsetRequestHeader(self._wrap(topic), self._wrap(group), timestamp, force)
+        done: dict[MessageQueue, int] = {}
+        for broker_name, address in (await self._brokers_of(topic)).items():
+            try:
+                body = await self._body(ResetOffsetBody, address, header)
+                done.update({self._unwrap_queue(queue): offset for queue, offset in body.offset_table.items()})
+            except BrokerError as error:
+                if error.code != ResponseCode.CONSUMER_NOT_ONLINE and not await self._never_consumed(group, topic):
+                    raise
+                done.update(await self._reset_offline(group, topic, broker_name, timestamp, force=force))
+        return done
+
+    async def clone_offsets(
+        self, source: str, target: str, topic: str | None = None, *, offline: bool = True, cluster: str | None = None
+    ) -> None:
+        """Gives one group the offsets of another, for one topic or all, at the masters of a cluster or of all."""
+        header = CloneGroupOffsetRequestHeader(
+            self._wrap(source), self._wrap(target), self._wrap(topic) if topic else None, offline
+        )
+        for address in await self._targets(None, cluster):
+            await self._ask(address, header, timeout_ms=LONG_TIMEOUT_MS)
+
+    async def correction_offsets(
+        self, broker: str, topic: str, group: str, filter_groups: tuple[str, ...] = ()
+    ) -> dict[int, int]:
+        """By queue id, the smallest offset of all other groups at the broker at an address, where the group is not behind it."""
+        header = QueryCorrectionOffsetRequestHeader(
+            self._wrap(topic), self._wrap(group), ",".join(map(self._wrap, filter_groups)) or None
+        )
+        return (await self._body(QueryCorrectionOffsetBody, broker, header)).correction_offsets
+
+    async def _never_consumed(self, group: str, topic: str) -> bool:
+        """Whether no queue has an offset of the group: there is nobody to be told."""
+        route = await self._fresh_route(topic)
+        for queue in route.subscribe_queues:
+            try:
+                if await queue_requests.consumer_offset(self._instance, self._wrap(group), queue):
+                    return False
+            except HeadraceError:
+                return False
+        return True
+
+    async def _reset_offline(
+        self, group: str, topic: str, broker_name: str, timestamp: int, *, force: bool
+    ) -> dict[MessageQueue, int]:
+        done: dict[MessageQueue, int] = {}
+        route = await self._fresh_route(topic)
+        for queue in route.subscribe_queues:
+            if queue.broker_name != broker_name:
+                continue
+            if timestamp == LATEST:
+                target = await queue_requests.max_offset(self._instance, queue)
+            else:
+                target = await queue_requests.search_offset(self._instance, queue, timestamp)
+            stored = await queue_requests.consumer_offset(self._instance, self._wrap(group), queue)
+            if not force and stored is not None and target >= stored:
+                target = stored
+            await queue_requests.update_consumer_offset(self._instance, self._wrap(group), queue, max(target, 0))
+            done[self._unwrap_queue(queue)] = max(target, 0)
+        return done

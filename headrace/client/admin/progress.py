@@ -1,0 +1,35 @@
+"""How far a consumer group is: what `consumer_progress` returns."""
+
+from dataclasses import dataclass
+
+from headrace.model.message_queue import MessageQueue
+
+
+@dataclass(frozen=True, slots=True)
+class QueueProgress:
+    """One queue: the broker's next offset and the group's, the store time (ms) of what was consumed last, and who reads it."""
+
+    queue: MessageQueue
+    broker_offset: int
+    consumer_offset: int
+    last_timestamp: int
+    client_id: str | None = None
+
+    @property
+    def lag(self) -> int:
+        """How many messages the group is behind."""
+        return self.broker_offset - self.consumer_offset
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProgress:
+    """A group: its queues, and how many messages a second it consumes."""
+
+    group: str
+    queues: list[QueueProgress]
+    consume_tps: float
+
+    @property
+    def lag(self) -> int:
+        """How many messages the group is behind in all."""
+        return sum(one.lag for one in self.queues)
