@@ -1,0 +1,53 @@
+"""A store made by one make is opened by the other, and goes on: there and back."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from support.appliance import Appliance
+from support.client import Client, Message, assert_dense, essence
+from support.java import Java
+from support.reference import Reference
+from support.servers import Server
+
+TOPIC = "Moved"
+QUEUES = 3
+EACH = 200
+SIZES = {
+    "mappedFileSizeCommitLog": "262144",
+    "maxMessageSize": "65536",
+    "mappedFileSizeConsumeQueue": "1000",
+    "maxHashSlotNum": "100",
+    "maxIndexNum": "500",
+}
+MAKES: dict[str, type[Reference] | type[Appliance]] = {"reference": Reference, "headrace": Appliance}
+
+
+def add(java: Java, server: Server, first: int) -> list[Message]:
+    client = Client(java, server)
+    client.create_topic(TOPIC, QUEUES)
+    client.send(TOPIC, EACH, first=first, mode="sync", size=1500)
+    client.await_pullable(TOPIC, first + EACH)
+    return client.dump(TOPIC)
+
+
+@pytest.mark.parametrize("order", [("headrace", "reference", "headrace"), ("reference", "headrace", "reference")])
+def test_a_store_goes_there_and_back(java: Java, tmp_path: Path, order: tuple[str, ...]) -> None:
+    seen: list[Message] = []
+    store: Path | None = None
+    for number, make in enumerate(order):
+        data = tmp_path / str(number)
+        if store is not None:
+            shutil.copytree(store, data / "store")
+        with MAKES[make](data, settings=SIZES) as server:
+            if number:
+                client = Client(java, server)
+                client.create_topic(TOPIC, QUEUES)  # it is there; but so the name server knows it at once
+                client.await_pullable(TOPIC, number * EACH)
+                assert list(map(essence, client.dump(TOPIC))) == list(map(essence, seen))
+            seen = add(java, server, number * EACH)
+            assert len(seen) == (number + 1) * EACH
+            assert_dense(seen, QUEUES)
+            store = server.store
+        assert not (store / "abort").exists()
