@@ -82,6 +82,7 @@ FAST_PORT_OFFSET = -2
 _TICK_S = 0.1  # limit: how much later than its deadline a held pull or an answer may be told
 _CATCH_UP_POLL_S = 0.002
 _EXPIRE_CLIENTS_S = 10.0
+_DROP_QUEUES_S = 5.0  # limit: mqadmin waits that long for an answer; a dispatch that is being restarted does it afterwards
 
 
 def run(
@@ -307,9 +308,19 @@ class _Broker:
         is_slave = self._store_config.is_slave
         facts = QueueFacts(config.broker_name, queues.bounds, by_time.timestamp_at)
 
-        def clean_topics() -> None:
-            publisher.clean_topics_requests()
+        def clean_topics() -> int:
+            request = publisher.clean_topics_requests()
             self._context.instance.bells["dispatch"].ring()
+            return request
+
+        async def drop_queues(topic: str) -> None:
+            # Made again before its queues are gone, a topic would still hold the old messages.
+            request = clean_topics()
+            end = time.monotonic() + _DROP_QUEUES_S
+            while self._control.clean_topics_handled < request and time.monotonic() < end:
+                await asyncio.sleep(_CATCH_UP_POLL_S)
+            if topics.find(topic) is None:
+                self._appender.log.forget_topic(topic.encode())
 
         def delete_expired() -> None:
             publisher.delete_expired_requests()
@@ -322,7 +333,7 @@ class _Broker:
         return [
             ConfigAdmin(self._live),
             RuntimeInfo(config, self._paths, self._control, self._traffic, earliest_time, dict, queues.bounds),
-            TopicAdmin(topics, self._registration.register_topic, clean_topics, is_slave=is_slave),
+            TopicAdmin(topics, self._registration.register_topic, drop_queues, is_slave=is_slave),
             GroupAdmin(groups, offsets, is_slave=is_slave),
             OffsetAdmin(topics, offsets, clients, queues.bounds, dict),
             ClientAdmin(clients, offsets),

@@ -29,14 +29,14 @@ class TopicAdmin:
         self,
         topics: TopicTable,
         register_topic: Callable[[str], Awaitable[None]],
-        clean_topics: Callable[[], object],
+        drop_queues: Callable[[str], Awaitable[None]],
         *,
         is_slave: bool,
     ) -> None:
-        """`register_topic(name)` tells the name servers; `clean_topics()` has the queues of unknown topics dropped."""
+        """`register_topic(name)` tells the name servers; `drop_queues(name)` waits until dispatch has dropped the queues."""
         self._topics = topics
         self._register_topic = register_topic
-        self._clean_topics = clean_topics
+        self._drop_queues = drop_queues
         self._is_slave = is_slave
 
     def handlers(self) -> Mapping[RequestCode, AdminHandler]:
@@ -70,7 +70,7 @@ class TopicAdmin:
         await self._register_topic(header.topic)
         return done(command)
 
-    def delete(self, command: RemotingCommand) -> RemotingCommand:
+    async def delete(self, command: RemotingCommand) -> RemotingCommand:
         """DELETE_TOPIC_IN_BROKER (215). Name servers are the caller's to tell; consumer offsets stay."""
         topic = DeleteTopicRequestHeader.from_ext(command.ext_fields).topic
         problem = self._problem(topic)
@@ -79,7 +79,7 @@ class TopicAdmin:
         if not self._topics.delete(topic):
             _logger.info("topic to delete was not there topic=%s", topic)
         # order: after topics.json is written: dispatch reads there which topics are left.
-        self._clean_topics()
+        await self._drop_queues(topic)
         return done(command)
 
     def all(self, command: RemotingCommand) -> RemotingCommand:

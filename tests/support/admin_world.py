@@ -107,7 +107,7 @@ class AdminWorld:
         facts = QueueFacts(self.config.broker_name, self.bounds, self.store_time)
         topics, groups, offsets, clients = self.topics, self.groups, self.offsets, self.clients
         self.families: list[AdminFamily] = [
-            TopicAdmin(topics, registration.register_topic, self.clean_topics, is_slave=is_slave),
+            TopicAdmin(topics, registration.register_topic, self.drop_queues, is_slave=is_slave),
             GroupAdmin(groups, offsets, is_slave=is_slave),
             ClientAdmin(clients, offsets),
             ConsumeProgress(topics, groups, offsets, clients, facts, self.config.address),
@@ -132,6 +132,10 @@ class AdminWorld:
     def clean_topics(self) -> None:
         """Asks dispatch."""
         self.cleaned += 1
+
+    async def drop_queues(self, _topic: str) -> None:
+        """Asks dispatch, and waits for it."""
+        self.clean_topics()
 
     def delete_expired(self) -> None:
         """Asks the housekeeper."""
