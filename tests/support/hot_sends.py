@@ -60,9 +60,9 @@ def frame(header: bytes, body: bytes = b"") -> bytes:
     return struct.pack(">ii", 4 + len(header) + len(body), len(header)) + header + body
 
 
-def send_frame(body: bytes = b"hello", opaque: int = 7, flag: int = 0, code: int = 310, **fields: str) -> bytes:
+def send_frame(body: bytes = b"hello", opaque: int = 7, flag: int = 0, code: int = 310, **fields: str | None) -> bytes:
     """A SEND_MESSAGE_V2 frame as fastjson writes it; `fields` replace or add ext fields, None takes one away."""
-    ext = {
+    ext: dict[str, str | None] = {
         "a": "PG",
         "b": "TopicTest",
         "c": "TBW102",
@@ -91,7 +91,8 @@ def send_frame(body: bytes = b"hello", opaque: int = 7, flag: int = 0, code: int
 
 def take_all(path: send.SendPath, data: bytes) -> list[int]:
     """Feeds the path all frames, stepping over those that it leaves; returns the positions of these."""
-    left, position = [], 0
+    left: list[int] = []
+    position = 0
     while True:
         position = path.take(data, position, BORN_HOST, 0)
         if path.stopped_at == send.PARTIAL:

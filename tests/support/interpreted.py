@@ -42,6 +42,6 @@ def run_interpreted(module: str, function: str, given: bytes) -> bytes:
 
 
 if __name__ == "__main__":
-    sys.meta_path.insert(0, _SourcesOnly)  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _SourcesOnly)
     work = getattr(importlib.import_module(sys.argv[1]), sys.argv[2])
     sys.stdout.buffer.write(work(sys.stdin.buffer.read()))
