@@ -317,7 +317,7 @@ class _Broker:
             # Made again before its queues are gone, a topic would still hold the old messages.
             request = clean_topics()
             end = time.monotonic() + _DROP_QUEUES_S
-            while self._control.clean_topics_handled < request and time.monotonic() < end:
+            while self._control.clean_topics_handled < request and time.monotonic() < end:  # noqa: ASYNC110  (another process moves the cell)
                 await asyncio.sleep(_CATCH_UP_POLL_S)
             if topics.find(topic) is None:
                 self._appender.log.forget_topic(topic.encode())

@@ -3,12 +3,12 @@
 import random
 
 import pytest
-from support import hot_sends
-from support.interpreted import run_interpreted
 
 from broker.hot import send
 from headrace.model.properties import decode_properties
 from headrace.protocol.record import decode_records
+from support import hot_sends
+from support.interpreted import run_interpreted
 
 
 def _random_frames(seed: int, count: int) -> bytes:
