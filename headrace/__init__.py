@@ -24,6 +24,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers; see _EXPORTS
+    from headrace.client.admin import Admin as Admin
+    from headrace.client.admin.offsets import LATEST as LATEST
+    from headrace.client.admin.progress import GroupProgress as GroupProgress
+    from headrace.client.admin.progress import QueueProgress as QueueProgress
     from headrace.client.batches import split_batches as split_batches
     from headrace.client.hooks import EndTransactionContext as EndTransactionContext
     from headrace.client.hooks import EndTransactionHook as EndTransactionHook
@@ -70,6 +74,9 @@ if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers; see _E
 __version__ = "0.1.0"
 
 _EXPORTS = {
+    "headrace.client.admin": ("Admin",),
+    "headrace.client.admin.offsets": ("LATEST",),
+    "headrace.client.admin.progress": ("GroupProgress", "QueueProgress"),
     "headrace.client.batches": ("split_batches",),
     "headrace.client.hooks": ("EndTransactionContext", "EndTransactionHook", "MessageKind", "SendContext", "SendHook"),
     "headrace.client.producer": ("Producer",),

@@ -22,7 +22,7 @@ from headrace.protocol.remoting_command import create_request
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
 
-_MAX_TIME = (1 << 63) - 1
+MAX_TIME = (1 << 63) - 1
 _QUERY_TIMEOUT_MS = 18_000
 _BEFORE_ID_MS = 1_000
 
@@ -58,7 +58,7 @@ class MessageAdmin(AdminCalls):
         return found
 
     async def query_messages(
-        self, topic: str, key: str, limit: int = 32, begin: Moment = 0, end: Moment = _MAX_TIME
+        self, topic: str, key: str, limit: int = 32, begin: Moment = 0, end: Moment = MAX_TIME
     ) -> list[MessageExt]:
         """The messages of a topic that have a key, stored from `begin` to `end` (aware datetime, or ms since 1970), oldest first.
 
@@ -73,7 +73,7 @@ class MessageAdmin(AdminCalls):
             begin = unique_id_time_ms(unique_id) - _BEFORE_ID_MS
         except ValueError:
             begin = 0
-        found = await self._query(topic, unique_id, 32, begin, _MAX_TIME, by_unique_id=True)
+        found = await self._query(topic, unique_id, 32, begin, MAX_TIME, by_unique_id=True)
         return next((message for message in found if message.message_id == unique_id), None)
 
     async def consume_queue(

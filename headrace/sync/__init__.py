@@ -1,0 +1,26 @@
+"""The clients without `await`: the same names, parameters and results as in `headrace`, for threads and plain scripts.
+
+    from headrace.sync import Message, Producer
+
+    with Producer("orders", "127.0.0.1:9876") as producer:
+        result = producer.send(Message("Orders", b"hello"))
+        future = producer.send_nowait(Message("Orders", b"at once"))     # a concurrent.futures.Future
+
+One engine, an event loop in a background thread, serves all clients of a process; a client may be shared by threads. Functions that a client calls
+(a transaction's check, handlers) run in threads of their own, and may use clients themselves.
+"""
+
+from typing import Any
+
+import headrace
+from headrace.sync import clients
+from headrace.sync.clients import *  # noqa: F403
+from headrace.sync.transaction import Transaction as Transaction
+
+__all__ = sorted({*headrace.__all__, *clients.__all__, "Transaction"})  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__") or name not in headrace.__all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(headrace, name)

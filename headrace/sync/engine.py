@@ -1,0 +1,117 @@
+"""The engine of the synchronous face: one event loop in one background thread, shared by all clients of the process.
+
+It starts with the first client and lives as long as the process. A forked child has none, and starts its own with its first client; clients that were
+made before the fork say so when they are used. At exit the clients still open are closed.
+"""
+
+import asyncio
+import atexit
+import concurrent.futures
+import os
+import threading
+import weakref
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol, TypeVar
+
+from headrace.errors import HeadraceError, StateError
+
+T = TypeVar("T")
+
+EXIT_TIMEOUT_S: Final = 5.0
+
+
+class Closable(Protocol):
+    """What is closed at exit."""
+
+    def close(self) -> None:
+        """Closes it; may be called twice."""
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop  # noqa: PLC0415 (faster, where it is installed)
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+class Engine:
+    """A loop in a thread, which is started by the first call."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._loop = _new_loop()
+        self._open: weakref.WeakSet[Closable] = weakref.WeakSet()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="headrace", daemon=True)
+        self._thread.start()
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
+        """Runs a coroutine in the loop; its future. Raises StateError in a forked child, and in the loop's own thread."""
+        if os.getpid() != self._pid:
+            coroutine.close()
+            message = f"this client was made in the process {self._pid}, before a fork; make one in this process"
+            raise StateError(message, "forked")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Runs a coroutine in the loop and waits for it. An interrupt (Ctrl-C) cancels it."""
+        if threading.current_thread() is self._thread:
+            coroutine.close()
+            message = "a synchronous client was called in its engine's own thread, by a hook or an `async def` handler; use a plain function"
+            raise StateError(message, "engine")
+        future = self.submit(coroutine)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Calls a plain function in the loop's thread, where the clients live."""
+
+        async def called() -> T:
+            return function()
+
+        return self.run(called())
+
+    def opened(self, client: Closable) -> None:
+        """Notes a client that is to be closed at exit."""
+        self._open.add(client)
+
+    def close_all(self) -> None:
+        """Closes the clients that are still open, within a few seconds."""
+        closing = threading.Thread(target=self._close_each, daemon=True)
+        closing.start()
+        closing.join(EXIT_TIMEOUT_S)
+
+    def _close_each(self) -> None:
+        for client in list(self._open):
+            try:
+                client.close()
+            except (HeadraceError, RuntimeError):
+                continue  # the interpreter is on its way out; nobody is left to be told
+
+
+_shared: Engine | None = None
+_lock = threading.Lock()
+
+
+def shared_engine() -> Engine:
+    """The process's engine."""
+    global _shared
+    with _lock:
+        if _shared is None:
+            _shared = Engine()
+            atexit.register(_shared.close_all)
+        return _shared
+
+
+def _forget() -> None:
+    global _shared, _lock
+    if _shared is not None:
+        atexit.unregister(_shared.close_all)
+    _shared = None
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,76 @@
+"""SyncClient: a client of `headrace`, to be called from any thread. What `clients.py` generates is built on it."""
+
+import concurrent.futures
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from headrace.client.lifecycle import ClientObject
+from headrace.client.settings import ClientConfig
+from headrace.sync.engine import shared_engine
+
+C = TypeVar("C", bound=ClientObject)
+T = TypeVar("T")
+
+
+class SyncClient(Generic[C]):
+    """Calls the asynchronous client in the engine's loop, and waits. May be shared by threads."""
+
+    def __init__(self, client: C) -> None:
+        self._client = client
+        self._engine = shared_engine()
+
+    def __repr__(self) -> str:
+        return repr(self._client)
+
+    @property
+    def config(self) -> ClientConfig:
+        """The settings it was made with."""
+        return self._client.config
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and not closed."""
+        return self._client.is_running
+
+    @property
+    def client_id(self) -> str:
+        """The id by which brokers know the client. Raises StateError unless it is running."""
+        return self._client.client_id
+
+    def start(self) -> Self:
+        """Starts it; returns itself. Raises StateError if it was started before, ConfigError, NoNameServer."""
+        self._run(self._client.start())
+        self._engine.opened(self)
+        return self
+
+    def close(self) -> None:
+        """Finishes what is under way, takes leave of the brokers, closes the connections. May be called more than once."""
+        self._run(self._client.close())
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self._engine.run(coroutine)
+
+    def _submit(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
+        return self._engine.submit(coroutine)
+
+    def _call(self, function: Callable[[], T]) -> T:
+        return self._engine.call(function)
+
+    def _iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
+        async def take() -> T:
+            return await anext(items)
+
+        while True:
+            try:
+                yield self._run(take())
+            except StopAsyncIteration:
+                return
