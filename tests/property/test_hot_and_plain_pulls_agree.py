@@ -103,6 +103,7 @@ def world(tmp_path: Path) -> Iterator[World]:
     made.broker.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_what_the_hot_path_answers_the_plain_path_answers_alike(world: World, seed: int) -> None:
     chance = random.Random(seed)

@@ -71,7 +71,7 @@ class SmallBroker:
         broker: dict[str, Any] | None = None,
         store: dict[str, Any] | None = None,
         memory_bytes: int = MEMORY,
-        files: int = 8,
+        files: int = 4,
     ) -> None:
         sizes: dict[str, Any] = {
             "mapped_file_size_commit_log": 1 << 18,

@@ -411,6 +411,7 @@ def test_unwanted_messages_let_a_pull_wait_on_and_are_passed_in_the_end(filled: 
     assert (answer.code, bodies(answer), bounds(answer)) == (ResponseCode.SUCCESS, [b"c"], (10, 0, 10))
 
 
+@pytest.mark.slow
 def test_more_unwanted_messages_than_one_look_covers_do_not_hide_a_wanted_one(filled: SmallBroker, client: Peer) -> None:
     producer = filled.connect(40001)
     client.tell(RequestCode.PULL_MESSAGE, pull_fields(5, subscription="wanted", **HOLD))
