@@ -436,10 +436,9 @@ class _Broker:
                 self._clients.expire()
 
     def _count(self) -> None:
-        hot = self._path.topics().values()
         now = {
-            "messages_in": self._sends.messages_in + sum(topic.messages for topic in hot),
-            "bytes_in": self._sends.bytes_in + sum(topic.bytes_in for topic in hot),
+            "messages_in": self._sends.messages_in + self._path.messages_in,
+            "bytes_in": self._sends.bytes_in + self._path.bytes_in,
             "messages_out": self._pulls.messages_out + self._pull_path.messages_out,
             "bytes_out": self._pulls.bytes_out + self._pull_path.bytes_out,
             "held_pulls": len(self._held),

@@ -214,6 +214,8 @@ class PullPath:
         queue_id = self._value(p, _QUEUE_ID)
         offset = self._value(p, _QUEUE_OFFSET)
         max_count = self._value(p, _MAX_COUNT)
+        if self._value_length[_TYPE] == 0:  # an empty type is not the same as none
+            return None
         if flags == BAD or version == BAD or queue_id < 0 or offset < 0 or max_count < 0 or max_count > 65536:
             return None
         plan = self._plans.get(

@@ -21,8 +21,6 @@ cdef class HotTopic:
     cdef readonly TopicQueues queues
     cdef public int queue_count
     cdef public int sys_flag
-    cdef readonly long long messages
-    cdef readonly long long bytes_in
 
 cdef class SendPath:
     cdef readonly CommitLogAppender appender
@@ -37,6 +35,8 @@ cdef class SendPath:
     cdef bytes _tail
     cdef public bint writeable
     cdef readonly int stopped_at
+    cdef readonly long long messages_in
+    cdef readonly long long bytes_in
     cdef unsigned char[::1] _properties
     cdef unsigned char[::1] _unescaped
     cdef unsigned char[::1] _out

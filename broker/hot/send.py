@@ -57,14 +57,12 @@ _BATCH = 12
 
 
 class HotTopic:
-    """A topic to which anybody may send, and what has been sent to it here."""
+    """A topic to which anybody may send."""
 
     def __init__(self, queues: TopicQueues, queue_count: int, sys_flag: int) -> None:
         self.queues = queues
         self.queue_count = queue_count
         self.sys_flag = sys_flag
-        self.messages = 0
-        self.bytes_in = 0
 
 
 def _hex_digit(byte: int) -> int:
@@ -152,6 +150,8 @@ class SendPath:
         self._tail = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % version
         self.writeable = True
         self.stopped_at = _PARTIAL
+        self.messages_in = 0
+        self.bytes_in = 0
         self._properties = memoryview(bytearray(_PROPERTIES_LIMIT + 1024))
         self._unescaped = memoryview(bytearray(_PROPERTIES_LIMIT + 1024))
         self._out = memoryview(bytearray(65536))
@@ -483,8 +483,8 @@ class SendPath:
             )
         if offset < 0:
             return _NO_FILE
-        topic.messages += 1
-        topic.bytes_in += self.appender.wrote_offset - before
+        self.messages_in += 1
+        self.bytes_in += self.appender.wrote_offset - before
         if self._flag == 0:
             self._answer(offset, queue_offset, queue_id)
         return _PARTIAL
