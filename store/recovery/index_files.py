@@ -45,9 +45,11 @@ def read_heads(directory: Path, file_size: int, max_index_num: int) -> list[Inde
     for path in paths:
         with path.open("rb") as file:
             header = file.read(HEADER_SIZE).ljust(HEADER_SIZE, b"\0")
-        _, end_timestamp, _, end_offset, _, count = HEADER.unpack(header)
+        begin_timestamp, end_timestamp, begin_offset, end_offset, _, count = HEADER.unpack(header)
         right = path.stat().st_size == file_size
-        heads.append(IndexHead(path, end_timestamp, end_offset, count >= max_index_num, right))
+        # A header that never reached the disk, or garbled, may say anything; a full file says exactly this.
+        full = count == max_index_num and 0 < begin_timestamp <= end_timestamp and 0 <= begin_offset <= end_offset
+        heads.append(IndexHead(path, end_timestamp, end_offset, full, right))
     return heads
 
 

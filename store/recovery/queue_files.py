@@ -18,7 +18,7 @@ from store.mapped_file_queue import list_lengths
 from store.paths import StorePaths
 from store.recovery.log_survey import NO_TAIL, QueueTail
 
-_PAGE_SIZE = 4096
+_SECTOR_SIZE = 512  # what a disk writes whole
 _MULTI_DISPATCH = b"INNER_MULTI_DISPATCH\x01"
 
 
@@ -77,8 +77,8 @@ class QueueFiles:
     def find_agreeing(self, first: int, log: LogSource, end: int) -> int:
         """The queue offset up to which entries from `first` on agree with the records of the log that ends at `end`.
 
-        An entry torn between two pages is not among them: if the last one that agrees reaches into a page that has nothing
-        else, it is left for dispatch to write again.
+        An entry torn between two sectors is not among them: if the last one that agrees reaches into a sector that has nothing
+        else that agrees, it is left for dispatch to write again.
         """
         offset = first = max(first, self.first_offset)
         files_end = self._end_offset
@@ -87,7 +87,7 @@ class QueueFiles:
             if size <= 0 or physical_offset < 0 or not self._agrees(log, end, physical_offset, size, offset):
                 break
             offset += 1
-        if offset > first and _crosses_page((offset - 1) * ENTRY_SIZE % self._file_size):
+        if offset > first and _crosses_sectors((offset - 1) * ENTRY_SIZE % self._file_size):
             offset -= 1
         return offset
 
@@ -182,8 +182,8 @@ def list_queues(paths: StorePaths, file_size: int, beat: Callable[[], None] = la
     return queues
 
 
-def _crosses_page(position: int) -> bool:
-    return position // _PAGE_SIZE != (position + ENTRY_SIZE - 1) // _PAGE_SIZE
+def _crosses_sectors(position: int) -> bool:
+    return position // _SECTOR_SIZE != (position + ENTRY_SIZE - 1) // _SECTOR_SIZE
 
 
 def _is_zero_from(fd: int, position: int, file_size: int) -> bool:

@@ -31,7 +31,7 @@ from store.paths import StorePaths
 from store.recovery.decide import first_file_after_clean_stop, first_file_after_crash, reput_offset
 from store.recovery.index_files import IndexDecision, decide_index, read_heads
 from store.recovery.known_topics import read_known_topics
-from store.recovery.log_survey import QueueTail, Survey, find_older, survey_log
+from store.recovery.log_survey import NO_TAIL, QueueTail, Survey, find_older, survey_log
 from store.recovery.queue_files import QueueFiles, list_queues
 
 _LOGGER = logging.getLogger(__name__)
@@ -200,6 +200,9 @@ class _Recovery:
                     # compat: RocketMQ leaves cut entries in its files; behind the last one written since they look valid.
                     self._disagreed = True
                     kept = queue.find_agreeing(queue.find_tail(start).next_offset, self._log, end)
+            elif tails[queue.key] == NO_TAIL and queue.first_offset > 0:
+                # Its first file may be one whose name was not synced: only the log knows where the queue begins.
+                kept = queue.first_offset
             else:
                 kept = queue.find_agreeing(tails[queue.key].next_offset, self._log, end)
             has_entries |= kept > queue.first_offset

@@ -82,3 +82,12 @@ def test_heads_are_read_from_the_files(tmp_path: Path) -> None:
     assert (second.is_full, second.has_right_length) == (True, True)
     assert (third.end_physical_offset, third.is_full, third.has_right_length) == (0, False, False)
     assert read_heads(tmp_path / "none", 100, 20) == []
+
+
+@pytest.mark.parametrize(
+    "header",
+    [(1, 2, 3, 4, 5, 21), (1, 2, 3, 4, 5, 2**31 - 1), (3, 2, 3, 4, 5, 20), (1, 2, 5, 4, 5, 20), (-5, -4, 3, 4, 5, 20)],
+)
+def test_a_garbled_header_does_not_count_as_full(tmp_path: Path, header: tuple[int, ...]) -> None:
+    (tmp_path / "20260101000000001").write_bytes(HEADER.pack(*header) + bytes(60))
+    assert not read_heads(tmp_path, 100, 20)[0].is_full

@@ -229,8 +229,8 @@ def test_after_a_crash_entries_that_disagree_with_the_log_are_cut(builder: LogBu
     assert found.reput_offset <= wrong.physical_offset
 
 
-def test_after_a_crash_an_entry_torn_between_pages_is_cut(tmp_path: Path) -> None:
-    """Entry 204 of a file lies on both sides of byte 4096; its second half may never have reached the disk."""
+def test_after_a_crash_an_entry_torn_between_sectors_is_cut(tmp_path: Path) -> None:
+    """Entry 204 of a file lies on both sides of byte 4096, the end of a sector; its second half may never have reached the disk."""
     config = small_config(tmp_path, mapped_file_size_consume_queue=20 * 1000)
     builder = LogBuilder(config)
     for _ in range(205):
@@ -273,6 +273,21 @@ def test_a_gap_between_queue_files_cuts_the_queue_there(builder: LogBuilder) -> 
     first_lost = [record for record in builder.written if (record.topic, record.queue_id) == ("T", 0)][50]
     assert len(entries_of(builder.paths, "T", 0)) == 50
     assert found.reput_offset <= first_lost.physical_offset
+
+
+def test_a_queue_that_lost_its_first_file_in_a_crash_is_cut_whole(builder: LogBuilder) -> None:
+    crashed(builder)
+    path_of(builder.paths.queue("T", 0), 0).unlink()
+    found = recovered(builder)
+    assert list(builder.paths.queue("T", 0).iterdir()) == []
+    assert found.reput_offset == 0
+
+
+def test_a_queue_whose_first_files_have_expired_keeps_what_the_checkpoint_covers(builder: LogBuilder) -> None:
+    crashed(builder, checkpoint=builder.written[-1].store_timestamp)
+    path_of(builder.paths.queue("T", 0), 0).unlink()
+    recovered(builder)
+    assert sorted(int(path.name) for path in builder.paths.queue("T", 0).iterdir()) == [1000, 2000, 3000]
 
 
 # ---- from where dispatch goes on
