@@ -9,6 +9,7 @@ with fillers, and an entry that comes too early is put at the end all the same (
 """
 
 import logging
+import mmap
 import os
 import resource
 from collections import deque
@@ -41,7 +42,7 @@ class ConsumeQueueWriter:
     """All queues of a store. `changed` lists those whose bounds have moved since the last `publish`."""
 
     def __init__(self, paths: StorePaths, config: StoreConfig, table: QueueTableWriter, max_open: int = 0) -> None:
-        """`max_open` bounds the mappings kept; 0: as many as this process may have files, halved."""
+        """`max_open` bounds the mappings kept; 0: what half of the files that this process may have allow."""
         self._paths = paths
         self._file_size = config.consume_queue_file_size
         self._table = table
@@ -276,7 +277,10 @@ class ConsumeQueueWriter:
         if not path.exists():
             make_sparse_file(path, self._file_size)
             fault_point("consume_queue.file_made")
-        cursor.attach(MappedFile(path, start, self._file_size, writable=True, size_option=_SIZE_OPTION))
+        file = MappedFile(path, start, self._file_size, writable=True, size_option=_SIZE_OPTION)
+        # The first store into a page would else bring a whole window of zeros into memory: 2 ms a queue, tried on ext4.
+        file.map.madvise(mmap.MADV_RANDOM)
+        cursor.attach(file)
         self._mapped.append(cursor)
         cursor.is_used = True
         while len(self._mapped) > self._max_open:
@@ -366,7 +370,9 @@ class _OpenFile:
 
 def _mappings_allowed() -> int:
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return _MAPPINGS_MAX if files == resource.RLIM_INFINITY else min(_MAPPINGS_MAX, files // 2)
+    if files == resource.RLIM_INFINITY:
+        return _MAPPINGS_MAX
+    return min(_MAPPINGS_MAX, files // 4)  # a mapping has a descriptor of its own beside the file's
 
 
 def _check_name(topic: bytes, queue_id: int) -> None:

@@ -6,6 +6,7 @@ dispatch comes past it once more; `present_keys` tells how many of its keys are 
 """
 
 import logging
+import mmap
 import os
 import time
 from collections.abc import Iterator
@@ -58,7 +59,7 @@ class IndexWriter:
         if path.stat().st_size != self._size:
             _log.warning("left an IndexFile alone whose length is not the configured one: %s", path)
             return
-        file = MappedFile(path, 0, self._size, writable=True)
+        file = self._map(path)
         self._set_right(file, names[:-1])
         self.current = IndexCursor(file, self._slots, self._capacity)
 
@@ -136,13 +137,18 @@ class IndexWriter:
         path = self._directory / self._new_name()
         reserve_file(path, self._size)
         fault_point("index.file_made")
-        file = MappedFile(path, 0, self._size, writable=True)
+        file = self._map(path)
         if full is not None:
             file.view[:HEADER_SIZE] = _continued(full.end_timestamp, full.end_physical_offset)
             self.completed_timestamp = full.end_timestamp
             full.file.close()
         fault_point("index.file_begun")
         return IndexCursor(file, self._slots, self._capacity)
+
+    def _map(self, path: Path) -> MappedFile:
+        file = MappedFile(path, 0, self._size, writable=True)
+        file.map.madvise(mmap.MADV_RANDOM)  # slots are met in no order
+        return file
 
     def _new_name(self) -> str:
         """The local time to the millisecond, or one more than the newest file's if that is not later."""
