@@ -1,6 +1,6 @@
 """An appliance whose roles do nothing but live and die as a test wishes: the real supervisor, boot, logs and command line.
 
-    python -m support.toy_appliance SCENARIO [arguments of `headrace run`]
+    python -m support.toy_appliance scenario [arguments of `headrace run`]
 
 Roles: logger (the real one), recover, worker (a plain loop), sink (stops after worker). What they do is the scenario's.
 """
@@ -24,16 +24,16 @@ log = logging.getLogger("toy")
 
 def recover(context: RoleContext, settings: RoleSettings) -> None:
     context.running()
-    if SCENARIO == "recover-fails":
+    if scenario == "recover-fails":
         raise OSError("the disk is on fire")
     RecoverPublisher(context.control).first_values(min_offset=0, wrote_offset=0, allocated_offset=0, reput_offset=0)
     log.info("recovered")
 
 
 def live(context: RoleContext, settings: RoleSettings) -> None:
-    if SCENARIO == f"{context.name}-cannot-start":
+    if scenario == f"{context.name}-cannot-start":
         raise OSError("its port is taken")
-    if SCENARIO == f"{context.name}-dies-young":
+    if scenario == f"{context.name}-dies-young":
         context.running()
         os._exit(9)
     context.running()
@@ -46,11 +46,11 @@ def live(context: RoleContext, settings: RoleSettings) -> None:
                 what = file.read()
             os.unlink(told)
             do(context, what)
-    if SCENARIO == f"{context.name}-never-stops":
+    if scenario == f"{context.name}-never-stops":
         while True:
             time.sleep(0.05)
             context.beat()
-    if SCENARIO == f"{context.name}-stops-badly":
+    if scenario == f"{context.name}-stops-badly":
         raise OSError("could not sync")
     log.info("ends: name=%s", context.name)
 
@@ -79,7 +79,7 @@ def do(context: RoleContext, what: str) -> None:
 
 
 def run_broken_logger(context: RoleContext, settings: RoleSettings) -> None:
-    if SCENARIO == "logger-sleeps":
+    if scenario == "logger-sleeps":
         settings.log_channel.sender.close()
         context.running()
         while not context.stopping:
@@ -88,7 +88,7 @@ def run_broken_logger(context: RoleContext, settings: RoleSettings) -> None:
     _run_logger(context, settings)
 
 
-SCENARIO = sys.argv[1]
+scenario = sys.argv[1]
 ROLES = (
     Role(name="logger", run=run_broken_logger, after=(), stops=9, holds_store=False),
     Role(name="recover", run=recover, after=("logger",), stops=0, runs_once=True, afterwards=_mark_store),
