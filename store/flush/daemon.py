@@ -4,6 +4,7 @@ It never makes, cuts or deletes a file. A sync that fails is final: it says so i
 ends as failed when it is stopped, so that the store counts as not cleanly closed.
 """
 
+import errno
 import logging
 import os
 
@@ -52,7 +53,9 @@ class Flusher:
         self._files = LogFiles(paths, config.mapped_file_size_commit_log)
         self._publisher = FlushPublisher(context.control)
         self._last_thorough_ms = monotonic_ms()
-        self._failure: SyncFailed | None = None
+        # A predecessor's failed sync is as final: what the next one says proves nothing.
+        failed_before = OSError(errno.EIO, "a sync failed before this role was started again")
+        self._failure = SyncFailed(paths.commit_log, failed_before) if context.control.flag_log_error else None
 
     def open_files(self) -> None:
         """Opens what the housekeeper has reserved meanwhile, before anything is written to it."""

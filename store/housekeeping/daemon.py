@@ -13,6 +13,7 @@ from store.paths import StorePaths
 
 _LOG_WRITERS = ("broker", "ha")
 _RETRY_MS = 1000  # limit: how soon a full disk is tried again
+_RESERVE_LIMIT_MS = 120_000  # limit: 2 ms a GiB, but a file system without fallocate writes every block
 _UNLINK_LIMIT_MS = 60_000  # limit: unlinking 1 GiB takes 0.4 s on a good disk
 
 
@@ -76,10 +77,12 @@ class Housekeeper:
         return self._reserver.is_short() or (self._cleaner.has_requests and not self._cleaner.is_deleting)
 
     def _reserve(self) -> None:
-        while self._reserver.try_reserve_next():
+        while self._reserver.is_short():
+            with self._context.long_call("reserving a CommitLog file", _RESERVE_LIMIT_MS):
+                if not self._reserver.try_reserve_next():
+                    return
             for role in ("broker", "flush", "ha"):
                 self._bells[role].ring()
-            self._context.beat()
 
     def _log_writers_are_gone(self) -> bool:
         """Not so when this role alone is restarted: a file that the writer may have opened must stay."""

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ipc.instance import Instance
+from ipc.publish.flush import FlushPublisher
 from ipc.publish.log import LogPublisher
 from ipc.role_context import RoleContext
 from store.config import SYNC_FLUSH, StoreConfig
@@ -118,6 +119,15 @@ def test_a_failed_sync_is_final(
     with pytest.raises(SyncFailed, match=r"cannot sync .*00000000000000000000: Input/output error; .*check the disk"):
         role.stop()
     assert instance.control.flushed_offset == 100
+
+
+def test_a_sync_that_failed_is_final_for_the_next_process_too(tmp_path: Path, instance: Instance, start: Start) -> None:
+    FlushPublisher(instance.control).log_error()
+    role = start(small_config(tmp_path, flush_disk_type=SYNC_FLUSH, flush_interval_commit_log=5))
+    publish(instance, 100, 1)
+    with pytest.raises(SyncFailed, match="failed before"):
+        role.stop()
+    assert instance.control.flushed_offset == 0
 
 
 def test_a_slaves_log_that_begins_late_is_synced_from_there(tmp_path: Path) -> None:
