@@ -224,6 +224,7 @@ def _supervise(
             let_go=let_go,
             let_go_of_lock=made.lock.close,
             log_as=log_as,
+            orphan_patience_ms=configuration.appliance.role_stop_timeout,
         ),
         made.signals,
         selector,

@@ -22,6 +22,7 @@ from typing import Final, NoReturn, TypeVar
 
 from appliance import exit_code, process
 from appliance.errors import ApplianceError
+from appliance.orphan import OrphanOrder
 from appliance.role import Role
 from appliance.signal_pipe import StopPipe
 from ipc.instance import Instance
@@ -69,6 +70,8 @@ class Inheritance:
     let_go: Callable[[], None]
     let_go_of_lock: Callable[[], None]
     log_as: Callable[[str], None]
+    orphan_patience_ms: int
+    """How long a role waits for those it outlives, when the supervisor is gone."""
 
 
 def fork_role(role: Role[S], settings: S, inheritance: Inheritance) -> Child:
@@ -126,7 +129,8 @@ def _be_child(role: Role[S], settings: S, inheritance: Inheritance, supervisor_p
         inheritance.log_as(role.name)
         process.end_with_parent(supervisor_pid)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        code = _run(role, settings, inheritance.instance, stop_pipe.fd, ends)
+        order = OrphanOrder(inheritance.instance, role.outlives, supervisor_pid, inheritance.orphan_patience_ms)
+        code = _run(role, settings, inheritance.instance, stop_pipe.fd, order, ends)
     except BaseException as error:  # noqa: BLE001  nothing may carry a child back into the supervisor's loop unseen
         ends.say_reason(one_line(error))
     finally:
@@ -144,14 +148,15 @@ def _set_signals(stacks_fd: int) -> StopPipe:
     return StopPipe()
 
 
-def _run(role: Role[S], settings: S, instance: Instance, stop_fd: int, ends: _Ends) -> int:
+def _run(role: Role[S], settings: S, instance: Instance, stop_fd: int, order: OrphanOrder, ends: _Ends) -> int:
     try:
         role.prepare()
         # What was imported stays for good: the collector need not look at it again and again.
         gc.freeze()
         gc.enable()
         if ends.wait_at_gate(stop_fd):
-            role.run(RoleContext(role.name, instance, instance.bells.get(role.name), stop_fd), settings)
+            bell = instance.bells.get(role.name)
+            role.run(RoleContext(role.name, instance, bell, stop_fd, order.may_stop), settings)
     except Exception as error:
         # The outermost call of a process: whatever it is, it is said and becomes an exit code.
         reason = one_line(error)

@@ -48,5 +48,8 @@ class Role(Generic[S]):
     afterwards: Callable[[S], None] | None = None
     """What the supervisor does when a role that runs once has ended well, before it starts another."""
 
+    outlives: tuple[str, ...] = ()
+    """Those whose end it awaits before it stops even when the supervisor is gone, who keeps this order otherwise."""
+
     holds_store: bool = True
     """It may write to the store, and so keeps the store's lock for as long as it lives."""

@@ -38,7 +38,8 @@ def role_table(configuration: Configuration) -> tuple[Role[RoleSettings], ...]:
 
 
 def _without_absent(role: Role[RoleSettings], names: set[str]) -> Role[RoleSettings]:
-    return replace(role, after=tuple(name for name in role.after if name in names))
+    after, outlives = (tuple(name for name in listed if name in names) for listed in (role.after, role.outlives))
+    return replace(role, after=after, outlives=outlives)
 
 
 def _has_dispatch_caught_up(block: ControlBlock) -> bool:
@@ -187,8 +188,22 @@ _ROLES: tuple[Role[RoleSettings], ...] = (
     ),
     # It knows nothing of the store, so it need not wait for recover.
     Role(name="nameserver", run=_run_nameserver, prepare=_prepare_nameserver, after=(), stops=6, holds_store=False),
-    Role(name="housekeeper", run=_run_housekeeper, prepare=_prepare_housekeeper, after=("recover",), stops=5),
-    Role(name="flush", run=_run_flush, prepare=_prepare_flush, after=("recover",), stops=4),
+    Role(
+        name="housekeeper",
+        run=_run_housekeeper,
+        prepare=_prepare_housekeeper,
+        after=("recover",),
+        stops=5,
+        outlives=("broker", "ha", "dispatch", "flush"),
+    ),
+    Role(
+        name="flush",
+        run=_run_flush,
+        prepare=_prepare_flush,
+        after=("recover",),
+        stops=4,
+        outlives=("broker", "ha", "dispatch"),
+    ),
     Role(
         name="dispatch",
         run=_run_dispatch,
@@ -196,6 +211,7 @@ _ROLES: tuple[Role[RoleSettings], ...] = (
         after=("recover",),
         stops=3,
         stops_when=_has_dispatch_caught_up,
+        outlives=("broker", "ha"),
     ),
     Role(name="ha", run=_run_ha, prepare=_prepare_ha, after=("recover",), stops=2),
     Role(

@@ -21,14 +21,25 @@ MISSED_RINGS = "missed_rings"
 
 _BEAT_MS = 250  # limit: some beats to a heartbeatTimeout, a store in shared memory each
 _LONGEST_POLL_MS = 1000  # limit: a waiting role beats at least that often
+_LAST_LOOK_MS = 50  # limit: how soon a role that was told to stop, and may not yet, looks again whether it may
 _GRACE_MS = 20  # limit: a ringer that has published may be put aside for some ticks before it rings
 
 
 class RoleContext:
     """One role's view of the appliance. Not for threads: the role's main loop only."""
 
-    def __init__(self, name: str, instance: Instance, bell: Bell | None, stop_fd: int) -> None:
-        """`bell` is None for a role that nobody rings. `stop_fd` is the reading end of the signal pipe."""
+    def __init__(
+        self,
+        name: str,
+        instance: Instance,
+        bell: Bell | None,
+        stop_fd: int,
+        may_stop: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`bell` is None for a role that nobody rings. `stop_fd` is the reading end of the signal pipe.
+
+        `may_stop` is asked once the role is told to stop, until it says True: there may be others to outlive.
+        """
         self.name = name
         self.instance = instance
         self.bell = bell
@@ -37,6 +48,8 @@ class RoleContext:
         self.counters: CounterPage = instance.counters(name, [MISSED_RINGS])
         self._health = instance.health.row(name)
         self._missed_rings = self.counters.index_of(MISSED_RINGS)
+        self._may_stop = may_stop
+        self._is_told = False
         self._stopping = False
         self._next_beat_ms = 0
         self._long_calls: list[tuple[str, int]] = []
@@ -80,9 +93,11 @@ class RoleContext:
 
     @property
     def stopping(self) -> bool:
-        """Whether the role has been told to stop. Stays so. A system call until then: once a round, not once a record."""
-        if not self._stopping and self._stop_poll.poll(0):
-            self._begin_to_stop()
+        """Whether the role is to stop now. Stays so. A system call until then: once a round, not once a record."""
+        if not self._is_told and self._stop_poll.poll(0):
+            self._take_order()
+        if self._is_told and not self._stopping:
+            self._stopping = self._may_stop()
         return self._stopping
 
     # ---- waiting
@@ -120,6 +135,8 @@ class RoleContext:
 
     def _poll_until(self, poll: select.poll, timeout_ms: int) -> bool:
         """Poll in pieces, with a beat between. True when something came."""
+        if self._is_told and not self._stopping:
+            timeout_ms = min(timeout_ms, _LAST_LOOK_MS)
         deadline_ms = monotonic_ms() + timeout_ms
         while True:
             left_ms = max(0, deadline_ms - monotonic_ms())
@@ -127,7 +144,7 @@ class RoleContext:
             self.beat()
             for fd, _ in events:
                 if fd == self.stop_fd:
-                    self._begin_to_stop()
+                    self._take_order()
                 elif self.bell is not None:
                     self.bell.drain()
             if events:
@@ -135,8 +152,8 @@ class RoleContext:
             if left_ms <= _LONGEST_POLL_MS:
                 return False
 
-    def _begin_to_stop(self) -> None:
-        self._stopping = True
+    def _take_order(self) -> None:
+        self._is_told = True
         # The byte stays in the pipe, for asyncio loops that watch it too; here it would end every wait from now on.
         self._poll.unregister(self.stop_fd)
         self._stop_poll.unregister(self.stop_fd)

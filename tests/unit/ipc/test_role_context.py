@@ -226,3 +226,26 @@ def test_a_role_in_its_own_process_follows_the_log_and_stops_at_sigterm(
     assert instance.health.read()["flush"].state == "stopping"
     assert visitor.counters("flush").read() == {MISSED_RINGS: 0, "followed": 199}
     visitor.close()
+
+
+def test_a_role_told_to_stop_goes_on_until_it_may(instance: Instance, pipe: Pipe) -> None:
+    answers = iter([False, False, True])
+    context = RoleContext("flush", instance, instance.bells["flush"], pipe.stop_fd, lambda: next(answers))
+    assert not context.stopping
+    pipe.stop()
+    assert context.wait(never, 60_000)  # cut short by the order
+    assert instance.health.read()["flush"].state == "stopping"
+    began = time.monotonic()
+    while not context.stopping:
+        context.wait(never, 60_000)  # short now, for another look
+    assert time.monotonic() - began < 10
+    assert context.stopping
+    assert next(answers, None) is None
+
+
+def test_a_role_that_may_not_stop_yet_is_still_woken_by_its_bell(instance: Instance, pipe: Pipe) -> None:
+    context = RoleContext("flush", instance, instance.bells["flush"], pipe.stop_fd, never)
+    pipe.stop()
+    assert not context.stopping
+    rung = iter([False, True])
+    assert context.wait(lambda: next(rung), 0)

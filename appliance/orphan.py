@@ -1,0 +1,49 @@
+"""The order of stopping when the supervisor is gone: a role outlives those whose work it finishes.
+
+Killed, the supervisor can tell nobody when to stop: the kernel sends SIGTERM to all roles at once. Were flush to end then, what the
+broker has just taken would never become durable, and its clients would wait in vain for their answers. So a role that has
+something to finish waits for the end of the processes before it, as the health page knows them, though not for ever.
+"""
+
+import os
+import select
+
+from ipc.health_page import monotonic_ms
+from ipc.instance import Instance
+
+
+class OrphanOrder:
+    """Whether a role that was told to stop may: at once while there is a supervisor, which keeps the order itself."""
+
+    def __init__(self, instance: Instance, outlives: tuple[str, ...], supervisor_pid: int, most_ms: int) -> None:
+        """`outlives`: the roles whose end is awaited, `most_ms` at most."""
+        self._instance = instance
+        self._outlives = outlives
+        self._supervisor_pid = supervisor_pid
+        self._most_ms = most_ms
+        self._deadline_ms: int | None = None
+
+    def may_stop(self) -> bool:
+        """For `RoleContext`."""
+        if not self._outlives or os.getppid() == self._supervisor_pid:
+            return True
+        if self._deadline_ms is None:
+            self._deadline_ms = monotonic_ms() + self._most_ms
+        if monotonic_ms() >= self._deadline_ms:
+            return True
+        health = self._instance.health.read()
+        return not any(lives(health[name].pid) for name in self._outlives if name in health)
+
+
+def lives(pid: int) -> bool:
+    """Whether a process has not ended; one that has, and that nobody has waited for, does not live."""
+    if pid <= 0:
+        return False
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        return not select.select([descriptor], [], [], 0)[0]
+    finally:
+        os.close(descriptor)
