@@ -15,6 +15,7 @@ from typing import Any, Self
 
 import psutil
 
+from ipc.instance import Instance
 from support.servers import free_ports, wait_until
 
 REPOSITORY = Path(__file__).parents[2]
@@ -148,3 +149,5 @@ class HeadraceProcess:
                 process.kill()
         self.process.wait()
         psutil.wait_procs(processes, timeout=10)
+        # What was killed here has no successor that would clear it away.
+        Instance.remove_stale(self.data / "store")
