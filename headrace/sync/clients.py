@@ -136,7 +136,7 @@ class Admin(SyncClient[AsyncAdmin]):
     def view_message(self, message_id: str, topic: str | None = None) -> MessageExt:
         """The message with an offset message id, or, in `topic`, with a unique id.
 
-        Raises BrokerError (208, NO_MESSAGE) if there is none, MessageInvalid for a text that is no id and no topic is given.
+        Raises BrokerError if there is none (208, or the broker's own code), MessageInvalid for a text that is no id and no topic is given.
         """
         return self._run(self._client.view_message(message_id, topic))
 

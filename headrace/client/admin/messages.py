@@ -5,7 +5,7 @@ import asyncio
 from headrace.client.admin.calls import AdminCalls
 from headrace.client.answers import error_of
 from headrace.client.durations import Moment, epoch_ms
-from headrace.errors import BrokerError, HeadraceError, MessageInvalid
+from headrace.errors import BrokerError, MessageInvalid
 from headrace.model.host import format_host
 from headrace.model.message import MessageExt
 from headrace.model.message_id import decode_offset_message_id, unique_id_time_ms
@@ -33,28 +33,24 @@ class MessageAdmin(AdminCalls):
     async def view_message(self, message_id: str, topic: str | None = None) -> MessageExt:
         """The message with an offset message id, or, in `topic`, with a unique id.
 
-        Raises BrokerError (208, NO_MESSAGE) if there is none, MessageInvalid for a text that is no id and no topic is given.
+        Raises BrokerError if there is none (208, or the broker's own code), MessageInvalid for a text that is no id and no topic is given.
         """
         try:
             host, offset = decode_offset_message_id(message_id)
-        except ValueError as error:
-            if topic is None:
-                raise MessageInvalid(
-                    f"not an offset message id: {message_id!r}; for a unique id give the topic"
-                ) from error
-        else:
-            try:
-                answer = await self._ask(format_host(host), ViewMessageRequestHeader(offset))
-                return self._unwrap_message(decode_record(answer.body, inflate=True))
-            except HeadraceError as error:
-                # A unique id has the form of an offset message id; the address in it is nobody's.
-                if topic is None:
-                    if isinstance(error, BrokerError):
-                        raise _no_message(f"no message with the id {message_id}") from error
-                    raise
+        except ValueError:
+            host, offset = ("", 0), 0
+        # A unique id may have the form of an offset message id, but the address in it is not that of a broker.
+        is_offset_id = 0 < host[1] < 65536
+        if topic is not None and is_offset_id:
+            is_offset_id = format_host(host) in (await self._brokers_of(topic)).values()
+        if is_offset_id:
+            answer = await self._ask(format_host(host), ViewMessageRequestHeader(offset))
+            return self._unwrap_message(decode_record(answer.body, inflate=True))
+        if topic is None:
+            raise MessageInvalid(f"not an offset message id: {message_id!r}; for a unique id give the topic")
         found = await self.query_by_unique_id(topic, message_id)
         if found is None:
-            raise _no_message(f"no message with the id {message_id} in {topic}")
+            raise BrokerError.of(ResponseCode.NO_MESSAGE, f"no message with the id {message_id} in {topic}")
         return found
 
     async def query_messages(
@@ -116,7 +112,3 @@ class MessageAdmin(AdminCalls):
         # The index knows hashes of keys only, so there may be strangers.
         own = [message for message in found if message.topic == header.topic]
         return [self._unwrap_message(message) for message in sorted(own, key=lambda one: one.store_timestamp)]
-
-
-def _no_message(text: str) -> BrokerError:
-    return BrokerError.of(ResponseCode.NO_MESSAGE, text)

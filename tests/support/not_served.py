@@ -1,0 +1,37 @@
+"""What the appliance's broker does not serve yet, in one place; the tests that need it run against RocketMQ's own servers only, and say so.
+
+    @serves("transactions")
+    def test_...(server: Server) -> None: ...
+
+A line is taken out when the broker serves it; from then on its tests run against both.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+NOT_SERVED: Final[dict[str, str]] = {
+    "transactions": "half messages, END_TRANSACTION and the broker's checks",
+    "delay": "messages with a delay level",
+    "timers": "messages to be delivered at any time (RocketMQ's own 4.9 brokers do not do it either)",
+    "reply": "SEND_REPLY_MESSAGE and the push to the client that asked",
+    "send-back": "CONSUMER_SEND_MSG_BACK, retry topics and dead letters",
+    "relays": "what a broker asks clients on behalf of tools: running info, direct consumption, reset of offsets, status",
+    "broker statistics": "VIEW_BROKER_STATS_DATA",
+    "acl": "aclEnable and the requests that change accounts",
+    "tls": "connections by TLS",
+}
+"""What is not served: a word for it, and what it is."""
+
+
+def serves(what: str) -> Callable[[Any], Any]:
+    """Runs a test against the servers that serve it. `what` is a key of NOT_SERVED, or was one."""
+    servers = ["reference"] if what in NOT_SERVED else ["reference", "headrace"]
+    return pytest.mark.parametrize("server", servers, indirect=True, scope="session")
+
+
+def report() -> str:
+    """The list, to be printed."""
+    lines = [f"  {name}: {what}" for name, what in NOT_SERVED.items()]
+    return "\n".join(["the appliance's broker does not serve yet:", *lines])

@@ -1,0 +1,99 @@
+"""The Python client in tests: run a coroutine with a deadline, read what a topic holds, leak nothing.
+
+run(main(server))          # fails if tasks are left behind in the loop
+"""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from headrace import Admin, HeadraceError, MessageExt, MessageQueue, RouteNotFound
+from headrace.client.instance import ClientInstance
+from headrace.protocol.headers import PullMessageRequestHeader
+from headrace.protocol.record import decode_records
+from headrace.protocol.remoting_command import create_request
+from headrace.protocol.request_code import RequestCode
+from headrace.protocol.response_code import ResponseCode
+
+T = TypeVar("T")
+
+DEADLINE_S = 60
+
+
+def run(main: Coroutine[Any, Any, T], deadline_s: float = DEADLINE_S) -> T:
+    """Runs a test's coroutine on a new loop; AssertionError if it leaves a task or a thread of its own behind."""
+    threads = set(threading.enumerate())
+
+    async def within() -> T:
+        async with asyncio.timeout(deadline_s):
+            result = await main
+        left = [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        assert not left, f"tasks are left behind: {left}"
+        return result
+
+    result = asyncio.run(within())
+    left = [one.name for one in set(threading.enumerate()) - threads if one.is_alive()]
+    assert not left, f"threads are left behind: {left}"
+    return result
+
+
+async def eventually(condition: Callable[[], Awaitable[T]], what: str, deadline_s: float = 20) -> T:
+    """Waits until the condition is true; what it said then."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + deadline_s
+    while True:
+        said = await condition()
+        if said:
+            return said
+        assert loop.time() < end, f"not within {deadline_s:g} s: {what}"
+        await asyncio.sleep(0.05)
+
+
+async def pull(instance: ClientInstance, queue: MessageQueue, offset: int = 0) -> list[MessageExt]:
+    """All messages of a queue from an offset on, as far as the broker has them now."""
+    address = await instance.find_broker(queue.broker_name, queue.topic)
+    messages: list[MessageExt] = []
+    while True:
+        header = PullMessageRequestHeader(
+            consumer_group="dump", topic=queue.topic, queue_id=queue.queue_id, queue_offset=offset, max_msg_nums=32, sys_flag=4,
+            commit_offset=0, suspend_timeout_millis=0, subscription="*", sub_version=0, expression_type="TAG",
+        )  # fmt: skip
+        answer = await instance.request(address, create_request(RequestCode.PULL_MESSAGE, header.to_ext()), 5000)
+        if answer.code != ResponseCode.SUCCESS:
+            return messages
+        messages += decode_records(answer.body, inflate=True)
+        offset = int(answer.ext["nextBeginOffset"])
+
+
+async def dump(admin: Admin, topic: str, count: int, deadline_s: float = 15) -> list[MessageExt]:
+    """All messages of a topic, once there are `count`: a broker acknowledges a little before messages can be pulled."""
+
+    async def all_of_it() -> list[MessageExt]:
+        try:
+            queues = await admin.subscribe_queues(topic)
+        except RouteNotFound:  # a broker that makes a topic tells name servers after it has acknowledged
+            return []
+        found = [message for queue in queues for message in await pull(admin._instance, queue)]
+        return found if len(found) >= count else []
+
+    if count == 0:
+        return await all_of_it()
+    return await eventually(all_of_it, f"{count} messages in {topic}", deadline_s)
+
+
+def await_registered(name_server: str, deadline_s: float = 30) -> None:
+    """Waits until a broker that makes topics by itself is known to the name server."""
+
+    async def main() -> None:
+        async with Admin(name_server) as admin:
+
+            async def known() -> bool:
+                try:
+                    return bool((await admin.topic_route("TBW102")).broker_datas)
+                except HeadraceError:
+                    return False
+
+            await eventually(known, "the broker is registered", deadline_s)
+
+    run(main())
