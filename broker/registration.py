@@ -2,6 +2,7 @@
 
     at the start       all topics, and we wait for the answers
     by the clock       all topics, first after 10 s, then every registerNameServerPeriod
+    a connection lost  all topics, soon: a name server that was started anew knows nobody
     a topic was made   all topics, one-way, at once: the producer's next question must find it
     a topic was set    that topic alone, and we wait, so that who set it can use it
     at the stop        we take leave
@@ -41,6 +42,14 @@ from headrace.remoting.client import RemotingClient
 _logger = logging.getLogger(__name__)
 
 FIRST_PERIODIC_S: Final = 10.0  # RocketMQ's, after the registration at the start
+AGAIN_PAUSES_S: Final = (
+    0.1,
+    0.2,
+    0.4,
+    0.8,
+    1.6,
+    3.2,
+)  # limit: after a lost connection; then the clock again, as in RocketMQ
 LEAVE_TIMEOUT_MS: Final = 3000  # limit: a name server that does not hear our leave drops us when the connection closes
 
 
@@ -72,7 +81,7 @@ class Registration:
         self, config: BrokerConfig, topics: TopicTable, name_servers: Sequence[str] = (), client: Client | None = None
     ) -> None:
         """`name_servers` count where namesrvAddr gives none."""
-        self._client: Client = client or RemotingClient()
+        self._client: Client = client or RemotingClient(on_close=lambda _connection, _reason: self.connection_lost())
         self._topics = topics
         self._config = config
         self._given_name_servers = tuple(name_servers)
@@ -82,6 +91,8 @@ class Registration:
         self._periodic: asyncio.Task[None] | None = None
         self._soon: asyncio.Task[None] | None = None
         self._after_change: asyncio.Task[None] | None = None
+        self._again: asyncio.Task[None] | None = None
+        self._has_lost = False
 
     # -- from the start to the stop ---------------------------------------------------------------------------------------
 
@@ -99,10 +110,10 @@ class Registration:
     async def stop(self) -> None:
         """Takes leave of every name server and closes the connections to them."""
         self._is_stopped = True
-        for task in (self._periodic, self._soon, self._after_change):
+        for task in (self._periodic, self._soon, self._after_change, self._again):
             if task is not None:
                 task.cancel()
-        self._periodic = self._soon = self._after_change = None
+        self._periodic = self._soon = self._after_change = self._again = None
         header = UnregisterBrokerRequestHeader(*self._who())
         await self._ask_all(lambda: create_request(RequestCode.UNREGISTER_BROKER, header.to_ext()), LEAVE_TIMEOUT_MS)
         await self._client.close()
@@ -151,6 +162,20 @@ class Registration:
         """Registers all topics everywhere, one-way. Topics that are made at the same time are told together."""
         if not self._is_stopped and (self._soon is None or self._soon.done()):
             self._soon = asyncio.get_running_loop().create_task(self._tell_all())
+
+    def connection_lost(self) -> None:
+        """Registers again as soon as the name server is back, if it is within seconds: to clients we are not there until then."""
+        self._has_lost = True
+        if not self._is_stopped and (self._again is None or self._again.done()):
+            self._again = asyncio.get_running_loop().create_task(self._register_again())
+
+    async def _register_again(self) -> None:
+        for pause_s in AGAIN_PAUSES_S:
+            self._has_lost = False
+            await asyncio.sleep(pause_s)
+            await self.register()
+            if not self._has_lost and all(map(self._answers.get, self.name_servers)):
+                return
 
     async def _register_by_the_clock(self) -> None:
         await asyncio.sleep(FIRST_PERIODIC_S)

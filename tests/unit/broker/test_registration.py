@@ -356,3 +356,55 @@ def test_over_a_real_connection_start_and_stop_reach_the_name_server(tmp_path: P
 
     run(work())
     assert codes == [RequestCode.REGISTER_BROKER, RequestCode.UNREGISTER_BROKER]
+
+
+def test_a_name_server_that_was_started_anew_knows_the_broker_within_seconds(tmp_path: Path) -> None:
+    codes: list[int] = []
+    heard = asyncio.Event()
+
+    def answer(_connection: Any, command: RemotingCommand) -> RemotingCommand:
+        codes.append(command.code)
+        heard.set()
+        return response_to(command, ResponseCode.SUCCESS, ext={})
+
+    async def work() -> None:
+        server = RemotingServer(HandlerTable(answer))
+        port = await server.listen("127.0.0.1", 0)
+        config = BrokerConfig(broker_name="b", broker_ip1="127.0.0.1", namesrv_addr=f"127.0.0.1:{port}")
+        registration = Registration(config, TopicTable(JsonFile(tmp_path / "topics.json"), config))
+        await registration.start()
+        await server.stop(0)
+        codes.clear()
+        heard.clear()
+        anew = RemotingServer(HandlerTable(answer))
+        await anew.listen("127.0.0.1", port)
+        await asyncio.wait_for(heard.wait(), 5)
+        await registration.stop()
+        await anew.stop(0.1)
+
+    run(work())
+    assert codes == [RequestCode.REGISTER_BROKER, RequestCode.UNREGISTER_BROKER]
+
+
+def test_a_name_server_that_stays_away_is_left_to_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = setting(tmp_path)
+    monkeypatch.setattr(broker.registration, "AGAIN_PAUSES_S", (0, 0, 0))
+
+    async def until_it_gives_up() -> None:
+        here.registration.connection_lost()
+        here.registration.connection_lost()
+        assert here.registration._again is not None
+        await here.registration._again
+
+    async def work() -> None:
+        here.servers.down.add("b:2")
+        await until_it_gives_up()
+        assert here.servers.codes("a:1") == [RequestCode.REGISTER_BROKER] * 3
+        here.servers.down.clear()
+        await until_it_gives_up()
+        assert here.servers.codes("b:2") == [RequestCode.REGISTER_BROKER]
+        await here.registration.stop()
+        here.registration.connection_lost()
+        assert here.registration._again is None
+
+    run(work())
