@@ -175,7 +175,7 @@ class ClientInstance:
         self._register(self._consumers, consumer.group, consumer, "consumer")
 
     def _register(self, members: dict[str, Any], group: str, member: object, kind: str) -> None:
-        self._check()
+        self.check_usable()
         if group in members:
             message = f"the {kind} group {group} has a member in the client {self.client_id} already; give another instance_name"
             raise StateError(message, "registered")
@@ -193,7 +193,7 @@ class ClientInstance:
 
     async def send_heartbeat(self) -> None:
         """Tells all brokers who is here. Returns when they have answered; failures are logged."""
-        self._check()
+        self.check_usable()
         await self._heartbeats.send()
 
     def _heartbeat(self) -> HeartbeatData:
@@ -213,7 +213,7 @@ class ClientInstance:
 
     async def request(self, address: str, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
         """The answer of the peer at an address, whatever its code. Raises RemotingError, StateError once closed, or in a forked child."""
-        self._check()
+        self.check_usable()
         return await self._transport.request(address, command, timeout_ms)
 
     async def invoke(self, address: str, command: RemotingCommand, timeout_ms: int | None = None) -> RemotingCommand:
@@ -223,12 +223,12 @@ class ClientInstance:
 
     async def oneway(self, address: str, command: RemotingCommand) -> None:
         """Sends what wants no answer. Raises ConnectError, StateError."""
-        self._check()
+        self.check_usable()
         await self._transport.oneway(address, command)
 
     def oneway_on(self, connection: Connection, command: RemotingCommand) -> None:
         """Sends what wants no answer on a connection on which a broker asked something."""
-        self._check()
+        self.check_usable()
         self.stamp(connection.remote, command)
         connection.send_oneway(command)
 
@@ -288,7 +288,8 @@ class ClientInstance:
             except Exception:
                 logger.exception("on_event failed kind=%s", kind)
 
-    def _check(self) -> None:
+    def check_usable(self) -> None:
+        """Raises StateError once closed, and in a forked child."""
         if self._is_closed:
             raise StateError(f"the client {self.client_id} is closed", "closed")
         if os.getpid() != self._pid:

@@ -41,6 +41,7 @@ class ClientObject(ABC):
     def _instance(self) -> ClientInstance:
         if self._opened is None or self._state not in ("running", "starting", "closing"):
             raise self._not_running()
+        self._opened.check_usable()
         return self._opened
 
     def _not_running(self) -> StateError:

@@ -246,8 +246,9 @@ class Producer(ClientObject):
 
     @property
     def _sender(self) -> Sender:
-        if self._sending is None or self._state != "running":
+        if self._sending is None or self._opened is None or self._state != "running":
             raise self._not_running()
+        self._opened.check_usable()
         return self._sending
 
     def _begin_send(self) -> Sender:

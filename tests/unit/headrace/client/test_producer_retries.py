@@ -1,0 +1,236 @@
+"""How sends go on when brokers fail: tries, time, and what is said at the end."""
+
+import asyncio
+
+import pytest
+
+from headrace import (
+    BrokerError,
+    Message,
+    PermissionDenied,
+    Producer,
+    RequestTimeout,
+    RouteNotFound,
+    SendFailed,
+    SendStatus,
+)
+from headrace.errors import ConnectError, MessageIllegal, NoNameServer, TooManyRequests
+from support.sdk import run
+from support.sdk_cluster import Answer, Cluster
+
+
+@pytest.mark.parametrize("code", [1, 14, 16, 17, 204, 205])
+def test_after_a_refusal_that_another_broker_may_not_share_the_other_is_tried(code: int) -> None:
+    async def main() -> None:
+        async with Cluster("a", "b") as cluster, Producer("g", cluster.name_server) as producer:
+            for broker in cluster.brokers.values():
+                broker.answers = [Answer(code)]
+            result = await producer.send(Message("T", b"x"))
+            first, second = ({"a", "b"} - {result.queue.broker_name}), {result.queue.broker_name}
+            assert first != second
+            counts = {name: len(broker.sends) for name, broker in cluster.brokers.items()}
+            assert sum(counts.values()) == 3, "a, b, and then one that says yes"
+            ids = {command.ext["i"] for broker in cluster.brokers.values() for command in broker.sends}
+            assert len(ids) == 1, "each try carries the same unique id"
+
+    run(main())
+
+
+def test_a_refusal_that_every_broker_would_repeat_is_raised_at_once() -> None:
+    async def main() -> None:
+        async with Cluster("a", "b") as cluster, Producer("g", cluster.name_server) as producer:
+            for broker in cluster.brokers.values():
+                broker.answers = [Answer(13, "too large")]
+            with pytest.raises(MessageIllegal, match="too large"):
+                await producer.send(Message("T", b"x"))
+            assert sum(len(broker.sends) for broker in cluster.brokers.values()) == 1
+
+    run(main())
+
+
+def test_a_refused_signature_is_permission_denied_and_not_tried_again() -> None:
+    async def main() -> None:
+        async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
+            cluster.brokers["a"].answers = [
+                Answer(1, "org.apache.rocketmq.acl.common.AclException: Check signature failed")
+            ]
+            with pytest.raises(PermissionDenied, match="Check signature failed"):
+                await producer.send(Message("T", b"x"))
+            assert len(cluster.brokers["a"].sends) == 1
+
+    run(main())
+
+
+def test_when_all_tries_fail_the_error_says_where_and_why() -> None:
+    async def main() -> None:
+        async with Cluster("a", "b") as cluster, Producer("g", cluster.name_server, retries=3) as producer:
+            for broker in cluster.brokers.values():
+                broker.answers = [Answer(14, "disk full")] * 4
+            with pytest.raises(SendFailed, match=r"4 tries.*disk full") as caught:
+                await producer.send(Message("T", b"x"))
+            assert caught.value.code == 14
+            assert caught.value.attempts == 4
+            assert set(caught.value.brokers) == {"a", "b"}
+            assert isinstance(caught.value.__cause__, BrokerError)
+
+    run(main())
+
+
+def test_a_broker_that_is_gone_is_passed_over() -> None:
+    async def main() -> None:
+        async with Cluster("a", "b") as cluster, Producer("g", cluster.name_server) as producer:
+            await producer.send(Message("T", b"x"))
+            await cluster.brokers["a"].stop()
+            results = [await producer.send(Message("T", b"x")) for _ in range(6)]
+            assert {result.queue.broker_name for result in results} == {"b"}
+            await cluster.brokers["b"].stop()
+            with pytest.raises(SendFailed) as caught:
+                await producer.send(Message("T", b"x"))
+            assert isinstance(caught.value.__cause__, ConnectError)
+            assert caught.value.code == 10001
+            await cluster.brokers["a"].start(cluster.brokers["a"].port)
+            assert (await producer.send(Message("T", b"x"))).queue.broker_name == "a"
+
+    run(main())
+
+
+def test_a_silent_broker_uses_up_the_time_and_no_more() -> None:
+    async def main() -> None:
+        async with Cluster("a") as cluster, Producer("g", cluster.name_server, send_timeout=0.3) as producer:
+            cluster.brokers["a"].is_silent = True
+            loop = asyncio.get_running_loop()
+            start = loop.time()
+            with pytest.raises(SendFailed) as caught:
+                await producer.send(Message("T", b"x"))
+            assert 0.25 < loop.time() - start < 1
+            assert isinstance(caught.value.__cause__, RequestTimeout)
+            assert caught.value.code == 10002
+
+    run(main())
+
+
+def test_with_a_time_for_each_attempt_a_silent_broker_leaves_time_for_another() -> None:
+    async def main() -> None:
+        async with (
+            Cluster("a", "b") as cluster,
+            Producer("g", cluster.name_server, attempt_timeout=0.1, retries=1) as producer,
+        ):
+            cluster.brokers["a"].is_silent = True
+            results = [await producer.send(Message("T", b"x")) for _ in range(4)]
+            assert {result.queue.broker_name for result in results} == {"b"}
+            assert cluster.brokers["a"].sends
+
+    run(main())
+
+
+def test_a_send_to_a_queue_is_tried_once() -> None:
+    async def main() -> None:
+        async with Cluster("a", "b") as cluster, Producer("g", cluster.name_server) as producer:
+            (queue, *_) = await producer.queues("T")
+            cluster.brokers[queue.broker_name].answers = [Answer(1, "no")]
+            with pytest.raises(BrokerError, match="no"):
+                await producer.send(Message("T", b"x"), queue=queue)
+            assert sum(len(broker.sends) for broker in cluster.brokers.values()) == 1
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [(10, SendStatus.FLUSH_DISK_TIMEOUT), (11, SendStatus.SLAVE_NOT_AVAILABLE), (12, SendStatus.FLUSH_SLAVE_TIMEOUT)],
+)
+def test_stored_less_safely_is_a_result_unless_another_try_is_wanted(code: int, status: SendStatus) -> None:
+    async def main() -> None:
+        async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
+            cluster.brokers["a"].answers = [Answer(code)]
+            result = await producer.send(Message("T", b"x"))
+            assert result.status is status
+            assert not result.ok
+            async with Producer("h", cluster.name_server, retry_not_stored=True) as insisting:
+                cluster.brokers["a"].answers = [Answer(code)]
+                assert (await insisting.send(Message("T", b"x"))).ok
+                cluster.brokers["a"].answers = [Answer(code)] * 3
+                assert (await insisting.send(Message("T", b"x"))).status is status
+
+    run(main())
+
+
+def test_a_slow_broker_is_kept_away_from_when_that_is_asked_for() -> None:
+    async def main() -> None:
+        async with (
+            Cluster("a", "b") as cluster,
+            Producer("g", cluster.name_server, latency_fault_tolerance=True) as producer,
+        ):
+            await cluster.brokers["a"].stop()
+            results = [await producer.send(Message("T", b"x")) for _ in range(8)]
+            assert {result.queue.broker_name for result in results} == {"b"}
+            await cluster.brokers["a"].start(cluster.brokers["a"].port)
+            await producer.send(Message("T", b"x"))
+            assert not cluster.brokers["a"].sends, "it failed once, so it rests for ten minutes"
+
+    run(main())
+
+
+def test_name_servers_that_are_gone_are_passed_over_and_known_routes_stay() -> None:
+    async def main() -> None:
+        async with Cluster("a") as cluster:
+            other = await cluster.add_name_server()
+            third = await cluster.add_name_server()
+            await other.stop(0)
+            async with Producer("g", cluster.name_server) as producer:
+                assert (await producer.send(Message("T", b"x"))).ok
+                await third.stop(0)
+                cluster.topics.add("U")
+                assert (await producer.send(Message("U", b"x"))).ok
+                cluster.topics.clear()
+                assert (await producer.send(Message("U", b"x"))).ok
+                with pytest.raises(RouteNotFound):
+                    await producer.send(Message("V", b"x"))
+
+    run(main())
+
+
+def test_without_any_name_server_the_error_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
+
+    async def main() -> None:
+        with pytest.raises(NoNameServer):
+            await Producer("g").start()
+        async with Producer("g", "127.0.0.1:1") as producer:
+            with pytest.raises(ConnectError, match=r"127\.0\.0\.1:1"):
+                await producer.send(Message("T", b"x"))
+
+    run(main())
+
+
+def test_no_time_at_all_is_said_so() -> None:
+    async def main() -> None:
+        async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
+            await producer.send(Message("T", b"x"))
+            with pytest.raises(TooManyRequests):
+                await producer.send(Message("T", b"x"), timeout=0)
+
+    run(main())
+
+
+def test_a_thousand_sends_to_a_new_topic_ask_for_its_route_once() -> None:
+    async def main() -> None:
+        async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
+            await asyncio.gather(*(producer.send(Message("New", b"x")) for _ in range(1000)))
+            assert cluster.asked["New"] == 1
+
+    run(main())
+
+
+def test_a_cancelled_send_leaves_nothing_behind() -> None:
+    async def main() -> None:
+        async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
+            cluster.brokers["a"].answers = [Answer(delay_s=0.2)]
+            send = asyncio.create_task(producer.send(Message("T", b"x")))
+            await asyncio.sleep(0.05)
+            send.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await send
+            assert (await producer.send(Message("T", b"x"))).ok
+
+    run(main())
