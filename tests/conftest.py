@@ -15,17 +15,33 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure() -> None:
     """Python prefers a compiled module to its source. One that is older than its source is removed, or it would be tested in its place.
 
-    `make compile` makes it anew; all make targets that run tests do so first.
+    So are those compiled against its types, which would not load without it. `make compile` makes them anew; all make targets
+    that run tests do so first.
     """
-    for package in PACKAGES:
-        for compiled in (ROOT / package).rglob("*.so"):
-            if _is_stale(compiled):
-                compiled.unlink(missing_ok=True)
-                _removed.append(str(compiled.relative_to(ROOT)))
+    compiled = {path: _types_of(path) for package in PACKAGES for path in (ROOT / package).rglob("*.so")}
+    stale = {path for path in compiled if _is_stale(path)}
+    while True:
+        names = {_module_of(path) for path in stale}
+        more = {path for path in compiled.keys() - stale if any(name in compiled[path] for name in names)}
+        if not more:
+            break
+        stale |= more
+    for path in stale:
+        path.unlink(missing_ok=True)
+        _removed.append(str(path.relative_to(ROOT)))
 
 
 def pytest_report_header() -> list[str]:
-    return [f"removed, older than its source: {path}" for path in _removed]
+    return [f"removed, older than its source or what it was compiled against: {path}" for path in _removed]
+
+
+def _module_of(compiled: Path) -> str:
+    return ".".join((*compiled.relative_to(ROOT).parts[:-1], compiled.name.split(".", 1)[0]))
+
+
+def _types_of(compiled: Path) -> str:
+    types = compiled.with_name(compiled.name.split(".", 1)[0] + ".pxd")
+    return types.read_text() if types.exists() else ""
 
 
 def _is_stale(compiled: Path) -> bool:
