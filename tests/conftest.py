@@ -20,12 +20,19 @@ def pytest_configure() -> None:
     """
     compiled = {path: _types_of(path) for package in PACKAGES for path in (ROOT / package).rglob("*.so")}
     stale = {path for path in compiled if _is_stale(path)}
-    while True:
-        names = {_module_of(path) for path in stale}
-        more = {path for path in compiled.keys() - stale if any(name in compiled[path] for name in names)}
-        if not more:
-            break
+    known = {_module_of(path) for path in compiled}
+    classes = {
+        _module_of(path)
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.pxd")
+        if "cdef class" in path.read_text()
+    }
+    gone = (classes - known) | {_module_of(path) for path in stale}
+    while more := {
+        path for path, types in compiled.items() if path not in stale and any(name in types for name in gone)
+    }:
         stale |= more
+        gone |= {_module_of(path) for path in more}
     for path in stale:
         path.unlink(missing_ok=True)
         _removed.append(str(path.relative_to(ROOT)))
