@@ -8,6 +8,7 @@ anything is appended, and the next queue offsets are read from the queue table, 
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -49,10 +50,15 @@ from broker.processors.query import QueryProcessor
 from broker.processors.send import HotTopics, SendProcessor
 from broker.rebalance_locks import RebalanceLocks
 from broker.registration import Registration
+from broker.schedule.delay_offsets import DelayOffsets
+from broker.schedule.delays import Delays
+from broker.schedule.delivery import DelayDelivery
 from broker.topics import TopicTable
 from broker.traffic import Traffic
 from broker.wakeups import Wakeups
+from headrace.model.delay_level import parse_delay_levels
 from headrace.model.host import encode_host, parse_host
+from headrace.model.names import SCHEDULE_TOPIC
 from headrace.protocol.version import CURRENT_VERSION
 from headrace.remoting.connection import Connection
 from headrace.remoting.endpoint import Endpoint
@@ -64,17 +70,17 @@ from ipc.publish.log import LogPublisher
 from ipc.queue_table import QueueTable
 from ipc.role_context import RoleContext
 from store.commit_log.append import CommitLogAppender
+from store.commit_log.appended_files import AppendedFiles
 from store.commit_log.reader import CommitLogReader
 from store.commit_log.tail import wipe
 from store.config import SYNC_MASTER, StoreConfig
 from store.consume_queue.layout import ENTRY_SIZE
 from store.consume_queue.reader import ConsumeQueueReader
-from store.mapped_file_queue import MappedFileQueue
 from store.paths import StorePaths
 from store.query.by_key import KeyQuery
 from store.query.by_offset import view_by_offset
 from store.query.by_time import TimeQuery
-from store.query.get import MessageGetter
+from store.query.get import MessageGetter, warm
 
 logger = logging.getLogger(__name__)
 
@@ -140,6 +146,7 @@ class _Broker:
         self._topics = TopicTable(JsonFile(paths.config_file("topics.json")), config)
         self._groups = GroupTable(JsonFile(paths.config_file("subscriptionGroup.json")), config)
         self._offsets = OffsetTable(JsonFile(paths.config_file("consumerOffset.json")))
+        self._delay_offsets = DelayOffsets(JsonFile(paths.config_file("delayOffset.json")))
         self._registration = Registration(config, self._topics, namesrv_addresses)
         self._clients = ClientTable(MembersNotice(config, self._groups))
         self._held = HeldPulls(self._somebody_waits)
@@ -176,11 +183,20 @@ class _Broker:
             asyncio.create_task(self._traffic.keep()),
             asyncio.create_task(self._offsets.keep(self._config.flush_consumer_offset_interval / 1000)),
         ]
+        if not self._store_config.is_slave:
+            tasks += self._start_delivery()
         self._context.running()
         logger.info("broker running name=%s address=%s", self._config.broker_name, self._config.address)
         await stopped.wait()
         _ = self._context.stopping
         await self._stop(server, tasks)
+
+    def _start_delivery(self) -> list[asyncio.Task[None]]:
+        """What a master does by itself: delivers messages when they are due."""
+        return [
+            asyncio.create_task(self._delay_delivery.run()),
+            asyncio.create_task(self._delay_offsets.keep(self._store_config.flush_delay_offset_interval / 1000)),
+        ]
 
     async def _wait_for_dispatch(self, stopped: asyncio.Event) -> None:
         while self._control.reput_offset < self._control.wrote_offset and not stopped.is_set():
@@ -211,6 +227,7 @@ class _Broker:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._offsets.persist()
+        self._delay_offsets.persist()
         self._executor.shutdown(wait=False, cancel_futures=True)
         self._appender.publish()
 
@@ -254,8 +271,9 @@ class _Broker:
         by_time = TimeQuery(queues, reader)
         by_key = KeyQuery(paths, store_config, reader)
 
+        self._make_delays(queues, reader)
         self._sends = SendProcessor(
-            config, store_config, self._topics, self._groups, self._appender, self._store_host
+            config, store_config, self._topics, self._groups, self._appender, self._store_host, self._delays
         )
         self._pulls = PullProcessor(
             config,
@@ -286,6 +304,31 @@ class _Broker:
         families = self._admin_families(queues, by_time, reader)
         register_admin(main, families)
         register_admin(fast, families)
+
+    def _make_delays(self, queues: ConsumeQueueReader, reader: CommitLogReader) -> None:
+        """Delay levels: what redirects messages, and what delivers them."""
+        levels_ms = parse_delay_levels(self._store_config.message_delay_level)
+        appender, getter, loop = self._appender, self._getter, asyncio.get_running_loop()
+        self._delays = Delays(levels_ms)
+        if not self._store_config.is_slave:
+            self._delay_offsets.clamp(queues.bounds)
+
+        def warm_old(queue_id: int, offset: int, count: int) -> Awaitable[None] | None:
+            if not getter.is_cold(SCHEDULE_TOPIC, queue_id, offset):
+                return None
+            plan = getter.plan_warming(SCHEDULE_TOPIC, queue_id, offset, count)
+            return loop.run_in_executor(self._executor, warm, plan)
+
+        self._delay_delivery = delivery = DelayDelivery(
+            levels_ms,
+            self._delay_offsets,
+            queues,
+            reader.read,
+            appender.append,
+            appender.log.queues_of(SCHEDULE_TOPIC.encode()).next_offset,
+            warm_old,
+        )
+        appender.on_append(SCHEDULE_TOPIC, lambda message, _: delivery.appended(message.queue_id))
 
     def _make_pull_path(self, getter: MessageGetter) -> PullPath:
         """The hot path of pulls, which forgets what it was told whenever that may no longer be true."""
@@ -332,10 +375,10 @@ class _Broker:
 
         return [
             ConfigAdmin(self._live),
-            RuntimeInfo(config, self._paths, self._control, self._traffic, earliest_time, dict, queues.bounds),
+            RuntimeInfo(config, self._paths, self._control, self._traffic, earliest_time, self._delay_offsets.table, queues.bounds),
             TopicAdmin(topics, self._registration.register_topic, drop_queues, is_slave=is_slave),
             GroupAdmin(groups, offsets, is_slave=is_slave),
-            OffsetAdmin(topics, offsets, clients, queues.bounds, dict),
+            OffsetAdmin(topics, offsets, clients, queues.bounds, self._delay_offsets.table),
             ClientAdmin(clients, offsets),
             ConsumeProgress(topics, groups, offsets, clients, facts, config.address),
             ConsumeQueueAdmin(queues.bounds, queues.entries, clients),
@@ -350,24 +393,16 @@ class _Broker:
             # What a killed predecessor has copied and never published must not come back to life.
             with self._context.long_call("wiping what was never published", 60_000):
                 wipe(self._paths, config, wrote_offset, append_limit)
-        files = MappedFileQueue(
-            self._paths.commit_log, config.mapped_file_size_commit_log, writable=True, max_open=2
-        )
-
-        def open_file(start: int) -> memoryview:
-            file = files.file_for(start)
-            if file is None:
-                raise FileNotFoundError(f"the CommitLog file at {start} has been announced but is not there")
-            return file.view[:]
-
+        files = AppendedFiles(self._paths, config)
         log = CommitLogAppender(
             LogPublisher(control),
-            open_file,
+            files.open,
             control.words,
             ALLOCATED_OFFSET,
             config.mapped_file_size_commit_log,
             wrote_offset,
             append_limit,
+            files.populate,
         )
         for _, topic, queue_id, _, max_queue_offset, _ in self._queue_table.rows():
             log.queues_of(topic).advance(queue_id, max_queue_offset)

@@ -77,7 +77,8 @@ class CommitLogAppender:
     """The writing end of the CommitLog.
 
     `open_file(start_offset)` maps the reserved file that starts there and returns its writable view. `words` is the
-    control block, `allocated_word` the place of `allocated_offset` in it.
+    control block, `allocated_word` the place of `allocated_offset` in it. `populate(start, end)` prepares memory that is
+    about to be stored to.
     """
 
     def __init__(
@@ -89,9 +90,11 @@ class CommitLogAppender:
         file_size: int,
         wrote_offset: int,
         append_limit: int,
+        populate: Callable[[int, int], None] | None = None,
     ) -> None:
         self._publisher = _MortalPublisher(publisher) if ENVIRONMENT in os.environ else publisher
         self._open_file = open_file
+        self._populate = populate
         self._words = words
         self._allocated_word = allocated_word
         self._file_size = file_size
@@ -160,6 +163,8 @@ class CommitLogAppender:
         if end > self._append_limit:
             self._append_limit = min(end + _LIMIT_AHEAD, max(end, self._words[self._allocated_word]))
             self._publisher.append_limit(self._append_limit)
+            if self._populate is not None and end <= self._file_end:
+                self._populate(self.wrote_offset, min(self._append_limit, self._file_end))
 
     def put(
         self,
