@@ -42,14 +42,8 @@ from headrace.remoting.client import RemotingClient
 _logger = logging.getLogger(__name__)
 
 FIRST_PERIODIC_S: Final = 10.0  # RocketMQ's, after the registration at the start
-AGAIN_PAUSES_S: Final = (
-    0.1,
-    0.2,
-    0.4,
-    0.8,
-    1.6,
-    3.2,
-)  # limit: after a lost connection; then the clock again, as in RocketMQ
+# limit: ten seconds after a lost connection; then the clock again, as in RocketMQ
+AGAIN_PAUSES_S: Final = (0.1,) + (0.25,) * 40
 LEAVE_TIMEOUT_MS: Final = 3000  # limit: a name server that does not hear our leave drops us when the connection closes
 
 
