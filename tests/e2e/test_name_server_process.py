@@ -16,16 +16,9 @@ from headrace.remoting import RemotingClient
 from nameserver import daemon
 from nameserver.config import NameServerConfig
 from nameserver.errors import PortTaken
-from support.servers import wait_until
+from support.servers import free_port, wait_until
 
 pytestmark = pytest.mark.slow
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def tell(fd: int) -> None:

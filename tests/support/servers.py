@@ -63,6 +63,11 @@ def free_ports() -> tuple[int, int]:
     raise AssertionError(message)
 
 
+def free_port() -> int:
+    """One free port, which no outgoing connection will be given by the kernel: it is below the ephemeral ones."""
+    return free_ports()[0]
+
+
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

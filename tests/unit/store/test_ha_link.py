@@ -15,15 +15,10 @@ from store.config import SLAVE
 from store.ha import daemon, slave
 from store.housekeeping import daemon as housekeeping
 from support import golden
+from support.servers import free_port
 from support.store_files import LOG_FILE_SIZE, LogBuilder, RunningRole, eventually, running_instance, small_config
 
 HOST = "127.0.0.1"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
 
 
 class Master:
