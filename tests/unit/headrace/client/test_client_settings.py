@@ -53,7 +53,8 @@ def test_secrets_do_not_show() -> None:
 
 @pytest.mark.parametrize("name", ["poll_name_server", "heartbeat", "persist_offsets", "api_timeout"])
 def test_durations_are_seconds_or_timedeltas(name: str) -> None:
-    assert getattr(ClientConfig("a:1", **{name: timedelta(milliseconds=1500)}), name) == 1.5
+    config = ClientConfig("a:1", **{name: timedelta(milliseconds=1500)})  # type: ignore[arg-type]
+    assert getattr(config, name) == 1.5
     for wrong in (0, -1, "x", float("inf")):
         with pytest.raises(ConfigError, match=name):
             ClientConfig("a:1", **{name: wrong})  # type: ignore[arg-type]

@@ -1,0 +1,243 @@
+"""Administration by the Python client, against both brokers."""
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from headrace import (
+    LATEST,
+    Admin,
+    BrokerError,
+    BrokerNotFound,
+    ConfigError,
+    Message,
+    MessageExt,
+    MessageInvalid,
+    MessageQueue,
+    Producer,
+    RouteNotFound,
+    SubscriptionGroupConfig,
+    TopicConfig,
+)
+from headrace.model import TopicFilterType
+from headrace.protocol.bodies import ConsumerData, HeartbeatData
+from headrace.protocol.remoting_command import create_request
+from headrace.protocol.request_code import RequestCode
+from support.not_served import serves
+from support.sdk import await_registered, dump, eventually, run
+from support.servers import Server
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered(server: Server) -> None:
+    await_registered(server.name_server)
+
+
+def test_a_topics_life(server: Server) -> None:
+    async def main() -> None:
+        async with Admin(server.name_server) as admin, Producer("admin-topics", server.name_server) as producer:
+            await admin.create_topic("AdminTopic", 3)
+            assert "AdminTopic" in await admin.topics()
+            assert "AdminTopic" in await admin.topics_of_cluster("DefaultCluster")
+            (broker,) = (await admin.masters("DefaultCluster")).values()
+            assert broker == server.broker
+            (name,) = await admin.masters()
+            assert await admin.publish_queues("AdminTopic") == [MessageQueue("AdminTopic", name, at) for at in range(3)]
+            changed = TopicConfig("AdminTopic", 5, 2, filter_type=TopicFilterType.MULTI_TAG)
+            await admin.update_topic(changed, broker=broker)
+            assert (await admin.topic_configs(broker))["AdminTopic"] == changed
+            assert len(await admin.publish_queues("AdminTopic")) == 2
+            assert len(await admin.subscribe_queues("AdminTopic")) == 5
+            await producer.send(Message("AdminTopic", b"x"))
+            await dump(admin, "AdminTopic", 1)
+            stats = await admin.topic_stats("AdminTopic")
+            assert sum(one.max_offset for one in stats.offset_table.values()) == 1
+            route = await admin.topic_route("AdminTopic")
+            assert [one.write_queue_nums for one in route.queue_datas] == [2]
+            await admin.delete_topic("AdminTopic")
+            with pytest.raises(RouteNotFound):
+                async with Admin(server.name_server) as another:
+                    await another.topic_route("AdminTopic")
+            for wrong in ("no blanks!", "TBW102", ""):
+                with pytest.raises(ConfigError):
+                    await admin.create_topic(wrong)
+            with pytest.raises(BrokerNotFound):
+                await admin.masters("NoSuchCluster")
+            assert {"TBW102", "SCHEDULE_TOPIC_XXXX"} <= set(await admin.system_topics())
+
+    run(main())
+
+
+def test_a_groups_life(server: Server) -> None:
+    async def main() -> None:
+        async with Admin(server.name_server) as admin:
+            config = SubscriptionGroupConfig("admin-group", retry_max_times=3, retry_queue_count=2)
+            await admin.update_group(config, broker=server.broker)
+            assert (await admin.group_configs(server.broker))["admin-group"] == config
+            await admin.delete_group("admin-group", remove_offsets=True)
+            assert "admin-group" not in await admin.group_configs(server.broker)
+            with pytest.raises(ConfigError):
+                await admin.update_group(SubscriptionGroupConfig("no blanks!"))
+
+    run(main())
+
+
+def test_offsets_are_found_stored_and_put_back(server: Server) -> None:
+    async def main() -> None:
+        async with Admin(server.name_server) as admin, Producer("admin-offsets", server.name_server) as producer:
+            await admin.create_topic("AdminOffsets", 1)
+            (queue,) = await producer.queues("AdminOffsets")
+            for number in range(10):
+                await producer.send(Message("AdminOffsets", str(number)))
+            stored = await dump(admin, "AdminOffsets", 10)
+            assert (await admin.min_offset(queue), await admin.max_offset(queue)) == (0, 10)
+            assert await admin.earliest_store_time(queue) == stored[0].store_timestamp
+            assert await admin.search_offset(queue, datetime.fromtimestamp(0, UTC)) == 0
+            assert await admin.search_offset(queue, int(time.time() * 1000) + 60_000) == 9
+            await admin.update_consumer_offset("admin-reader", queue, 4)
+            assert await admin.consumer_offset("admin-reader", queue) == 4
+            assert "admin-reader" in await admin.topic_groups("AdminOffsets")
+            await admin.clone_offsets("admin-reader", "admin-clone", "AdminOffsets")
+            assert await admin.consumer_offset("admin-clone", queue) == 4
+
+    run(main())
+
+
+@serves("relays")
+def test_a_group_without_members_is_put_to_a_time(server: Server) -> None:
+    async def main() -> None:
+        async with Admin(server.name_server) as admin, Producer("admin-reset", server.name_server) as producer:
+            await admin.create_topic("AdminReset", 1)
+            (queue,) = await producer.queues("AdminReset")
+            for number in range(10):
+                await producer.send(Message("AdminReset", str(number)))
+            await dump(admin, "AdminReset", 10)
+            await admin.update_consumer_offset("admin-resetter", queue, 4)
+            assert await admin.reset_offsets("admin-resetter", "AdminReset", LATEST) == {queue: 10}
+            assert await admin.consumer_offset("admin-resetter", queue) == 10
+            assert await admin.reset_offsets("admin-resetter", "AdminReset", 0) == {queue: 0}
+            assert await admin.consumer_offset("admin-resetter", queue) == 0
+            assert await admin.reset_offsets("admin-resetter", "AdminReset", LATEST, force=False) == {queue: 0}
+
+    run(main())
+
+
+def test_messages_are_found_by_key_and_by_both_ids(server: Server) -> None:
+    async def main() -> None:
+        async with Admin(server.name_server) as admin, Producer("admin-query", server.name_server) as producer:
+            result = await producer.send(Message("AdminQuery", b"x", keys=["one", "größe"]))
+            other = await producer.send(Message("AdminQuery", b"y", keys=["two"]))
+
+            async def found() -> list[MessageExt]:
+                return await admin.query_messages("AdminQuery", "größe")
+
+            (message,) = await eventually(found, "the message by its key")
+            assert message.message_id == result.message_id
+            assert (await admin.view_message(other.offset_message_id)).body == b"y"
+
+            async def by_unique_id() -> MessageExt | None:
+                return await admin.query_by_unique_id("AdminQuery", other.message_id)
+
+            again = await eventually(by_unique_id, "the message by its id")
+            assert again is not None
+            assert again.body == b"y"
+            assert (await admin.view_message(other.message_id, "AdminQuery")).body == b"y"
+            assert await admin.query_messages("AdminQuery", "three") == []
+            later = message.store_timestamp + 3_600_000
+            assert await admin.query_messages("AdminQuery", "one", begin=later) == []
+            with pytest.raises(MessageInvalid):
+                await admin.view_message("no id")
+            with pytest.raises(BrokerError):
+                await admin.view_message("F" * 32, "AdminQuery")
+            entries = await admin.consume_queue(result.queue, result.queue_offset, 1)
+            assert entries.queue_data is not None
+            assert entries.max_queue_index > result.queue_offset
+
+    run(main())
+
+
+def test_who_is_connected_and_how_far_they_are(server: Server) -> None:
+    async def main() -> None:
+        async with Admin(server.name_server) as admin, Producer("admin-who", server.name_server) as producer:
+            await admin.create_topic("AdminWho", 2)
+            for _ in range(6):
+                await producer.send(Message("AdminWho", b"x"))
+            await dump(admin, "AdminWho", 6)
+
+            async def known() -> bool:
+                try:
+                    connected = await admin.producer_connection("admin-who", "AdminWho")
+                except BrokerError:
+                    return False
+                return [one.client_id for one in connected.connection_set] == [producer.client_id]
+
+            await eventually(known, "the producer is known")
+            assert "admin-who" in (await admin.producers(server.broker)).data
+            with pytest.raises(RouteNotFound):
+                await admin.consumer_progress("admin-nobody")
+            # A heartbeat of a consumer group makes its retry topic, where its members and its progress are found.
+            beat = HeartbeatData("somebody@x", [], [ConsumerData("admin-members")]).encode()
+            await admin._instance.invoke(server.broker, create_request(RequestCode.HEART_BEAT, None, beat))
+            (queue, _) = await producer.queues("AdminWho")
+            await admin.update_consumer_offset("admin-members", queue, 1)
+
+            async def member() -> bool:
+                try:
+                    connection = await admin.consumer_connection("admin-members")
+                except (RouteNotFound, BrokerError):
+                    return False
+                return [one.client_id for one in connection.connection_set] == ["somebody@x"]
+
+            await eventually(member, "the member is known")
+            assert await admin._instance.consumer_ids("admin-members", "AdminWho") == ["somebody@x"]
+            stats = await admin.consume_stats("admin-reader-of-nothing", "AdminWho")
+            assert sum(one.consumer_offset for one in stats.offset_table.values()) == 0
+            listed = await admin.broker_consume_stats(server.broker)
+            assert listed.broker_addr is not None
+
+    run(main())
+
+
+def test_servers_tell_and_take_their_configuration(server: Server) -> None:
+    async def main() -> None:
+        async with Admin(server.name_server) as admin:
+            figures = await admin.runtime_info(server.broker)
+            assert int(figures["commitLogMaxOffset"]) >= 0
+            config = await admin.broker_config(server.broker)
+            assert config["brokerClusterName"] == "DefaultCluster"
+            await admin.update_broker_config(server.broker, {"defaultQueryMaxNum": 31})
+            assert (await admin.broker_config(server.broker))["defaultQueryMaxNum"] == "31"
+            (address,) = await admin.name_server_configs()
+            assert address == server.name_server
+            await admin.put_kv("space", "key", "größe")
+            assert await admin.get_kv("space", "key") == "größe"
+            assert await admin.list_kv("space") == {"key": "größe"}
+            await admin.delete_kv("space", "key")
+            with pytest.raises(BrokerError):
+                await admin.get_kv("space", "key")
+            (name,) = await admin.masters()
+            assert await admin.wipe_write_permission(name)
+            await admin.create_topic("AdminPermission", 1)
+            assert await admin.add_write_permission(name)
+            await admin.clean_expired_queues(server.broker)
+            await admin.clean_unused_topics(server.broker)
+            await admin.delete_expired_logs(server.broker)
+            info = await admin.cluster_info()
+            assert info.cluster_addr_table == {"DefaultCluster": [name]}
+            assert info.broker_addr_table[name].master_address == server.broker
+
+    run(main())
+
+
+@serves("broker statistics")
+def test_statistics_of_a_topic(server: Server) -> None:
+    async def main() -> None:
+        async with Admin(server.name_server) as admin, Producer("admin-stats", server.name_server) as producer:
+            await producer.send(Message("AdminStats", b"x"))
+            stats = await admin.broker_stats(server.broker, "TOPIC_PUT_NUMS", "AdminStats")
+            assert stats.stats_minute.sum >= 0
+            with pytest.raises(BrokerError):
+                await admin.broker_stats(server.broker, "TOPIC_PUT_NUMS", "NoSuchTopic")
+
+    run(main())

@@ -1,0 +1,106 @@
+"""Signed requests and TLS of the Python client, against RocketMQ's own servers."""
+
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace import Admin, ClientConfig, ConnectError, Credentials, Message, PermissionDenied, Producer
+from support.not_served import NOT_SERVED
+from support.reference import Reference
+from support.sdk import await_registered, dump, run
+
+ACCOUNTS = """
+globalWhiteRemoteAddresses: []
+accounts:
+  - accessKey: tester-key
+    secretKey: tester-secret
+    defaultTopicPerm: PUB|SUB
+    defaultGroupPerm: PUB|SUB
+    topicPerms:
+      - Closed=DENY
+  - accessKey: operator-key
+    secretKey: operator-secret
+    admin: true
+"""
+
+TESTER = Credentials("tester-key", "tester-secret")
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reference]:
+    """A broker that wants signatures; connections may be TLS, as with all of RocketMQ's servers."""
+    assert "acl" in NOT_SERVED, "run this against the appliance as well"
+    root: Path = tmp_path_factory.mktemp("guarded")
+    home = root / "home"
+    (home / "conf").mkdir(parents=True)
+    (home / "conf" / "plain_acl.yml").write_text(ACCOUNTS)
+    with Reference(root / "data", settings={"aclEnable": "true"}, more=(f"--home={home}",)) as server:
+        await_registered(server.name_server)
+        yield server
+
+
+@pytest.mark.parametrize("binary_headers", [False, True])
+def test_signed_requests_are_taken(guarded: Reference, binary_headers: bool) -> None:
+    topic = f"Signed{binary_headers}"
+
+    async def main() -> None:
+        config = ClientConfig(guarded.name_server, credentials=TESTER, binary_headers=binary_headers)
+        async with Producer("signed", config) as producer, Admin(config) as admin:
+            await producer.send(Message(topic, "größe", keys="k"))
+            await producer.send_batch([Message(topic, b"1"), Message(topic, b"2")])
+            await producer.send_oneway(Message(topic, b"3"))
+            assert len(await dump(admin, topic, 4)) == 4
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "credentials", [None, Credentials("tester-key", "wrong-secret"), Credentials("nobody", "no-secret")]
+)
+def test_unsigned_and_wrongly_signed_requests_are_refused_at_once(
+    guarded: Reference, credentials: Credentials | None
+) -> None:
+    async def main() -> None:
+        config = ClientConfig(guarded.name_server, credentials=credentials)
+        async with Producer("refused", config) as producer:
+            with pytest.raises(PermissionDenied) as caught:
+                await producer.send(Message("Refused", b"x"))
+            assert not caught.value.retryable
+
+    run(main())
+
+
+def test_an_account_may_do_what_it_is_allowed_and_no_more(guarded: Reference) -> None:
+    async def main() -> None:
+        config = ClientConfig(guarded.name_server, credentials=TESTER)
+        async with Producer("allowed", config) as producer, Admin(config) as admin:
+            with pytest.raises(PermissionDenied, match="No default permission"):
+                await producer.send(Message("Closed", b"x"))
+            with pytest.raises(PermissionDenied, match="admin permission"):
+                await admin.create_topic("OnlyOperators")
+        operator = ClientConfig(guarded.name_server, credentials=Credentials("operator-key", "operator-secret"))
+        async with Admin(operator) as admin:
+            await admin.create_topic("OnlyOperators")
+            (broker,) = (await admin.masters()).values()
+            before = (await admin.acl_version(broker)).all_acl_file_version
+            await admin.update_account("fresh-one", "fresh-secret", default_topic_permission="PUB", broker=broker)
+            assert (await admin.acl_version(broker)).all_acl_file_version != before
+            await admin.delete_account("fresh-one", broker=broker)
+
+    run(main())
+
+
+def test_tls_carries_everything_and_strangers_are_not_trusted(guarded: Reference) -> None:
+    async def main() -> None:
+        trusting = ssl.create_default_context()
+        trusting.check_hostname = False
+        trusting.verify_mode = ssl.CERT_NONE
+        async with Producer("tls", ClientConfig(guarded.name_server, tls=trusting, credentials=TESTER)) as producer:
+            assert (await producer.send(Message("Tls", b"x" * 100_000))).ok
+        async with Producer("tls", ClientConfig(guarded.name_server, tls=True, credentials=TESTER)) as producer:
+            with pytest.raises(ConnectError, match=r"TLS.*[Cc]ertificate|CERTIFICATE"):
+                await producer.send(Message("Tls", b"x"))
+
+    run(main())

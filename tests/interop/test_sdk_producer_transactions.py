@@ -1,0 +1,151 @@
+"""Transactions and request-reply of the Python client, against a broker that asks soon."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from headrace import (
+    Admin,
+    Message,
+    MessageExt,
+    MessageInvalid,
+    Producer,
+    ReplyTimeout,
+    TransactionProducer,
+    TransactionState,
+    reply_to,
+)
+from support.appliance import Appliance
+from support.not_served import NOT_SERVED
+from support.reference import Reference
+from support.sdk import await_registered, dump, run
+from support.servers import Server
+
+MAKERS = {"reference": Reference} if "transactions" in NOT_SERVED else {"reference": Reference, "headrace": Appliance}
+SETTINGS = {"transactionCheckInterval": "500", "transactionTimeOut": "300"}
+
+
+@pytest.fixture(scope="module", params=MAKERS)
+def asking(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server whose broker asks after half a second what has become of a transaction."""
+    data = tmp_path_factory.mktemp(f"asking-{request.param}") / "data"
+    with MAKERS[request.param](data, settings=SETTINGS) as server:
+        await_registered(server.name_server)
+        yield server
+
+
+def nobody(message: MessageExt) -> None:
+    """A check that knows nothing."""
+
+
+def test_committed_messages_are_seen_and_rolled_back_ones_are_not(asking: Server) -> None:
+    async def main() -> None:
+        seen: list[str] = []
+
+        def execute(message: Message, arg: object) -> bool:
+            seen.append(f"{message.unique_id} {arg}")
+            return arg == "commit"
+
+        async with (
+            TransactionProducer("tx-commit", asking.name_server, check=nobody, execute=execute) as producer,
+            Admin(asking.name_server) as admin,
+        ):
+            await admin.create_topic("TxCommit", 1)
+            committed = await producer.send_in_transaction(
+                Message("TxCommit", b"yes", keys="k", delay_level=3), "commit"
+            )
+            rolled_back = await producer.send_in_transaction(Message("TxCommit", b"no"), "roll back")
+            assert committed.state is TransactionState.COMMIT
+            assert rolled_back.state is TransactionState.ROLLBACK
+            assert seen == [f"{committed.message_id} commit", f"{rolled_back.message_id} roll back"]
+            async with producer.transaction(Message("TxCommit", b"also")) as transaction:
+                assert transaction.message.unique_id == transaction.result.message_id
+            with pytest.raises(KeyError):
+                async with producer.transaction(Message("TxCommit", b"never")):
+                    raise KeyError
+            stored = await dump(admin, "TxCommit", 2)
+            assert [message.body for message in stored] == [b"yes", b"also"]
+            assert stored[0].message_id == committed.message_id
+            assert stored[0].properties["PGROUP"] == "tx-commit"
+
+    run(main())
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_the_broker_asks_and_the_check_decides(asking: Server, is_async: bool) -> None:
+    topic = f"TxCheck{is_async}"
+
+    async def main() -> None:
+        asked: list[MessageExt] = []
+
+        def check(message: MessageExt) -> bool | None:
+            asked.append(message)
+            if message.body == b"raise" and len(asked) < 3:
+                raise RuntimeError("not now")
+            return message.body != b"no"
+
+        async def check_later(message: MessageExt) -> bool | None:
+            await asyncio.sleep(0)
+            return check(message)
+
+        async with (
+            TransactionProducer(
+                f"tx-check-{is_async}", asking.name_server, check=check_later if is_async else check
+            ) as producer,
+            Admin(asking.name_server) as admin,
+        ):
+            await admin.create_topic(topic, 1)
+
+            def fail(message: Message, _arg: object) -> None:
+                raise ValueError(message.topic)
+
+            unknown = await producer.send_in_transaction(Message(topic, b"raise"), execute=fail)
+            assert unknown.state is TransactionState.UNKNOWN
+            assert isinstance(unknown.error, ValueError)
+            async with producer.transaction(Message(topic, b"no")) as transaction:
+                transaction.unknown()
+            stored = await dump(admin, topic, 1, 30)
+            assert [message.body for message in stored] == [b"raise"]
+            assert {message.topic for message in asked} == {topic}
+            assert unknown.message_id in {message.message_id for message in asked}
+
+    run(main())
+
+
+def test_a_half_message_needs_a_local_transaction(asking: Server) -> None:
+    async def main() -> None:
+        async with TransactionProducer("tx-none", asking.name_server, check=nobody) as producer:
+            with pytest.raises(ValueError, match="execute"):
+                await producer.send_in_transaction(Message("TxNone", b"x"))
+
+    run(main())
+
+
+def test_a_request_is_answered_by_who_consumes_it(asking: Server) -> None:
+    async def main() -> None:
+        async with (
+            Producer("asker", asking.name_server) as asker,
+            Producer("answerer", asking.name_server, compress_over=10) as answerer,
+            Admin(asking.name_server) as admin,
+        ):
+            await admin.create_topic("Ask", 1)
+
+            async def answer() -> None:
+                (request,) = await dump(admin, "Ask", 1)
+                await answerer.send(reply_to(request, request.body * 100))
+
+            answering = asyncio.create_task(answer())
+            reply = await asker.request(Message("Ask", b"ping"), 10)
+            await answering
+            assert reply.body == b"ping" * 100
+            assert reply.topic == "DefaultCluster_REPLY_TOPIC"
+            with pytest.raises(ReplyTimeout):
+                await asker.request(Message("Ask", b"ping"), 0.3)
+            stored = await dump(admin, "Ask", 2)
+            with pytest.raises(MessageInvalid):
+                reply_to(MessageExt("Ask"), b"x")
+            # Too late: the broker still hands it over, and nobody waits any more.
+            assert (await answerer.send(reply_to(stored[1], b"late"))).ok
+
+    run(main())
