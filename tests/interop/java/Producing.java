@@ -16,6 +16,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import org.apache.rocketmq.client.hook.SendMessageContext;
+import org.apache.rocketmq.client.hook.SendMessageHook;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
@@ -177,7 +179,7 @@ final class Producing {
     }
 
     /** Producers that send until they are told to stop, and write down each acknowledgement before they go on. */
-    private static final class Continuous {
+    private static final class Continuous implements SendMessageHook {
         private final AtomicBoolean going = new AtomicBoolean(true);
         private final AtomicLong tried = new AtomicLong();
         private final AtomicLong acknowledged = new AtomicLong();
@@ -206,6 +208,43 @@ final class Producing {
             return say();
         }
 
+        /** Whether it was acknowledged. */
+        boolean send(Message message, String key) throws Exception {
+            write("try", key);
+            tried.incrementAndGet();
+            try {
+                SendResult result = producer.send(message);
+                write("ack", key, result.getMsgId(), result.getOffsetMsgId(), result.getMessageQueue().getQueueId(),
+                    result.getQueueOffset(), result.getSendStatus());
+                acknowledged.incrementAndGet();
+                return true;
+            } catch (Exception problem) {
+                String said = String.valueOf(problem.getMessage()).replaceAll("\\s+", " ");
+                write("fail", key, problem.getClass().getSimpleName() + " " + said);
+                failed.incrementAndGet();
+                problems.merge(problem.getClass().getSimpleName(), 1, Integer::sum);
+                return false;
+            }
+        }
+
+        @Override
+        public String hookName() {
+            return "journal";
+        }
+
+        @Override
+        public void sendMessageBefore(SendMessageContext context) {
+            try {
+                write("send", context.getMessage().getKeys());
+            } catch (Exception problem) {
+                problems.merge("journal: " + problem, 1, Integer::sum);
+            }
+        }
+
+        @Override
+        public void sendMessageAfter(SendMessageContext context) {
+        }
+
         void write(String kind, String key, Object... more) throws Exception {
             StringBuilder line = new StringBuilder(kind).append('\t').append(key);
             for (Object one : more) {
@@ -219,8 +258,9 @@ final class Producing {
     }
 
     /**
-     * Sends until "stop-producing". The journal gets, tab-separated: "try key" before a send, then
-     * "ack key msgId offsetMsgId queueId queueOffset status" or "fail key problem".
+     * Sends until "stop-producing". The journal gets, tab-separated: "try key" before a send, "send key" each time that the
+     * client puts it on the wire, then "ack key msgId offsetMsgId queueId queueOffset status" or "fail key problem".
+     * With "again" a message that failed is tried again until it is acknowledged.
      */
     private static Object produceContinuously(JSONObject arguments) throws Exception {
         String topic = arguments.getString("topic");
@@ -231,6 +271,8 @@ final class Producing {
         continuous.journal = Files.newBufferedWriter(Path.of(arguments.getString("journal")), StandardCharsets.UTF_8, StandardOpenOption.CREATE,
             StandardOpenOption.APPEND);
         continuous.producer = start(arguments, "continuous-" + arguments.getString("producer"));
+        continuous.producer.getDefaultMQProducerImpl().registerSendMessageHook(continuous);
+        boolean again = arguments.getBooleanValue("again");
         for (int t = 0; t < Math.max(1, arguments.getIntValue("threads")); t++) {
             int number = t;
             Thread thread = new Thread(() -> {
@@ -239,21 +281,12 @@ final class Producing {
                         String key = prefix + "-" + number + "-" + i;
                         Message message = Messages.make(topic, i, size, null);
                         message.setKeys(key);
-                        continuous.write("try", key);
-                        continuous.tried.incrementAndGet();
-                        try {
-                            SendResult result = continuous.producer.send(message);
-                            continuous.write("ack", key, result.getMsgId(), result.getOffsetMsgId(), result.getMessageQueue().getQueueId(),
-                                result.getQueueOffset(), result.getSendStatus());
-                            continuous.acknowledged.incrementAndGet();
-                        } catch (Exception problem) {
-                            String said = String.valueOf(problem.getMessage()).replaceAll("\\s+", " ");
-                            continuous.write("fail", key, problem.getClass().getSimpleName() + " " + said);
-                            continuous.failed.incrementAndGet();
-                            continuous.problems.merge(problem.getClass().getSimpleName(), 1, Integer::sum);
-                        }
-                        if (pauseMs > 0) {
-                            Thread.sleep(pauseMs);
+                        int last = 50; // tries once it is told to stop
+                        for (boolean done = false; !done; ) {
+                            done = continuous.send(message, key) || !again || !continuous.going.get() && last-- == 0;
+                            if (!done || pauseMs > 0) {
+                                Thread.sleep(Math.max(pauseMs, done ? 0 : 20));
+                            }
                         }
                     }
                 } catch (Exception problem) {
