@@ -27,6 +27,9 @@ PROPERTIES_LENGTH_LIMIT = 32767
 FILE_WAIT_S = 5.0
 """How long a put waits for the housekeeper to reserve the next CommitLog file, as in RocketMQ."""
 
+Appended = Callable[[MessageToStore, PutResult], object]
+"""What is told of a message that has been stored, and where."""
+
 _FIXED_LENGTH = 91
 _V6_ADDED = 12
 _RECORD_MARGIN = 65536
@@ -55,6 +58,11 @@ class Appender:
         self._ring = ring
         self._on_wait = on_wait
         self._waiting_for_file: deque[asyncio.Future[None]] = deque()
+        self._listeners: dict[str, Appended] = {}
+
+    def on_append(self, topic: str, listener: Appended) -> None:
+        """Lets `listener` know each message that is stored in this topic, which clients cannot send to, once it is published."""
+        self._listeners[topic] = listener
 
     def publish(self) -> None:
         """Makes what was appended visible and wakes those who work on; once a batch."""
@@ -108,6 +116,9 @@ class Appender:
             )
             result.message_ids.append(encode_offset_message_id(message.store_host, offset))
         self.publish()
+        listener = self._listeners.get(first.topic)
+        if listener is not None:
+            listener(first, result)
         return result
 
     async def put(self, message: MessageToStore) -> PutResult:

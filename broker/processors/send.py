@@ -6,7 +6,6 @@ the topics for which these checks have nothing to say.
 """
 
 import random
-import re
 import time
 from collections.abc import Awaitable
 
@@ -16,8 +15,8 @@ from broker.groups import GroupTable
 from broker.hot.send import SendPath
 from broker.processors import guard
 from broker.response_codes import code_of_put
+from broker.schedule.delays import Delays, delay_level
 from broker.topics import TopicTable
-from headrace.errors import RemoteProtocolError
 from headrace.model import names, permission, properties, sys_flag
 from headrace.model.host import Host
 from headrace.model.topic_config import TopicConfig, TopicFilterType
@@ -38,8 +37,6 @@ Refused = tuple[ResponseCode, str]
 _UNREAD = {"producerGroup": "", "defaultTopic": "", "defaultTopicQueueNums": "0", "a": "", "c": "", "d": "0"}
 """Fields that a send should have, but that nobody reads unless a topic is to be made."""
 
-_WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
-
 
 class SendProcessor:
     """Answers sends."""
@@ -52,6 +49,7 @@ class SendProcessor:
         groups: GroupTable,
         appender: Appender,
         store_host: Host,
+        delays: Delays,
     ) -> None:
         self._config = config
         self._store_config = store_config
@@ -59,6 +57,7 @@ class SendProcessor:
         self._groups = groups
         self._appender = appender
         self._store_host = store_host
+        self._delays = delays
         self.messages_in = 0
         self.bytes_in = 0
 
@@ -158,9 +157,8 @@ class SendProcessor:
         if not isinstance(target[0], str):
             return target
         found = properties.decode_properties(header.properties or "")
-        wait = found.pop(properties.WAIT, "true")
         found[properties.CLUSTER] = self._config.broker_cluster_name
-        refused = self._not_yet(header, found)
+        refused = self._not_yet(found)
         if refused is not None:
             return refused
         flags = header.sys_flag
@@ -168,8 +166,10 @@ class SendProcessor:
             flags |= sys_flag.MULTI_TAGS
         message = self._message(connection, header, target[0], target[1], flags)
         message.body = command.body
-        message.properties = properties.encode_properties(found).encode()
-        message.wait_store = wait.lower() == "true"
+        message.wait_store = found.get(properties.WAIT, "true").lower() == "true"
+        if not self._delays.redirect(message, found):
+            stored = {name: value for name, value in found.items() if name != properties.WAIT}
+            message.properties = properties.encode_properties(stored).encode()
         return [message]
 
     def _batch(
@@ -184,7 +184,7 @@ class SendProcessor:
         common = properties.decode_properties(header.properties or "")
         common[properties.CLUSTER] = self._config.broker_cluster_name
         wait = common.get(properties.WAIT, "true").lower() == "true"
-        if header.sys_flag & sys_flag.TRANSACTION_MASK or _delay_level(common) > 0:
+        if header.sys_flag & sys_flag.TRANSACTION_MASK or delay_level(common) > 0:
             return ResponseCode.MESSAGE_ILLEGAL, "a batch can be neither transactional nor delayed; send its messages alone"
         if len(command.body) > self._store_config.effective_max_message_size:
             return self._too_large()
@@ -242,7 +242,7 @@ class SendProcessor:
             return topic.name, queue_id
         return self._topics.create_on_send_back(names.dlq_topic(name), 1).name, 0
 
-    def _not_yet(self, header: SendMessageRequestHeader, found: dict[str, str]) -> Refused | None:
+    def _not_yet(self, found: dict[str, str]) -> Refused | None:
         """Kinds of messages that this broker does not serve: better refused than delivered at the wrong time."""
         if found.get(properties.TRANSACTION_PREPARED, "").lower() == "true":
             if self._config.reject_transaction_message:
@@ -250,9 +250,6 @@ class SendProcessor:
                     f"the broker {self._config.broker_name} takes no transactional messages (rejectTransactionMessage)"
                 )
             return ResponseCode.MESSAGE_ILLEGAL, "transactional messages are not supported yet; send it as an ordinary one"
-        # compat: prepared and rolled-back messages are stored at once, whatever their DELAY says.
-        if sys_flag.is_queued(header.sys_flag) and _delay_level(found) > 0:
-            return ResponseCode.MESSAGE_ILLEGAL, "delayed messages are not supported yet; send it without a delay level"
         return None
 
     def _too_large(self) -> Refused:
@@ -291,14 +288,6 @@ class SendProcessor:
     def _answer(self, command: RemotingCommand, code: ResponseCode, remark: str | None = None) -> RemotingCommand:
         ext = {"MSG_REGION": self._config.region_id, "TRACE_ON": "true" if self._config.trace_on else "false"}
         return response_to(command, code, remark, ext)
-
-
-def _delay_level(found: dict[str, str]) -> int:
-    """The level in property DELAY. Raises RemoteProtocolError if it is no whole number."""
-    text = found.get(properties.DELAY, "0")
-    if not _WHOLE.fullmatch(text) or abs(int(text)) > 0x7FFFFFFF:
-        raise RemoteProtocolError(f"the property DELAY is {text[:80]!r}: it must be a whole number")
-    return int(text)
 
 
 class HotTopics:

@@ -13,7 +13,6 @@ import pytest
 
 NOT_SERVED: Final[dict[str, str]] = {
     "transactions": "half messages, END_TRANSACTION and the broker's checks",
-    "delay": "messages with a delay level",
     "timers": "messages to be delivered at any time (RocketMQ's own 4.9 brokers do not do it either)",
     "reply": "SEND_REPLY_MESSAGE and the push to the client that asked",
     "send-back": "CONSUMER_SEND_MSG_BACK, retry topics and dead letters",

@@ -26,7 +26,9 @@ from broker.processors.pull import PullProcessor
 from broker.processors.query import QueryProcessor
 from broker.processors.send import SendProcessor
 from broker.rebalance_locks import RebalanceLocks
+from broker.schedule.delays import Delays
 from broker.topics import TopicTable
+from headrace.model.delay_level import parse_delay_levels
 from headrace.model.host import parse_host
 from headrace.model.message import MessageExt
 from headrace.model.topic_config import TopicConfig
@@ -124,8 +126,9 @@ class SmallBroker:
         by_time = TimeQuery(queues, reader)
         self.by_key = KeyQuery(self.paths, self.store_config, reader)
         is_slave = self.store_config.is_slave
+        self.delays = Delays(parse_delay_levels(self.store_config.message_delay_level))
         self.sends = SendProcessor(
-            self.config, self.store_config, self.topics, self.groups, self.appender, parse_host(self.config.address)
+            self.config, self.store_config, self.topics, self.groups, self.appender, parse_host(self.config.address), self.delays
         )
         self.pulls = PullProcessor(
             self.config,

@@ -37,6 +37,7 @@ public class Interop {
         Producing.addCommands(COMMANDS);
         Consuming.addCommands(COMMANDS);
         Asking.addCommands(COMMANDS);
+        Kinds.addCommands(COMMANDS);
         ExecutorService threads = Executors.newCachedThreadPool(task -> {
             Thread thread = new Thread(task);
             thread.setDaemon(true);

@@ -1,0 +1,77 @@
+"""DelayOffsets: how far each delay level has been delivered, kept in `config/delayOffset.json` (store spec 10.2).
+
+    {"offsetTable":{<level>:<next queue offset in SCHEDULE_TOPIC_XXXX>,…}}
+
+Written every `flushDelayOffsetInterval` and at the stop, as in RocketMQ: after a kill some messages may be delivered again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from broker.json_file import JsonFile
+from headrace.model.names import SCHEDULE_TOPIC
+from headrace.protocol.bodies.tables import DelayOffsetSerializeWrapper
+
+_logger = logging.getLogger(__name__)
+
+
+class DelayOffsets:
+    """The next queue offset of each level. Owned by the broker's event loop."""
+
+    def __init__(self, json_file: JsonFile) -> None:
+        """Reads the file. Raises ConfigFileUnreadable."""
+        self._file = json_file
+        stored = json_file.load(DelayOffsetSerializeWrapper.decode)
+        self._offsets: dict[int, int] = dict(stored.offset_table) if stored is not None else {}
+        self._is_changed = False
+
+    def table(self) -> Mapping[int, int]:
+        """Level to queue offset; only the levels at which something was delivered."""
+        return self._offsets
+
+    def next_offset(self, level: int) -> int:
+        """Where the level goes on."""
+        return self._offsets.get(level, 0)
+
+    def move(self, level: int, offset: int) -> None:
+        """The level goes on at `offset`."""
+        if self._offsets.get(level) != offset:
+            self._offsets[level] = offset
+            self._is_changed = True
+
+    def clamp(self, bounds: Callable[[str, int], tuple[int, int]]) -> None:
+        """Moves what lies outside of its queue to the queue's nearer end; at the start, as RocketMQ does."""
+        for level, offset in list(self._offsets.items()):
+            least, most = bounds(SCHEDULE_TOPIC, level - 1)
+            corrected = min(max(offset, least), most)
+            if corrected != offset:
+                _logger.warning("delay offset corrected level=%d from=%d to=%d", level, offset, corrected)
+                self.move(level, corrected)
+
+    def persist(self) -> None:
+        """Writes the file if anything has changed since. Raises OSError; the next call tries again."""
+        if self._is_changed:
+            self._write(self._take_snapshot())
+
+    async def keep(self, interval_s: float) -> None:
+        """Persists every `interval_s` seconds, on a thread, until it is cancelled."""
+        while True:
+            await asyncio.sleep(interval_s)
+            if self._is_changed:
+                try:
+                    await asyncio.to_thread(self._write, self._take_snapshot())
+                except OSError as error:
+                    _logger.warning("delay offsets not written, trying again: %s", error)
+
+    def _take_snapshot(self) -> tuple[int, dict[int, int]]:
+        self._is_changed = False
+        return self._file.next_turn(), dict(self._offsets)
+
+    def _write(self, snapshot: tuple[int, dict[int, int]]) -> None:
+        turn, table = snapshot
+        try:
+            self._file.write(DelayOffsetSerializeWrapper(table).encode_pretty(), turn)
+        except OSError:
+            self._is_changed = True
+            raise
