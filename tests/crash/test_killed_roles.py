@@ -1,0 +1,81 @@
+"""Each role is killed again and again while the official client sends in SYNC_FLUSH: nothing acknowledged is lost or doubled."""
+
+import os
+import random
+import signal
+from pathlib import Path
+
+import pytest
+
+from support.appliance import Appliance
+from support.client import Client
+from support.crash import SETTINGS, Load, check_log, check_pulled, rounds, segments, verify
+from support.java import Java
+from support.servers import wait_until
+
+KILLS = rounds(short=2, full=10)
+ROLES = ("broker", "dispatch", "flush", "housekeeper", "ha", "nameserver", "logger")
+
+pytestmark = pytest.mark.timeout(60 + 30 * KILLS)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_killed_role_comes_back_and_nothing_is_lost(
+    role: str, java: Java, tmp_path: Path, chance: random.Random
+) -> None:
+    with Appliance(tmp_path / "data", settings=SETTINGS) as appliance:
+        others_before = {name: said["pid"] for name, said in appliance.status()["roles"].items() if name != role}
+        with Load(java, appliance, tmp_path) as load:
+            for _ in range(KILLS):
+                load.wait_for_more(chance.randrange(1, 500))
+                pid = appliance.pid_of(role)
+                os.kill(pid, signal.SIGKILL)
+                appliance.wait_restarted(role, pid)
+            load.wait_for_more(100)
+        said = appliance.status()["roles"]
+        assert said[role]["restarts"] == KILLS
+        assert {name: said[name]["pid"] for name in others_before} == others_before
+        journal = load.journal()
+        assert journal.acknowledged.keys() == journal.tried.keys()
+        if role != "broker":
+            # Clients have no business with the others. Flush is back before their patience ends.
+            assert not journal.failed
+        copies = check_log(appliance.store, journal)
+        check_pulled(Client(java, appliance), copies)
+        verify(appliance.store)  # while it runs
+    verify(appliance.store)
+    assert check_log(appliance.store, journal) == copies
+    assert not segments(appliance.store)
+    assert not (appliance.store / "abort").exists()
+
+
+@pytest.mark.parametrize("everything", [False, True], ids=["supervisor", "all-at-once"])
+def test_a_killed_appliance_is_started_again_and_nothing_is_lost(
+    everything: bool, java: Java, tmp_path: Path, chance: random.Random
+) -> None:
+    data = tmp_path / "data"
+    appliance = Appliance(data, settings=SETTINGS)
+    try:
+        with Load(java, appliance, tmp_path) as load:
+            for _ in range(KILLS):
+                load.wait_for_more(chance.randrange(1, 500))
+                if everything:
+                    appliance.kill()
+                else:
+                    # What is left of it drains, and holds the store until it has: the next start waits for that.
+                    appliance.process.kill()
+                    appliance.process.wait()
+                appliance = Appliance(data, settings=SETTINGS, ports=appliance.ports)
+            load.wait_for_more(100)
+        journal = load.journal()
+        assert journal.acknowledged.keys() == journal.tried.keys()
+        wait_until(lambda: not any(appliance.status()["lag"].values()), 20, "flush and dispatch")
+        copies = check_log(appliance.store, journal)
+        check_pulled(Client(java, appliance), copies)
+        appliance.stop()
+    finally:
+        appliance.kill()
+    verify(appliance.store)
+    assert check_log(appliance.store, journal) == copies
+    assert not segments(appliance.store)
+    assert not (appliance.store / "abort").exists()

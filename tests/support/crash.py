@@ -1,0 +1,187 @@
+"""Crash tests: a load that keeps a journal, and the checks of what must be true whatever was killed.
+
+    with Appliance(data, settings=SETTINGS) as appliance, Load(java, appliance, tmp_path) as load:
+        load.wait_for_more(100)
+        ... kill ...
+        load.end()
+    check_log(appliance.store, load.journal())
+    verify(appliance.store)
+
+`verify` is the program that operators have (`headrace store verify`); `check_log` compares the log with what clients were told.
+"""
+
+import itertools
+import os
+import random
+import secrets
+import subprocess
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+from ipc.names import instance_hash
+from store.inspect.dump import dump_records
+from support.appliance import HEADRACE, Appliance
+from support.client import Client, Message
+from support.java import Java
+from support.journal import Journal
+from support.servers import wait_until
+
+SETTINGS = {
+    # Small files, so that every kind of file rolls within seconds.
+    "flushDiskType": "SYNC_FLUSH",
+    "maxMessageSize": "65536",
+    "mappedFileSizeCommitLog": "262144",
+    "mappedFileSizeConsumeQueue": "2000",
+    "maxHashSlotNum": "100",
+    "maxIndexNum": "500",
+}
+TOPIC = "Crash"
+QUEUES = 4
+SEGMENTS = Path("/dev/shm")
+
+Record = dict[str, Any]
+
+_NUMBERS = itertools.count()
+
+
+def rounds(short: int, full: int) -> int:
+    """How often to do it: HEADRACE_CRASH_ROUNDS is `full`, a number, or not set."""
+    asked = os.environ.get("HEADRACE_CRASH_ROUNDS", "")
+    return full if asked == "full" else int(asked or short)
+
+
+def chance() -> random.Random:
+    """Random numbers from a seed that is printed, or from HEADRACE_CRASH_SEED."""
+    seed = int(os.environ.get("HEADRACE_CRASH_SEED") or secrets.randbelow(1 << 32))
+    print(f"HEADRACE_CRASH_SEED={seed}")
+    return random.Random(seed)
+
+
+class Load:
+    """The official client sends from several threads and keeps its journal; a message that failed is tried again until it is acknowledged."""
+
+    def __init__(
+        self, java: Java, appliance: Appliance, home: Path, *, threads: int = 8, size: int = 200, pause_ms: int = 1
+    ) -> None:
+        """Makes the topic. `home`: where the journal goes. `size` of a body in bytes, `pause_ms` between two messages of a thread."""
+        self.path = home / "journal"
+        self._java = java
+        self._name = f"load-{next(_NUMBERS)}"
+        Client(java, appliance).create_topic(TOPIC, QUEUES)
+        self._arguments = {
+            "namesrv": appliance.name_server, "topic": TOPIC, "producer": self._name, "journal": str(self.path),
+            "threads": threads, "size": size, "pauseMs": pause_ms, "again": True, "timeoutMs": 6000,
+        }  # fmt: skip
+        self._goes = False
+
+    def acknowledged(self) -> int:
+        """How many messages were acknowledged so far."""
+        return int(self._say()["acknowledged"])
+
+    def failed(self) -> int:
+        """How many sends failed so far, the client's own retries included."""
+        return int(self._say()["failed"])
+
+    def _say(self) -> dict[str, Any]:
+        said: dict[str, Any] = self._java.call("producing", producer=self._name)
+        strange = [problem for problem in said["problems"] if problem.startswith(("ended", "journal"))]
+        assert not strange, strange
+        return said
+
+    def wait_for_more(self, count: int) -> None:
+        """Waits until so many more are acknowledged."""
+        goal = self.acknowledged() + count
+        wait_until(lambda: self.acknowledged() >= goal, 60, f"{count} more messages, {self._say()}")
+
+    def end(self) -> None:
+        """Sends no more, and waits for the answers."""
+        if self._goes:
+            self._goes = False
+            self._java.call("stop-producing", producer=self._name)
+
+    def journal(self) -> Journal:
+        """What the client wrote down so far."""
+        return Journal.read(self.path)
+
+    def __enter__(self) -> Self:
+        self._java.call("produce-continuously", **self._arguments)
+        self._goes = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+
+def records(store: Path, topic: str = TOPIC) -> Iterator[Record]:
+    """The records of a topic, in the order of the log."""
+    return (line for line in dump_records(store) if line["kind"] == "record" and line["topic"] == topic)
+
+
+def check_log(store: Path, journal: Journal, *, min_offset: int = 0, damaged_from: int | None = None) -> Counter[str]:
+    """Everything acknowledged is in the log where the client was told; each message as often as it was sent, at most; nothing else is.
+
+    What lay below `min_offset` was deleted on purpose. From `damaged_from` on properties may be torn, which no checksum covers
+    (docs/storage/crash-safety.md), so only bodies count there. Returns how often each key is there.
+    """
+    by_offset = {record["offset"]: record for record in records(store)}
+    kept = [one for one in journal.acknowledged.values() if one.physical_offset >= min_offset]
+    missing = [one for one in kept if one.physical_offset not in by_offset]
+    assert not missing, f"{len(missing)} of {len(kept)} acknowledged messages are gone, such as {missing[:3]}"
+    for one in kept:
+        record = by_offset[one.physical_offset]
+        properties = record["properties"]
+        assert (properties["KEYS"], properties["UNIQ_KEY"]) == (one.key, one.message_id)
+        assert (record["queueId"], record["queueOffset"]) == (one.queue_id, one.queue_offset)
+    whole = [record for offset, record in by_offset.items() if damaged_from is None or offset < damaged_from]
+    copies = Counter(record["properties"]["KEYS"] for record in whole)
+    foreign = copies.keys() - journal.tried.keys()
+    assert not foreign, f"{len(foreign)} messages were never sent, such as {next(iter(foreign))}"
+    too_often = {key: (times, journal.sent[key]) for key, times in copies.items() if times > journal.sent[key]}
+    assert not too_often, (
+        f"{len(too_often)} messages are there more often than they were sent, such as {list(too_often.items())[:3]}"
+    )
+    _check_places(by_offset.values())
+    return copies
+
+
+def _check_places(found: Any) -> None:
+    """The records of each queue have consecutive offsets, in the order of the log."""
+    last: dict[int, int] = defaultdict(lambda: -1)
+    for record in found:
+        queue, offset = record["queueId"], record["queueOffset"]
+        assert last[queue] in (-1, offset - 1), (
+            f"queue {queue} goes from {last[queue]} to {offset} at {record['offset']}"
+        )
+        last[queue] = offset
+
+
+def check_pulled(client: Client, copies: Counter[str]) -> list[Message]:
+    """A consumer is given exactly what is in the log."""
+    wait_until(lambda: _has_route(client), 10, "the route of the topic at the name server")
+    client.await_pullable(TOPIC, copies.total())
+    pulled = client.dump(TOPIC)
+    assert Counter(message["keys"] for message in pulled) == copies
+    return pulled
+
+
+def _has_route(client: Client) -> bool:
+    return bool(client.call("raw", address=client.server.name_server, code=105, ext={"topic": TOPIC})["code"] == 0)
+
+
+def verify(store: Path, settings: dict[str, str] = SETTINGS) -> None:
+    """`headrace store verify` finds nothing."""
+    said = subprocess.run(
+        [
+            str(HEADRACE), "store", "verify", str(store),
+            "--slots", settings["maxHashSlotNum"], "--entries", settings["maxIndexNum"],
+        ],
+        check=False, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert said.returncode == 0, said.stdout[-4000:]
+
+
+def segments(store: Path) -> list[str]:
+    """The shared memory segments of an appliance that exist now."""
+    return sorted(path.name for path in SEGMENTS.glob(f"headrace-{instance_hash(store)}-*"))

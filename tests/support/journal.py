@@ -1,0 +1,65 @@
+"""What a client wrote down while servers were killed under it: the journal of `produce-continuously`, line by line.
+
+    try KEY                 it is about to send this message
+    send KEY                a request went out; more than one to a try if the client retried by itself
+    ack KEY msgId offsetMsgId queueId queueOffset status
+    fail KEY problem        given up, for now
+
+A line is written and flushed before the client goes on, so what was acknowledged before a moment stands in the file at that moment.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Acknowledged:
+    """Where the broker said that it put a message, durably (SEND_OK)."""
+
+    key: str
+    message_id: str
+    physical_offset: int
+    queue_id: int
+    queue_offset: int
+
+
+@dataclass
+class Journal:
+    """All lines of a journal so far."""
+
+    tried: Counter[str] = field(default_factory=Counter)
+    sent: Counter[str] = field(default_factory=Counter)
+    acknowledged: dict[str, Acknowledged] = field(default_factory=dict)
+    unsafe: set[str] = field(default_factory=set)
+    """Keys that were stored, the broker said, but not (yet) as safely as they should be: FLUSH_DISK_TIMEOUT and the like."""
+    failed: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def read(cls, path: Path) -> "Journal":
+        """The journal as it is now; a line that is being written does not count."""
+        journal = cls()
+        for line in path.read_text().split("\n")[:-1]:
+            journal._add(line.split("\t"))
+        return journal
+
+    def _add(self, words: list[str]) -> None:
+        kind, key, *more = words
+        match kind:
+            case "try":
+                self.tried[key] += 1
+            case "send":
+                self.sent[key] += 1
+            case "fail":
+                self.failed[key] += 1
+            case "ack":
+                message_id, offset_message_id, queue_id, queue_offset, status = more
+                if status == "SEND_OK":
+                    assert key not in self.acknowledged, f"{key} was sent again after it was acknowledged"
+                    offset = int(offset_message_id[-16:], 16)
+                    self.acknowledged[key] = Acknowledged(key, message_id, offset, int(queue_id), int(queue_offset))
+                else:
+                    self.unsafe.add(key)
+            case _:
+                message = f"a journal has no {kind}"
+                raise AssertionError(message)
