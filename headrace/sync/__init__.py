@@ -10,17 +10,9 @@ One engine, an event loop in a background thread, serves all clients of a proces
 (a transaction's check, handlers) run in threads of their own, and may use clients themselves.
 """
 
-from typing import Any
-
-import headrace
-from headrace.sync import clients
+from headrace.sync import clients, names
 from headrace.sync.clients import *  # noqa: F403
+from headrace.sync.names import *  # noqa: F403
 from headrace.sync.transaction import Transaction as Transaction
 
-__all__ = sorted({*headrace.__all__, *clients.__all__, "Transaction"})  # noqa: PLE0605
-
-
-def __getattr__(name: str) -> Any:
-    if name.startswith("__") or name not in headrace.__all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(headrace, name)
+__all__ = sorted({*clients.__all__, *names.__all__, "Transaction"})  # noqa: PLE0605 (two lists and a name)

@@ -1,0 +1,114 @@
+"""The wheel `headrace` in an environment where nothing else of this repository is."""
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import msgspec
+import pytest
+
+ROOT = Path(__file__).resolve().parents[4]
+
+SAMPLE = """
+import asyncio
+from headrace import Admin, ClientConfig, Credentials, Message, Producer, SendResult, TransactionProducer
+from headrace.sync import Producer as SyncProducer
+
+config = ClientConfig("127.0.0.1:9876", credentials=Credentials("access", "secret"))
+
+async def main() -> None:
+    async with Producer("orders", config, retries=3) as producer, Admin(config) as admin:
+        result: SendResult = await producer.send(Message("Orders", b"x", keys=["a"]), sharding_key="a")
+        offset: int = await admin.max_offset(result.queue)
+        print(offset)
+    async with TransactionProducer("orders", config, check=lambda message: message.body == b"x") as transactions:
+        async with transactions.transaction(Message("Orders", b"x")) as transaction:
+            print(transaction.result.message_id)
+
+def plain() -> SendResult:
+    with SyncProducer("orders", config) as producer:
+        return producer.send_nowait(Message("Orders", b"x")).result()
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    spec = importlib.util.spec_from_file_location("build_wheel", ROOT / "packaging" / "sdk" / "build_wheel.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    built: Path = module.build_wheel(tmp_path_factory.mktemp("wheel"))
+    return built
+
+
+@pytest.fixture(scope="module")
+def clean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of an environment with the wheel and what it depends on, and no more."""
+    home = tmp_path_factory.mktemp("clean")
+    venv.create(home, with_pip=False)
+    (site,) = home.glob("lib/python*/site-packages")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    shutil.copytree(Path(msgspec.__file__).parent, site / "msgspec")
+    return home / "bin" / "python"
+
+
+@pytest.mark.slow
+def test_it_fits_every_machine_and_has_nothing_of_the_server_in_it(wheel: Path) -> None:
+    assert wheel.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (metadata,) = [archive.read(name).decode() for name in names if name.endswith("METADATA")]
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"headrace"}
+    assert "headrace/py.typed" in names
+    assert not [name for name in names if name.endswith((".so", ".pxd", ".c"))]
+    required = [line for line in metadata.splitlines() if line.startswith("Requires-Dist") and "extra ==" not in line]
+    assert required == ["Requires-Dist: msgspec>=0.19"]
+    assert "Requires-Python: >=3.11" in metadata
+
+
+@pytest.mark.slow
+def test_it_works_alone(clean: Path, tmp_path: Path) -> None:
+    program = (
+        "import sys, headrace, headrace.sync\n"
+        "[getattr(headrace, name) for name in headrace.__all__]\n"
+        "from headrace.sync import Producer, Message\n"
+        "producer = Producer('g', '127.0.0.1:1').start()\n"
+        "try: producer.send(Message('T', b'x'))\n"
+        "except headrace.ConnectError as error: print(error)\n"
+        "producer.close()\n"
+        "print([n for n in ('broker', 'store', 'ipc', 'appliance', 'nameserver', 'lz4', 'uvloop') if __import__('importlib.util').util.find_spec(n)])\n"
+    )
+    done = subprocess.run(
+        [clean, "-W", "error", "-c", program], capture_output=True, text=True, timeout=60, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    said, others = done.stdout.splitlines()
+    assert "127.0.0.1:1" in said
+    assert others == "[]"
+
+
+@pytest.mark.slow
+def test_a_program_that_uses_it_is_checked_strictly(clean: Path, tmp_path: Path) -> None:
+    (tmp_path / "sample.py").write_text(SAMPLE)
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--strict",
+        "--python-executable",
+        str(clean),
+        "--cache-dir",
+        str(tmp_path / "cache"),
+        "sample.py",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
