@@ -52,12 +52,15 @@ class _Parser:
         """What follows, as far as its operators bind at least so strongly."""
         self._descend()
         left = self._signed()
+        before = _COMPARED
         while True:
             operator = self._tokens.peek()
             strength = _BINDS.get(operator.kind, -1)
-            if strength < binds:
+            # compat: `a IS NULL > 5` ends before the `>`: what binds stronger than the last operator goes to its right side or nowhere.
+            if not binds <= strength <= before:
                 break
             left = self._operation(left, operator)
+            before = strength
         self._depth -= 1
         return left
 
