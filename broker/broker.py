@@ -48,6 +48,7 @@ from broker.processors.offset import OffsetProcessor
 from broker.processors.pull import PullProcessor
 from broker.processors.query import QueryProcessor
 from broker.processors.send import HotTopics, SendProcessor
+from broker.processors.send_back import SendBackProcessor
 from broker.rebalance_locks import RebalanceLocks
 from broker.registration import Registration
 from broker.schedule.delay_offsets import DelayOffsets
@@ -292,6 +293,9 @@ class _Broker:
         main, fast = HandlerTable(), HandlerTable()
         self._main_table, self._fast_table = main, fast
         self._sends.register(main, fast)
+        SendBackProcessor(
+            config, self._topics, self._groups, self._appender, self._delays, partial(view_by_offset, reader)
+        ).register(main, fast)
         self._pulls.register(main)
         ClientProcessor(config, self._topics, self._groups, self._clients).register(main, fast)
         LockProcessor(RebalanceLocks(lambda: time.monotonic_ns() // 1_000_000)).register(main, fast)

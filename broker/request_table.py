@@ -13,6 +13,7 @@ SERVED: Final[Mapping[Code, str]] = {
     Code.SEND_MESSAGE: "broker.processors.send",
     Code.SEND_MESSAGE_V2: "broker.processors.send",
     Code.SEND_BATCH_MESSAGE: "broker.processors.send",
+    Code.CONSUMER_SEND_MSG_BACK: "broker.processors.send_back",
     Code.PULL_MESSAGE: "broker.processors.pull",
     Code.LITE_PULL_MESSAGE: "broker.processors.pull",
     Code.QUERY_MESSAGE: "broker.processors.query",
@@ -63,7 +64,6 @@ _ACL: Final = "ACL"
 _TRANSACTIONS: Final = "transactions"
 
 NOT_YET: Final[Mapping[Code, str]] = {
-    Code.CONSUMER_SEND_MSG_BACK: "retries and dead letters",
     Code.END_TRANSACTION: _TRANSACTIONS,
     Code.RESUME_CHECK_HALF_MESSAGE: _TRANSACTIONS,
     Code.SEND_REPLY_MESSAGE: "request and reply",

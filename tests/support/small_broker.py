@@ -25,6 +25,7 @@ from broker.processors.offset import OffsetProcessor
 from broker.processors.pull import PullProcessor
 from broker.processors.query import QueryProcessor
 from broker.processors.send import SendProcessor
+from broker.processors.send_back import SendBackProcessor
 from broker.rebalance_locks import RebalanceLocks
 from broker.schedule.delays import Delays
 from broker.topics import TopicTable
@@ -145,6 +146,9 @@ class SmallBroker:
         )
         main, fast = HandlerTable(), HandlerTable()
         self.sends.register(main, fast)
+        SendBackProcessor(
+            self.config, self.topics, self.groups, self.appender, self.delays, partial(view_by_offset, reader)
+        ).register(main, fast)
         self.pulls.register(main)
         ClientProcessor(self.config, self.topics, self.groups, self.clients).register(main, fast)
         LockProcessor(self.locks).register(main, fast)
