@@ -58,8 +58,9 @@ final class Messages {
         said.put("flag", message.getFlag());
         said.put("keys", message.getKeys());
         said.put("tags", message.getTags());
-        said.put("bodyLength", message.getBody().length);
-        said.put("bodySha256", sha256(message.getBody()));
+        byte[] body = message.getBody() == null ? new byte[0] : message.getBody(); // the client makes null of an empty one
+        said.put("bodyLength", body.length);
+        said.put("bodySha256", sha256(body));
         said.put("properties", new TreeMap<>(message.getProperties()));
         return said;
     }
