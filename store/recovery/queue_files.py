@@ -71,8 +71,13 @@ class QueueFiles:
         """The tail if the entries end before this offset."""
         if queue_offset <= self.first_offset:
             return NO_TAIL
-        physical_offset, size, _ = self._entry(queue_offset - 1)
+        physical_offset, size = self.record_of(queue_offset - 1)
         return QueueTail(queue_offset, physical_offset + size)
+
+    def record_of(self, queue_offset: int) -> tuple[int, int]:
+        """The physical offset and the size of the record that the entry at this offset points at."""
+        physical_offset, size, _ = self._entry(queue_offset)
+        return physical_offset, size
 
     def find_agreeing(self, first: int, log: LogSource, end: int) -> int:
         """The queue offset up to which entries from `first` on agree with the records of the log that ends at `end`.

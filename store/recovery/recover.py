@@ -29,6 +29,7 @@ from store.mapped_file import MappedFile, path_of, sync_directory
 from store.mapped_file_queue import MappedFileQueue
 from store.paths import StorePaths
 from store.recovery.decide import first_file_after_clean_stop, first_file_after_crash, reput_offset
+from store.recovery.dispatched_end import find_dispatched_end
 from store.recovery.index_files import IndexDecision, decide_index, read_heads
 from store.recovery.known_topics import read_known_topics
 from store.recovery.log_survey import NO_TAIL, QueueTail, Survey, find_older, survey_log
@@ -88,15 +89,16 @@ class _Recovery:
             config_size,
             self._checkpoint,
         )
-        start = self._survey_start()
-        tails = self._find_tails(queues, start)
+        first_read = self._first_read()
+        tails = self._find_tails(queues, first_read)
+        start = self._survey_start(queues, tails, first_read)
         survey = survey_log(
             self._log, start, tails, read_known_topics(self._paths), self._config.check_crc_on_recover, self._beat
         )
         older = self._find_older_missing(start, survey)
         fault_point("recovery.surveyed")
 
-        self._sync_log(start, survey.end_offset)
+        self._sync_log(first_read, survey.end_offset)
         self._wipe(survey)
         fault_point("recovery.wiped")
         has_entries = self._cut_queues(queues, tails, start, survey.end_offset)
@@ -119,7 +121,9 @@ class _Recovery:
             wrote_offset=survey.end_offset,
             allocated_offset=self._log.end_offset,
             reput_offset=reput,
-            wrote_timestamp=max(survey.last_timestamp, 0) or self._checkpoint.physic_timestamp,
+            # compat: RocketMQ's shutdown leaves the log's own timestamp up to ten seconds behind the queues' (store spec, 1.5).
+            wrote_timestamp=max(survey.last_timestamp, 0)
+            or max(self._checkpoint.physic_timestamp, self._checkpoint.logics_timestamp),
             reput_timestamp=self._checkpoint.logics_timestamp,
             index_timestamp=index.end_timestamp,
         )
@@ -135,7 +139,17 @@ class _Recovery:
 
     # ---- the log
 
-    def _survey_start(self) -> int:
+    def _survey_start(self, queues: list[QueueFiles], tails: dict[bytes, QueueTail], first_read: int) -> int:
+        """Where the log is read from: a file's begin, or after a clean stop the end of the last record that was dispatched."""
+        if not self._is_clean:
+            return first_read
+        end = find_dispatched_end(
+            self._paths, self._log, queues, tails, first_read, self._checkpoint.logics_timestamp, self._beat
+        )
+        return first_read if end is None else end
+
+    def _first_read(self) -> int:
+        """Start of the first of the files that must be held against the ConsumeQueues."""
         starts = self._log.starts()
         if self._is_clean:
             return first_file_after_clean_stop(starts)

@@ -1,5 +1,6 @@
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,111 @@ def test_after_a_crash_what_the_checkpoint_covers_is_not_read(builder: LogBuilde
     assert recovered(builder).wrote_offset == builder.offset
     crashed(builder, checkpoint=0)
     assert recovered(builder).wrote_offset == builder.written[3].physical_offset
+
+
+# ---- after a clean stop that left all as expected
+
+
+@pytest.fixture
+def closed(builder: LogBuilder) -> LogBuilder:
+    """The same store with the checkpoint that a clean stop writes last."""
+    close(builder)
+    return builder
+
+
+def close(builder: LogBuilder) -> None:
+    last = max(record.store_timestamp for record in builder.written)
+    write_checkpoint(builder.paths.checkpoint, Checkpoint(last, last, 0))
+
+
+def unseen_flaw(builder: LogBuilder) -> int:
+    """Flips a bit in one of the last three files, which is found only if that is read."""
+    flawed = next(record for record in builder.written if record.physical_offset > 2 * LOG_FILE_SIZE)
+    damage(builder, flawed.physical_offset + 90, b"X")
+    return flawed.physical_offset
+
+
+def test_after_a_clean_stop_the_log_is_read_from_its_last_dispatched_record_on(closed: LogBuilder) -> None:
+    unseen_flaw(closed)
+    found = recovered(closed)
+    assert (found.is_clean, found.wrote_offset, found.reput_offset) == (True, closed.offset, closed.offset)
+    assert found.wrote_timestamp == found.reput_timestamp == closed.written[-1].store_timestamp
+    assert entries(closed) == expected_entries(closed.written)
+
+
+def test_records_behind_the_last_dispatched_one_are_found_and_dispatched(closed: LogBuilder) -> None:
+    unseen_flaw(closed)
+    before = closed.offset
+    last = closed.append("T", 0)
+    closed.append("T", 0)
+    assert recovered(closed).wrote_offset == closed.offset
+    assert recovered(closed).reput_offset == last.physical_offset == before
+
+
+def test_what_lies_behind_the_end_is_wiped_even_if_little_was_read(closed: LogBuilder) -> None:
+    damage(closed, closed.offset + 10_000, b"left here by RocketMQ")
+    assert recovered(closed).wrote_offset == closed.offset
+    assert not bytes_at(closed, closed.offset, LOG_FILE_SIZE).strip(b"\0")
+
+
+def _with_an_older_checkpoint(builder: LogBuilder) -> None:
+    timestamp = builder.written[-2].store_timestamp
+    write_checkpoint(builder.paths.checkpoint, Checkpoint(timestamp, timestamp, 0))
+
+
+def _without_a_checkpoint(builder: LogBuilder) -> None:
+    builder.paths.checkpoint.unlink()
+
+
+def _with_a_stale_entry(builder: LogBuilder) -> None:
+    last = [record for record in builder.written if (record.topic, record.queue_id) == ("T", 0)][-1]
+    stale = builder.written[-3]
+    put_entry(builder.paths, Written("T", 0, last.queue_offset + 1, stale.physical_offset - 7, 50, 0))
+
+
+def _with_a_stale_record_and_its_entry(builder: LogBuilder) -> None:
+    """Both whole and in agreement, beyond the end: what RocketMQ leaves when it has cut a log and written less anew."""
+    end, written = builder.offset, len(builder.written)
+    hole = builder.append("U", 1)
+    stale = builder.append("U", 1)
+    put_entry(builder.paths, stale)
+    damage(builder, hole.physical_offset, bytes(hole.size_bytes))
+    builder.offset = end
+    del builder.written[written:]
+
+
+def _with_a_queue_deleted_by_hand(builder: LogBuilder) -> None:
+    for path in builder.paths.queue("T", 1).iterdir():
+        path.unlink()
+    later = builder.paths.checkpoint.stat().st_mtime_ns + 1
+    os.utime(builder.paths.queue("T", 1), ns=(later, later))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _with_an_older_checkpoint,
+        _without_a_checkpoint,
+        _with_a_stale_entry,
+        _with_a_stale_record_and_its_entry,
+        _with_a_queue_deleted_by_hand,
+    ],
+)
+def test_whatever_a_clean_stop_does_not_leave_has_the_last_files_read_whole(
+    closed: LogBuilder, change: Callable[[LogBuilder], None]
+) -> None:
+    change(closed)
+    assert recovered(closed).wrote_offset == closed.offset
+    close(closed)
+    change(closed)
+    flawed = unseen_flaw(closed)
+    assert recovered(closed).wrote_offset == flawed
+
+
+def test_a_store_whose_last_dispatched_record_is_torn_is_read_whole(closed: LogBuilder) -> None:
+    flawed = unseen_flaw(closed)
+    damage(closed, closed.written[-1].physical_offset + 90, b"X")
+    assert recovered(closed).wrote_offset == flawed
 
 
 # ---- what ends the start, with nothing changed

@@ -1,0 +1,87 @@
+"""Where recovery may begin to read after a clean stop: behind the last record that was dispatched, if all there is as expected.
+
+    log            … | record | record | record |  a few more, perhaps  | zeros
+    ConsumeQueues         ▲        ▲        ▲ highest last entry: reading begins at the end of this record
+
+A store that was stopped cleanly had been dispatched to its end, so that end is at, or a little behind, the last record that a
+ConsumeQueue knows. Bytes there can deceive (RocketMQ leaves cut entries and old records in its files), and somebody may have
+been at the files meanwhile; whatever is not as a clean stop leaves it sends recovery through the last files whole.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from store.commit_log.record_check import check_record, store_timestamp_of
+from store.commit_log.scanner import LogSource
+from store.paths import StorePaths
+from store.recovery.log_survey import NO_TAIL, QueueTail
+from store.recovery.queue_files import QueueFiles
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def find_dispatched_end(
+    paths: StorePaths,
+    log: LogSource,
+    queues: Sequence[QueueFiles],
+    tails: Mapping[bytes, QueueTail],
+    first_read: int,
+    logics_timestamp: int,
+    beat: Callable[[], None] = lambda: None,
+) -> int | None:
+    """The end of the last dispatched record, or None if the log has to be read from `first_read` on.
+
+    `logics_timestamp` is the checkpoint's: at a clean stop the store timestamp of exactly that record, in ms.
+    """
+    known = [queue for queue in queues if tails[queue.key] != NO_TAIL]
+    if not known:
+        return None
+    if _are_changed_since_checkpoint(paths, queues):
+        return _refused("ConsumeQueues were changed after the checkpoint was written")
+    last = max(known, key=lambda queue: tails[queue.key].max_physical_offset)
+    physical_offset, size = last.record_of(tails[last.key].next_offset - 1)
+    if physical_offset < first_read:
+        return _refused("no ConsumeQueue points into the last files")
+    if not _is_valid(log, physical_offset, size):
+        return _refused("the last entry of all points at no valid record")
+    if _timestamp_of(log, physical_offset) != logics_timestamp:
+        return _refused("the last entry of all points at another record than the checkpoint speaks of")
+    end = physical_offset + size
+    for queue in known:
+        beat()
+        is_agreeing = queue.is_bearing_out(tails[queue.key].next_offset - 1, log, first_read, end)
+        queue.close()
+        if not is_agreeing:
+            return _refused(f"the last entry of {queue.directory} disagrees with the log")
+    return end
+
+
+def _refused(reason: str) -> None:
+    _LOGGER.info("reads the last files whole: %s", reason)
+
+
+def _are_changed_since_checkpoint(paths: StorePaths, queues: Sequence[QueueFiles]) -> bool:
+    """Whether a file of a queue, or a queue, came or went: the checkpoint is the last that a stop writes."""
+    directories: set[Path] = {paths.consume_queue}
+    for queue in queues:
+        directories |= {queue.directory, queue.directory.parent}
+    try:
+        written_ns = os.stat(paths.checkpoint).st_mtime_ns
+        return any(os.stat(directory).st_mtime_ns > written_ns for directory in directories)
+    except FileNotFoundError:
+        return True
+
+
+def _is_valid(log: LogSource, physical_offset: int, size: int) -> bool:
+    file = log.file_for(physical_offset)
+    if file is None:
+        return False
+    position = physical_offset - file.start_offset
+    return check_record(file.view, position, file.size_bytes, physical_offset, check_crc=True) == size
+
+
+def _timestamp_of(log: LogSource, physical_offset: int) -> int:
+    file = log.file_for(physical_offset)
+    return store_timestamp_of(file.view, physical_offset - file.start_offset) if file is not None else -1
