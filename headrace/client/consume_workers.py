@@ -1,0 +1,143 @@
+"""Workers: threads for handlers that are plain functions, tasks for those that are coroutines; as many at work as the setting says.
+
+Both take pieces of work from one queue, and wake each other in a chain: who takes a piece and leaves another behind wakes one more worker. If the
+handler is quick, the first has done it all before the second looks; if it waits for something, all are at work after a few microseconds. So no
+message costs a task or a thread switch of its own.
+"""
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from queue import SimpleQueue
+from typing import Any, Final, Generic, TypeVar
+
+logger = logging.getLogger(__name__)
+
+W = TypeVar("W")
+
+_TURN_S: Final = 0.005  # limit: how long one task may go on without letting the loop do other things
+
+
+class ThreadWorkers(Generic[W]):
+    """Threads that run `work(piece)`, which must not raise. They are started with the first piece."""
+
+    def __init__(self, count: int, work: Callable[[W], None], name: str) -> None:
+        self._count = count
+        self._work = work
+        self._name = name
+        # A SimpleQueue wakes in a chain by itself, in C.
+        self._pieces: SimpleQueue[W | None] = SimpleQueue()
+        self._started = 0
+        self._is_closed = False
+
+    def put(self, piece: W) -> None:
+        """Gives a piece of work."""
+        if self._started < self._count:
+            self._start()
+        self._pieces.put(piece)
+
+    def _start(self) -> None:
+        while self._started < self._count:
+            self._started += 1
+            name = f"{self._name}-{self._started}"
+            # Daemons: a handler that never comes back must not keep the program from ending.
+            threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def _run(self) -> None:
+        get, work = self._pieces.get, self._work
+        while (piece := get()) is not None:
+            work(piece)
+
+    def resize(self, count: int) -> None:
+        """From now on so many; those too many end when they have nothing to do."""
+        while self._started > count:
+            self._started -= 1
+            self._pieces.put(None)
+        self._count = count
+        if self._started:
+            self._start()
+
+    def close(self) -> None:
+        """Ends the threads once they have done what they were given. Does not wait for them."""
+        for _ in range(self._started):
+            self._pieces.put(None)
+        self._started = self._count = 0
+
+
+class TaskWorkers(Generic[W]):
+    """Tasks that run `await work(piece)`, which must not raise. They are started as they are needed."""
+
+    def __init__(
+        self,
+        count: int,
+        work: Callable[[W], Awaitable[None]],
+        start_task: Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"],
+    ) -> None:
+        self._count = count
+        self._work = work
+        self._start_task = start_task
+        self._pieces: deque[W] = deque()
+        self._idle: deque[asyncio.Future[None]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_waking = False
+
+    def put(self, piece: W) -> None:
+        """Gives a piece of work."""
+        self._pieces.append(piece)
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._is_waking:
+            return
+        while self._idle:
+            future = self._idle.popleft()
+            if not future.done():
+                self._is_waking = True
+                future.set_result(None)
+                return
+        if len(self._tasks) < self._count:
+            self._is_waking = True
+            task = self._start_task(self._run(), "handler")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        pieces, work = self._pieces, self._work
+        while True:
+            self._is_waking = False
+            turn_ends = loop.time() + _TURN_S
+            while pieces and len(self._tasks) <= self._count:
+                piece = pieces.popleft()
+                if pieces:
+                    self._wake()
+                await work(piece)
+                if loop.time() > turn_ends:
+                    await asyncio.sleep(0)
+                    turn_ends = loop.time() + _TURN_S
+            if len(self._tasks) > self._count:
+                self._wake()
+                return
+            idle: asyncio.Future[None] = loop.create_future()
+            self._idle.append(idle)
+            await idle
+
+    def resize(self, count: int) -> None:
+        """From now on so many; those too many end after what they are at."""
+        self._count = count
+        for _ in range(len(self._tasks) - count):
+            if self._idle:
+                self._idle.popleft().set_result(None)
+        if self._pieces:
+            self._wake()
+
+    async def close(self) -> None:
+        """Cancels the tasks, and what they are at."""
+        self._pieces.clear()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)

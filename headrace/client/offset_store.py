@@ -1,0 +1,128 @@
+"""Offset stores: how far a group has come in each queue; in memory at once, and kept every few seconds (client spec 3.10).
+
+    RemoteOffsets     at the queue's broker: groups that share out their queues
+    LocalOffsets      in a file of this machine (offset_file.py): broadcasting, where each member has its own
+
+Members of the protocol that a store of your own must have are in OffsetStore. Queues carry the namespace. What `update` is told is in memory only
+until `persist`.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Collection, Iterable
+from typing import Final, Protocol
+
+from headrace.client import queue_requests
+from headrace.client.instance import ClientInstance
+from headrace.errors import HeadraceError
+from headrace.model.message_queue import MessageQueue
+
+logger = logging.getLogger(__name__)
+
+RESEND_S: Final = 60.0
+"""An offset that has not changed is sent again after so long, in case the broker was restored from an older copy."""
+
+
+class OffsetStore(Protocol):
+    """Where offsets are kept."""
+
+    async def load(self) -> None:
+        """Reads what has to be read before the first use."""
+
+    def update(self, queue: MessageQueue, offset: int, *, only_up: bool = False) -> None:
+        """Notes an offset in memory; `only_up`: unless a higher one is noted."""
+
+    def memory(self, queue: MessageQueue) -> int | None:
+        """The offset in memory, None if there is none."""
+
+    async def stored(self, queue: MessageQueue) -> int | None:
+        """The offset that is kept, None if none is. Raises HeadraceError if it cannot be known."""
+
+    async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
+        """Keeps the offsets of these queues. `wait`: returns when they are kept; else failures are only logged."""
+
+    def remove(self, queue: MessageQueue) -> None:
+        """Forgets what is in memory."""
+
+    def offsets(self, topic: str = "") -> dict[MessageQueue, int]:
+        """What is in memory, of one topic or of all."""
+
+
+class OffsetMemory:
+    """The half of a store that is the same for all: offsets in memory."""
+
+    def __init__(self) -> None:
+        self._offsets: dict[MessageQueue, int] = {}
+
+    def update(self, queue: MessageQueue, offset: int, *, only_up: bool = False) -> None:
+        """Notes an offset."""
+        if not only_up or offset > self._offsets.get(queue, -1):
+            self._offsets[queue] = offset
+
+    def memory(self, queue: MessageQueue) -> int | None:
+        """The offset in memory."""
+        return self._offsets.get(queue)
+
+    def remove(self, queue: MessageQueue) -> None:
+        """Forgets what is in memory."""
+        self._offsets.pop(queue, None)
+
+    def offsets(self, topic: str = "") -> dict[MessageQueue, int]:
+        """What is in memory."""
+        return {queue: offset for queue, offset in self._offsets.items() if not topic or queue.topic == topic}
+
+
+class RemoteOffsets(OffsetMemory):
+    """Offsets at the brokers. Only those that changed are sent, and the others once a minute."""
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        super().__init__()
+        self._instance = instance
+        self._group = group
+        self._sent: dict[MessageQueue, tuple[int, float]] = {}
+
+    async def load(self) -> None:
+        """Nothing is read beforehand."""
+
+    async def stored(self, queue: MessageQueue) -> int | None:
+        """What the broker has. Raises BrokerNotFound, BrokerError, RemotingError: then nobody knows where to go on."""
+        return await queue_requests.consumer_offset(self._instance, self._group, queue)
+
+    async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
+        """Sends the offsets to the brokers. `wait` raises what kept one of them from being stored."""
+        now = time.monotonic()
+        due = [
+            (queue, offset)
+            for queue in queues
+            if (offset := self._offsets.get(queue)) is not None and self._is_due(queue, offset, now)
+        ]
+        results = await asyncio.gather(
+            *(self._send(queue, offset, now, wait=wait) for queue, offset in due), return_exceptions=True
+        )
+        problems = [result for result in results if isinstance(result, BaseException)]
+        for (queue, offset), result in zip(due, results, strict=True):
+            if isinstance(result, HeadraceError):
+                logger.warning(
+                    "offset not stored group=%s queue=%s offset=%d reason=%s", self._group, queue, offset, result
+                )
+        if problems and (wait or not isinstance(problems[0], HeadraceError)):
+            raise problems[0]
+
+    def _is_due(self, queue: MessageQueue, offset: int, now: float) -> bool:
+        sent, at = self._sent.get(queue, (-1, 0.0))
+        return sent != offset or now - at > RESEND_S
+
+    async def _send(self, queue: MessageQueue, offset: int, now: float, *, wait: bool) -> None:
+        await queue_requests.update_consumer_offset(self._instance, self._group, queue, offset, wait=wait)
+        self._sent[queue] = offset, now
+
+    def remove(self, queue: MessageQueue) -> None:
+        """Forgets what is in memory, and what was sent: another member may have gone on since."""
+        super().remove(queue)
+        self._sent.pop(queue, None)
+
+    def keep_only(self, queues: Iterable[MessageQueue]) -> None:
+        """Forgets all queues but these."""
+        for queue in self._offsets.keys() - set(queues):
+            self.remove(queue)

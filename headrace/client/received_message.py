@@ -1,0 +1,148 @@
+"""ReceivedMessage: a message that was pulled, decoded when somebody looks.
+
+A pull brings up to 32 records. They are cut apart at once (half a microsecond each), which gives what the engine itself needs: the offset in the
+queue, the size, the flags. The rest is decoded when it is first asked for, in the thread of who asks; the body, which most handlers want and many
+want only, without the rest.
+
+    slot not set yet ──► Python asks __getattr__ ──► decoded, slots set ──► from then on an ordinary attribute
+
+Each message holds the bytes of its own record and nothing of the answer it came in, so it may be kept for as long as one likes.
+"""
+
+from struct import Struct
+from typing import Any, Final
+
+from headrace.client.namespace import unwrap
+from headrace.errors import RemoteProtocolError
+from headrace.model import properties as names
+from headrace.model import sys_flag as sys_flags
+from headrace.model.message import MessageExt
+from headrace.model.message_queue import MessageQueue
+from headrace.model.names import is_retry_topic
+from headrace.protocol.record import MESSAGE_MAGIC, MESSAGE_MAGIC_V2, RECORD_OVERHEAD, decode_record
+
+_FRONT: Final = Struct(">iiiiiqqi")  # total size … sysFlag
+_BODY_LENGTH: Final = Struct(">i")
+_BODY_LENGTH_AT: Final = 84  # with both hosts IPv4
+_PLAIN: Final = ~(sys_flags.BORN_HOST_V6 | sys_flags.STORE_HOST_V6 | sys_flags.COMPRESSED)
+
+
+class Origin:
+    """Where the messages of one pull come from; they share it. `queue` is the broker's name for it, with the namespace."""
+
+    __slots__ = ("is_retry", "max_offset", "min_offset", "namespace", "queue", "visible_queue")
+
+    def __init__(self, queue: MessageQueue, min_offset: int, max_offset: int, namespace: str | None = None) -> None:
+        self.queue = queue
+        self.min_offset = min_offset
+        self.max_offset = max_offset
+        self.namespace = namespace
+        self.is_retry = is_retry_topic(queue.topic)
+        self.visible_queue = (
+            MessageQueue(unwrap(namespace, queue.topic), queue.broker_name, queue.queue_id) if namespace else queue
+        )
+
+
+class ReceivedMessage(MessageExt):
+    """A message that was received: all that MessageExt has, and
+
+    `queue`              the queue it was read from (of the group's retry topic, for one that comes again)
+    `max_offset`         the end of that queue when it was read: `message.max_offset - message.queue_offset` is how far behind one is
+    `transaction_id`     of a message that was sent in a transaction
+    """
+
+    __slots__ = ("record", "origin", "started_ms")
+
+    origin: Origin
+    started_ms: int
+    """When it was last given to a handler, ms; 0 if it was not yet."""
+    record: bytes
+    """The bytes of the whole record, as the broker stores it."""
+
+    def __getattr__(self, name: str) -> Any:
+        # Only called for what is not set yet: the slots of the record's fields.
+        if name not in _LATER:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if name == "body" and self._read_body():
+            return self.body
+        self._decode()
+        return getattr(self, name)
+
+    @property
+    def queue(self) -> MessageQueue:
+        """The queue it was read from."""
+        return self.origin.visible_queue
+
+    @property
+    def broker_name(self) -> str:
+        """The name of the broker it was read from."""
+        return self.origin.queue.broker_name
+
+    @property
+    def max_offset(self) -> int:
+        """The end of its queue when it was read."""
+        return self.origin.max_offset
+
+    @property
+    def transaction_id(self) -> str | None:
+        """The id of the transaction in which it was sent, if it was."""
+        return self.unique_id if self.properties.get(names.TRANSACTION_PREPARED) == "true" else None
+
+    def _read_body(self) -> bool:
+        record = self.record
+        if int.from_bytes(record[36:40], "big") & ~_PLAIN:
+            return False
+        (length,) = _BODY_LENGTH.unpack_from(record, _BODY_LENGTH_AT)
+        begin = _BODY_LENGTH_AT + 4
+        if not 0 <= length <= len(record) - begin:
+            return False
+        self.body = record[begin : begin + length]
+        return True
+
+    def _decode(self) -> None:
+        origin = self.origin
+        try:
+            whole = decode_record(self.record, inflate=True)
+        except RemoteProtocolError as error:
+            raise RemoteProtocolError(
+                f"offset {self.queue_offset} of {origin.queue} cannot be read: {error}"
+            ) from error
+        properties = whole.properties
+        # compat: the Java client adds these, and programs look for them.
+        properties[names.MIN_OFFSET] = str(origin.min_offset)
+        properties[names.MAX_OFFSET] = str(origin.max_offset)
+        if self.started_ms:
+            properties[names.CONSUME_START_TIME] = str(self.started_ms)
+        if origin.is_retry:
+            whole.topic = properties.get(names.RETRY_TOPIC, whole.topic)
+        if origin.namespace:
+            whole.topic = unwrap(origin.namespace, whole.topic)
+        for name in _LATER:
+            setattr(self, name, getattr(whole, name))
+
+
+_AT_ONCE: Final = frozenset({"queue_offset", "sys_flag", "size_bytes"})
+_LATER: Final = tuple(name for name in MessageExt.__slots__ if name not in _AT_ONCE)
+
+
+def cut_records(data: bytes, origin: Origin) -> list[ReceivedMessage]:
+    """The messages in a pull's body. Raises RemoteProtocolError if it is not made of whole records."""
+    messages: list[ReceivedMessage] = []
+    append, unpack, create = messages.append, _FRONT.unpack_from, ReceivedMessage.__new__
+    at, length = 0, len(data)
+    while at < length:
+        if length - at < RECORD_OVERHEAD:
+            raise RemoteProtocolError(f"{length - at} bytes after the last record of {origin.queue}")
+        size, magic, _, _, _, queue_offset, _, sys_flag = unpack(data, at)
+        if size < RECORD_OVERHEAD or at + size > length or magic not in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2):
+            raise RemoteProtocolError(f"no record in what was pulled from {origin.queue}, at {at} of {length} bytes")
+        message = create(ReceivedMessage)
+        message.record = data[at : at + size]
+        message.origin = origin
+        message.started_ms = 0
+        message.queue_offset = queue_offset
+        message.sys_flag = sys_flag & ~sys_flags.COMPRESSED
+        message.size_bytes = size
+        append(message)
+        at += size
+    return messages
