@@ -69,6 +69,17 @@ _instances: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Clie
     weakref.WeakKeyDictionary()
 )
 
+_forks = 0
+"""How many forks lie between this process and the first one that loaded this module."""
+
+
+def _forked() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_forked)
+
 
 class ClientInstance:
     """One client id's connections, routes, heartbeats and timers; see the module. Made by `open`."""
@@ -90,6 +101,7 @@ class ClientInstance:
         self._heartbeat_wanted = asyncio.Event()
         self._users = 0
         self._pid = os.getpid()
+        self._forks = _forks
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
         BrokerRequests(self._producers, self._consumers, self.replies).register(self.handlers)
@@ -211,10 +223,11 @@ class ClientInstance:
         """Where brokers are, and their releases."""
         return self.routes.brokers
 
-    async def request(self, address: str, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
+    def request(self, address: str, command: RemotingCommand, timeout_ms: int) -> Awaitable[RemotingCommand]:
         """The answer of the peer at an address, whatever its code. Raises RemotingError, StateError once closed, or in a forked child."""
+        # Not `async def`: each layer between a caller and its answer costs at every step.
         self.check_usable()
-        return await self._transport.request(address, command, timeout_ms)
+        return self._transport.request(address, command, timeout_ms)
 
     async def invoke(self, address: str, command: RemotingCommand, timeout_ms: int | None = None) -> RemotingCommand:
         """The answer, if it is a success. Raises BrokerError, and as `request` does. Without a time-out: `api_timeout`."""
@@ -292,7 +305,7 @@ class ClientInstance:
         """Raises StateError once closed, and in a forked child."""
         if self._is_closed:
             raise StateError(f"the client {self.client_id} is closed", "closed")
-        if os.getpid() != self._pid:
+        if self._forks != _forks:
             message = f"the client {self.client_id} was made in the process {self._pid}, before a fork; make one in this process"
             raise StateError(message, "forked")
 

@@ -46,7 +46,6 @@ class Outgoing:
     reconsume_times: str = "0"
     max_reconsume_times: str | None = None
     is_batch: bool = False
-    delay_level: int = 0
 
     def request_for(
         self, queue: MessageQueue, group: str, settings: ProducerSettings, *, unit_mode: bool
@@ -91,20 +90,31 @@ def _kind(properties: dict[str, str]) -> MessageKind:
 
 
 async def prepare(message: Message, settings: ProducerSettings, namespace: str | None) -> Outgoing:
-    """A single message made ready. Raises MessageInvalid."""
+    """A single message made ready; a large body is compressed in a thread. Raises MessageInvalid."""
+    if len(message.body) < COMPRESS_IN_THREAD:
+        return prepare_now(message, settings, namespace)
+    ready = prepare_now(message, settings, namespace, compresses=False)
+    if len(message.body) >= settings.compress_over:
+        kind = settings.compression.value
+        ready.body = await asyncio.to_thread(compress, message.body, kind, settings.compress_level)
+        ready.sys_flag |= sys_flags.COMPRESSED | kind
+    return ready
+
+
+def prepare_now(
+    message: Message, settings: ProducerSettings, namespace: str | None, *, compresses: bool = True
+) -> Outgoing:
+    """A single message made ready at once. Raises MessageInvalid."""
     topic = wrap(namespace, message.topic) if namespace else message.topic
     check_topic(topic)
     check_body(message, settings.max_message_size)
     properties = _complete_properties(message, namespace)
     body, sys_flag = message.body, 0
-    if len(body) >= settings.compress_over:
-        kind, level = settings.compression.value, settings.compress_level
-        if len(body) >= COMPRESS_IN_THREAD:
-            body = await asyncio.to_thread(compress, body, kind, level)
-        else:
-            body = compress(body, kind, level)
+    if compresses and len(body) >= settings.compress_over:
+        kind = settings.compression.value
+        body = compress(body, kind, settings.compress_level)
         sys_flag = sys_flags.COMPRESSED | kind
-    if properties.get(property_names.TRANSACTION_PREPARED, "").lower() == "true":
+    if properties.get(property_names.TRANSACTION_PREPARED) == "true":
         sys_flag |= sys_flags.TRANSACTION_PREPARED
     is_reply = properties.get(property_names.MSG_TYPE) == property_names.REPLY_MESSAGE_TYPE
     ready = Outgoing(

@@ -99,9 +99,10 @@ class Producer(ClientObject):
             if delay is not None or deliver_at is not None:
                 message = _delayed(message, delay, deliver_at)
             accumulator = self._accumulator
-            is_free = queue is None and sharding_key is None and selector is None
-            if accumulator is not None and is_free and self._may_be_gathered(message):
-                return await accumulator.send(message)
+            if accumulator is not None:
+                is_free = queue is None and sharding_key is None and selector is None
+                if is_free and self._may_be_gathered(message):
+                    return await accumulator.send(message)
             return await self._send(sender, message, queue, sharding_key, selector, key, timeout)
         finally:
             self._end_send()
@@ -272,7 +273,9 @@ class Producer(ClientObject):
         timeout: Duration | None,
     ) -> SendResult:
         ready = await prepare(message, self._settings, self._namespace)
-        chosen = await self._chosen(sender, ready.topic, message, queue, sharding_key, selector, key)
+        chosen = None
+        if queue is not None or sharding_key is not None or selector is not None:
+            chosen = await self._chosen(sender, ready.topic, message, queue, sharding_key, selector, key)
         return await sender.send(ready, chosen, self._timeout_ms(timeout))
 
     async def _chosen(
@@ -285,10 +288,8 @@ class Producer(ClientObject):
         selector: QueueSelector | None,
         key: Any,
     ) -> MessageQueue | None:
-        if queue is not None:
+        if queue is not None or (selector is None and sharding_key is None):
             return self._wrapped(queue)
-        if selector is None and sharding_key is None:
-            return None
         turn = await sender.turn(topic)
         if selector is None:
             return by_hash(turn.queues, message, sharding_key)

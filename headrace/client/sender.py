@@ -21,6 +21,7 @@ from headrace.client.namespace import unwrap
 from headrace.client.outgoing import Outgoing
 from headrace.client.producer_settings import ProducerSettings
 from headrace.client.queue_choice import QueueTurn
+from headrace.client.send_frame import SendFrames
 from headrace.client.send_result import DEFAULT_REGION, STATUS_OF_CODE, SendResult
 from headrace.errors import (
     BrokerError,
@@ -57,6 +58,11 @@ class Sender:
         self._turns: dict[str, QueueTurn] = {}
         self._faults = FaultTolerance() if settings.latency_fault_tolerance else None
         self._loop = asyncio.get_running_loop()
+        self._namespace = instance.config.namespace
+        # A stamp (signature, header encoding) works on commands, not on frames.
+        self._frames: SendFrames | None = None
+        if not instance.stamp.is_needed:
+            self._frames = SendFrames(group, settings, unit_mode=instance.config.unit_mode)
 
     @property
     def topics(self) -> Collection[str]:
@@ -65,10 +71,10 @@ class Sender:
 
     async def turn(self, topic: str) -> QueueTurn:
         """The topic's queues. Raises RouteNotFound, RemotingError, NoNameServer."""
-        turn = self._turns.get(topic)
-        route = self._instance.routes.cached(topic)
-        if turn is not None and turn.route is route and turn.queues:
+        turn = self._known_turn(topic)
+        if turn is not None:
             return turn
+        route = self._instance.routes.cached(topic)
         if route is None or not route.publish_queues:
             settings = self._settings
             route = await self._instance.routes.find_to_publish(
@@ -94,15 +100,7 @@ class Sender:
         if queue is not None:
             self._check_queue(message, queue)
             return await self._try(message, queue, budget_ms)
-        try:
-            async with asyncio.timeout_at(end):
-                turn = await self.turn(message.topic)
-        except TimeoutError as error:
-            if isinstance(error, HeadraceError):
-                raise
-            raise RequestTimeout(
-                f"no route of {message.topic} within {budget_ms} ms", timeout=budget_ms / 1000
-            ) from error
+        turn = self._known_turn(message.topic) or await self._turn_until(message.topic, end, budget_ms)
         attempt_ms = milliseconds(settings.attempt_timeout) if settings.attempt_timeout is not None else budget_ms
         brokers: list[str] = []
         not_stored: SendResult | None = None
@@ -141,10 +139,26 @@ class Sender:
             self._check_queue(message, queue)
         else:
             queue = (await self.turn(message.topic)).next()
-        address, command, context = await self._request(message, queue, is_oneway=True)
+        address = self._instance.vip(await self._instance.find_broker(queue.broker_name, message.topic))
+        command, context = self._request(message, queue, address, is_oneway=True)
         await self._instance.oneway(address, command)
         if context is not None:
             call_safely(self._hooks, "after", context)
+
+    def _known_turn(self, topic: str) -> QueueTurn | None:
+        turn = self._turns.get(topic)
+        if turn is not None and turn.queues and turn.route is self._instance.routes.cached(topic):
+            return turn
+        return None
+
+    async def _turn_until(self, topic: str, end: float, budget_ms: int) -> QueueTurn:
+        try:
+            async with asyncio.timeout_at(end):
+                return await self.turn(topic)
+        except TimeoutError as error:
+            if isinstance(error, HeadraceError):
+                raise
+            raise RequestTimeout(f"no route of {topic} within {budget_ms} ms", timeout=budget_ms / 1000) from error
 
     def _choose(self, turn: QueueTurn, last_broker: str | None) -> MessageQueue:
         if self._faults is not None:
@@ -155,14 +169,9 @@ class Sender:
         if queue.topic != message.topic and unwrap(self._instance.config.namespace, message.topic) != queue.topic:
             raise MessageInvalid(f"a message to {message.topic} cannot be sent to a queue of {queue.topic}")
 
-    async def _request(
-        self, message: Outgoing, queue: MessageQueue, *, is_oneway: bool = False
-    ) -> tuple[str, RemotingCommand, SendContext | None]:
-        instance = self._instance
-        address = instance.brokers.master(queue.broker_name)
-        if address is None:
-            address = await instance.find_broker(queue.broker_name, message.topic)
-        address = instance.vip(address)
+    def _request(
+        self, message: Outgoing, queue: MessageQueue, address: str, *, is_oneway: bool = False
+    ) -> tuple[RemotingCommand, SendContext | None]:
         context = None
         if self._hooks:
             context = SendContext(
@@ -179,16 +188,23 @@ class Sender:
             for hook in self._hooks:
                 hook.forbid(context)
             call_safely(self._hooks, "before", context)
-        command = message.request_for(queue, self._group, self._settings, unit_mode=instance.config.unit_mode)
-        return address, command, context
+        command = self._frames.request(message, queue) if self._frames is not None and not is_oneway else None
+        if command is None:
+            command = message.request_for(queue, self._group, self._settings, unit_mode=self._instance.config.unit_mode)
+        return command, context
 
     async def _try(self, message: Outgoing, queue: MessageQueue, timeout_ms: int) -> SendResult:
         start = self._loop.time()
         context: SendContext | None = None
         failed = True
         try:
-            address, command, context = await self._request(message, queue)
-            answer = await self._instance.request(address, command, timeout_ms)
+            instance = self._instance
+            address = instance.brokers.master(queue.broker_name)
+            if address is None:
+                address = await instance.find_broker(queue.broker_name, message.topic)
+            address = instance.vip(address)
+            command, context = self._request(message, queue, address)
+            answer = await instance.request(address, command, timeout_ms)
             result = self._result(message, queue, answer, address)
             failed = False
             if context is not None:
@@ -214,9 +230,10 @@ class Sender:
             raise error_of(answer, address)
         ext = answer.ext
         try:
-            stored = MessageQueue(
-                unwrap(self._instance.config.namespace, message.topic), queue.broker_name, int(ext["queueId"])
-            )
+            queue_id = int(ext["queueId"])
+            stored = queue
+            if queue_id != queue.queue_id or self._namespace:
+                stored = MessageQueue(unwrap(self._namespace, message.topic), queue.broker_name, queue_id)
             return SendResult(
                 status,
                 message.unique_id,

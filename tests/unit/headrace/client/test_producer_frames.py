@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from headrace import Message, Producer, TransactionProducer, reply_to
+from headrace import Message, MessageQueue, Producer, ProducerSettings, TransactionProducer, reply_to
+from headrace.client.outgoing import Outgoing
 from headrace.client.request_reply import request_of
+from headrace.client.send_frame import SendFrames
 from headrace.model import MessageExt
-from headrace.model.properties import decode_properties
+from headrace.model.properties import decode_properties, encode_properties
 from headrace.protocol.batch import decode_batch
 from headrace.protocol.frame import decode_frame
 from headrace.protocol.remoting_command import RemotingCommand
@@ -162,3 +164,45 @@ def test_leaving_has_the_java_clients_fields() -> None:
 
     ours = run(main())
     assert plain(ours.ext, "clientID") == plain(theirs.ext, "clientID")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Message("T", b"x"),
+        Message("T", b"", flag=-5),
+        Message("%RETRY%g", "größe \u2028", tags='quo"te\\', properties={"tab\t": "\x1f\x7f", "é": "\U0001f600"}),
+        Message("T", b"x" * 10_000, keys=["a", "b"], delay_level=3),
+        Message("T", b"x", properties={"lone": "\ud800"}),
+    ],
+)
+@pytest.mark.parametrize("unit_mode", [False, True])
+def test_the_short_way_to_a_frame_writes_what_the_long_way_does(message: Message, unit_mode: bool) -> None:
+    settings = ProducerSettings(create_topic_queues=7, create_topic_template='tem"plate')
+    queue = MessageQueue(message.topic, "broker-größe", 3)
+    ready = Outgoing(
+        message.topic, message.body, encode_properties(message.properties), "ID", message.flag, 0x301, (message,)
+    )
+    short = SendFrames("group", settings, unit_mode=unit_mode).request(ready, queue)
+    long = ready.request_for(queue, "group", settings, unit_mode=unit_mode)
+    if short is None:
+        assert "\ud800" in ready.properties_text, "only what UTF-8 cannot say goes the long way"
+        return
+    assert short.code == long.code
+    ours, theirs = decode_frame(short.encode()), decode_frame(long.encode())
+    assert ours.opaque == short.opaque
+    ours.opaque = theirs.opaque
+    assert plain(ours.ext, "g") == plain(theirs.ext, "g")
+    ours.ext_fields = theirs.ext_fields = None
+    assert ours == theirs
+
+
+def test_batches_and_replies_go_the_long_way() -> None:
+    frames_of_group = SendFrames("g", ProducerSettings(), unit_mode=False)
+    queue = MessageQueue("T", "a", 0)
+    for ready in (
+        Outgoing("T", b"x", "", "ID", 0, 0, (), RequestCode.SEND_BATCH_MESSAGE, is_batch=True),
+        Outgoing("T", b"x", "", "ID", 0, 0, (), RequestCode.SEND_REPLY_MESSAGE_V2),
+        Outgoing("T", b"x", "", "ID", 0, 0, (), max_reconsume_times="3"),
+    ):
+        assert frames_of_group.request(ready, queue) is None
