@@ -38,28 +38,27 @@ def find_dispatched_end(
     known = [queue for queue in queues if tails[queue.key] != NO_TAIL]
     if not known:
         return None
-    if _are_changed_since_checkpoint(paths, queues):
-        return _refused("ConsumeQueues were changed after the checkpoint was written")
     last = max(known, key=lambda queue: tails[queue.key].max_physical_offset)
     physical_offset, size = last.record_of(tails[last.key].next_offset - 1)
-    if physical_offset < first_read:
-        return _refused("no ConsumeQueue points into the last files")
-    if not _is_valid(log, physical_offset, size):
-        return _refused("the last entry of all points at no valid record")
-    if _timestamp_of(log, physical_offset) != logics_timestamp:
-        return _refused("the last entry of all points at another record than the checkpoint speaks of")
     end = physical_offset + size
-    for queue in known:
-        beat()
-        is_agreeing = queue.is_bearing_out(tails[queue.key].next_offset - 1, log, first_read, end)
-        queue.close()
-        if not is_agreeing:
-            return _refused(f"the last entry of {queue.directory} disagrees with the log")
+    last.close()
+    flaw = ""
+    if _are_changed_since_checkpoint(paths, queues):
+        flaw = "ConsumeQueues were changed after the checkpoint was written"
+    elif physical_offset < first_read:
+        flaw = "no ConsumeQueue points into the last files"
+    elif _timestamp_of(log, physical_offset, size) != logics_timestamp:
+        flaw = "the last entry of all does not point at the record that the checkpoint speaks of"
+    else:
+        for queue in known:
+            beat()
+            if not queue.is_bearing_out(tails[queue.key].next_offset - 1, log, first_read, end):
+                flaw = f"the last entry of {queue.directory} disagrees with the log"
+            queue.close()
+    if flaw:
+        _LOGGER.info("reads the last files whole: %s", flaw)
+        return None
     return end
-
-
-def _refused(reason: str) -> None:
-    _LOGGER.info("reads the last files whole: %s", reason)
 
 
 def _are_changed_since_checkpoint(paths: StorePaths, queues: Sequence[QueueFiles]) -> bool:
@@ -74,14 +73,12 @@ def _are_changed_since_checkpoint(paths: StorePaths, queues: Sequence[QueueFiles
         return True
 
 
-def _is_valid(log: LogSource, physical_offset: int, size: int) -> bool:
+def _timestamp_of(log: LogSource, physical_offset: int, size: int) -> int:
+    """The store timestamp of the record at that place, in ms; -1 if there is no valid one of that size."""
     file = log.file_for(physical_offset)
     if file is None:
-        return False
+        return -1
     position = physical_offset - file.start_offset
-    return check_record(file.view, position, file.size_bytes, physical_offset, check_crc=True) == size
-
-
-def _timestamp_of(log: LogSource, physical_offset: int) -> int:
-    file = log.file_for(physical_offset)
-    return store_timestamp_of(file.view, physical_offset - file.start_offset) if file is not None else -1
+    if check_record(file.view, position, file.size_bytes, physical_offset, check_crc=True) != size:
+        return -1
+    return store_timestamp_of(file.view, position)
