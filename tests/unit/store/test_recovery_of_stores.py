@@ -215,6 +215,7 @@ def _with_a_stale_entry(builder: LogBuilder) -> None:
     last = [record for record in builder.written if (record.topic, record.queue_id) == ("T", 0)][-1]
     stale = builder.written[-3]
     put_entry(builder.paths, Written("T", 0, last.queue_offset + 1, stale.physical_offset - 7, 50, 0))
+    close(builder)  # after the file that this may have made
 
 
 def _with_a_stale_record_and_its_entry(builder: LogBuilder) -> None:
