@@ -5,9 +5,9 @@ group whose bits are not all set does not want the message; one whose bits are s
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 _MASK: Final = 0xFFFFFFFFFFFFFFFF
 _FIRST: Final = 0x87C37B91114253D5
@@ -16,9 +16,11 @@ _SECOND: Final = 0x4CF5AD432745937F
 
 @dataclass(frozen=True, slots=True)
 class BloomFilterData:
-    """The bits of one group in maps of `bit_count` bits."""
+    """The bits of one group in maps of `bit_count` bits; as it stands in consumerFilter.json."""
 
-    positions: tuple[int, ...]
+    NAMES: ClassVar[Mapping[str, str]] = {"bit_count": "bitNum", "positions": "bitPos"}
+
+    positions: list[int]
     bit_count: int
 
 
@@ -38,16 +40,21 @@ class BloomFilter:
         """The bits of a group in a topic."""
         return BloomFilterData(self.positions_of(f"{group}#{topic}"), self.bit_count)
 
-    def positions_of(self, name: str) -> tuple[int, ...]:
+    def positions_of(self, name: str) -> list[int]:
         """The bits of a name, in the order of their hashes."""
         first = murmur3_first(name.encode())
         low, high = _signed(first), _signed(first >> 32)
         combined = (_signed(low + i * high) for i in range(1, self.hashes + 1))
-        return tuple((~hash_ if hash_ < 0 else hash_) % self.bit_count for hash_ in combined)
+        return [(~hash_ if hash_ < 0 else hash_) % self.bit_count for hash_ in combined]
 
     def is_valid(self, data: BloomFilterData | None) -> bool:
         """Whether the bits were made by a filter of this shape."""
-        return data is not None and data.bit_count == self.bit_count and len(data.positions) == self.hashes
+        return (
+            data is not None
+            and data.bit_count == self.bit_count
+            and len(data.positions) == self.hashes
+            and all(0 <= position < self.bit_count for position in data.positions)
+        )
 
     def map_of(self, groups: Iterable[BloomFilterData]) -> bytes:
         """The bit map in which these groups' bits are set."""

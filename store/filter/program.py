@@ -16,7 +16,7 @@ looked for in the property string, and numbers are read from its digits. What is
 """
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import cython
@@ -24,7 +24,7 @@ import cython
 from store.filter.java_number import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, read_double, read_integer
 
 if not cython.compiled:
-    from store.big_endian import address_of, find_byte, is_equal, load_int, load_short
+    from store.big_endian import address_of, find_byte, load_int, load_short
 
 FALSE: Final = 0
 TRUE: Final = 1
@@ -69,7 +69,8 @@ _NULL = 0
 _BOOLEAN = 1
 _NO_VALUE = 2
 
-_EXACT_DIGITS = 15  # so many digits, and a power of ten up to 22, are doubles exactly, and so is their product rounded once
+# So many digits and such a power of ten are doubles exactly: their quotient is rounded once, as it should be.
+_EXACT_DIGITS = 15
 _EXACT_POWER = 22
 _PLAIN_DIGITS = 18  # so many digits are a 64-bit number in any case
 _BORN_HOST_V6 = 0x10
@@ -112,14 +113,14 @@ class Program:
         self._name_pool = self._name_bytes
         self._value_start = array("q", [0] * (self._slots + 1))
         self._value_length = array("q", [0] * (self._slots + 1))
-        self._data = self._pool_bytes
+        self._data: bytes | memoryview = self._pool_bytes
         # The value in hand.
         self._long = 0
         self._double = 0.0
         self._at = self._size = 0
         self._literal = -1
 
-    def outcome(self, properties: Mapping[str, str]) -> int:
+    def outcome(self, properties: dict[str, str]) -> int:
         """The expression's outcome over these properties."""
         values = []
         length = 0
@@ -201,7 +202,7 @@ class Program:
         start = self._name_start[slot]
         names = self._name_pool
         data = self._data
-        for i in range(length):
+        for i in range(length):  # noqa: SIM110  (a loop is C, all() is a generator)
             if names[start + i] != data[at + i]:
                 return False
         return True
@@ -218,30 +219,30 @@ class Program:
             if value == _NO_VALUE:
                 return _FAILED
             return self._compare(kind, value, self._long, self._double, self._at, self._size, self._literal, second)
-        if kind == _AND or kind == _OR:  # noqa: PLR1714  (comparisons are C, a set is an object)
+        if kind in (_AND, _OR):
             decisive = _FALSE if kind == _AND else _TRUE
             answer = _TRUE - decisive
             for i in range(first, first + second):
                 truth = self._truth(self._links[i])
-                if truth == decisive or truth == _FAILED:  # noqa: PLR1714
+                if truth in (decisive, _FAILED):
                     return truth
                 if truth == _UNKNOWN:
                     answer = _UNKNOWN
             return answer
         if kind == _NOT:
             return _negation(self._truth(first))
-        if kind == _IN or kind == _NOT_IN:  # noqa: PLR1714
+        if kind in (_IN, _NOT_IN):
             if self._value_length[first] < 0:
                 return _UNKNOWN
             found = self._is_one_of(first, second, self._nodes[place + 3])
             return found if kind == _IN else _negation(found)
-        if kind == _IS_NULL or kind == _IS_NOT_NULL:  # noqa: PLR1714
+        if kind in (_IS_NULL, _IS_NOT_NULL):
             value = self._load(first)
             if value == _NO_VALUE:
                 return _FAILED
             is_null = _TRUE if value == _NULL else _FALSE
             return is_null if kind == _IS_NULL else _negation(is_null)
-        if kind == _BETWEEN or kind == _NOT_BETWEEN:  # noqa: PLR1714
+        if kind in (_BETWEEN, _NOT_BETWEEN):
             return self._between(kind == _NOT_BETWEEN, first, second, self._nodes[place + 3])
         if kind == _CAST:
             return _UNKNOWN if self._value_length[first] < 0 else _FALSE
@@ -259,12 +260,12 @@ class Program:
         literal = self._literal
         one = self._compare(_LESS if outside else _GREATER_EQUAL, value, number, real, at, size, literal, low)
         decisive = _TRUE if outside else _FALSE
-        if one == decisive or one == _FAILED:  # noqa: PLR1714
+        if one in (decisive, _FAILED):
             return one
         two = self._compare(_GREATER if outside else _LESS_EQUAL, value, number, real, at, size, literal, high)
-        if two == decisive or two == _FAILED:  # noqa: PLR1714
+        if two in (decisive, _FAILED):
             return two
-        return _UNKNOWN if one == _UNKNOWN or two == _UNKNOWN else one  # noqa: PLR1714
+        return _UNKNOWN if _UNKNOWN in (one, two) else one
 
     def _is_one_of(self, slot: int, first: int, count: int) -> int:
         start = self._value_start[slot]
@@ -284,7 +285,7 @@ class Program:
         other = self._load(node)
         if other == _NO_VALUE:
             return _FAILED
-        if value == _NULL or other == _NULL:  # noqa: PLR1714
+        if _NULL in (value, other):
             if ordered or (value == _NULL and other != _NULL):
                 return _UNKNOWN
             equal = value == other
@@ -332,7 +333,7 @@ class Program:
                     return _FAILED
             elif not self._read_integer(self._at, self._size, self._literal, value == _LONG):
                 return _FAILED
-        if value == _DOUBLE or other == _DOUBLE:  # noqa: PLR1714
+        if _DOUBLE in (value, other):
             if value != _DOUBLE:
                 real = _to_double(number)
             if other != _DOUBLE:
@@ -354,7 +355,7 @@ class Program:
             self._size = self._value_length[first]
             self._literal = -1
             return _STRING
-        if kind == _INT or kind == _LONG:  # noqa: PLR1714
+        if kind in (_INT, _LONG):
             self._long = self._longs[first]
             return kind
         if kind == _DOUBLE:
@@ -367,7 +368,7 @@ class Program:
             return kind
         if kind == _NEGATED:
             value = self._load(first)
-            if value == _INT or value == _LONG:  # noqa: PLR1714
+            if value in (_INT, _LONG):
                 self._long = -self._long
             elif value == _DOUBLE:
                 self._double = -self._double
@@ -418,7 +419,7 @@ class Program:
         number = 0
         i = at
         end = at + size
-        if size > 0 and (text[at] == 45 or text[at] == 43):  # noqa: PLR1714
+        if size > 0 and (text[at] == 45 or text[at] == 43):
             i += 1
         if i == end:
             return False
@@ -438,9 +439,7 @@ class Program:
                 return False
             self._long = number
             return True
-        slow = read_integer(
-            self._text(at, size, literal), LONG_MIN if wide else INT_MIN, LONG_MAX if wide else INT_MAX
-        )
+        slow = read_integer(self._text(at, size, literal), LONG_MIN if wide else INT_MIN, LONG_MAX if wide else INT_MAX)
         if slow is None:
             return False
         self._long = slow
@@ -454,7 +453,7 @@ class Program:
         fraction = 0
         i = at
         end = at + size
-        if size > 0 and (text[at] == 45 or text[at] == 43):  # noqa: PLR1714
+        if size > 0 and (text[at] == 45 or text[at] == 43):
             i += 1
         pointed = False
         plain = end > i
@@ -485,7 +484,7 @@ class Program:
 
 
 def _negation(truth: int) -> int:
-    return _TRUE - truth if truth == _TRUE or truth == _FALSE else truth  # noqa: PLR1714
+    return _TRUE - truth if truth in (_TRUE, _FALSE) else truth
 
 
 def _holds(kind: int, sign: int) -> int:

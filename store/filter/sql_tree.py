@@ -9,7 +9,7 @@ from enum import IntEnum
 from store.filter.java_number import INT_MAX
 from store.filter.refusal import RefusedExpression
 
-DEPTH_MAX = 200  # limit: trees are walked by recursion; RocketMQ takes some 500 to 1000 levels, as much as its stack holds
+DEPTH_MAX = 200  # limit: trees are walked by recursion; RocketMQ takes what its stack holds, some 500 levels
 
 
 class Kind(IntEnum):
