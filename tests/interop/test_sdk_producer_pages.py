@@ -1,0 +1,79 @@
+"""Every example in the pages of the Python client runs as it stands, at both brokers."""
+
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from headrace import Admin, Producer, TransactionProducer
+from headrace.client.lifecycle import ClientObject
+from support.not_served import NOT_SERVED
+from support.sdk import await_registered
+from support.servers import Server
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ("producer", "transactions", "admin")
+EXAMPLE = re.compile(r"(?:<!-- needs: (?P<needs>[\w -]+) -->\n)?```python\n(?P<code>.*?)```", re.DOTALL)
+
+
+@dataclass
+class Example:
+    """A program in a page; `needs` names what a server has to serve for it."""
+
+    name: str
+    code: str
+    needs: str | None
+
+
+def examples() -> list[Example]:
+    found = []
+    for page in PAGES:
+        text = (ROOT / "docs" / "sdk" / f"{page}.md").read_text()
+        found += [
+            Example(f"{page}-{at}", one["code"], one["needs"]) for at, one in enumerate(EXAMPLE.finditer(text), 1)
+        ]
+    return found
+
+
+RUNS = [
+    pytest.param(server, example, id=f"{server}-{example.name}")
+    for server in ("reference", "headrace")
+    for example in examples()
+    if server == "reference" or example.needs not in NOT_SERVED
+]
+
+
+@pytest.fixture(scope="module")
+def registered(server: Server) -> None:
+    await_registered(server.name_server)
+
+
+@pytest.mark.parametrize(("server", "example"), RUNS, indirect=["server"], scope="session")
+def test_an_example_runs(server: Server, registered: None, example: Example) -> None:
+    assert "127.0.0.1:9876" in example.code
+    program = example.code.replace("127.0.0.1:9876", server.name_server)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=ROOT,
+        check=False,
+    )
+    assert done.returncode == 0, f"{example.code}\n{done.stdout}{done.stderr}"
+    assert not done.stderr
+
+
+@pytest.mark.parametrize(
+    ("page", "client"), [("admin", Admin), ("producer", Producer), ("transactions", TransactionProducer)]
+)
+def test_a_page_names_every_public_call(page: str, client: type[ClientObject]) -> None:
+    text = (ROOT / "docs" / "sdk" / f"{page}.md").read_text()
+    for name, value in vars(client).items() if client is not Admin else [(n, getattr(client, n)) for n in dir(client)]:
+        if name.startswith("_") or not callable(value):
+            continue
+        if name not in ("start", "close", "publish_topics", "check_transaction", "send_half", "end_half", "flush"):
+            assert re.search(rf"\b{name}\b", text), f"docs/sdk/{page}.md does not name {name}"
