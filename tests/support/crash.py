@@ -15,6 +15,7 @@ import os
 import random
 import secrets
 import subprocess
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,7 +56,7 @@ def rounds(short: int, full: int) -> int:
 def chance() -> random.Random:
     """Random numbers from a seed that is printed, or from HEADRACE_CRASH_SEED."""
     seed = int(os.environ.get("HEADRACE_CRASH_SEED") or secrets.randbelow(1 << 32))
-    print(f"HEADRACE_CRASH_SEED={seed}")
+    sys.stdout.write(f"HEADRACE_CRASH_SEED={seed}\n")
     return random.Random(seed)
 
 
@@ -70,7 +71,7 @@ class Load:
         self._java = java
         self._name = f"load-{next(_NUMBERS)}"
         Client(java, appliance).create_topic(TOPIC, QUEUES)
-        self._arguments = {
+        self._arguments: dict[str, Any] = {
             "namesrv": appliance.name_server, "topic": TOPIC, "producer": self._name, "journal": str(self.path),
             "threads": threads, "size": size, "pauseMs": pause_ms, "again": True, "timeoutMs": 6000,
         }  # fmt: skip

@@ -1,0 +1,205 @@
+"""A store goes from our broker to Apache's and back: whoever opens it serves all of it, and builds the same indexes from its log."""
+
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from store.inspect.dump import dump_all
+from support.appliance import Appliance
+from support.client import Client, Message, assert_dense, assert_exactly
+from support.crash import verify
+from support.java import Java
+from support.reference import Reference
+from support.servers import wait_until
+
+SETTINGS = {
+    # Each kind of file rolls several times.
+    "maxMessageSize": "65536",
+    "mappedFileSizeCommitLog": "262144",
+    "mappedFileSizeConsumeQueue": "1000",
+    "maxHashSlotNum": "100",
+    "maxIndexNum": "500",
+}
+TOPICS = {"Plain": 4, "Single": 1, "%odd|name-_9": 2}
+GROUP = "exchange-group"
+GET_ROUTEINFO_BY_TOPIC = 105
+
+pytestmark = pytest.mark.timeout(240)
+
+Sent = dict[str, list[Message]]
+
+
+def fill(client: Client, sent: Sent, first: int) -> None:
+    """Sends to every topic in every way, and adds to `sent` what went where."""
+    for topic in TOPICS:
+        messages = sent.setdefault(topic, [])
+        count = len(messages)
+        for part in (
+            client.send(topic, 60, first=first, mode="sync", properties={"wo": "hier", "größe": "值 \\ \"'"}),
+            client.send(topic, 300, first=first + 60, mode="async", size=700),
+            client.send(topic, 120, first=first + 360, mode="batch", batch=40),
+            client.send(topic, 40, first=first + 480, mode="oneway"),
+            client.send(topic, 40, first=first + 520, mode="queue", queue=0, waitStoreOk=False),
+            client.send(topic, 20, first=first + 560, mode="sync", size=6000),  # compressed
+            client.send(topic, 10, first=first + 580, mode="async", size=30_000),
+        ):
+            messages += part
+            count += len(part)
+            client.await_pullable(topic, count)  # those that were sent one-way tell no place: the next come after them
+
+
+def check(client: Client, sent: Sent) -> None:
+    """The server has all that was sent, and nothing else, and finds it by key and id."""
+    await_known(client)
+    for topic, messages in sent.items():
+        received = client.dump(topic)
+        assert_exactly(received, messages)
+        assert_dense(received, TOPICS[topic])
+        for message in received[:: len(received) // 12]:
+            assert_exactly([client.call("view", topic=topic, msgId=message["msgId"])], [message])
+            found = client.call("query-key", topic=topic, key=message["keys"].split(" ")[0], max=32)
+            assert message["msgId"] in {one["msgId"] for one in found}
+
+
+def await_known(client: Client) -> None:
+    """A broker that listens is not known to its name server yet."""
+
+    def is_known(topic: str) -> bool:
+        address = client.server.name_server
+        answer = client.java.call("raw", address=address, code=GET_ROUTEINFO_BY_TOPIC, ext={"topic": topic})
+        return bool(answer["code"] == 0)
+
+    wait_until(lambda: all(map(is_known, TOPICS)), 20, "the broker known to the name server")
+
+
+def consume_some(client: Client, name: str, expected: int) -> None:
+    """A group consumes what it has not consumed yet of the first topic, and says so to the broker."""
+    client.consume(name, "Plain", group=GROUP)
+    client.receive(name, expected)
+    client.stop(name)
+
+
+def consumed(client: Client) -> int:
+    """How much of the first topic the group has consumed, as the broker knows."""
+    offsets: dict[str, int] = client.call("consumed", group=GROUP, topic="Plain")
+    return sum(max(0, offset) for offset in offsets.values())
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """All files below a folder."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def check_rebuilt_by_apache(store: Path, tmp_path: Path, sent: Sent, java: Java) -> None:
+    """Apache's broker, given our log without any index, builds the very bytes that lie in the store.
+
+    The names of IndexFiles are the times at which they were made; nothing in them depends on when that was.
+    """
+    rebuilt = tmp_path / "rebuilt"
+    shutil.copytree(store, rebuilt / "store")
+    shutil.rmtree(rebuilt / "store" / "consumequeue")
+    shutil.rmtree(rebuilt / "store" / "index")
+    with Reference(rebuilt, settings=SETTINGS) as apache:
+        check(Client(java, apache), sent)
+    ours, theirs = files(store / "consumequeue"), files(rebuilt / "store" / "consumequeue")
+    assert ours.keys() == theirs.keys()
+    assert [name for name in ours if ours[name] != theirs[name]] == []
+    assert max(Counter(name.rpartition("/")[0] for name in ours).values()) > 3
+    ours, theirs = files(store / "index"), files(rebuilt / "store" / "index")
+    assert len(ours) > 3
+    assert list(ours.values()) == list(theirs.values())
+
+
+def check_rolled(store: Path) -> None:
+    """The log has several files with something in them."""
+    lines = list(dump_all(store, int(SETTINGS["maxHashSlotNum"]), int(SETTINGS["maxIndexNum"])))
+    written = {line["file"] for line in lines if line["kind"] == "record"}
+    assert len(written) > 3
+    assert Counter(line["kind"] for line in lines)["blank"] == len(written) - 1
+
+
+def create_topics(client: Client) -> None:
+    for topic, queues in TOPICS.items():
+        client.create_topic(topic, queues)
+
+
+def open_copy(store: Path, data: Path) -> Path:
+    """Copies a store to where a server looks for it."""
+    shutil.copytree(store, data / "store")
+    return data
+
+
+def test_a_store_that_we_wrote_is_apaches(java: Java, tmp_path: Path) -> None:
+    sent: Sent = {}
+    with Appliance(tmp_path / "ours", settings=SETTINGS) as appliance:
+        client = Client(java, appliance)
+        create_topics(client)
+        fill(client, sent, 0)
+        consume_some(client, "exchange-ours", len(sent["Plain"]))
+        client.await_committed("Plain", GROUP, len(sent["Plain"]))
+        check(client, sent)
+    store = appliance.store
+    verify(store, SETTINGS)
+    check_rolled(store)
+
+    with Reference(open_copy(store, tmp_path / "apache"), settings=SETTINGS) as apache:
+        client = Client(java, apache)
+        check(client, sent)
+        assert consumed(client) == len(sent["Plain"])
+        before = len(sent["Plain"])
+        fill(client, sent, 1000)
+        check(client, sent)
+        consume_some(client, "exchange-apache", len(sent["Plain"]) - before)
+    verify(apache.store, SETTINGS)
+
+    check_rebuilt_by_apache(store, tmp_path, {topic: messages[:590] for topic, messages in sent.items()}, java)
+
+
+def test_a_store_that_apache_wrote_is_ours_and_apaches_again(java: Java, tmp_path: Path) -> None:
+    sent: Sent = {}
+    with Reference(tmp_path / "apache", settings=SETTINGS) as apache:
+        client = Client(java, apache)
+        create_topics(client)
+        fill(client, sent, 0)
+        consume_some(client, "exchange-first", len(sent["Plain"]))
+        client.await_committed("Plain", GROUP, len(sent["Plain"]))
+    verify(apache.store, SETTINGS)
+
+    with Appliance(open_copy(apache.store, tmp_path / "ours"), settings=SETTINGS) as appliance:
+        client = Client(java, appliance)
+        check(client, sent)
+        before = len(sent["Plain"])
+        assert consumed(client) == before
+        fill(client, sent, 1000)
+        check(client, sent)
+        consume_some(client, "exchange-second", len(sent["Plain"]) - before)
+        client.await_committed("Plain", GROUP, len(sent["Plain"]))
+    verify(appliance.store, SETTINGS)
+    check_rolled(appliance.store)
+
+    with Reference(open_copy(appliance.store, tmp_path / "back"), settings=SETTINGS) as apache:
+        client = Client(java, apache)
+        check(client, sent)
+        assert consumed(client) == len(sent["Plain"])
+        fill(client, sent, 2000)
+    with Appliance(open_copy(apache.store, tmp_path / "again"), settings=SETTINGS) as again:
+        check(Client(java, again), sent)
+    verify(again.store, SETTINGS)
+
+    check_rebuilt_by_apache(again.store, tmp_path, sent, java)
+
+
+def test_nothing_is_lost_when_apache_opens_what_a_killed_appliance_left(java: Java, tmp_path: Path) -> None:
+    sent: Sent = {}
+    appliance = Appliance(tmp_path / "ours", settings={**SETTINGS, "flushDiskType": "SYNC_FLUSH"})
+    try:
+        client = Client(java, appliance)
+        create_topics(client)
+        fill(client, sent, 0)
+    finally:
+        appliance.kill()
+    assert (appliance.store / "abort").exists()
+    with Reference(open_copy(appliance.store, tmp_path / "apache"), settings=SETTINGS) as apache:
+        check(Client(java, apache), sent)
