@@ -5,15 +5,19 @@ A hot module is ordinary typed Python in Cython's pure-Python mode. Its C types 
 
     python setup.py build_ext --inplace      (make compile) compile what is older than its source, where it lies
 
-An editable install compiles nothing itself: `make compile` does, and only what has changed.
+An editable install compiles nothing itself: `make compile` does, and only what has changed. It compiles under build/ and then
+moves each module to its place whole: who runs meanwhile sees the old one or the new one, never none.
 """
 
+import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
-PACKAGES = ("appliance", "broker", "headrace", "ipc", "nameserver", "store")
+PACKAGES = ("appliance", "broker", "headrace", "ipc", "nameserver", "spark_exporter", "store")
 COMPILER_FLAGS = ["-O3", "-fno-semantic-interposition", "-Wno-unreachable-code", "-Wno-unused-function"]
 
 
@@ -48,4 +52,15 @@ def read_extensions() -> list[Extension]:
     )
 
 
-setup(ext_modules=read_extensions())
+class MoveInPlace(build_ext):
+    """`build_ext` that puts a finished module into its place by a rename."""
+
+    def copy_file(self, infile: str, outfile: str, *arguments: Any, **options: Any) -> Any:
+        """Called for each module that has been compiled, to bring it beside its source."""
+        beside = f"{outfile}.new"
+        result = super().copy_file(infile, beside, *arguments, **options)
+        os.replace(beside, outfile)
+        return result
+
+
+setup(ext_modules=read_extensions(), cmdclass={"build_ext": MoveInPlace})

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("appliance", "broker", "headrace", "ipc", "nameserver", "store")
+PACKAGES = ("appliance", "broker", "headrace", "ipc", "nameserver", "spark_exporter", "store")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,0 +1,82 @@
+cdef extern from *:
+    """
+    #ifndef HEADRACE_EXPORT_MEMORY
+    #define HEADRACE_EXPORT_MEMORY
+    #include <stdint.h>
+    #include <string.h>
+    static inline unsigned char *export_address_of(PyObject *view) {
+        return (unsigned char *)PyMemoryView_GET_BUFFER(view)->buf;
+    }
+    static inline int16_t export_load_short(const unsigned char *data, Py_ssize_t at) {
+        uint16_t raw;
+        memcpy(&raw, data + at, 2);
+        return (int16_t)__builtin_bswap16(raw);
+    }
+    static inline int32_t export_load_int(const unsigned char *data, Py_ssize_t at) {
+        uint32_t raw;
+        memcpy(&raw, data + at, 4);
+        return (int32_t)__builtin_bswap32(raw);
+    }
+    static inline int64_t export_load_long(const unsigned char *data, Py_ssize_t at) {
+        uint64_t raw;
+        memcpy(&raw, data + at, 8);
+        return (int64_t)__builtin_bswap64(raw);
+    }
+    static inline void export_put_int(unsigned char *data, Py_ssize_t index, int32_t value) {
+        memcpy(data + 4 * index, &value, 4);
+    }
+    static inline void export_put_long(unsigned char *data, Py_ssize_t index, int64_t value) {
+        memcpy(data + 8 * index, &value, 8);
+    }
+    static inline void export_put_bit(unsigned char *data, Py_ssize_t index) {
+        data[index >> 3] |= (unsigned char)(1u << (index & 7));
+    }
+    static inline void export_put_bytes(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, Py_ssize_t length) {
+        memcpy(data + at, source + start, length);
+    }
+    static inline void export_put_hex(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, Py_ssize_t length) {
+        static const char digits[] = "0123456789ABCDEF";
+        for (Py_ssize_t i = 0; i < length; i++) {
+            data[at + 2 * i] = digits[source[start + i] >> 4];
+            data[at + 2 * i + 1] = digits[source[start + i] & 15];
+        }
+    }
+    static inline Py_ssize_t export_find_byte(const unsigned char *data, int byte, Py_ssize_t start, Py_ssize_t end) {
+        const unsigned char *found = (const unsigned char *)memchr(data + start, byte, end - start);
+        return found == NULL ? -1 : found - data;
+    }
+    static inline int export_is_equal(const unsigned char *data, Py_ssize_t at, const unsigned char *text, Py_ssize_t text_at, Py_ssize_t length) {
+        return memcmp(data + at, text + text_at, length) == 0;
+    }
+    static inline int export_is_ascii(const unsigned char *data, Py_ssize_t start, Py_ssize_t end) {
+        uint64_t word, seen = 0;
+        for (; start + 8 <= end; start += 8) {
+            memcpy(&word, data + start, 8);
+            seen |= word;
+        }
+        for (; start < end; start++)
+            seen |= data[start];
+        return (seen & 0x8080808080808080ULL) == 0;
+    }
+    static inline PyObject *export_copy_bytes(const unsigned char *data, Py_ssize_t start, Py_ssize_t end) {
+        return PyBytes_FromStringAndSize((const char *)data + start, end - start);
+    }
+    static inline PyObject *export_view_of(const unsigned char *data, Py_ssize_t start, Py_ssize_t end) {
+        return PyMemoryView_FromMemory((char *)data + start, end - start, PyBUF_READ);
+    }
+    #endif
+    """
+    unsigned char *address_of "export_address_of"(object view)
+    int load_short "export_load_short"(const unsigned char *data, Py_ssize_t at) noexcept nogil
+    int load_int "export_load_int"(const unsigned char *data, Py_ssize_t at) noexcept nogil
+    long long load_long "export_load_long"(const unsigned char *data, Py_ssize_t at) noexcept nogil
+    void put_int "export_put_int"(unsigned char *data, Py_ssize_t index, int value) noexcept nogil
+    void put_long "export_put_long"(unsigned char *data, Py_ssize_t index, long long value) noexcept nogil
+    void put_bit "export_put_bit"(unsigned char *data, Py_ssize_t index) noexcept nogil
+    void put_bytes "export_put_bytes"(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, Py_ssize_t length) noexcept nogil
+    void put_hex "export_put_hex"(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, Py_ssize_t length) noexcept nogil
+    Py_ssize_t find_byte "export_find_byte"(const unsigned char *data, int byte, Py_ssize_t start, Py_ssize_t end) noexcept nogil
+    bint is_equal "export_is_equal"(const unsigned char *data, Py_ssize_t at, const unsigned char *text, Py_ssize_t text_at, Py_ssize_t length) noexcept nogil
+    bint is_ascii "export_is_ascii"(const unsigned char *data, Py_ssize_t start, Py_ssize_t end) noexcept nogil
+    bytes copy_bytes "export_copy_bytes"(const unsigned char *data, Py_ssize_t start, Py_ssize_t end)
+    object view_of "export_view_of"(const unsigned char *data, Py_ssize_t start, Py_ssize_t end)

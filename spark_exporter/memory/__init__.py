@@ -1,0 +1,80 @@
+"""Numbers and bytes in memory, for the compiled decoder: big-endian ones of the log in, native ones of Arrow out.
+
+A compiled module takes the C functions of the `.pxd` beside this file; `address_of` is then the memory's address, and whoever keeps
+it keeps the view too. A module that is not compiled takes the functions below: an address is the view itself.
+
+This is a package because it must not be compiled itself: what is compiled and what is not may then be mixed. Nothing checks bounds.
+"""
+
+import sys
+
+
+def address_of(view: memoryview) -> memoryview:
+    """What the functions below take as `data`. `view` must be a contiguous memoryview of bytes."""
+    return view
+
+
+def load_short(data: memoryview, at: int) -> int:
+    """The signed big-endian 16-bit number at `at`."""
+    return int.from_bytes(data[at : at + 2], "big", signed=True)
+
+
+def load_int(data: memoryview, at: int) -> int:
+    """The signed big-endian 32-bit number at `at`."""
+    return int.from_bytes(data[at : at + 4], "big", signed=True)
+
+
+def load_long(data: memoryview, at: int) -> int:
+    """The signed big-endian 64-bit number at `at`."""
+    return int.from_bytes(data[at : at + 8], "big", signed=True)
+
+
+def put_int(data: memoryview, index: int, value: int) -> None:
+    """Put the machine's own 32-bit number at place `index` of an array of them."""
+    data[index * 4 : index * 4 + 4] = value.to_bytes(4, sys.byteorder, signed=True)
+
+
+def put_long(data: memoryview, index: int, value: int) -> None:
+    """Put the machine's own 64-bit number at place `index` of an array of them."""
+    data[index * 8 : index * 8 + 8] = value.to_bytes(8, sys.byteorder, signed=True)
+
+
+def put_bit(data: memoryview, index: int) -> None:
+    """Set bit `index` of a bitmap, lowest first."""
+    data[index >> 3] |= 1 << (index & 7)
+
+
+def put_bytes(data: memoryview, at: int, source: memoryview | bytes, start: int, length: int) -> None:
+    """Put `length` bytes of `source` from `start` on at `at`."""
+    data[at : at + length] = source[start : start + length]
+
+
+def put_hex(data: memoryview, at: int, source: memoryview, start: int, length: int) -> None:
+    """Put `length` bytes of `source` from `start` on as upper case hexadecimal digits at `at`."""
+    data[at : at + 2 * length] = bytes(source[start : start + length]).hex().upper().encode()
+
+
+def find_byte(data: memoryview, byte: int, start: int, end: int) -> int:
+    """Where `byte` first stands from `start` on, before `end`; -1 if it does not."""
+    found = bytes(data[start:end]).find(byte)
+    return found if found < 0 else start + found
+
+
+def is_equal(data: memoryview, at: int, text: memoryview | bytes, text_at: int, length: int) -> bool:
+    """Whether the `length` bytes of `text` from `text_at` on stand at `at`."""
+    return data[at : at + length] == text[text_at : text_at + length]
+
+
+def is_ascii(data: memoryview, start: int, end: int) -> bool:
+    """Whether all bytes from `start` to `end` are below 128."""
+    return bytes(data[start:end]).isascii()
+
+
+def copy_bytes(data: memoryview, start: int, end: int) -> bytes:
+    """The bytes from `start` to `end`, copied."""
+    return bytes(data[start:end])
+
+
+def view_of(data: memoryview, start: int, end: int) -> memoryview:
+    """A view of the bytes from `start` to `end`; good while the memory is."""
+    return data[start:end]

@@ -1,0 +1,67 @@
+"""Which records are exported: by topic and by store time.
+
+Half and delay messages lie in the log twice, first under a topic of the broker's own and then under the real one. So the broker's own topics
+are left out, unless asked for; retry topics and dead letters are messages of their own and are kept.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from headrace.model.names import (
+    OFFSET_MOVED_EVENT_TOPIC,
+    SCHEDULE_TOPIC,
+    SELF_TEST_TOPIC,
+    TRANSACTION_CHECK_MAX_TIME_TOPIC,
+)
+
+FIRST_MS: Final = -(1 << 62)
+END_MS: Final = 1 << 62
+
+_PREFIXES: Final = ("RMQ_SYS_", "rmq_sys_")
+_NAMES: Final = frozenset({
+    SCHEDULE_TOPIC, TRANSACTION_CHECK_MAX_TIME_TOPIC, OFFSET_MOVED_EVENT_TOPIC, SELF_TEST_TOPIC,
+})  # fmt: skip
+
+
+def is_brokers_own(topic: str) -> bool:
+    """Whether the topic holds what brokers say to themselves: half, op, delay, timer, trace and event messages."""
+    return topic.startswith(_PREFIXES) or topic in _NAMES
+
+
+@dataclass(frozen=True, slots=True)
+class RecordChoice:
+    """Which records are rows. Pickles, so that executors get it as it is.
+
+    `topics`: these only, whosever they are; None: all but the brokers' own, or with `include_system` all. Of them those with
+    `first_ms` <= store timestamp < `end_ms`.
+    """
+
+    topics: frozenset[str] | None = None
+    include_system: bool = False
+    first_ms: int = FIRST_MS
+    end_ms: int = END_MS
+
+    def is_wanted(self, topic: str) -> bool:
+        """Whether records of the topic are rows."""
+        if self.topics is not None:
+            return topic in self.topics
+        return self.include_system or not is_brokers_own(topic)
+
+    def as_json(self) -> dict[str, Any]:
+        """For a target to remember what it holds."""
+        return {
+            "topics": None if self.topics is None else sorted(self.topics),
+            "include_system": self.include_system,
+            "first_ms": None if self.first_ms == FIRST_MS else self.first_ms,
+            "end_ms": None if self.end_ms == END_MS else self.end_ms,
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """What `as_json` said."""
+        return cls(
+            None if data["topics"] is None else frozenset(data["topics"]),
+            data["include_system"],
+            FIRST_MS if data["first_ms"] is None else data["first_ms"],
+            END_MS if data["end_ms"] is None else data["end_ms"],
+        )

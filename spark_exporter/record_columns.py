@@ -1,0 +1,579 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True
+# ruff: noqa: PLR1714  (a set or tuple to look in is an object; comparisons are C)
+"""Decodes records of the CommitLog into the memory of Arrow columns, one pass over the bytes.
+
+The hot module of the exporter: compiled where there is a compiler (types in the `.pxd`), plain Python elsewhere, with the same columns as
+result. One call of `decode` takes a stretch of log that lies in memory and fills buffers which `arrow_batches` makes arrays of, without
+copying them again. A record costs its numbers, one copy of each of its texts, and a CRC of its body.
+
+A record is taken if its lengths make its size and it says that it lies where it lies. If then its body does not have its CRC, or cannot be
+inflated, or its times mean nothing, it goes into `damaged` and the next one is where its size says. Anything else ends the call: the
+caller decides where to go on.
+
+Buffers have room for the whole stretch from the start, so nothing checks for room in between, but for what may grow: inflated bodies
+(`_grow_bodies`) and texts that are no UTF-8 (`_TEXT_SLACK`).
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import cython
+import pyarrow as pa
+
+from headrace.errors import RemoteProtocolError
+from headrace.model.host import decode_host, format_host
+from headrace.model.properties import decode_properties
+from headrace.protocol.compression import decompress
+
+try:
+    from isal.isal_zlib import crc32
+except ImportError:  # a machine of a cluster may lack it: slower, not wrong
+    from zlib import crc32
+
+if not cython.compiled:
+    from spark_exporter.memory import (
+        address_of,
+        copy_bytes,
+        find_byte,
+        is_ascii,
+        is_equal,
+        load_int,
+        load_long,
+        load_short,
+        put_bit,
+        put_bytes,
+        put_hex,
+        put_int,
+        put_long,
+        view_of,
+    )
+
+IS_COMPILED: Final = bool(cython.compiled)
+
+END: Final = 0
+"""The first record at or beyond `stop` lies at `position` (or the log ends there)."""
+MORE: Final = 1
+"""The record at `position` goes beyond the stretch; its whole size is `needed`, 8 if not even that is known."""
+BLANK: Final = 2
+"""The blank record that ends the file lies at `position`."""
+BAD: Final = 3
+"""What lies at `position` is no record; `reason` says why."""
+FULL: Final = 4
+"""The batch is as large as it may be; go on at `position`."""
+
+_END = END
+_MORE = MORE
+_BLANK = BLANK
+_BAD = BAD
+_FULL = FULL
+_MESSAGE_MAGIC = -626843481
+_MESSAGE_MAGIC_V2 = -626843477
+_BLANK_MAGIC = -875286124
+_SMALLEST_RECORD = 91
+_LARGEST_RECORD = 64 << 20  # limit: sixteen times what brokers take by default; it is read whole into memory
+_COMPRESSED = 0x1
+_BORN_HOST_V6 = 0x10
+_STORE_HOST_V6 = 0x20
+_LONGEST_HOST = 53  # eight groups in brackets, a colon, the port with its sign
+_TEXT_SLACK = 1 << 18  # limit: two property strings of bad bytes, each of which becomes three
+_MANY_PROPERTIES = 64  # limit: up to here earlier names are looked through, beyond a dictionary is quicker
+_FIRST_MS = -62135596800000  # 0001-01-01
+_LAST_MS = 253402300799999  # 9999-12-31
+_EVER = 0x7FFFFFFFFFFFFFFF
+
+
+class _Topic:
+    """A topic that has been met: its text in UTF-8 and whether its records are wanted."""
+
+    def __init__(self, name: bytes, text: bytes, is_wanted: bool) -> None:
+        self.name = name
+        self.text = text
+        self.is_wanted = is_wanted
+
+
+class RecordColumns:
+    """Decodes one stretch after the other. What `decode` leaves:
+
+    `rows` in the buffers; `position` where to go on; `damaged`: (physical offset, size, reason) of each record that is not among the rows;
+    `records`: all that were walked over, wanted or not; `needed`, `reason`: see MORE and BAD; `last_store_timestamp` in ms, of the last record
+    whether wanted or not.
+    """
+
+    def __init__(
+        self,
+        is_wanted: Callable[[str], bool],
+        first_ms: int = _FIRST_MS,
+        end_ms: int = _EVER,
+        with_body: bool = True,
+        with_properties: bool = True,
+        inflate: bool = True,
+        all_properties: bool = False,
+        most_body_bytes: int = 32 << 20,
+    ) -> None:
+        """`is_wanted(topic)` is asked once a topic. Of records, those with first_ms <= store timestamp < end_ms are wanted.
+
+        Without body or properties those columns stay empty, and are quicker. `inflate`: bodies are decompressed. `all_properties`: the map
+        also has UNIQ_KEY, KEYS and TAGS. A batch ends after the record with which its bodies reach `most_body_bytes`.
+        """
+        self._is_wanted = is_wanted
+        self._first_ms = first_ms
+        self._end_ms = end_ms
+        self._with_body = with_body
+        self._with_properties = with_properties
+        self._inflate = inflate
+        self._all_properties = all_properties
+        self._most_body_bytes = most_body_bytes
+        self._topics: dict[bytes, _Topic] = {}
+        self._topic: _Topic | None = None
+        self._hosts: dict[bytes, bytes] = {}
+        self._last_born_host = b""
+        self._last_born_text = b""
+        self._last_store_host = b""
+        self._last_store_text = b""
+        self.position = 0
+        self.rows = 0
+        self.records = 0
+        self.needed = 0
+        self.reason = ""
+        self.last_store_timestamp = 0
+        self.damaged: list[tuple[int, int, str]] = []
+        self.buffers: dict[str, pa.Buffer] = {}
+        self._prepare(0)
+
+    def decode(self, view: memoryview, view_offset: int, position: int, stop: int, file_end: int) -> int:
+        """Decode the records that begin from `position` on before `stop`. Both are places in `view`, whose first byte is at physical offset
+        `view_offset`. `file_end` is the physical offset where the file ends, beyond which no record reaches.
+
+        Returns END, MORE, BLANK, BAD or FULL. The buffers are new with each call.
+        """
+        self._view = view
+        self._log = address_of(view)
+        self.position = position
+        self._limit = len(view)
+        self.damaged = []
+        self._prepare(self._limit - position)
+        answer = _END
+        while answer == _END and self.position < stop:
+            answer = self._decode_one(self.position, view_offset, file_end)
+        return answer
+
+    def _prepare(self, span: int) -> None:
+        """New buffers with room for the records of a stretch of `span` bytes."""
+        rows = span // _SMALLEST_RECORD + 2
+        text = span + _TEXT_SLACK
+        self.rows = 0
+        self.records = 0
+        self._slack = _TEXT_SLACK
+        self._pairs = 0
+        self.buffers = {}
+        self._queue_id = self._new("queue_id", 4 * rows)
+        self._store_size = self._new("store_size", 4 * rows)
+        self._reconsume_times = self._new("reconsume_times", 4 * rows)
+        self._flag = self._new("flag", 4 * rows)
+        self._sys_flag = self._new("sys_flag", 4 * rows)
+        self._body_crc = self._new("body_crc", 4 * rows)
+        self._queue_offset = self._new("queue_offset", 8 * rows)
+        self._commit_log_offset = self._new("commit_log_offset", 8 * rows)
+        self._born_timestamp = self._new("born_timestamp", 8 * rows)
+        self._store_timestamp = self._new("store_timestamp", 8 * rows)
+        self._prepared_offset = self._new("prepared_transaction_offset", 8 * rows)
+        self._topic_ends = self._new("topic.ends", 4 * rows + 4)
+        self._topic_text = self._new("topic.text", text)
+        self._offset_id_ends = self._new("offset_msg_id.ends", 4 * rows + 4)
+        self._offset_id_text = self._new("offset_msg_id.text", 56 * rows)
+        self._born_host_ends = self._new("born_host.ends", 4 * rows + 4)
+        self._born_host_text = self._new("born_host.text", _LONGEST_HOST * rows)
+        self._store_host_ends = self._new("store_host.ends", 4 * rows + 4)
+        self._store_host_text = self._new("store_host.text", _LONGEST_HOST * rows)
+        self._msg_id_ends = self._new("msg_id.ends", 4 * rows + 4)
+        self._keys_ends = self._new("keys.ends", 4 * rows + 4)
+        self._tags_ends = self._new("tags.ends", 4 * rows + 4)
+        self._real_topic_ends = self._new("real_topic.ends", 4 * rows + 4)
+        self._retry_topic_ends = self._new("retry_topic.ends", 4 * rows + 4)
+        self._body_ends = self._new("body.ends", 4 * rows + 4)
+        self._map_ends = self._new("properties.ends", 4 * rows + 4)
+        properties = text if self._with_properties else 0
+        self._msg_id_text = self._new("msg_id.text", properties)
+        self._keys_text = self._new("keys.text", properties)
+        self._tags_text = self._new("tags.text", properties)
+        self._real_topic_text = self._new("real_topic.text", properties)
+        self._retry_topic_text = self._new("retry_topic.text", properties)
+        # The shortest pair is a name and a value of one byte each, with two separators.
+        self._name_ends = self._new("names.ends", properties + 4)
+        self._value_ends = self._new("values.ends", properties + 4)
+        self._name_text = self._new("names.text", properties)
+        self._value_text = self._new("values.text", properties)
+        self._body_room = span if self._with_body else 0
+        self._body_data = self._new("body.text", self._body_room)
+        # Bits of columns that may be null: zeros at first.
+        self._born_valid = self._new_bits("born_timestamp", rows)
+        self._msg_id_valid = self._new_bits("msg_id", rows)
+        self._keys_valid = self._new_bits("keys", rows)
+        self._tags_valid = self._new_bits("tags", rows)
+        self._real_topic_valid = self._new_bits("real_topic", rows)
+        self._retry_topic_valid = self._new_bits("retry_topic", rows)
+        self._topic_end = self._offset_id_end = self._born_host_end = self._store_host_end = self._body_end = 0
+        self._msg_id_end = self._keys_end = self._tags_end = self._real_topic_end = self._retry_topic_end = 0
+        self._name_end = self._value_end = 0
+        put_int(self._topic_ends, 0, 0)
+        put_int(self._offset_id_ends, 0, 0)
+        put_int(self._born_host_ends, 0, 0)
+        put_int(self._store_host_ends, 0, 0)
+        put_int(self._msg_id_ends, 0, 0)
+        put_int(self._keys_ends, 0, 0)
+        put_int(self._tags_ends, 0, 0)
+        put_int(self._real_topic_ends, 0, 0)
+        put_int(self._retry_topic_ends, 0, 0)
+        put_int(self._body_ends, 0, 0)
+        put_int(self._map_ends, 0, 0)
+        put_int(self._name_ends, 0, 0)
+        put_int(self._value_ends, 0, 0)
+
+    def _new(self, name: str, size: int) -> memoryview:
+        # Not zeroed: pages that are not written cost nothing.
+        buffer = pa.allocate_buffer(size + 8)
+        self.buffers[name] = buffer
+        return address_of(memoryview(buffer).cast("B"))
+
+    def _new_bits(self, name: str, rows: int) -> memoryview:
+        bits = bytearray(rows // 8 + 8)
+        self.buffers[name + ".valid"] = pa.py_buffer(bits)
+        return address_of(memoryview(bits))
+
+    def _decode_one(self, at: int, view_offset: int, file_end: int) -> int:
+        log = self._log
+        limit = self._limit
+        physical_offset = view_offset + at
+        if file_end - physical_offset < 8:
+            return self._bad("too few bytes for a record")
+        if limit - at < 8:
+            return self._more(8)
+        size = load_int(log, at)
+        magic = load_int(log, at + 4)
+        if magic == _BLANK_MAGIC:
+            return _BLANK
+        if magic != _MESSAGE_MAGIC and magic != _MESSAGE_MAGIC_V2:
+            return self._bad("no magic code")
+        if size < _SMALLEST_RECORD or size > _LARGEST_RECORD or size > file_end - physical_offset:
+            return self._bad("its total size cannot be")
+        end = at + size
+        if end > limit:
+            # What lies in the stretch already tells whether it is worth reading more for.
+            if limit - at >= 36 and load_long(log, at + 28) != physical_offset:
+                return self._bad("the record says that it lies elsewhere")
+            return self._more(size)
+        if load_long(log, at + 28) != physical_offset:
+            return self._bad("the record says that it lies elsewhere")
+        sys_flag = load_int(log, at + 36)
+        born_host_length = 20 if sys_flag & _BORN_HOST_V6 else 8
+        store_host_length = 20 if sys_flag & _STORE_HOST_V6 else 8
+        timestamp_at = at + 48 + born_host_length
+        store_host_at = timestamp_at + 8
+        body_at = store_host_at + store_host_length + 16
+        if body_at > end:
+            return self._bad("its lengths do not add up to its total size")
+        body_length = load_int(log, body_at - 4)
+        if body_length < 0:
+            body_length = 0
+        if body_length > end - body_at - 3:
+            return self._bad("its lengths do not add up to its total size")
+        topic_at = body_at + body_length
+        if magic == _MESSAGE_MAGIC:
+            topic_length = log[topic_at]
+            topic_at += 1
+            if topic_length > 127:
+                return self._bad("the topic's length is negative")
+        else:
+            topic_length = load_short(log, topic_at)
+            topic_at += 2
+            if topic_length < 0:
+                return self._bad("the topic's length is negative")
+        properties_at = topic_at + topic_length + 2
+        if properties_at > end:
+            return self._bad("its lengths do not add up to its total size")
+        properties_length = load_short(log, properties_at - 2)
+        if properties_length < 0:
+            properties_length = 0
+        if properties_at + properties_length != end:
+            return self._bad("its lengths do not add up to its total size")
+
+        # A record: from here on it is walked over, whatever is in it.
+        if self._body_end >= self._most_body_bytes or self._slack < 3 * (properties_length + topic_length):
+            return _FULL
+        store_ms = load_long(log, timestamp_at)
+        if store_ms < _FIRST_MS or store_ms > _LAST_MS:
+            return self._damage(physical_offset, size, "its store timestamp is no time")
+        topic = self._find_topic(topic_at, topic_length)
+        if not topic.is_wanted or store_ms < self._first_ms or store_ms >= self._end_ms:
+            self.last_store_timestamp = store_ms
+            self.records += 1
+            self.position = end
+            return _END
+        body_crc = load_int(log, at + 8)
+        if body_length > 0 and crc32(view_of(log, body_at, body_at + body_length)) & 0x7FFFFFFF != body_crc:
+            return self._damage(physical_offset, size, "its body does not have its CRC")
+        if self._with_body:
+            if sys_flag & _COMPRESSED and self._inflate and body_length > 0:
+                try:
+                    plain = decompress(copy_bytes(log, body_at, body_at + body_length), sys_flag)
+                except RemoteProtocolError as error:
+                    return self._damage(physical_offset, size, str(error))
+                if self._body_end + len(plain) + (limit - end) > self._body_room:
+                    self._grow_bodies(self._body_end + len(plain) + (limit - end))
+                put_bytes(self._body_data, self._body_end, plain, 0, len(plain))
+                self._body_end += len(plain)
+            else:
+                put_bytes(self._body_data, self._body_end, log, body_at, body_length)
+                self._body_end += body_length
+
+        row = self.rows
+        self.last_store_timestamp = store_ms
+        self.records += 1
+        self.rows = row + 1
+        self.position = end
+        put_int(self._store_size, row, size)
+        put_int(self._body_crc, row, body_crc)
+        put_int(self._queue_id, row, load_int(log, at + 12))
+        put_int(self._flag, row, load_int(log, at + 16))
+        put_long(self._queue_offset, row, load_long(log, at + 20))
+        put_long(self._commit_log_offset, row, physical_offset)
+        put_int(self._sys_flag, row, sys_flag)
+        born_ms = load_long(log, at + 40)
+        if _FIRST_MS <= born_ms and born_ms <= _LAST_MS:
+            put_long(self._born_timestamp, row, born_ms * 1000)
+            put_bit(self._born_valid, row)
+        else:
+            put_long(self._born_timestamp, row, 0)
+        put_long(self._store_timestamp, row, store_ms * 1000)
+        put_int(self._reconsume_times, row, load_int(log, body_at - 16))
+        put_long(self._prepared_offset, row, load_long(log, body_at - 12))
+
+        text = topic.text
+        if len(text) > topic_length:  # bad bytes became longer
+            self._slack -= len(text) - topic_length
+        put_bytes(self._topic_text, self._topic_end, text, 0, len(text))
+        self._topic_end += len(text)
+        put_hex(self._offset_id_text, self._offset_id_end, log, store_host_at, store_host_length)
+        self._offset_id_end += 2 * store_host_length
+        put_hex(self._offset_id_text, self._offset_id_end, log, at + 28, 8)
+        self._offset_id_end += 16
+        text = self._last_born_text
+        if len(self._last_born_host) != born_host_length or not is_equal(
+            log, at + 48, self._last_born_host, 0, born_host_length
+        ):
+            self._last_born_host = copy_bytes(log, at + 48, at + 48 + born_host_length)
+            text = self._last_born_text = self._find_host(self._last_born_host)
+        put_bytes(self._born_host_text, self._born_host_end, text, 0, len(text))
+        self._born_host_end += len(text)
+        text = self._last_store_text
+        if len(self._last_store_host) != store_host_length or not is_equal(
+            log, store_host_at, self._last_store_host, 0, store_host_length
+        ):
+            self._last_store_host = copy_bytes(log, store_host_at, store_host_at + store_host_length)
+            text = self._last_store_text = self._find_host(self._last_store_host)
+        put_bytes(self._store_host_text, self._store_host_end, text, 0, len(text))
+        self._store_host_end += len(text)
+
+        if self._with_properties and properties_length > 0:
+            self._put_properties(row, properties_at, end)
+        row += 1
+        put_int(self._topic_ends, row, self._topic_end)
+        put_int(self._offset_id_ends, row, self._offset_id_end)
+        put_int(self._born_host_ends, row, self._born_host_end)
+        put_int(self._store_host_ends, row, self._store_host_end)
+        put_int(self._msg_id_ends, row, self._msg_id_end)
+        put_int(self._keys_ends, row, self._keys_end)
+        put_int(self._tags_ends, row, self._tags_end)
+        put_int(self._real_topic_ends, row, self._real_topic_end)
+        put_int(self._retry_topic_ends, row, self._retry_topic_end)
+        put_int(self._map_ends, row, self._pairs)
+        put_int(self._body_ends, row, self._body_end)
+        return _END
+
+    def _bad(self, reason: str) -> int:
+        self.reason = reason
+        return _BAD
+
+    def _more(self, needed: int) -> int:
+        self.needed = needed
+        return _MORE
+
+    def _damage(self, physical_offset: int, size: int, reason: str) -> int:
+        self.damaged.append((physical_offset, size, reason))
+        self.records += 1
+        self.position += size
+        return _END
+
+    def _grow_bodies(self, needed: int) -> None:
+        room = needed + needed // 2
+        buffer = pa.allocate_buffer(room + 8)
+        view = memoryview(buffer).cast("B")
+        view[: self._body_end] = memoryview(self.buffers["body.text"]).cast("B")[: self._body_end]
+        self.buffers["body.text"] = buffer
+        self._body_data = address_of(view)
+        self._body_room = room
+
+    def _find_topic(self, at: int, length: int) -> _Topic:
+        topic = self._topic
+        if topic is not None and len(topic.name) == length and is_equal(self._log, at, topic.name, 0, length):
+            return topic
+        name = copy_bytes(self._log, at, at + length)
+        topic = self._topics.get(name)
+        if topic is None:
+            text = name.decode(errors="replace")
+            topic = self._topics[name] = _Topic(name, text.encode(), self._is_wanted(text))
+        self._topic = topic
+        return topic
+
+    def _find_host(self, host: bytes) -> bytes:
+        text = self._hosts.get(host)
+        if text is None:
+            text = format_host(decode_host(host)).encode()
+            if len(self._hosts) >= 65536:  # limit: clients come and go for years in one log
+                self._hosts.clear()
+            self._hosts[host] = text
+        return text
+
+    def _put_properties(self, row: int, at: int, end: int) -> None:
+        """The properties of a row: the ones with columns of their own, and the map."""
+        if not is_ascii(self._log, at, end):
+            raw = copy_bytes(self._log, at, end)
+            text = raw.decode(errors="replace").encode()
+            if text != raw:
+                self._slack -= len(text) - len(raw)
+                self._put_pairs(row, decode_properties(text.decode()))
+                return
+        log = self._log
+        first_pair = self._pairs
+        names_from = self._name_end
+        values_from = self._value_end
+        start = at
+        msg_id = msg_id_end = keys = keys_end = tags = tags_end = real = real_end = retry = retry_end = 0
+        while at < end:
+            next_at = find_byte(log, 2, at, end)
+            if next_at < 0:
+                next_at = end
+            separator = find_byte(log, 1, at, next_at)
+            if separator > at and separator < next_at - 1:
+                length = separator - at
+                is_promoted = False
+                if length == 4:
+                    if is_equal(log, at, b"KEYS", 0, 4):
+                        keys = separator + 1
+                        keys_end = next_at
+                        is_promoted = True
+                    elif is_equal(log, at, b"TAGS", 0, 4):
+                        tags = separator + 1
+                        tags_end = next_at
+                        is_promoted = True
+                elif length == 8:
+                    if is_equal(log, at, b"UNIQ_KEY", 0, 8):
+                        msg_id = separator + 1
+                        msg_id_end = next_at
+                        is_promoted = True
+                elif length == 10:
+                    if is_equal(log, at, b"REAL_TOPIC", 0, 10):
+                        real = separator + 1
+                        real_end = next_at
+                elif length == 11 and is_equal(log, at, b"RETRY_TOPIC", 0, 11):
+                    retry = separator + 1
+                    retry_end = next_at
+                if not is_promoted or self._all_properties:
+                    if self._pairs - first_pair >= _MANY_PROPERTIES or self._has_name(first_pair, names_from, at, length):
+                        # A name twice, or many: a dictionary sorts it out.
+                        self._pairs = first_pair
+                        self._name_end = names_from
+                        self._value_end = values_from
+                        self._put_pairs(row, decode_properties(copy_bytes(log, start, end).decode()))
+                        return
+                    put_bytes(self._name_text, self._name_end, log, at, length)
+                    self._name_end += length
+                    put_bytes(self._value_text, self._value_end, log, separator + 1, next_at - separator - 1)
+                    self._value_end += next_at - separator - 1
+                    self._pairs += 1
+                    put_int(self._name_ends, self._pairs, self._name_end)
+                    put_int(self._value_ends, self._pairs, self._value_end)
+            at = next_at + 1
+        if msg_id > 0:
+            put_bytes(self._msg_id_text, self._msg_id_end, log, msg_id, msg_id_end - msg_id)
+            self._msg_id_end += msg_id_end - msg_id
+            put_bit(self._msg_id_valid, row)
+        if keys > 0:
+            put_bytes(self._keys_text, self._keys_end, log, keys, keys_end - keys)
+            self._keys_end += keys_end - keys
+            put_bit(self._keys_valid, row)
+        if tags > 0:
+            put_bytes(self._tags_text, self._tags_end, log, tags, tags_end - tags)
+            self._tags_end += tags_end - tags
+            put_bit(self._tags_valid, row)
+        if real > 0:
+            put_bytes(self._real_topic_text, self._real_topic_end, log, real, real_end - real)
+            self._real_topic_end += real_end - real
+            put_bit(self._real_topic_valid, row)
+        if retry > 0:
+            put_bytes(self._retry_topic_text, self._retry_topic_end, log, retry, retry_end - retry)
+            self._retry_topic_end += retry_end - retry
+            put_bit(self._retry_topic_valid, row)
+
+    def _has_name(self, first_pair: int, name_at: int, at: int, length: int) -> bool:
+        """Whether one of the row's pairs so far has the name at `at`."""
+        pair = first_pair
+        while pair < self._pairs:
+            # Ends are native numbers; where the one ends the next begins.
+            name_end = self._end_of_name(pair + 1)
+            if name_end - name_at == length and is_equal(self._name_text, name_at, self._log, at, length):
+                return True
+            name_at = name_end
+            pair += 1
+        return False
+
+    def _end_of_name(self, pair: int) -> int:
+        ends = self._name_ends
+        if cython.compiled:
+            return cython.cast("int*", ends)[pair]
+        return memoryview(self.buffers["names.ends"]).cast("B").cast("i")[pair]
+
+    def _put_pairs(self, row: int, properties: dict[str, str]) -> None:
+        """The same, out of a dictionary: for what is rare."""
+        for name, value in properties.items():
+            if not self._all_properties and name in {"UNIQ_KEY", "KEYS", "TAGS"}:
+                continue
+            text = name.encode()
+            put_bytes(self._name_text, self._name_end, text, 0, len(text))
+            self._name_end += len(text)
+            text = value.encode()
+            put_bytes(self._value_text, self._value_end, text, 0, len(text))
+            self._value_end += len(text)
+            self._pairs += 1
+            put_int(self._name_ends, self._pairs, self._name_end)
+            put_int(self._value_ends, self._pairs, self._value_end)
+        text = properties.get("UNIQ_KEY", "").encode()
+        if text:
+            put_bytes(self._msg_id_text, self._msg_id_end, text, 0, len(text))
+            self._msg_id_end += len(text)
+            put_bit(self._msg_id_valid, row)
+        text = properties.get("KEYS", "").encode()
+        if text:
+            put_bytes(self._keys_text, self._keys_end, text, 0, len(text))
+            self._keys_end += len(text)
+            put_bit(self._keys_valid, row)
+        text = properties.get("TAGS", "").encode()
+        if text:
+            put_bytes(self._tags_text, self._tags_end, text, 0, len(text))
+            self._tags_end += len(text)
+            put_bit(self._tags_valid, row)
+        text = properties.get("REAL_TOPIC", "").encode()
+        if text:
+            put_bytes(self._real_topic_text, self._real_topic_end, text, 0, len(text))
+            self._real_topic_end += len(text)
+            put_bit(self._real_topic_valid, row)
+        text = properties.get("RETRY_TOPIC", "").encode()
+        if text:
+            put_bytes(self._retry_topic_text, self._retry_topic_end, text, 0, len(text))
+            self._retry_topic_end += len(text)
+            put_bit(self._retry_topic_valid, row)
+
+    @property
+    def pairs(self) -> int:
+        """Pairs in the maps of all rows."""
+        return self._pairs

@@ -1,0 +1,107 @@
+"""The files of a CommitLog as they lie on disk: which there are, and reading from one.
+
+A segment is a file of 20 digits, the physical offset at which it begins. Records never go beyond a segment; where one is full a blank record
+ends it. Files are reserved ahead, so the last ones may hold nothing but zeros. Read with `pread`, never mapped: a file that is cut
+short under a mapping kills the process.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from spark_exporter.errors import SourceError
+
+_NAME_LENGTH = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One file of the CommitLog. `base`: the physical offset of its first byte; `size_bytes`: its length. Pickles."""
+
+    path: str
+    base: int
+    size_bytes: int
+
+    @property
+    def end(self) -> int:
+        """The physical offset where the next one begins."""
+        return self.base + self.size_bytes
+
+
+def find_commit_log(source: Path) -> Path:
+    """The folder of segments that `source` names: that folder itself, a store's root, or an appliance's data folder. Raises SourceError."""
+    if not source.exists():
+        raise SourceError(f"{source}: there is no such folder")
+    if not source.is_dir():
+        raise SourceError(f"{source} is a file: name a store's folder")
+    for folder in (source, source / "commitlog", source / "store" / "commitlog"):
+        if folder.is_dir() and any(_is_segment_name(name) for name in _names(folder)):
+            return folder
+    if any((source / name).is_dir() for name in ("commitlog", "store/commitlog")):
+        raise SourceError(f"{source}: its commitlog is empty")
+    raise SourceError(f"{source} is no store: it has no commitlog")
+
+
+def list_segments(commit_log: Path) -> list[Segment]:
+    """The segments of a folder in order, empty files left out. Raises SourceError if one cannot be looked at, or two overlap."""
+    segments: list[Segment] = []
+    for name in sorted(filter(_is_segment_name, _names(commit_log))):
+        path = commit_log / name
+        try:
+            size = path.stat().st_size
+        except FileNotFoundError:
+            continue  # deleted by retention between listing and looking
+        except OSError as error:
+            raise SourceError(f"{path}: {error.strerror}") from None
+        if size == 0:
+            continue
+        segment = Segment(str(path), int(name), size)
+        if segments and segments[-1].end > segment.base:
+            raise SourceError(f"{path} begins within {segments[-1].path}: not the files of one log")
+        segments.append(segment)
+    return segments
+
+
+def has_records(segment: Segment) -> bool:
+    """Whether anything has been written at its begin."""
+    with open_segment(segment) as descriptor:
+        return any(os.pread(descriptor, 8, 0))
+
+
+@contextmanager
+def open_segment(segment: Segment) -> Iterator[int]:
+    """A descriptor of the segment, for `os.pread`. Raises SourceError if it has gone or cannot be read."""
+    try:
+        descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise SourceError(f"{segment.path}: {error.strerror}") from None
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def read_into(descriptor: int, segment: Segment, memory: memoryview, physical_offset: int) -> None:
+    """Fill `memory` with the bytes from `physical_offset` on. Raises SourceError if the file has become shorter."""
+    at, done = physical_offset - segment.base, 0
+    while done < len(memory):
+        try:
+            count = os.preadv(descriptor, [memory[done:]], at + done)
+        except OSError as error:
+            raise SourceError(f"{segment.path}: {error.strerror}") from None
+        if count == 0:
+            raise SourceError(f"{segment.path} has become shorter while it was read")
+        done += count
+
+
+def _is_segment_name(name: str) -> bool:
+    return len(name) == _NAME_LENGTH and name.isdecimal()
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError as error:
+        raise SourceError(f"{folder}: {error.strerror}") from None
