@@ -5,7 +5,7 @@ Used in workers' threads and tasks alike, by the concurrent and the orderly serv
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from headrace.client.consume_handler import Handler
 from headrace.client.consume_hooks import ConsumeHook, HandlingContext, call_hooks
@@ -41,44 +41,32 @@ class Handlers:
             raise StateError(f"no handler for messages of the topic {topic}")
         return handler
 
-    def pieces(
+    def calls(
         self, queue: MessageQueue, messages: Sequence[ReceivedMessage], batch_size: int
-    ) -> list[tuple[Handler, Sequence[ReceivedMessage]]]:
-        """The messages, in order, cut into the pieces that handlers are called with."""
-        if not messages[0].origin.is_retry or not self._by_topic:
-            return _cut(
-                self.of_topic(queue.topic) if not messages[0].origin.is_retry else self._any(), messages, batch_size
-            )
+    ) -> list[tuple[Handler, list[Sequence[ReceivedMessage]]]]:
+        """The messages, in order, as handlers are to be called with them."""
+        if not messages[0].origin.is_retry:
+            handler = self.of_topic(queue.topic)
+            return [(handler, _cut(handler, messages, batch_size))]
         # A retry topic holds messages of all topics of the group.
-        pieces: list[tuple[Handler, Sequence[ReceivedMessage]]] = []
-        run: list[ReceivedMessage] = []
-        of_run: Handler | None = None
+        runs: list[tuple[Handler, list[ReceivedMessage]]] = []
         for message in messages:
-            handler = self._by_topic.get(wrap(self._namespace, message.topic), self.default) or self._any()
-            if run and handler is not of_run:
-                assert of_run is not None
-                pieces += _cut(of_run, run, batch_size)
-                run = []
-            of_run = handler
-            run.append(message)
-        if of_run is not None:
-            pieces += _cut(of_run, run, batch_size)
-        return pieces
+            handler = self._by_topic.get(wrap(self._namespace, message.topic)) or self._any()
+            if not runs or runs[-1][0] is not handler:
+                runs.append((handler, []))
+            runs[-1][1].append(message)
+        return [(handler, _cut(handler, run, batch_size)) for handler, run in runs]
 
     def _any(self) -> Handler:
         return self.default or next(iter(self._by_topic.values()))
 
-    def values(self) -> Mapping[str, Handler]:
-        """The handlers by topic."""
-        return self._by_topic
-
 
 def _cut(
     handler: Handler, messages: Sequence[ReceivedMessage], batch_size: int
-) -> list[tuple[Handler, Sequence[ReceivedMessage]]]:
+) -> list[Sequence[ReceivedMessage]]:
     if not handler.is_batch:
-        return [(handler, (message,)) for message in messages]
-    return [(handler, messages[at : at + batch_size]) for at in range(0, len(messages), batch_size)]
+        return [(message,) for message in messages]
+    return [messages[at : at + batch_size] for at in range(0, len(messages), batch_size)]
 
 
 class HandlerCalls:
@@ -96,31 +84,35 @@ class HandlerCalls:
         self, handler: Handler, messages: Sequence[ReceivedMessage], context: ConsumeContext | None = None
     ) -> Failure | None:
         """Calls a plain function, in this thread."""
-        told = self._before(messages) if self.hooks or self._stamp else None
+        if self._stamp:
+            now_ms = time.time_ns() // 1_000_000
+            for message in messages:
+                message.started_ms = now_ms
+        if not self.hooks:
+            return handler.handle(messages, context, self._loop)
+        told = self._before(messages)
         began = time.monotonic()
-        outcome = handler.handle(messages, context or ConsumeContext(messages[0].queue), self._loop)
-        if told is not None:
-            self._after(told, messages, outcome, time.monotonic() - began)
+        outcome = handler.handle(messages, context, self._loop)
+        self._after(told, messages, outcome, time.monotonic() - began)
         return outcome
 
     async def call_async(
         self, handler: Handler, messages: Sequence[ReceivedMessage], context: ConsumeContext | None = None
     ) -> Failure | None:
         """Calls a coroutine function."""
-        told = self._before(messages) if self.hooks or self._stamp else None
-        began = time.monotonic()
-        outcome = await handler.handle_async(messages, context or ConsumeContext(messages[0].queue))
-        if told is not None:
-            self._after(told, messages, outcome, time.monotonic() - began)
-        return outcome
-
-    def _before(self, messages: Sequence[ReceivedMessage]) -> HandlingContext | None:
         if self._stamp:
             now_ms = time.time_ns() // 1_000_000
             for message in messages:
                 message.started_ms = now_ms
         if not self.hooks:
-            return None
+            return await handler.handle_async(messages, context)
+        told = self._before(messages)
+        began = time.monotonic()
+        outcome = await handler.handle_async(messages, context)
+        self._after(told, messages, outcome, time.monotonic() - began)
+        return outcome
+
+    def _before(self, messages: Sequence[ReceivedMessage]) -> HandlingContext:
         told = HandlingContext(self._group, messages[0].queue, messages)
         call_hooks(self.hooks, "before", told)
         return told

@@ -1,6 +1,6 @@
 """ConcurrentService: messages to handlers, many at a time, in no order; each is done with by itself (client spec 3.8).
 
-    pulled ─► pieces ─► workers ─► done ─────────────────────► out of the process queue; the smallest offset left may be committed
+    pulled ─► calls ──► workers ─► done ─────────────────────► out of the process queue; the smallest offset left may be committed
                                  └ failed ─► sent back ───────┘
                                            └ not possible ─► again here, in five seconds; it holds the offset back
 
@@ -12,7 +12,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from headrace.client.consume_call import HandlerCalls, Handlers
 from headrace.client.consume_handler import Handler
@@ -30,23 +30,40 @@ logger = logging.getLogger(__name__)
 
 AGAIN_S: Final = 5.0
 """When a message that could not be sent back is tried again here."""
+REPORT_S: Final = 0.001  # limit: how long what is done may wait to be told, while the worker goes on
 EXPIRED_AT_ONCE: Final = 16
 EXPIRED_DELAY_LEVEL: Final = 3
 
 StartTask: TypeAlias = Callable[[Coroutine[Any, Any, Any], str], "asyncio.Task[Any]"]
 
 
-class _Piece(NamedTuple):
-    process_queue: ProcessQueue
-    handler: Handler
-    messages: Sequence[ReceivedMessage]
+class _Work:
+    """What one pull brought for one handler: calls that are still to be made. Workers share it; each takes the first call left.
+
+    `is_offered`: it lies in the workers' queue, for whoever is free.
+    """
+
+    __slots__ = ("calls", "handler", "is_offered", "process_queue")
+
+    def __init__(self, process_queue: ProcessQueue, handler: Handler, calls: deque[Sequence[ReceivedMessage]]) -> None:
+        self.process_queue = process_queue
+        self.handler = handler
+        self.calls = calls
+        self.is_offered = True
 
 
-class _Done(NamedTuple):
-    piece: _Piece
-    outcome: Failure | None
-    elapsed_s: float
-    is_handled: bool
+class _Done:
+    """What one worker has done of a piece of work. Times are seconds."""
+
+    __slots__ = ("calls", "failures", "messages", "process_queue", "skipped", "work_s")
+
+    def __init__(self, process_queue: ProcessQueue) -> None:
+        self.process_queue = process_queue
+        self.calls = 0
+        self.skipped = 0
+        self.work_s = 0.0
+        self.messages: list[ReceivedMessage] = []
+        self.failures: list[tuple[Sequence[ReceivedMessage], int]] = []
 
 
 class ConcurrentService:
@@ -72,8 +89,8 @@ class ConcurrentService:
         self._statistics = statistics
         self._start_task = start_task
         self._batch_size = batch_size
-        self._threads = ThreadWorkers[_Piece](workers, self._work, name)
-        self._tasks = TaskWorkers[_Piece](workers, self._work_async, start_task)
+        self._threads = ThreadWorkers[_Work](workers, self._work, name)
+        self._tasks = TaskWorkers[_Work](workers, self._work_async, start_task)
         self._done: deque[_Done] = deque()
         self._is_signalled = False
         self._is_closing = False
@@ -87,16 +104,14 @@ class ConcurrentService:
 
     def submit(self, process_queue: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
         """Has messages consumed that were put into a process queue."""
-        pieces = self._handlers.pieces(process_queue.queue, messages, self._batch_size)
-        process_queue.outstanding += len(pieces)
-        self._outstanding += len(pieces)
-        put, put_async = self._threads.put, self._tasks.put
-        for handler, some in pieces:
-            piece = _Piece(process_queue, handler, some)
+        for handler, calls in self._handlers.calls(process_queue.queue, messages, self._batch_size):
+            process_queue.outstanding += len(calls)
+            self._outstanding += len(calls)
+            work = _Work(process_queue, handler, deque(calls))
             if handler.is_async:
-                put_async(piece)
+                self._tasks.put(work)
             else:
-                put(piece)
+                self._threads.put(work)
 
     def resize(self, workers: int) -> None:
         """From now on so many handlers at once."""
@@ -105,27 +120,66 @@ class ConcurrentService:
 
     # -- workers ----------------------------------------------------------------------------------------------------------
 
-    def _work(self, piece: _Piece) -> None:
-        if piece.process_queue.is_dropped or self._is_closing:
-            self._report(_Done(piece, None, 0.0, is_handled=False))
-            return
-        began = time.perf_counter()
-        outcome = self._calls.call(piece.handler, piece.messages)
-        self._report(_Done(piece, outcome, time.perf_counter() - began, is_handled=True))
+    def _work(self, work: _Work) -> None:
+        # In a thread. The queue of calls and the list of what is done are safe to share: each step on them is one of C's.
+        work.is_offered = False
+        process_queue, calls, call, handler = work.process_queue, work.calls, self._calls.call, work.handler
+        clock = time.perf_counter
+        done = _Done(process_queue)
+        now = reported = clock()
+        while calls:
+            try:
+                messages = calls.popleft()
+            except IndexError:  # another worker was quicker
+                break
+            if process_queue.is_dropped or self._is_closing:
+                done.skipped += 1
+                continue
+            if calls and not work.is_offered:
+                # order: offered before the handler is called: it may take its time, and others are free.
+                work.is_offered = True
+                self._threads.put(work)
+            outcome = call(handler, messages)
+            began, now = now, clock()
+            _note(done, messages, outcome, now - began)
+            if now - reported > REPORT_S:
+                self._report(done)
+                done, reported = _Done(process_queue), now
+        if done.calls or done.skipped:
+            self._report(done)
 
-    async def _work_async(self, piece: _Piece) -> None:
-        if piece.process_queue.is_dropped or self._is_closing:
-            self._report(_Done(piece, None, 0.0, is_handled=False))
-            return
-        began = time.perf_counter()
-        outcome = None
-        is_handled = False
-        try:
-            outcome = await self._calls.call_async(piece.handler, piece.messages)
-            is_handled = True
-        finally:
-            # A handler that is cancelled when the consumer closes has not done with its messages.
-            self._report(_Done(piece, outcome, time.perf_counter() - began, is_handled))
+    async def _work_async(self, work: _Work) -> None:
+        work.is_offered = False
+        process_queue, calls, call, handler = work.process_queue, work.calls, self._calls.call_async, work.handler
+        clock = time.perf_counter
+        done = _Done(process_queue)
+        reported = clock()
+        while calls:
+            messages = calls.popleft()
+            if process_queue.is_dropped or self._is_closing:
+                done.skipped += 1
+                continue
+            if calls and not work.is_offered:
+                work.is_offered = True
+                self._tasks.put(work)
+            began = clock()
+            try:
+                outcome = await call(handler, messages)
+            except asyncio.CancelledError:
+                # The consumer closes; the messages are not done with.
+                done.skipped += 1
+                self._report(done)
+                raise
+            now = clock()
+            _note(done, messages, outcome, now - began)
+            if now - reported > REPORT_S:
+                self._report(done)
+                done, reported = _Done(process_queue), now
+                if now - began < REPORT_S:
+                    # A row of calls none of which has waited for anything: others have their turn.
+                    await asyncio.sleep(0)
+        if done.calls or done.skipped:
+            self._report(done)
 
     def _report(self, done: _Done) -> None:
         self._done.append(done)
@@ -135,9 +189,7 @@ class ConcurrentService:
             try:
                 self._loop.call_soon_threadsafe(self._collect)
             except RuntimeError:
-                logger.warning(
-                    "handler came back after the loop was closed topic=%s", done.piece.process_queue.queue.topic
-                )
+                logger.warning("handler came back after the loop was closed topic=%s", done.process_queue.queue.topic)
 
     # -- in the loop ------------------------------------------------------------------------------------------------------
 
@@ -146,24 +198,23 @@ class ConcurrentService:
         done = self._done
         finished: dict[ProcessQueue, list[ReceivedMessage]] = {}
         while done:
-            (process_queue, _, messages), outcome, elapsed_s, is_handled = done.popleft()
-            process_queue.outstanding -= 1
-            self._outstanding -= 1
-            if process_queue.is_dropped or not is_handled:
+            part = done.popleft()
+            process_queue = part.process_queue
+            process_queue.outstanding -= part.calls + part.skipped
+            self._outstanding -= part.calls + part.skipped
+            if process_queue.is_dropped or not part.calls:
                 continue
             sums = self._statistics.of(process_queue.queue.topic)
-            sums.calls += 1
-            sums.work_s += elapsed_s
-            if outcome is not None:
-                failed = messages[outcome.first :]
-                messages = messages[: outcome.first]
+            sums.calls += part.calls
+            sums.work_s += part.work_s
+            sums.ok += len(part.messages)
+            for failed, delay_level in part.failures:
                 sums.failed += len(failed)
-                self._failed(process_queue, failed, outcome.delay_level)
-            sums.ok += len(messages)
+                self._failed(process_queue, failed, delay_level)
             if (known := finished.get(process_queue)) is None:
-                finished[process_queue] = list(messages)
+                finished[process_queue] = part.messages
             else:
-                known += messages
+                known += part.messages
         for process_queue, some in finished.items():
             self._finish(process_queue, some)
         if not self._outstanding and self._all_back is not None and not self._all_back.done():
@@ -252,3 +303,16 @@ class ConcurrentService:
         """Ends the workers; coroutines still at work are cancelled, threads left alone."""
         self._threads.close()
         await self._tasks.close()
+
+
+def _note(
+    done: _Done, messages: Sequence[ReceivedMessage], outcome: Failure | None, elapsed_s: float
+) -> None:
+    done.calls += 1
+    done.work_s += elapsed_s
+    if outcome is None:
+        done.messages += messages
+    else:
+        done.messages += messages[: outcome.first]
+        if outcome.first < len(messages):
+            done.failures.append((messages[outcome.first :], outcome.delay_level))

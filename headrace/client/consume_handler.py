@@ -53,27 +53,39 @@ class Handler:
         return getattr(self.call, "__qualname__", repr(self.call))
 
     def handle(
-        self, messages: Sequence[ReceivedMessage], context: ConsumeContext, loop: asyncio.AbstractEventLoop
+        self, messages: Sequence[ReceivedMessage], context: ConsumeContext | None, loop: asyncio.AbstractEventLoop
     ) -> Failure | None:
         """Calls a plain function, in this thread. None: all messages are done with."""
         try:
-            result = self.call(messages, context) if self.is_batch else self.call(messages[0])
-            if result is None and not self.is_batch:
-                return None
+            if self.is_batch:
+                context = context or ConsumeContext(messages[0].queue)
+                result = self.call(messages, context)
+            else:
+                result = self.call(messages[0])
+                if result is None and context is None:
+                    return None
             if inspect.isawaitable(result):
                 # A plain function that hands back a coroutine: `lambda message: store(message)`.
                 result = asyncio.run_coroutine_threadsafe(_wait(result), loop).result()
         except Exception as error:
-            return self._failure(error, messages, context)
-        return self._verdict(result, messages, context)
+            return self._failure(error, messages, context or ConsumeContext(messages[0].queue))
+        return self._verdict(result, messages, context or ConsumeContext(messages[0].queue))
 
-    async def handle_async(self, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Failure | None:
+    async def handle_async(
+        self, messages: Sequence[ReceivedMessage], context: ConsumeContext | None
+    ) -> Failure | None:
         """Calls a coroutine function. None: all messages are done with."""
         try:
-            result = await (self.call(messages, context) if self.is_batch else self.call(messages[0]))
+            if self.is_batch:
+                context = context or ConsumeContext(messages[0].queue)
+                result = await self.call(messages, context)
+            else:
+                result = await self.call(messages[0])
+                if result is None and context is None:
+                    return None
         except Exception as error:
-            return self._failure(error, messages, context)
-        return self._verdict(result, messages, context)
+            return self._failure(error, messages, context or ConsumeContext(messages[0].queue))
+        return self._verdict(result, messages, context or ConsumeContext(messages[0].queue))
 
     def _verdict(self, result: Any, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Failure | None:
         if result is ConsumeResult.RETRY:

@@ -438,7 +438,7 @@ class PushConsumer(Consumer):
         assert self._calls is not None
         queue = MessageQueue(message.topic, broker_name or "", message.queue_id)
         (received,) = cut_records(encode_message(message), Origin(queue, 0, 0, self._namespace))
-        ((handler, messages),) = self._handlers.pieces(queue, [received], 1)
+        ((handler, (messages,)),) = self._handlers.calls(queue, [received], 1)
         context = ConsumeContext(received.queue)
         began = time.monotonic()
         if handler.is_async:
