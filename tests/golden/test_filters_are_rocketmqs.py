@@ -1,0 +1,133 @@
+"""SQL92, Bloom filters and bit maps give what RocketMQ's own classes give (tests/golden/making)."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.model.properties import PROPERTY_SEPARATOR, encode_properties
+from store.consume_queue.ext_reader import ExtUnit
+from store.filter.bit_map import BitMapCalculator
+from store.filter.bloom import BloomFilter, BloomFilterData, is_hit
+from store.filter.consumer_filter import decode_filters, encode_filters
+from store.filter.message_filter import ExpressionFilter
+from store.filter.program import OUTCOMES, TRUE, Program
+from store.filter.sql_compile import compile_expression
+from support import golden
+from support.interpreted import run_interpreted
+
+TABLE = golden.GOLDEN / "sql92.jsonl.xz"
+VECTORS = golden.GOLDEN / "bloom.jsonl"
+
+
+def outcomes_of(cases: list[dict[str, Any]]) -> list[str]:
+    return [outcome_of(case["expression"], case["properties"]) for case in cases]
+
+
+def outcome_of(expression: str, properties: dict[str, str]) -> str:
+    program = compile_expression(expression)
+    return OUTCOMES[program.outcome(properties)] if isinstance(program, Program) else "REFUSED"
+
+
+def differing(cases: list[dict[str, Any]], outcomes: list[str]) -> list[tuple[Any, ...]]:
+    return [
+        (case["expression"], case["properties"], case["outcome"], outcome)
+        for case, outcome in zip(cases, outcomes, strict=True)
+        if case["outcome"] != outcome
+    ]
+
+
+def test_every_expression_has_rocketmqs_outcome() -> None:
+    cases = list(golden.lines(TABLE))
+    assert len(cases) > 2000
+    assert {case["outcome"] for case in cases} == {"TRUE", "FALSE", "NULL", "ERROR", "REFUSED"}
+    assert differing(cases, outcomes_of(cases)) == []
+
+
+def test_every_expression_has_the_same_outcome_over_stored_properties() -> None:
+    # What is empty or holds a separator cannot be stored, and what is missing is not the same as what is empty.
+    cases = [case for case in golden.lines(TABLE) if all(case["properties"].values())]
+    cases = [case for case in cases if not any(ord(letter) < 3 for value in case["properties"].values() for letter in value)]
+    assert len(cases) > 1000
+    wrong = []
+    for case in cases:
+        program = compile_expression(case["expression"])
+        stored = encode_properties(case["properties"]).encode()
+        for form in (stored, stored + PROPERTY_SEPARATOR.encode()):
+            outcome = OUTCOMES[program.outcome_of_stored(form)] if isinstance(program, Program) else "REFUSED"
+            if outcome != case["outcome"]:
+                wrong.append((case, outcome))
+    assert wrong == []
+
+
+def outcomes_in_this_interpreter(given: bytes) -> bytes:
+    """Runs in either interpreter."""
+    return json.dumps(outcomes_of([json.loads(line) for line in given.splitlines()])).encode()
+
+
+@pytest.mark.slow
+def test_every_expression_has_rocketmqs_outcome_in_plain_python() -> None:
+    cases = list(golden.lines(TABLE))
+    given = "".join(json.dumps(case) + "\n" for case in cases).encode()
+    outcomes = json.loads(run_interpreted("golden.test_filters_are_rocketmqs", "outcomes_in_this_interpreter", given))
+    assert differing(cases, outcomes) == []
+
+
+def test_bloom_filters_have_rocketmqs_shapes_and_bits() -> None:
+    for vector in golden.lines(VECTORS):
+        bloom = BloomFilter(vector["error"], vector["expected"])
+        positions = bloom.positions_of(vector["name"])
+        assert (bloom.bit_count, positions) == (vector["bits"], vector["positions"]), vector["name"]
+        assert bloom.map_of([BloomFilterData(positions, bloom.bit_count)]).hex() == vector["map"]
+
+
+def test_the_filters_of_a_store_are_written_as_they_were_read(tmp_path: Path) -> None:
+    for store in ("ext", "kinds"):
+        text = (golden.unpack(store, tmp_path) / "config" / "consumerFilter.json").read_text()
+        table = decode_filters(text.encode())
+        assert encode_filters(table) == text
+        bloom = BloomFilter()
+        for topic, groups in table.items():
+            for group, data in groups.items():
+                assert data.bloom_filter_data == bloom.data_of(group, topic)
+
+
+def test_bit_maps_are_rocketmqs_byte_for_byte(tmp_path: Path) -> None:
+    root = golden.unpack("ext", tmp_path)
+    lines = list(golden.expected("ext"))
+    records = {line["offset"]: line for line in lines if line["kind"] == "record"}
+    calculator = BitMapCalculator(root / "config" / "consumerFilter.json", BloomFilter())
+    entries = [line for line in lines if line["kind"] == "queue" and "extBitMap" in line]
+    assert len(entries) > 300
+    wrong = []
+    for entry in entries:
+        record = records[entry["offset"]]
+        bit_map = calculator(record["topic"].encode(), record["offset"], record["properties"])
+        if bit_map.hex().upper() != entry["extBitMap"]:
+            wrong.append((record["properties"], entry["extBitMap"], bit_map.hex()))
+    assert wrong == []
+
+
+def test_bit_maps_of_rocketmq_keep_back_only_what_is_not_wanted(tmp_path: Path) -> None:
+    root = golden.unpack("ext", tmp_path)
+    lines = list(golden.expected("ext"))
+    records = {line["offset"]: line for line in lines if line["kind"] == "record"}
+    kept_back = passed = 0
+    for data in decode_filters((root / "config" / "consumerFilter.json").read_bytes())["Ext"].values():
+        program = data.program()
+        assert program is not None
+        assert data.bloom_filter_data is not None
+        wanted = ExpressionFilter(program, data.bloom_filter_data, data.born_time)
+        for entry in lines:
+            if entry["kind"] != "queue" or not entry.get("extBitMap"):
+                continue
+            unit = ExtUnit(entry["extSize"], entry["extTagsCode"], entry["extStoreTime"], bytes.fromhex(entry["extBitMap"]))
+            is_true = program.outcome(records[entry["offset"]]["properties"]) == TRUE
+            matches = wanted.match_entry(entry["tagsCode"], unit)
+            assert matches or not is_true
+            assert matches == is_hit(data.bloom_filter_data, unit.bit_map)
+            kept_back += not matches
+            passed += matches
+    assert kept_back > 300
+    assert passed > 300
