@@ -31,7 +31,8 @@ def split_batches(
     size = 0
     for message in messages:
         entry = batch_entry_size(message)
-        if batch and (size + entry > max_bytes or len(batch) >= max_count or batch_problem(batch[0], message)):
+        is_full = size + entry > max_bytes or len(batch) >= max_count
+        if batch and (is_full or batch_problem(batch[0], message) or batch_problem(message, batch[0])):
             yield batch
             batch, size = [], 0
         batch.append(message)

@@ -1,0 +1,81 @@
+"""Brokers killed and started again under a sending Python producer: what was acknowledged is there, and sending goes on by itself."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headrace import Admin, ClientConfig, HeadraceError, Message, Producer
+from support.appliance import Appliance
+from support.loops import until
+from support.reference import Reference
+from support.sdk import await_registered, dump, eventually, run
+from support.servers import Server
+
+MAKERS: dict[str, Callable[[Path, tuple[int, int] | None], Server]] = {
+    "reference": lambda data, ports: Reference(data, ports=ports),
+    "headrace": lambda data, ports: Appliance(data, ports=ports),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("maker", MAKERS)
+def test_no_acknowledged_message_is_lost_when_everything_is_killed_and_started_again(
+    maker: str, tmp_path: Path
+) -> None:
+    server = MAKERS[maker](tmp_path / "data", None)
+    ports: tuple[int, int] = server.ports  # type: ignore[attr-defined]
+    acknowledged: dict[str, bytes] = {}
+    failures: list[HeadraceError] = []
+    is_over = asyncio.Event()
+
+    async def send(producer: Producer, name: str) -> None:
+        number = 0
+        while not is_over.is_set():
+            body = f"{name}-{number}".encode()
+            number += 1
+            try:
+                acknowledged[(await producer.send(Message("Trouble", body))).message_id] = body
+            except HeadraceError as error:
+                failures.append(error)
+                await asyncio.sleep(0.05)
+            await asyncio.sleep(0.002)
+
+    async def main() -> None:
+        nonlocal server
+        config = ClientConfig(server.name_server, poll_name_server=1, heartbeat=1)
+        async with Producer("trouble", config) as producer, Admin(config) as admin:
+            senders = [asyncio.create_task(send(producer, f"sender{at}")) for at in range(4)]
+
+            async def more(count: int) -> bool:
+                return len(acknowledged) >= count
+
+            await eventually(lambda: more(200), "200 messages are acknowledged")
+            await asyncio.to_thread(server.kill)
+            await until(lambda: failures)
+            server = await asyncio.to_thread(MAKERS[maker], tmp_path / "data", ports)
+            before = len(acknowledged)
+            await eventually(lambda: more(before + 200), "200 more are acknowledged", 40)
+            is_over.set()
+            await asyncio.gather(*senders)
+            stored = {
+                message.message_id: message.body for message in await dump(admin, "Trouble", len(acknowledged), 30)
+            }
+            lost = [body for message_id, body in acknowledged.items() if stored.get(message_id) != body]
+            assert not lost, f"{len(lost)} of {len(acknowledged)} acknowledged messages are lost, such as {lost[:3]}"
+
+            async def known() -> bool:
+                try:
+                    connected = await admin.producer_connection("trouble", "Trouble")
+                except HeadraceError:
+                    return False
+                return bool(connected.connection_set)
+
+            await eventually(known, "the new broker knows the producer")
+
+    try:
+        await_registered(server.name_server)
+        run(main(), 110)
+    finally:
+        server.stop()
