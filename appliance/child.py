@@ -2,7 +2,7 @@
 
 It is forked early, so that roles import side by side, and then waits at its gate until the supervisor lets it go: nothing of
 its work happens before. The order in here matters: signals are blocked across the fork, so that none reaches a half-made child, and the stop pipe is
-there before the kernel is asked to send SIGTERM when the supervisor dies.
+there before the kernel is asked to tell the role when the supervisor dies.
 
 A role ends in one of four ways: it returns (0); it raises before it has said that it is running, or in its only run
 (`COULD_NOT_START`, with one line that says why); it raises later (`FAILED`); a signal ends it. The line travels to the
@@ -24,7 +24,7 @@ from appliance import exit_code, process
 from appliance.errors import ApplianceError
 from appliance.orphan import OrphanOrder
 from appliance.role import Role
-from appliance.signal_pipe import StopPipe
+from appliance.signal_pipe import STOP_ROLE, StopPipe
 from ipc.instance import Instance
 from ipc.role_context import RoleContext
 
@@ -127,7 +127,7 @@ def _be_child(role: Role[S], settings: S, inheritance: Inheritance, supervisor_p
         if not role.holds_store:
             inheritance.let_go_of_lock()
         inheritance.log_as(role.name)
-        process.end_with_parent(supervisor_pid)
+        process.end_with_parent(supervisor_pid, STOP_ROLE)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         order = OrphanOrder(inheritance.instance, role.outlives, supervisor_pid, inheritance.orphan_patience_ms)
         code = _run(role, settings, inheritance.instance, stop_pipe.fd, order, ends)
@@ -140,9 +140,9 @@ def _be_child(role: Role[S], settings: S, inheritance: Inheritance, supervisor_p
 def _set_signals(stacks_fd: int) -> StopPipe:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    # An interrupt from the keyboard reaches every process; the order of stopping is the supervisor's.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    # An interrupt from the keyboard reaches every process, and so may the others; the order of stopping is the supervisor's.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     # SIGABRT among others: the stacks go to the file, then the signal ends the process as it would have.
     faulthandler.enable(file=stacks_fd, all_threads=True)
     return StopPipe()

@@ -1,6 +1,6 @@
 """The order of stopping when the supervisor is gone: a role outlives those whose work it finishes.
 
-Killed, the supervisor can tell nobody when to stop: the kernel sends SIGTERM to all roles at once. Were flush to end then, what the
+Killed, the supervisor can tell nobody when to stop: the kernel tells all roles at once. Were flush to end then, what the
 broker has just taken would never become durable, and its clients would wait in vain for their answers. So a role that has
 something to finish waits for the end of the processes before it, as the health page knows them, though not for ever.
 """

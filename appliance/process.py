@@ -37,15 +37,15 @@ def set_title(role: str) -> None:
     setproctitle.setproctitle(f"headrace: {role}")
 
 
-def end_with_parent(parent_pid: int) -> None:
-    """Ask the kernel for SIGTERM when the parent dies; send it at once if that has happened already.
+def end_with_parent(parent_pid: int, number: signal.Signals) -> None:
+    """Ask the kernel for this signal when the parent dies; send it at once if that has happened already.
 
     # order: the request comes before the look, or a parent that dies in between is missed.
     """
-    if _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0) != 0:
+    if _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
     if os.getppid() != parent_pid:
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)
 
 
 def keep_large_blocks() -> None:

@@ -1,6 +1,6 @@
 """One role under supervision: its process, what phase it is in, and how its last process ended.
 
-The supervisor decides; this carries it out: fork, SIGTERM, SIGABRT, SIGKILL, wait. A role is forked again only after its
+The supervisor decides; this carries it out: fork, tell to stop, SIGABRT, SIGKILL, wait. A role is forked again only after its
 predecessor has been waited for, so there are never two of a kind.
 """
 
@@ -14,6 +14,7 @@ from appliance import exit_code
 from appliance.child import Child, Inheritance, fork_role
 from appliance.health_watch import Verdict, judge
 from appliance.role import Role
+from appliance.signal_pipe import STOP_ROLE
 from ipc.health_page import RoleHealth, monotonic_ms
 
 S = TypeVar("S")
@@ -103,14 +104,14 @@ class RoleLife(Generic[S]):
             self.phase = Phase.STARTING
 
     def tell_to_stop(self, now_ms: int, timeout_ms: int) -> None:
-        """Send SIGTERM; after `timeout_ms` it is made to end."""
+        """Send `STOP_ROLE`; after `timeout_ms` it is made to end."""
         if self._child is None:
             self.phase = Phase.STOPPED
             return
         if self.phase is not Phase.STOPPING:
             self.phase = Phase.STOPPING
             self._stop_by_ms = now_ms + timeout_ms
-            os.kill(self._child.pid, signal.SIGTERM)
+            os.kill(self._child.pid, STOP_ROLE)
 
     def abort(self, now_ms: int) -> None:
         """Make it write its stacks and end (SIGABRT); `watch` kills it if it does not."""

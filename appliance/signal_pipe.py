@@ -7,6 +7,14 @@ import os
 import signal
 from collections.abc import Iterable
 from types import FrameType
+from typing import Final
+
+STOP_ROLE: Final = signal.SIGUSR1
+"""What tells a role to stop: the supervisor sends it, or the kernel when the supervisor has died.
+
+Not SIGTERM, which a service manager, a container or `timeout` sends to every process of a group: the order of stopping is the
+supervisor's, so roles ignore it.
+"""
 
 
 class SignalPipe:
@@ -36,13 +44,13 @@ class SignalPipe:
 
 
 class StopPipe:
-    """Of a role: `fd` becomes readable with the first SIGTERM and stays so, since nobody reads it empty."""
+    """Of a role: `fd` becomes readable with the first `STOP_ROLE` and stays so, since nobody reads it empty."""
 
     def __init__(self) -> None:
-        """Take over SIGTERM for this process."""
+        """Take over `STOP_ROLE` for this process."""
         self.fd, self._write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         # Not set_wakeup_fd: event loops want that one for themselves.
-        signal.signal(signal.SIGTERM, self._on_signal)
+        signal.signal(STOP_ROLE, self._on_signal)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         try:

@@ -1,6 +1,6 @@
 """What a role is given to run with: its name, the shared objects, its bell, and how it is told to stop.
 
-Made by the supervisor's child after the fork and handed to the role's `run(context, …)`. SIGTERM's handler writes a byte to a
+Made by the supervisor's child after the fork and handed to the role's `run(context, …)`. The stop signal's handler writes a byte to a
 pipe and nothing else; the role sees it here, as `stopping`, and its loop ends when its work is done.
 A plain loop waits in `wait` or `nap` and nowhere else, and these beat for it. What may take longer than a second is
 announced with `long_call`, or the supervisor takes the silence for a hang.

@@ -109,6 +109,18 @@ def test_stopping_follows_the_data(tmp_path: Path) -> None:
         assert ends == ["recover", "broker", "ha", "dispatch", "flush", "housekeeper", "nameserver"]
 
 
+def test_a_signal_to_the_whole_group_stops_it_in_order(tmp_path: Path) -> None:
+    """A container that is stopped, a service manager, `timeout`: all tell every process at once."""
+    data = tmp_path / "data"
+    with HeadraceProcess(data, *SMALL).wait_ready() as appliance:
+        os.killpg(appliance.process.pid, signal.SIGTERM)
+        assert appliance.wait_end() == 0
+        assert (appliance.out.splitlines()[-1], appliance.err) == ("headrace: stopped", "")
+        ends = re.findall(r"role (\w+) ended with exit code 0", appliance.log)
+        assert ends == ["recover", "broker", "ha", "dispatch", "flush", "housekeeper", "nameserver"]
+        assert not (data / "store" / "abort").exists()
+
+
 def test_a_killed_supervisor_leaves_nobody_behind_and_the_next_start_recovers(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, *SMALL).wait_ready() as first:

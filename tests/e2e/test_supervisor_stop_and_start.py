@@ -41,10 +41,14 @@ def test_a_signal_stops_it_in_order_and_nothing_is_left(tmp_path: Path, number: 
         assert not (data / "control.sock").exists()
 
 
-def test_an_interrupt_reaches_all_processes_but_only_the_supervisor_acts(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_may_reach_all_processes_but_only_the_supervisor_acts(tmp_path: Path, number: signal.Signals) -> None:
+    """As from the keyboard, from `timeout`, from a container that is stopped."""
     with HeadraceProcess(tmp_path / "data", toy="ok").wait_ready() as appliance:
-        os.killpg(appliance.process.pid, signal.SIGINT)
+        os.killpg(appliance.process.pid, number)
         assert appliance.wait_end() == 0
+        assert appliance.out.splitlines()[-1] == "headrace: stopped"
+        assert appliance.err == ""
         assert re.findall(r"role (\w+) ended with exit code 0", appliance.log) == ["recover", "worker", "sink"]
 
 
