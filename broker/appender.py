@@ -138,7 +138,7 @@ class Appender:
         result = self.append_batch(messages)
         if result is None:
             return self._append_later(messages)
-        return self._pass_gate(messages, result)
+        return self.pass_gate(messages, result)
 
     async def _append_later(self, messages: Sequence[MessageToStore]) -> PutResult:
         loop = asyncio.get_running_loop()
@@ -151,7 +151,7 @@ class Appender:
             await asyncio.wait((reserved,), timeout=min(left, 0.1))
             result = self.append_batch(messages)
             if result is not None:
-                passed = self._pass_gate(messages, result)
+                passed = self.pass_gate(messages, result)
                 return passed if isinstance(passed, PutResult) else await passed
         logger.warning("message refused reason=%r", f"no CommitLog file was reserved within {FILE_WAIT_S:g} s")
         return PutResult(PutMessageStatus.CREATE_MAPEDFILE_FAILED)
@@ -168,8 +168,8 @@ class Appender:
             if not reserved.done():
                 reserved.set_result(None)
 
-    def _pass_gate(self, messages: Sequence[MessageToStore], result: PutResult) -> PutResult | Awaitable[PutResult]:
-        """The result, at once or when the log is as safe as it must be."""
+    def pass_gate(self, messages: Sequence[MessageToStore], result: PutResult) -> PutResult | Awaitable[PutResult]:
+        """The result of an append that has just been made: at once, or when the log is as safe as it must be."""
         if result.status is not PutMessageStatus.PUT_OK or not messages[0].wait_store or self.gate.is_open:
             return result
         outcome: asyncio.Future[PutResult] = asyncio.get_running_loop().create_future()

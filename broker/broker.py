@@ -43,6 +43,7 @@ from broker.json_file import JsonFile
 from broker.live_config import LiveConfig
 from broker.offsets import OffsetTable
 from broker.processors.client import ClientProcessor, MembersNotice
+from broker.processors.end_transaction import EndTransactionProcessor
 from broker.processors.lock import LockProcessor
 from broker.processors.offset import OffsetProcessor
 from broker.processors.pull import PullProcessor
@@ -56,10 +57,13 @@ from broker.schedule.delays import Delays
 from broker.schedule.delivery import DelayDelivery
 from broker.topics import TopicTable
 from broker.traffic import Traffic
+from broker.transaction.asking import ProducerAsking
+from broker.transaction.check import TransactionCheck
+from broker.transaction.verdict import Rules
 from broker.wakeups import Wakeups
 from headrace.model.delay_level import parse_delay_levels
 from headrace.model.host import encode_host, parse_host
-from headrace.model.names import SCHEDULE_TOPIC
+from headrace.model.names import SCHEDULE_TOPIC, TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_HALF_TOPIC
 from headrace.protocol.version import CURRENT_VERSION
 from headrace.remoting.connection import Connection
 from headrace.remoting.endpoint import Endpoint
@@ -193,10 +197,11 @@ class _Broker:
         await self._stop(server, tasks)
 
     def _start_delivery(self) -> list[asyncio.Task[None]]:
-        """What a master does by itself: delivers messages when they are due."""
+        """What a master does by itself: delivers messages when they are due, and asks about transactions."""
         return [
             asyncio.create_task(self._delay_delivery.run()),
             asyncio.create_task(self._delay_offsets.keep(self._store_config.flush_delay_offset_interval / 1000)),
+            asyncio.create_task(self._transaction_check.run(lambda: self._config.transaction_check_interval)),
         ]
 
     async def _wait_for_dispatch(self, stopped: asyncio.Event) -> None:
@@ -273,6 +278,7 @@ class _Broker:
         by_key = KeyQuery(paths, store_config, reader)
 
         self._make_delays(queues, reader)
+        self._transaction_check = self._make_transaction_check(queues)
         self._sends = SendProcessor(
             config, store_config, self._topics, self._groups, self._appender, self._store_host, self._delays
         )
@@ -293,6 +299,9 @@ class _Broker:
         main, fast = HandlerTable(), HandlerTable()
         self._main_table, self._fast_table = main, fast
         self._sends.register(main, fast)
+        EndTransactionProcessor(
+            self._appender, self._delays, partial(view_by_offset, reader), self._store_host, is_slave=store_config.is_slave
+        ).register(main, fast)
         SendBackProcessor(
             config, self._topics, self._groups, self._appender, self._delays, partial(view_by_offset, reader)
         ).register(main, fast)
@@ -333,6 +342,22 @@ class _Broker:
             warm_old,
         )
         appender.on_append(SCHEDULE_TOPIC, lambda message, _: delivery.appended(message.queue_id))
+
+    def _make_transaction_check(self, queues: ConsumeQueueReader) -> TransactionCheck:
+        """What asks producers about messages that they have neither committed nor rolled back."""
+        config, store_config, topics = self._config, self._store_config, self._topics
+        return TransactionCheck(
+            self._offsets,
+            lambda topic, queue_id, offset, most: self._getter.get(topic, queue_id, offset, most, None),
+            lambda topic, queue_id: queues.bounds(topic, queue_id)[0],
+            self._appender.append,
+            ProducerAsking(self._clients.producers).ask,
+            lambda: Rules(
+                config.transaction_time_out, config.transaction_check_max, store_config.file_reserved_time * 3_600_000
+            ),
+            lambda: topics.create_on_send_back(TRANSACTION_HALF_TOPIC, 1).read_queue_count,
+            lambda: topics.create_on_send_back(TRANSACTION_CHECK_MAX_TIME_TOPIC, 1),
+        )
 
     def _make_pull_path(self, getter: MessageGetter) -> PullPath:
         """The hot path of pulls, which forgets what it was told whenever that may no longer be true."""

@@ -14,6 +14,8 @@ SERVED: Final[Mapping[Code, str]] = {
     Code.SEND_MESSAGE_V2: "broker.processors.send",
     Code.SEND_BATCH_MESSAGE: "broker.processors.send",
     Code.CONSUMER_SEND_MSG_BACK: "broker.processors.send_back",
+    Code.END_TRANSACTION: "broker.processors.end_transaction",
+    Code.RESUME_CHECK_HALF_MESSAGE: "broker.processors.end_transaction",
     Code.PULL_MESSAGE: "broker.processors.pull",
     Code.LITE_PULL_MESSAGE: "broker.processors.pull",
     Code.QUERY_MESSAGE: "broker.processors.query",
@@ -61,11 +63,8 @@ SERVED: Final[Mapping[Code, str]] = {
 
 _RELAYS: Final = "passing requests on to clients"
 _ACL: Final = "ACL"
-_TRANSACTIONS: Final = "transactions"
 
 NOT_YET: Final[Mapping[Code, str]] = {
-    Code.END_TRANSACTION: _TRANSACTIONS,
-    Code.RESUME_CHECK_HALF_MESSAGE: _TRANSACTIONS,
     Code.SEND_REPLY_MESSAGE: "request and reply",
     Code.SEND_REPLY_MESSAGE_V2: "request and reply",
     Code.UPDATE_AND_CREATE_ACL_CONFIG: _ACL,

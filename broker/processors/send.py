@@ -17,6 +17,7 @@ from broker.processors import guard
 from broker.response_codes import code_of_put
 from broker.schedule.delays import Delays, delay_level
 from broker.topics import TopicTable
+from broker.transaction import half
 from headrace.model import names, permission, properties, sys_flag
 from headrace.model.host import Host
 from headrace.model.topic_config import TopicConfig, TopicFilterType
@@ -158,16 +159,20 @@ class SendProcessor:
             return target
         found = properties.decode_properties(header.properties or "")
         found[properties.CLUSTER] = self._config.broker_cluster_name
-        refused = self._not_yet(found)
-        if refused is not None:
-            return refused
+        is_half = half.is_prepared(found, header.reconsume_times)
+        if is_half and self._config.reject_transaction_message:
+            return ResponseCode.NO_PERMISSION, (
+                f"the broker {self._config.broker_name} takes no transactional messages (rejectTransactionMessage)"
+            )
         flags = header.sys_flag
         if topic.filter_type == TopicFilterType.MULTI_TAG:
             flags |= sys_flag.MULTI_TAGS
         message = self._message(connection, header, target[0], target[1], flags)
         message.body = command.body
         message.wait_store = found.get(properties.WAIT, "true").lower() == "true"
-        if not self._delays.redirect(message, found):
+        if is_half:
+            half.prepare(message, found)
+        elif not self._delays.redirect(message, found):
             stored = {name: value for name, value in found.items() if name != properties.WAIT}
             message.properties = properties.encode_properties(stored).encode()
         return [message]
@@ -241,16 +246,6 @@ class SendProcessor:
         if header.reconsume_times < most:
             return topic.name, queue_id
         return self._topics.create_on_send_back(names.dlq_topic(name), 1).name, 0
-
-    def _not_yet(self, found: dict[str, str]) -> Refused | None:
-        """Kinds of messages that this broker does not serve: better refused than delivered at the wrong time."""
-        if found.get(properties.TRANSACTION_PREPARED, "").lower() == "true":
-            if self._config.reject_transaction_message:
-                return ResponseCode.NO_PERMISSION, (
-                    f"the broker {self._config.broker_name} takes no transactional messages (rejectTransactionMessage)"
-                )
-            return ResponseCode.MESSAGE_ILLEGAL, "transactional messages are not supported yet; send it as an ordinary one"
-        return None
 
     def _too_large(self) -> Refused:
         return ResponseCode.MESSAGE_ILLEGAL, (

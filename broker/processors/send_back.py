@@ -26,7 +26,7 @@ from headrace.protocol.response_code import ResponseCode
 from headrace.protocol.version import MIN_MAX_RECONSUME_TIMES_VERSION
 from headrace.remoting.connection import Connection
 from headrace.remoting.handlers import HandlerTable
-from store.commit_log.message import MessageToStore
+from store.commit_log.message import MessageToStore, PutResult
 from store.status import PutMessageStatus
 
 FIRST_RETRY_LEVEL: Final = 3
@@ -91,7 +91,8 @@ class SendBackProcessor:
         if header.max_reconsume_times is not None and command.version >= MIN_MAX_RECONSUME_TIMES_VERSION:
             most = header.max_reconsume_times
         message = self._again(decode_record(data), header, retry, group.retry_queue_count, most)
-        return self._answer_later(command, message)
+        result = self._appender.start_put((message,))
+        return _answer(command, result) if isinstance(result, PutResult) else _answer_later(command, result)
 
     def _again(
         self, record: MessageExt, header: ConsumerSendMsgBackRequestHeader, retry: TopicConfig, queues: int, most: int
@@ -113,8 +114,12 @@ class SendBackProcessor:
             message.properties = properties.encode_properties(found).encode()
         return message
 
-    async def _answer_later(self, command: RemotingCommand, message: MessageToStore) -> RemotingCommand:
-        result = await self._appender.put(message)
-        if result.status is PutMessageStatus.PUT_OK:
-            return response_to(command, ResponseCode.SUCCESS)
-        return response_to(command, ResponseCode.SYSTEM_ERROR, str(result.status))
+
+async def _answer_later(command: RemotingCommand, result: Awaitable[PutResult]) -> RemotingCommand:
+    return _answer(command, await result)
+
+
+def _answer(command: RemotingCommand, result: PutResult) -> RemotingCommand:
+    if result.status is PutMessageStatus.PUT_OK:
+        return response_to(command, ResponseCode.SUCCESS)
+    return response_to(command, ResponseCode.SYSTEM_ERROR, str(result.status))

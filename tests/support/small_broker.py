@@ -20,6 +20,7 @@ from broker.held_pulls import HeldPulls
 from broker.json_file import JsonFile
 from broker.offsets import OffsetTable
 from broker.processors.client import ClientProcessor, MembersNotice
+from broker.processors.end_transaction import EndTransactionProcessor
 from broker.processors.lock import LockProcessor
 from broker.processors.offset import OffsetProcessor
 from broker.processors.pull import PullProcessor
@@ -146,6 +147,9 @@ class SmallBroker:
         )
         main, fast = HandlerTable(), HandlerTable()
         self.sends.register(main, fast)
+        EndTransactionProcessor(
+            self.appender, self.delays, partial(view_by_offset, reader), parse_host(self.config.address), is_slave=is_slave
+        ).register(main, fast)
         SendBackProcessor(
             self.config, self.topics, self.groups, self.appender, self.delays, partial(view_by_offset, reader)
         ).register(main, fast)
