@@ -68,7 +68,7 @@ class Load:
     ) -> None:
         """Makes the topic. `home`: where the journal goes. `size` of a body in bytes, `pause_ms` between two messages of a thread."""
         self.path = home / "journal"
-        self._java = java
+        self.java = java
         self._name = f"load-{next(_NUMBERS)}"
         Client(java, appliance).create_topic(TOPIC, QUEUES)
         self._arguments: dict[str, Any] = {
@@ -86,7 +86,7 @@ class Load:
         return int(self._say()["failed"])
 
     def _say(self) -> dict[str, Any]:
-        said: dict[str, Any] = self._java.call("producing", producer=self._name)
+        said: dict[str, Any] = self.java.call("producing", producer=self._name)
         strange = [problem for problem in said["problems"] if problem.startswith(("ended", "journal"))]
         assert not strange, strange
         return said
@@ -100,14 +100,14 @@ class Load:
         """Sends no more, and waits for the answers."""
         if self._goes:
             self._goes = False
-            self._java.call("stop-producing", producer=self._name)
+            self.java.call("stop-producing", producer=self._name)
 
     def journal(self) -> Journal:
         """What the client wrote down so far."""
         return Journal.read(self.path)
 
     def __enter__(self) -> Self:
-        self._java.call("produce-continuously", **self._arguments)
+        self.java.call("produce-continuously", **self._arguments)
         self._goes = True
         return self
 

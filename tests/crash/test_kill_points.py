@@ -1,0 +1,276 @@
+"""Every kill point in the code is hit, under load, and what is left is whole.
+
+A kill point is a name in the code (`fault_point("commit_log.copied")`). The appliance is started with some of them armed; each process
+dies at each of them once, leaves a file with the point's name, and is started again by the supervisor while the client goes on
+sending. The scenarios below differ in what has to be done to come by a point. Together they must know every name there is.
+"""
+
+import os
+import random
+import re
+import shutil
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from store.fault_point import ENVIRONMENT, ONCE
+from support.appliance import Appliance
+from support.client import Client
+from support.crash import SETTINGS, Load, check_log, check_pulled, rounds, segments, verify
+from support.java import Java
+from support.journal import Journal
+from support.servers import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("appliance", "broker", "ipc", "nameserver", "store")
+EACH_ALONE = rounds(short=0, full=10) > 1
+"""In full length each point has an appliance of its own; in the short form those of a scenario share one."""
+
+# By what it takes to come by them. After the colon: how often a point is passed under load, at least, so that the pass at which to die
+# can be chosen by chance.
+UNDER_LOAD = {
+    "commit_log.copied": 200, "commit_log.published": 200, "commit_log.limit_raised": 2,
+    "flush.synced": 100,
+    "reput.walked": 100, "reput.rows_updated": 100, "reput.rows_published": 100, "reput.published": 100,
+    "consume_queue.file_made": 2,
+    "index.entry_written": 200, "index.header_written": 200, "index.end_offset_written": 200, "index.end_written": 200,
+    "index.count_written": 200, "index.file_made": 1, "index.file_begun": 1,
+    "housekeeping.reserved": 2, "housekeeping.queue_synced": 1, "checkpoint.written": 1,
+}  # fmt: skip
+AFTER_A_KILLED_BROKER = ("tail.wiped",)
+AT_THE_START = ("recovery.surveyed", "recovery.wiped", "recovery.cut", "recovery.index_dropped")
+WHEN_FILES_EXPIRE = (
+    "housekeeping.min_raised", "housekeeping.deleted", "consume_queue.file_deleted", "index.file_deleted",
+)  # fmt: skip
+WHEN_A_QUEUE_IS_LOST = ("consume_queue.filled",)
+WHEN_A_TOPIC_GOES = ("consume_queue.row_freed",)
+ON_A_SLAVE = ("ha.copied",)
+
+BUSY = {
+    # So that the housekeeper comes by within a second.
+    **SETTINGS, "flushIntervalConsumeQueue": "100", "flushConsumeQueueThoroughInterval": "300",
+}  # fmt: skip
+CLEAN_UNUSED_TOPIC = 316
+DELETE_EXPIRED_COMMITLOG = 329
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@dataclass
+class Armed:
+    """Kill points, and where those that were hit are written down."""
+
+    points: tuple[str, ...]
+    marks: Path
+
+    def environment(self, passes: Callable[[str], int] = lambda _: 1) -> dict[str, str]:
+        """For the appliance. `passes` says at which pass of a point to die."""
+        self.marks.mkdir(exist_ok=True)
+        setting = ",".join(f"{point}:{passes(point)}" for point in self.points)
+        return {**os.environ, ENVIRONMENT: setting, ONCE: str(self.marks)}
+
+    def hit(self) -> set[str]:
+        """The points at which a process has died."""
+        return {path.name for path in self.marks.iterdir()}
+
+    def wait_hit(self) -> None:
+        """Until all of them were."""
+        wait_until(lambda: self.hit() == set(self.points), 60, f"{self.points} hit, not only {self.hit()}")
+
+
+def choices(*scenarios: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Each scenario's points together; in full length each point alone as well."""
+    together = [points for points in scenarios if len(points) > 1 or not EACH_ALONE]
+    return together + ([(point,) for points in scenarios for point in points] if EACH_ALONE else [])
+
+
+def name_of(points: tuple[str, ...]) -> str:
+    """For pytest."""
+    return points[0] if len(points) == 1 else f"{points[0].split('.')[0]}-and-{len(points) - 1}-more"
+
+
+def armed(points: tuple[str, ...], tmp_path: Path) -> Armed:
+    return Armed(points, tmp_path / "hit")
+
+
+def finish(appliance: Appliance, load: Load, *, min_offset: int = 0) -> Journal:
+    """What must be true in the end: with the appliance running, and of what it leaves."""
+    journal = load.journal()
+    assert journal.acknowledged.keys() == journal.tried.keys()
+    wait_until(lambda: not any(appliance.status()["lag"].values()), 20, "flush and dispatch")
+    copies = check_log(appliance.store, journal, min_offset=min_offset)
+    check_pulled(Client(load.java, appliance), copies)
+    appliance.stop()
+    verify(appliance.store)
+    assert check_log(appliance.store, journal, min_offset=min_offset) == copies
+    assert not segments(appliance.store)
+    assert not (appliance.store / "abort").exists()
+    return journal
+
+
+def test_every_kill_point_in_the_code_is_in_a_scenario() -> None:
+    found = set()
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            if path.name != "fault_point.py":
+                found |= set(re.findall(r'fault_point\(\s*"([^"]+)"', path.read_text()))
+    scenarios = (
+        *UNDER_LOAD, *AFTER_A_KILLED_BROKER, *AT_THE_START, *WHEN_FILES_EXPIRE, *WHEN_A_QUEUE_IS_LOST, *WHEN_A_TOPIC_GOES,
+        *ON_A_SLAVE,
+    )  # fmt: skip
+    assert len(scenarios) == len(set(scenarios))
+    assert found == set(scenarios)
+
+
+OF_THE_WRITER = tuple(point for point in UNDER_LOAD if point.startswith("commit_log"))
+OF_DISPATCH = tuple(point for point in UNDER_LOAD if point.startswith(("reput", "consume_queue", "index")))
+OF_OTHERS = tuple(point for point in UNDER_LOAD if point not in OF_THE_WRITER + OF_DISPATCH)
+
+
+@pytest.mark.parametrize("points", choices(OF_THE_WRITER, OF_DISPATCH, OF_OTHERS), ids=name_of)
+def test_a_role_dies_under_load(points: tuple[str, ...], java: Java, tmp_path: Path, chance: random.Random) -> None:
+    kill = armed(points, tmp_path)
+    environment = kill.environment(lambda point: chance.randint(1, UNDER_LOAD[point]))
+    with Appliance(tmp_path / "data", settings=BUSY, environment=environment) as appliance:
+        with Load(java, appliance, tmp_path) as load:
+            kill.wait_hit()
+            load.wait_for_more(100)
+        # The last to die may still be waiting for its next life.
+        wait_until(lambda: restarts(appliance) == len(points), 10, f"{len(points)} restarts")
+        finish(appliance, load)
+
+
+def restarts(appliance: Appliance) -> int:
+    """Of all roles."""
+    return sum(said["restarts"] for said in appliance.status()["roles"].values())
+
+
+def test_the_log_writer_dies_while_it_wipes_what_its_predecessor_left(java: Java, tmp_path: Path) -> None:
+    kill = armed(AFTER_A_KILLED_BROKER, tmp_path)
+    kill.environment()
+    (kill.marks / "tail.wiped").touch()  # not yet: recovery passes it too
+    with Appliance(tmp_path / "data", settings=BUSY, environment=kill.environment()) as appliance:
+        with Load(java, appliance, tmp_path) as load:
+            load.wait_for_more(200)
+            (kill.marks / "tail.wiped").unlink()
+            os.kill(appliance.pid_of("broker"), signal.SIGKILL)
+            kill.wait_hit()
+            load.wait_for_more(100)
+        assert appliance.status()["roles"]["broker"]["restarts"] == 2
+        finish(appliance, load)
+
+
+@pytest.mark.parametrize("points", choices((*AT_THE_START, *AFTER_A_KILLED_BROKER)), ids=name_of)
+def test_recovery_dies_and_is_begun_again(points: tuple[str, ...], java: Java, tmp_path: Path) -> None:
+    kill = armed(points, tmp_path)
+    data = tmp_path / "data"
+    appliance = Appliance(data, settings=SETTINGS)
+    try:
+        with Load(java, appliance, tmp_path) as load:
+            load.wait_for_more(600)
+            appliance.kill()
+            for times in range(1, len(points) + 1):
+                with pytest.raises(AssertionError, match=r"recover could not start: ended by SIGKILL"):
+                    Appliance(data, settings=SETTINGS, ports=appliance.ports, environment=kill.environment())
+                assert len(kill.hit()) == times
+                assert not segments(appliance.store)
+            kill.wait_hit()
+            appliance = Appliance(data, settings=SETTINGS, ports=appliance.ports, environment=kill.environment())
+            load.wait_for_more(100)
+        finish(appliance, load)
+    finally:
+        appliance.kill()
+
+
+@pytest.mark.parametrize("points", choices(WHEN_FILES_EXPIRE), ids=name_of)
+def test_a_role_dies_while_expired_files_are_deleted(points: tuple[str, ...], java: Java, tmp_path: Path) -> None:
+    kill = armed(points, tmp_path)
+    settings = {**BUSY, "fileReservedTime": "0", "deleteCommitLogFilesInterval": "10"}
+    with Appliance(tmp_path / "data", settings=settings, environment=kill.environment()) as appliance:
+        with Load(java, appliance, tmp_path) as load:
+            load.wait_for_more(1500)
+
+            def ask_again() -> bool:
+                # The broker is not the one that dies; whoever does, does what was asked when it is back.
+                java.call("raw", address=appliance.broker, code=DELETE_EXPIRED_COMMITLOG)
+                return kill.hit() == set(points)
+
+            wait_until(ask_again, 60, f"{points} hit, not only {kill.hit()}")
+            load.wait_for_more(100)
+        wait_until(lambda: settled(appliance), 20, "deleted what was to be deleted")
+        min_offset = appliance.status()["offsets"]["min_offset"]
+        assert min_offset >= int(SETTINGS["mappedFileSizeCommitLog"])
+        finish(appliance, load, min_offset=min_offset)
+
+
+def test_dispatch_dies_while_it_fills_up_a_queue_whose_first_records_are_gone(java: Java, tmp_path: Path) -> None:
+    kill = armed(WHEN_A_QUEUE_IS_LOST, tmp_path)
+    data, size = tmp_path / "data", int(SETTINGS["mappedFileSizeCommitLog"])
+    with Appliance(data, settings=SETTINGS) as appliance, Load(java, appliance, tmp_path) as load:
+        load.wait_for_more(2000)
+        load.end()
+    (appliance.store / "commitlog" / f"{0:020}").unlink()
+    shutil.rmtree(appliance.store / "consumequeue")
+    environment = kill.environment()
+    with Appliance(data, settings=SETTINGS, ports=appliance.ports, environment=environment) as appliance:
+        kill.wait_hit()
+        wait_until(lambda: restarts(appliance) == 1, 10, "dispatch restarted")
+        finish(appliance, load, min_offset=size)
+
+
+def test_dispatch_dies_while_it_deletes_the_queues_of_a_topic(java: Java, tmp_path: Path) -> None:
+    kill = armed(WHEN_A_TOPIC_GOES, tmp_path)
+    with Appliance(tmp_path / "data", settings=SETTINGS, environment=kill.environment()) as appliance:
+        client = Client(java, appliance)
+        client.create_topic("Doomed", 4)
+        client.send("Doomed", 200)
+        with Load(java, appliance, tmp_path) as load:
+            load.wait_for_more(100)
+            client.call("delete-topic", topic="Doomed")
+            answer = java.call("raw", address=appliance.broker, code=CLEAN_UNUSED_TOPIC)
+            assert answer["code"] == 0, answer
+            kill.wait_hit()
+            load.wait_for_more(100)
+        wait_until(lambda: settled(appliance), 20, "deleted what was to be deleted")
+        assert restarts(appliance) == 1
+        assert not (appliance.store / "consumequeue" / "Doomed").exists()
+        finish(appliance, load)
+
+
+def test_a_slave_dies_with_records_copied_and_not_published(java: Java, tmp_path: Path) -> None:
+    kill = armed(ON_A_SLAVE, tmp_path)
+    with Appliance(tmp_path / "data", settings=SETTINGS) as master:
+        host, _, port = master.broker.partition(":")
+        follows = {
+            **SETTINGS, "brokerRole": "SLAVE", "brokerId": "1", "haMasterAddress": f"{host}:{int(port) + 1}",
+            "namesrvAddr": master.name_server,
+        }  # fmt: skip
+        with Appliance(tmp_path / "slave", settings=follows, environment=kill.environment()) as slave:
+            with Load(java, master, tmp_path) as load:
+                kill.wait_hit()
+                load.wait_for_more(100)
+            assert slave.status()["roles"]["ha"]["restarts"] == 1
+            end = master.status()["offsets"]["wrote_offset"]
+            wait_until(lambda: slave.status()["offsets"]["wrote_offset"] == end, 30, "the slave has all of it")
+            wait_until(lambda: not any(slave.status()["lag"].values()), 20, "the slave's flush and dispatch")
+        verify(slave.store)
+        finish(master, load)
+    logs = [
+        b"".join(path.read_bytes() for path in sorted((one.store / "commitlog").iterdir()))[:end]
+        for one in (master, slave)
+    ]
+    assert logs[0] == logs[1]
+
+
+def settled(appliance: Appliance) -> bool:
+    """Whether nothing that an operator asked for is under way, and nobody is behind."""
+    said = appliance.status()
+    offsets = said["offsets"]
+    return (
+        not any(said["lag"].values())
+        and offsets["delete_expired_requests"] == offsets["delete_expired_handled"]
+        and offsets["clean_topics_requests"] == offsets["clean_topics_handled"]
+    )
