@@ -2,6 +2,34 @@
 
     import asyncio
     from headrace import Message, Producer
+    from headrace.client.allocation import Allocator as Allocator
+    from headrace.client.allocation import ConsistentHash as ConsistentHash
+    from headrace.client.allocation import Fixed as Fixed
+    from headrace.client.allocation import MachineRoom as MachineRoom
+    from headrace.client.allocation import MachineRoomNearby as MachineRoomNearby
+    from headrace.client.allocation import averagely as averagely
+    from headrace.client.allocation import averagely_by_circle as averagely_by_circle
+    from headrace.client.consume_hooks import ConsumeHook as ConsumeHook
+    from headrace.client.consume_hooks import HandlingContext as HandlingContext
+    from headrace.client.consume_result import ConsumeContext as ConsumeContext
+    from headrace.client.consume_result import ConsumeResult as ConsumeResult
+    from headrace.client.consume_result import Reject as Reject
+    from headrace.client.consume_result import Retry as Retry
+    from headrace.client.consume_result import Suspend as Suspend
+    from headrace.client.consumer_settings import LitePullSettings as LitePullSettings
+    from headrace.client.consumer_settings import PullSettings as PullSettings
+    from headrace.client.consumer_settings import PushSettings as PushSettings
+    from headrace.client.lite_pull_consumer import LitePullConsumer as LitePullConsumer
+    from headrace.client.offset_store import OffsetStore as OffsetStore
+    from headrace.client.pull_consumer import PullConsumer as PullConsumer
+    from headrace.client.pull_request import PullResult as PullResult
+    from headrace.client.pull_request import PullStatus as PullStatus
+    from headrace.client.push_consumer import PushConsumer as PushConsumer
+    from headrace.client.received_message import ReceivedMessage as ReceivedMessage
+    from headrace.client.start_offset import StartFrom as StartFrom
+    from headrace.client.subscriptions import Sql as Sql
+    from headrace.client.subscriptions import Tags as Tags
+    from headrace.model.consumption import MessageModel as MessageModel
 
     async def main():
         async with Producer("orders", "127.0.0.1:9876") as producer:
@@ -77,20 +105,33 @@ _EXPORTS = {
     "headrace.client.admin": ("Admin",),
     "headrace.client.admin.offsets": ("LATEST",),
     "headrace.client.admin.progress": ("GroupProgress", "QueueProgress"),
+    "headrace.client.allocation": ("Allocator", "ConsistentHash", "Fixed", "MachineRoom", "MachineRoomNearby", "averagely", "averagely_by_circle"),
     "headrace.client.batches": ("split_batches",),
+    "headrace.client.consume_hooks": ("ConsumeHook", "HandlingContext"),
+    "headrace.client.consume_result": ("ConsumeContext", "ConsumeResult", "Reject", "Retry", "Suspend"),
+    "headrace.client.consumer_settings": ("LitePullSettings", "PullSettings", "PushSettings"),
     "headrace.client.hooks": ("EndTransactionContext", "EndTransactionHook", "MessageKind", "SendContext", "SendHook"),
+    "headrace.client.lite_pull_consumer": ("LitePullConsumer",),
+    "headrace.client.offset_store": ("OffsetStore",),
     "headrace.client.producer": ("Producer",),
     "headrace.client.producer_settings": ("Compression", "ProducerSettings"),
+    "headrace.client.pull_consumer": ("PullConsumer",),
+    "headrace.client.pull_request": ("PullResult", "PullStatus"),
+    "headrace.client.push_consumer": ("PushConsumer",),
     "headrace.client.queue_choice": ("by_hash", "by_random"),
+    "headrace.client.received_message": ("ReceivedMessage",),
     "headrace.client.request_reply": ("reply_to",),
     "headrace.client.send_result": ("SendResult", "SendStatus"),
     "headrace.client.settings": ("ClientConfig", "ClientEvent", "Credentials", "EventKind"),
+    "headrace.client.start_offset": ("StartFrom",),
+    "headrace.client.subscriptions": ("Sql", "Tags"),
     "headrace.client.trace_settings": ("Trace",),
     "headrace.client.transaction_producer": ("TransactionProducer", "TransactionSendResult", "TransactionState"),
     "headrace.errors": (
         "BrokerError", "BrokerNotFound", "ConfigError", "ConnectError", "FlowControl", "HeadraceError", "MessageInvalid", "NoNameServer",
         "PermissionDenied", "ReplyTimeout", "RequestTimeout", "RouteNotFound", "SendFailed", "StateError", "TooManyRequests",
     ),
+    "headrace.model.consumption": ("MessageModel",),
     "headrace.model.message": ("Message", "MessageExt"),
     "headrace.model.message_queue": ("MessageQueue",),
     "headrace.model.subscription_group": ("SubscriptionGroupConfig",),
