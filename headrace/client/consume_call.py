@@ -61,9 +61,7 @@ class Handlers:
         return self.default or next(iter(self._by_topic.values()))
 
 
-def _cut(
-    handler: Handler, messages: Sequence[ReceivedMessage], batch_size: int
-) -> list[Sequence[ReceivedMessage]]:
+def _cut(handler: Handler, messages: Sequence[ReceivedMessage], batch_size: int) -> list[Sequence[ReceivedMessage]]:
     if not handler.is_batch:
         return [(message,) for message in messages]
     return [messages[at : at + batch_size] for at in range(0, len(messages), batch_size)]

@@ -305,9 +305,7 @@ class ConcurrentService:
         await self._tasks.close()
 
 
-def _note(
-    done: _Done, messages: Sequence[ReceivedMessage], outcome: Failure | None, elapsed_s: float
-) -> None:
+def _note(done: _Done, messages: Sequence[ReceivedMessage], outcome: Failure | None, elapsed_s: float) -> None:
     done.calls += 1
     done.work_s += elapsed_s
     if outcome is None:

@@ -67,13 +67,11 @@ class Handler:
             if inspect.isawaitable(result):
                 # A plain function that hands back a coroutine: `lambda message: store(message)`.
                 result = asyncio.run_coroutine_threadsafe(_wait(result), loop).result()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (whatever a handler raises is an answer)
             return self._failure(error, messages, context or ConsumeContext(messages[0].queue))
         return self._verdict(result, messages, context or ConsumeContext(messages[0].queue))
 
-    async def handle_async(
-        self, messages: Sequence[ReceivedMessage], context: ConsumeContext | None
-    ) -> Failure | None:
+    async def handle_async(self, messages: Sequence[ReceivedMessage], context: ConsumeContext | None) -> Failure | None:
         """Calls a coroutine function. None: all messages are done with."""
         try:
             if self.is_batch:
@@ -83,7 +81,7 @@ class Handler:
                 result = await self.call(messages[0])
                 if result is None and context is None:
                     return None
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (whatever a handler raises is an answer)
             return self._failure(error, messages, context or ConsumeContext(messages[0].queue))
         return self._verdict(result, messages, context or ConsumeContext(messages[0].queue))
 

@@ -74,8 +74,9 @@ class ConsumeTraceHook(ConsumeHook):
 
     def before(self, context: HandlingContext) -> None:
         """Writes that it begins."""
+        request_id, start = create_unique_id(), now_ms()
         traced = [one for one in context.messages if one.properties.get(names.TRACE_ON) != "false"]
-        context.state["trace"] = request_id, start, traced = create_unique_id(), now_ms(), traced
+        context.state["trace"] = request_id, start, traced
         for message in traced:
             self._append(
                 consume_before_record(

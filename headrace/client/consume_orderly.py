@@ -219,13 +219,10 @@ class OrderlyService:
         reached = done + len(failed)
         hold_up = False
         for message in failed:
-            if message.reconsume_times < self._max_times and failure.delay_level >= 0:
+            may_come_again = message.reconsume_times < self._max_times and failure.delay_level >= 0
+            if may_come_again or not await self._bury(message):
                 hold_up = True
-            elif not await self._bury(message):
-                hold_up = True
-            else:
-                continue
-            message.reconsume_times += 1
+                message.reconsume_times += 1
         back = messages[done:] if hold_up else messages[reached:]
         process_queue.rollback(back)
         if failure.is_committed or not hold_up:

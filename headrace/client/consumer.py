@@ -173,7 +173,7 @@ class Consumer(ClientObject):
             jstack=_stacks() if with_stacks else None,
         )
 
-    async def consume_directly(self, message: MessageExt, broker_name: str | None) -> ConsumeMessageDirectlyResult:
+    async def consume_directly(self, message: MessageExt, broker_name: str | None) -> ConsumeMessageDirectlyResult:  # noqa: ARG002
         """Only push consumers have handlers."""
         raise ConfigError(f"the group {self._group} has no handler here, it pulls by itself")
 
@@ -210,6 +210,6 @@ class Consumer(ClientObject):
 def _stacks() -> str:
     names_of = {thread.ident: thread.name for thread in threading.enumerate()}
     parts = []
-    for ident, frame in sys._current_frames().items():
+    for ident, frame in sys._current_frames().items():  # noqa: SLF001 (there is no other way to them)
         parts.append(f"{names_of.get(ident, ident)}\n{''.join(traceback.format_stack(frame))}")
     return "\n".join(parts)

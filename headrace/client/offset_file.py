@@ -50,7 +50,7 @@ class LocalOffsets(OffsetMemory):
         """What the file says of a queue."""
         return (await asyncio.to_thread(self._read)).get(queue)
 
-    async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
+    async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:  # noqa: ARG002 (a file is always waited for)
         """Writes the offsets of these queues; those of others in the file stay. Raises OSError."""
         mine = {queue: self._offsets[queue] for queue in queues if queue in self._offsets}
         if mine:

@@ -382,7 +382,7 @@ class PushConsumer(Consumer):
                     process_queue.clear()
                 # Handlers at work finish first, so that what comes again does not overtake them.
                 end = time.monotonic() + RESET_WAIT_S
-                while any(one.outstanding for one in mine) and time.monotonic() < end:
+                while any(one.outstanding for one in mine) and time.monotonic() < end:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
                 for process_queue in mine:
                     await held.release(process_queue, offsets[process_queue.queue])

@@ -51,7 +51,7 @@ class ReceivedMessage(MessageExt):
     `transaction_id`     of a message that was sent in a transaction
     """
 
-    __slots__ = ("record", "origin", "started_ms")
+    __slots__ = ("origin", "record", "started_ms")
 
     origin: Origin
     started_ms: int

@@ -1,0 +1,92 @@
+"""Python consumers at one server, in a test's words: what they were given, gathered until it is enough."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from headrace import ClientConfig, Message, Producer
+from headrace.client.admin import Admin
+from headrace.client.push_consumer import PushConsumer
+from headrace.client.received_message import ReceivedMessage
+from headrace.client.start_offset import StartFrom
+from headrace.model.topic_config import TopicConfig
+from support.servers import Server
+
+DEADLINE_S = 30.0
+
+
+def config_for(server: Server, **settings: Any) -> ClientConfig:
+    """The configuration of a client of this server. Offsets go to the broker every half second, as in the Java client of the tests."""
+    return ClientConfig(server.name_server, **{"persist_offsets": 0.5, **settings})
+
+
+async def eventually(condition: Callable[[], object], what: str, deadline_s: float = DEADLINE_S) -> None:
+    """Waits until a condition is true; AssertionError naming `what` when it is not in time."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        if time.monotonic() > end:
+            message = f"not within {deadline_s:g} s: {what}"
+            raise AssertionError(message)
+        await asyncio.sleep(0.02)
+
+
+async def create_topic(server: Server, topic: str, queues: int = 4) -> None:
+    """Makes a topic, and waits until clients can find it."""
+    async with Admin(server.name_server) as admin:
+        await admin.update_topic(TopicConfig(topic, queues, queues), broker=server.broker)
+        end = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                if len(await admin.subscribe_queues(topic)) == queues:
+                    return
+            except Exception:  # noqa: BLE001 - whatever it is, the deadline decides
+                pass
+            assert time.monotonic() < end, f"no route of {topic}"
+            await asyncio.sleep(0.02)
+
+
+async def send(server: Server, topic: str, count: int, *, first: int = 0, **fields: Any) -> list[bytes]:
+    """Sends messages with the bodies first … first+count-1 in text; the bodies."""
+    bodies = [str(number).encode() for number in range(first, first + count)]
+    async with Producer("senders", server.name_server) as producer:
+        for at in range(0, count, 64):
+            await asyncio.gather(
+                *(producer.send(Message(topic, body, **fields), timeout=10) for body in bodies[at : at + 64])
+            )
+    return bodies
+
+
+class Gathered:
+    """A handler that keeps what it was given."""
+
+    def __init__(self) -> None:
+        self.messages: list[ReceivedMessage] = []
+
+    def __call__(self, message: ReceivedMessage) -> None:
+        self.messages.append(message)
+
+    @property
+    def bodies(self) -> list[bytes]:
+        """The bodies, in the order in which they came."""
+        return [message.body for message in self.messages]
+
+    async def receive(self, bodies: Iterable[bytes], deadline_s: float = DEADLINE_S) -> None:
+        """Waits until all these bodies have come."""
+        wanted = set(bodies)
+        try:
+            await eventually(lambda: len(self.messages) >= len(wanted) and wanted <= set(self.bodies), "all messages", deadline_s)
+        except AssertionError:
+            missing = sorted(wanted - set(self.bodies))
+            message = f"{len(missing)} of {len(wanted)} messages have not come, such as {missing[:3]}"
+            raise AssertionError(message) from None
+
+
+def push(server: Server, group: str, topic: str, handler: Any, **options: Any) -> PushConsumer:
+    """A push consumer from the first message on, not yet started."""
+    settings = options.pop("config", None) or config_for(server)
+    expression = options.pop("expression", "*")
+    batch = options.pop("batch", False)
+    consumer = PushConsumer(group, settings, **{"start_from": StartFrom.FIRST, **options})
+    consumer.subscribe(topic, expression, handler, batch=batch)
+    return consumer
