@@ -1,0 +1,142 @@
+"""SQL92: what is refused and where, what is remembered, and records as they lie in the log."""
+
+import pytest
+
+from headrace.model.properties import decode_properties
+from headrace.protocol.record import MESSAGE_MAGIC, MESSAGE_MAGIC_V2, encode_record
+from store.filter.program import FAILED, FALSE, OUTCOMES, TRUE, UNKNOWN, Program
+from store.filter.refusal import Refusal
+from store.filter.sql_compile import LENGTH_MAX, compile_expression
+
+
+def program_of(text: str) -> Program:
+    compiled = compile_expression(text)
+    assert isinstance(compiled, Program), compiled
+    return compiled
+
+
+def refusal_of(text: str) -> Refusal:
+    compiled = compile_expression(text)
+    assert isinstance(compiled, Refusal)
+    return compiled
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "excerpt", "says"),
+    [
+        ("price >", 1, 8, "", "ends where a name"),
+        ("price > 5 AND\n  city == 'Rome'", 2, 9, "= 'Rome'", "has '=' where a name"),
+        ("a = 5 ; b", 1, 7, "; b", "begins no word"),
+        ("a > 'x'", 1, 5, "'x'", "a string is greater"),
+        ("a = NULL", 1, 5, "NULL", "say IS NULL"),
+        ("TRUE = 5", 1, 1, "TRUE = 5", "constant of another kind"),
+        ("a BETWEEN 9 AND 1", 1, 11, "9 AND 1", "greater than the second"),
+        ("a BETWEEN 1 OR 2", 1, 13, "OR 2", "'AND' should stand"),
+        ("5 IN ('x')", 1, 1, "5 IN ('x')", "not the name of a property"),
+        ("a IN ('x', 5)", 1, 12, "5)", "a string should stand"),
+        ("5", 1, 1, "5", "only something true or false"),
+        ("a = 1e999", 1, 5, "1e999", "too large"),
+        ("a = 0.0", 1, 5, "0.0", "write 0"),
+        ("a = 9223372036854775808", 1, 5, "9223372036854775808", "more than 64 bits"),
+        ("", 1, 1, "", "ends where a name"),
+    ],
+)  # fmt: skip
+def test_a_refusal_says_what_is_wrong_and_where(text: str, line: int, column: int, excerpt: str, says: str) -> None:
+    refusal = refusal_of(text)
+    assert (refusal.line, refusal.column, refusal.excerpt) == (line, column, excerpt)
+    assert says in refusal.message
+    assert f"line {line}, column {column}" in str(refusal)
+
+
+def test_an_expression_is_compiled_once() -> None:
+    assert compile_expression("once = 1") is compile_expression("once = 1")
+    assert compile_expression("twice =") is compile_expression("twice =")
+
+
+def test_there_are_four_outcomes_and_only_true_lets_a_message_pass() -> None:
+    program = program_of("price > 5")
+    given = [{"price": "6"}, {"price": "5"}, {}, {"price": "dear"}]
+    assert [program.outcome(properties) for properties in given] == [TRUE, FALSE, UNKNOWN, FAILED]
+    assert [OUTCOMES[program.outcome(properties)] for properties in given] == ["TRUE", "FALSE", "NULL", "ERROR"]
+
+
+@pytest.mark.parametrize(
+    "nested", ["(" * 1000 + "a" + ")" * 1000, "NOT " * 1000 + "a", "a" + " = a" * 1000, "a" + " IS NULL" * 1000]
+)
+def test_what_is_nested_too_deeply_is_refused(nested: str) -> None:
+    assert "nested" in refusal_of(nested).message
+
+
+def test_what_is_nested_a_hundred_times_is_not() -> None:
+    assert program_of("(" * 100 + "a = 5" + ")" * 100).outcome({"a": "5"}) == TRUE
+    assert program_of("NOT " * 100 + "(a = 5)").outcome({"a": "5"}) == TRUE
+
+
+def test_a_long_chain_is_no_deep_nest() -> None:
+    program = program_of(" OR ".join(f"a = {number}" for number in range(5000)))
+    assert program.outcome({"a": "4999"}) == TRUE
+    assert program.outcome({"a": "5000"}) == FALSE
+
+
+def test_values_nested_in_between_are_worked_out_once() -> None:
+    # A value that was evaluated for each bound would cost twice as much a level: 2 to the power of 60 here.
+    text = "a"
+    for _ in range(60):
+        text = f"-({text}) BETWEEN 1 AND 2"
+    assert program_of(text).outcome({"a": "5"}) == UNKNOWN
+
+
+def test_an_expression_may_not_be_endless() -> None:
+    assert "allowed" in refusal_of("a = 5" + " " * LENGTH_MAX).message
+
+
+PROPERTIES = "price\x016\x02city\x01Rome\x02"
+V4, V6 = ("127.0.0.1", 10911), ("::1", 10911)
+
+
+@pytest.mark.parametrize("born", [V4, V6])
+@pytest.mark.parametrize("store", [V4, V6])
+@pytest.mark.parametrize("magic", [MESSAGE_MAGIC, MESSAGE_MAGIC_V2])
+@pytest.mark.parametrize("body", [b"", b"price\x017\x02"])
+def test_the_properties_of_a_record_are_found_where_they_lie(
+    born: tuple[str, int], store: tuple[str, int], magic: int, body: bytes
+) -> None:
+    record = encode_record(
+        topic="Topic", body=body, properties=PROPERTIES, born_host=born, store_host=store, magic=magic
+    )
+    view = memoryview(b"what lies before" + record + b"and behind\x02price\x018")
+    assert program_of("price = 6 AND city = 'Rome'").outcome_of_record(view, 16) == TRUE
+    assert program_of("price = 7 OR price = 8").outcome_of_record(view, 16) == FALSE
+
+
+def test_a_record_without_properties_has_none() -> None:
+    view = memoryview(encode_record(topic="Topic", body=b"price\x016"))
+    assert program_of("price IS NULL").outcome_of_record(view, 0) == TRUE
+
+
+@pytest.mark.parametrize(
+    ("stored", "outcome"),
+    [
+        (b"a\x01x", TRUE),
+        (b"a\x01x\x02", TRUE),
+        (b"a\x01y\x02a\x01x", TRUE),
+        (b"a\x01x\x02a\x01y", FALSE),
+        (b"a\x01x\x02a\x01", TRUE),
+        (b"a\x01x\x02a", TRUE),
+        (b"b\x01a\x02\x01a\x01x", UNKNOWN),
+        (b"ab\x01x", UNKNOWN),
+        (b"a\x01x\x01y", FALSE),
+        (b"", UNKNOWN),
+        (b"\x02\x02a\x01x\x02\x02", TRUE),
+    ],
+)
+def test_stored_properties_are_read_as_everywhere_else(stored: bytes, outcome: int) -> None:
+    program = program_of("a = 'x'")
+    assert program.outcome_of_stored(stored) == outcome
+    assert program.outcome(decode_properties(stored.decode())) == outcome
+
+
+def test_bytes_that_are_no_utf_8_are_replaced_before_they_are_compared() -> None:
+    assert program_of("a = '\ufffdx'").outcome_of_stored(b"a\x01\xffx") == TRUE
+    assert program_of("a = b").outcome_of_stored(b"a\x01\xff\x02b\x01\xfe") == TRUE
+    assert program_of("a > 1.5").outcome_of_stored(b"a\x01\xff") == FAILED
