@@ -64,16 +64,27 @@ class Load:
     """The official client sends from several threads and keeps its journal; a message that failed is tried again until it is acknowledged."""
 
     def __init__(
-        self, java: Java, appliance: Appliance, home: Path, *, threads: int = 8, size: int = 200, pause_ms: int = 1
+        self,
+        java: Java,
+        appliance: Appliance,
+        home: Path,
+        *,
+        threads: int = 8,
+        size: int = 200,
+        pause_ms: int = 1,
+        prefix: str = "c",
     ) -> None:
-        """Makes the topic. `home`: where the journal goes. `size` of a body in bytes, `pause_ms` between two messages of a thread."""
+        """Makes the topic. `home`: where the journal goes. `size` of a body in bytes, `pause_ms` between two messages of a thread.
+
+        `prefix`: what keys begin with, where several loads send to one store.
+        """
         self.path = home / "journal"
         self.java = java
         self._name = f"load-{next(_NUMBERS)}"
         Client(java, appliance).create_topic(TOPIC, QUEUES)
         self._arguments: dict[str, Any] = {
             "namesrv": appliance.name_server, "topic": TOPIC, "producer": self._name, "journal": str(self.path),
-            "threads": threads, "size": size, "pauseMs": pause_ms, "again": True, "timeoutMs": 6000,
+            "threads": threads, "size": size, "pauseMs": pause_ms, "prefix": prefix, "again": True, "timeoutMs": 6000,
         }  # fmt: skip
         self._goes = False
 

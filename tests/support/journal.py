@@ -43,6 +43,17 @@ class Journal:
             journal._add(line.split("\t"))
         return journal
 
+    def followed_by(self, other: "Journal") -> "Journal":
+        """Both as one. They speak of different keys."""
+        assert not self.tried.keys() & other.tried.keys()
+        return Journal(
+            self.tried + other.tried,
+            self.sent + other.sent,
+            self.acknowledged | other.acknowledged,
+            self.unsafe | other.unsafe,
+            self.failed + other.failed,
+        )
+
     def _add(self, words: list[str]) -> None:
         kind, key, *more = words
         match kind:
