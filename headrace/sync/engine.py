@@ -10,8 +10,9 @@ import concurrent.futures
 import os
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from headrace.errors import HeadraceError, StateError
 
@@ -35,22 +36,52 @@ def _new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
+class _Call(Generic[T]):
+    """A coroutine that a thread waits for: lighter than a concurrent.futures.Future, of which it needs nothing else."""
+
+    __slots__ = ("_coroutine", "_done", "_task")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._coroutine = coroutine
+        self._task: asyncio.Task[T] | None = None
+        self._done = threading.Lock()
+        self._done.acquire()
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """In the loop: begins."""
+        self._task = loop.create_task(self._coroutine)
+        self._task.add_done_callback(self._finish)
+
+    def _finish(self, _task: "asyncio.Task[T]") -> None:
+        self._done.release()
+
+    def wait(self) -> T:
+        """In the thread: the result."""
+        self._done.acquire()
+        assert self._task is not None
+        return self._task.result()
+
+    def cancel(self) -> None:
+        """In the loop: ends it early."""
+        if self._task is not None:
+            self._task.cancel()
+
+
 class Engine:
     """A loop in a thread, which is started by the first call."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
         self._loop = _new_loop()
+        self._calls: deque[_Call[Any]] = deque()
+        self._is_woken = False
         self._open: weakref.WeakSet[Closable] = weakref.WeakSet()
         self._thread = threading.Thread(target=self._loop.run_forever, name="headrace", daemon=True)
         self._thread.start()
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
         """Runs a coroutine in the loop; its future. Raises StateError in a forked child, and in the loop's own thread."""
-        if os.getpid() != self._pid:
-            coroutine.close()
-            message = f"this client was made in the process {self._pid}, before a fork; make one in this process"
-            raise StateError(message, "forked")
+        self._check_process(coroutine)
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -59,12 +90,29 @@ class Engine:
             coroutine.close()
             message = "a synchronous client was called in its engine's own thread, by a hook or an `async def` handler; use a plain function"
             raise StateError(message, "engine")
-        future = self.submit(coroutine)
+        self._check_process(coroutine)
+        call = _Call(coroutine)
+        self._calls.append(call)
+        # order: appended before the flag is read, cleared before the calls are taken: no call is left lying. One wake-up serves many threads.
+        if not self._is_woken:
+            self._is_woken = True
+            self._loop.call_soon_threadsafe(self._start_calls)
         try:
-            return future.result()
-        except BaseException:
-            future.cancel()
+            return call.wait()
+        except (KeyboardInterrupt, SystemExit):
+            self._loop.call_soon_threadsafe(call.cancel)
             raise
+
+    def _start_calls(self) -> None:
+        self._is_woken = False
+        while self._calls:
+            self._calls.popleft().start(self._loop)
+
+    def _check_process(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        if os.getpid() != self._pid:
+            coroutine.close()
+            message = f"this client was made in the process {self._pid}, before a fork; make one in this process"
+            raise StateError(message, "forked")
 
     def call(self, function: Callable[[], T]) -> T:
         """Calls a plain function in the loop's thread, where the clients live."""

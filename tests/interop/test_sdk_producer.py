@@ -302,3 +302,16 @@ def test_a_message_with_a_delay_level_comes_later(server: Server) -> None:
             assert loop.time() - start >= 0.9
 
     run(main())
+
+
+def test_the_vip_channel_is_two_ports_below(server: Server) -> None:
+    async def main() -> None:
+        config = ClientConfig(server.name_server, vip_channel=True)
+        async with Producer("sdk-vip", config) as producer, Admin(config) as admin:
+            assert producer._instance.vip("10.0.0.1:10911") == "10.0.0.1:10909"
+            result = await producer.send(Message("SdkVip", b"x"))
+            (stored,) = await dump(admin, "SdkVip", 1)
+            assert stored.message_id == result.message_id
+            assert await admin.max_offset(result.queue) == 1
+
+    run(main())

@@ -2,10 +2,12 @@
 
 import asyncio
 import os
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from headrace import ClientConfig, ClientEvent, EventKind, Message, Producer, StateError
+from headrace import ClientConfig, ClientEvent, ConnectError, EventKind, Message, Producer, StateError
 from headrace.client.instance import ClientInstance
 from headrace.model import ConsumeFromWhere, ConsumeType, MessageExt, MessageModel, MessageQueue, SubscriptionData
 from headrace.protocol.bodies import (
@@ -242,5 +244,53 @@ def test_a_client_is_started_once_and_closed_as_often_as_one_likes() -> None:
             await unused.close()
             with pytest.raises(StateError):
                 await unused.start()
+
+    run(main())
+
+
+class _List(BaseHTTPRequestHandler):
+    text = ""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(self.text.encode())
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+def test_the_list_of_name_servers_may_be_fetched() -> None:
+    async def main() -> None:
+        async with Cluster("a") as cluster:
+            _List.text = f"{cluster.name_server};127.0.0.1:1\nanything after the first line"
+            with HTTPServer(("127.0.0.1", 0), _List) as server:
+                thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+                thread.start()
+                url = f"http://127.0.0.1:{server.server_port}/rocketmq/nsaddr"
+                async with Producer("g", url) as producer:
+                    assert (await producer.send(Message("T", b"x"))).ok
+                    assert set(producer._instance.name_servers.addresses) == {cluster.name_server, "127.0.0.1:1"}
+                    _List.text = "no address"
+                    assert not await producer._instance.name_servers.look_up()
+                    assert len(producer._instance.name_servers.addresses) == 2, "what cannot be read changes nothing"
+                server.shutdown()
+                thread.join()
+            await asyncio.get_running_loop().shutdown_default_executor()
+
+    run(main())
+
+
+def test_name_servers_may_be_exchanged_while_running() -> None:
+    async def main() -> None:
+        events: list[ClientEvent] = []
+        async with Cluster("a") as cluster:
+            config = ClientConfig("127.0.0.1:1", on_event=events.append)
+            async with Producer("g", config) as producer:
+                with pytest.raises(ConnectError):
+                    await producer.send(Message("T", b"x"))
+                producer._instance.set_name_servers(cluster.name_server)
+                assert (await producer.send(Message("T", b"x"))).ok
+            assert EventKind.NAME_SERVERS_CHANGED in {event.kind for event in events}
 
     run(main())
