@@ -71,6 +71,7 @@ class ControlRequests(Generic[S]):
         """The status as of now."""
         supervisor, now_ms = self._supervisor, monotonic_ms()
         health = self._instance.health.read()
+        offsets = self._instance.control.read()
         if supervisor.is_stopping:
             state = "stopping"
         else:
@@ -80,8 +81,8 @@ class ControlRequests(Generic[S]):
             **self._about,
             "uptime_ms": now_ms - self._began_ms,
             "roles": {name: role_status(life, health[name], now_ms) for name, life in self._supervisor.lives.items()},
-            "offsets": self._instance.control.read(),
-            "lag": lags(self._instance.control),
+            "offsets": offsets,
+            "lag": lags(offsets),
             "rates": supervisor.rates.per_second(now_ms, supervisor.read_counters()),
             "counters": self._instance.read_counters(),
         }

@@ -12,10 +12,10 @@
 A role's state is one of `role_life.Phase`; a role without a process has pid and heartbeat age null.
 """
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from appliance.role_life import RoleLife
-from ipc.control_block import ControlBlock
 from ipc.health_page import RoleHealth
 
 S = TypeVar("S")
@@ -33,12 +33,10 @@ def role_status(life: RoleLife[S], health: RoleHealth, now_ms: int) -> dict[str,
     }
 
 
-def lags(control: ControlBlock) -> dict[str, int]:
+def lags(cells: Mapping[str, int]) -> dict[str, int]:
     """How many bytes of the log each role has not dealt with yet. `ha` counts while there are slaves."""
-    # order: what follows the log is read before its end, so that a lag is never negative.
-    flushed, reput, pushed = control.flushed_offset, control.reput_offset, control.push2slave_max_offset
-    wrote = control.wrote_offset
-    lag = {"flush": wrote - flushed, "dispatch": wrote - reput}
-    if control.slave_count:
-        lag["ha"] = wrote - pushed
+    wrote = cells["wrote_offset"]
+    lag = {"flush": wrote - cells["flushed_offset"], "dispatch": wrote - cells["reput_offset"]}
+    if cells["slave_count"]:
+        lag["ha"] = wrote - cells["push2slave_max_offset"]
     return {role: max(0, behind) for role, behind in lag.items()}

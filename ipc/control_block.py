@@ -16,6 +16,20 @@ INDEX_ERROR = 8
 DISK_FULL = 16
 
 
+_FOLLOWED = (
+    "delete_expired_requests",
+    "clean_topics_requests",
+    "wrote_offset",
+    "append_limit",
+    "allocated_offset",
+)
+
+
+def _is_followed(cell: layout.Cell) -> int:
+    """The place of a cell among those that others follow; the others come before."""
+    return _FOLLOWED.index(cell.name) if cell.name in _FOLLOWED else -1
+
+
 class _CellReader:
     """A read-only property that loads one cell."""
 
@@ -96,5 +110,9 @@ class ControlBlock:
         return self.wrote_offset
 
     def read(self) -> dict[str, int]:
-        """All cells by name, for status pages. Not one moment's picture: each is loaded by itself."""
-        return {cell.name: self.words[cell.word] for cell in layout.CELLS}
+        """All cells by name, for status pages. Not one moment's picture: each is loaded by itself.
+
+        # order: what follows another is loaded before it, so that nobody seems to be ahead of what he follows.
+        """
+        loaded = {cell.name: self.words[cell.word] for cell in sorted(layout.CELLS, key=_is_followed)}
+        return {cell.name: loaded[cell.name] for cell in layout.CELLS}

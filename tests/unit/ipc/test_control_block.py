@@ -75,3 +75,29 @@ def test_running_flags_are_the_union_of_what_each_writer_says(segment: Segment) 
 def test_dispatch_may_go_as_far_as_the_log_was_written(segment: Segment) -> None:
     segment.words[control_layout.WROTE_OFFSET] = 1 << 40
     assert ControlBlock(segment).confirm_offset() == 1 << 40
+
+
+def test_what_follows_another_offset_is_loaded_before_it(segment: Segment) -> None:
+    class Moving:
+        """Words that grow with every look."""
+
+        looks = 0
+
+        def __getitem__(self, word: int) -> int:
+            self.looks += 1
+            return self.looks
+
+    block = ControlBlock(segment)
+    block.words = Moving()
+    cells = block.read()
+    for first, second in (
+        ("min_offset", "wrote_offset"),
+        ("flushed_offset", "wrote_offset"),
+        ("reput_offset", "wrote_offset"),
+        ("push2slave_max_offset", "wrote_offset"),
+        ("wrote_offset", "append_limit"),
+        ("append_limit", "allocated_offset"),
+        ("delete_expired_handled", "delete_expired_requests"),
+        ("clean_topics_handled", "clean_topics_requests"),
+    ):
+        assert cells[first] < cells[second]
