@@ -1,0 +1,139 @@
+"""Reads those messages of a queue that a filter lets pass: `MessageGetter.get` for pulls that select by more than tags.
+
+The getter is given the chosen entries in place of the queue's, and knows no difference; here it is set right where the next pull
+begins. At most some eight hundred entries are looked at for one pull, as in RocketMQ, wanted or not.
+"""
+
+import os
+from pathlib import Path
+
+from store.commit_log.reader import CommitLogReader, PublishedOffsets
+from store.config import StoreConfig
+from store.consume_queue.ext_reader import ExtUnit
+from store.consume_queue.layout import ENTRY, ENTRY_SIZE, EXT_ADDRESS_BASE, EXT_UNIT_HEAD, EXT_UNIT_HEAD_SIZE
+from store.filter.message_filter import MessageFilter
+from store.filter.selection import PullLimits, Selector
+from store.paths import StorePaths, file_name
+from store.query.get import GetResult, MessageGetter, QueueEntries
+from store.status import GetMessageStatus
+
+_ENTRIES_BYTES = 16_000  # entries looked at for one pull at least, as RocketMQ does
+_UNIT_READ = EXT_UNIT_HEAD_SIZE + 512  # limit: a bit map for some thousand groups; a longer one is read as none
+
+
+class FilteredGetter:
+    """Gets filtered messages for pulls. Not for several threads."""
+
+    def __init__(
+        self,
+        queues: QueueEntries,
+        log: CommitLogReader,
+        control: PublishedOffsets,
+        config: StoreConfig,
+        paths: StorePaths,
+        entries_per_file: int,
+        memory_bytes: int,
+    ) -> None:
+        """Takes what a MessageGetter takes, and `paths` for the units of extended queues."""
+        self._queues = queues
+        self._log = log
+        self._control = control
+        self._config = config
+        self._units = paths.root / "consumequeue_ext"
+        self._in_memory_bytes = memory_bytes * config.access_message_in_memory_max_ratio // 100
+        self._chosen = _ChosenEntries(queues)
+        self._getter = MessageGetter(self._chosen, log, control, config, entries_per_file, memory_bytes)
+        self._selector = Selector(self._view_around, log.file_size)
+
+    def get(self, topic: str, queue_id: int, offset: int, max_count: int, message_filter: MessageFilter) -> GetResult:
+        """Up to `max_count` messages from queue offset `offset` on that the filter lets pass."""
+        entries = self._queues.entries(topic, queue_id, offset)
+        if entries is None or len(entries) < ENTRY_SIZE:
+            self._chosen.entries_chosen = None
+            return self._getter.get(topic, queue_id, offset, max_count, None)
+        least, most = self._queues.bounds(topic, queue_id)
+        entries = entries[: max(_ENTRIES_BYTES, max_count * ENTRY_SIZE)]
+        units = _Units(self._units / topic / str(queue_id), self._config.mapped_file_size_consume_queue_ext)
+        try:
+            chosen, examined = self._selector.select(
+                entries, message_filter, units.read, self._limits(max_count), self._control.wrote_offset
+            )
+        finally:
+            units.close()
+        next_begin = offset + examined
+        if not chosen:
+            last_physical_offset: int = ENTRY.unpack_from(entries, (examined - 1) * ENTRY_SIZE)[0]
+            is_far_behind = self._control.wrote_offset - last_physical_offset > self._in_memory_bytes
+            return GetResult(GetMessageStatus.NO_MATCHED_MESSAGE, next_begin, least, most, suggest_slave=is_far_behind)
+        self._chosen.entries_chosen = memoryview(chosen)
+        result = self._getter.get(topic, queue_id, offset, max_count, None)
+        if result.status in {GetMessageStatus.FOUND, GetMessageStatus.MESSAGE_WAS_REMOVING}:
+            result.next_begin_offset = next_begin
+        return result
+
+    def _limits(self, max_count: int) -> PullLimits:
+        config = self._config
+        return PullLimits(
+            max_count,
+            self._control.wrote_offset - self._in_memory_bytes,
+            config.max_transfer_bytes_on_message_in_memory,
+            config.max_transfer_count_on_message_in_memory,
+            config.max_transfer_bytes_on_message_in_disk,
+            config.max_transfer_count_on_message_in_disk,
+        )
+
+    def _view_around(self, physical_offset: int) -> memoryview | None:
+        file = self._log.file_for(physical_offset)
+        return file.view if file is not None and physical_offset >= self._control.min_offset else None
+
+
+class _ChosenEntries:
+    """A queue as it would be if it held nothing but the chosen entries from an offset on."""
+
+    def __init__(self, queues: QueueEntries) -> None:
+        self._queues = queues
+        self.entries_chosen: memoryview | None = None
+
+    def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """Those of the queue."""
+        return self._queues.bounds(topic, queue_id)
+
+    def entries(self, topic: str, queue_id: int, queue_offset: int) -> memoryview | None:  # noqa: ARG002
+        """The chosen ones."""
+        return self.entries_chosen
+
+
+class _Units:
+    """The units of one queue, for one pull: the file that was read last stays open until `close`."""
+
+    def __init__(self, directory: Path, file_size: int) -> None:
+        self._directory = directory
+        self._file_size = file_size
+        self._fd = -1
+        self._start = -1
+
+    def read(self, address: int) -> ExtUnit | None:
+        """The unit at an address; None if it is not there."""
+        position = address - EXT_ADDRESS_BASE
+        start = position - position % self._file_size
+        if start != self._start:
+            self.close()
+            try:
+                self._fd = os.open(self._directory / file_name(start), os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return None
+            self._start = start
+        data = os.pread(self._fd, _UNIT_READ, position - start)
+        if len(data) < EXT_UNIT_HEAD_SIZE:
+            return None
+        size, tags_code, store_timestamp, bit_map_size = EXT_UNIT_HEAD.unpack_from(data)
+        if size < EXT_UNIT_HEAD_SIZE or not 0 <= bit_map_size <= min(size, len(data)) - EXT_UNIT_HEAD_SIZE:
+            return None
+        bit_map = data[EXT_UNIT_HEAD_SIZE : EXT_UNIT_HEAD_SIZE + bit_map_size]
+        return ExtUnit(size, tags_code, store_timestamp, bit_map)
+
+    def close(self) -> None:
+        """Closes what is open."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = self._start = -1
