@@ -3,6 +3,7 @@
 Names that users give and see have no namespace; inside, topics and queues carry it.
 """
 
+import logging
 import os
 import platform
 import sys
@@ -35,6 +36,8 @@ from headrace.protocol.bodies import (
 )
 from headrace.protocol.remoting_command import create_request
 from headrace.protocol.request_code import RequestCode
+
+logger = logging.getLogger(__name__)
 
 
 class Consumer(ClientObject):
@@ -157,6 +160,12 @@ class Consumer(ClientObject):
         """Stores the offsets consumed so far; called by the instance's timer. To have it at once, call it yourself."""
         if self._store is not None:
             await self._store.persist(self._queues_held())
+
+    async def _persist_quietly(self) -> None:
+        try:
+            await self.persist_offsets()
+        except (HeadraceError, OSError) as error:
+            logger.warning("offsets not stored group=%s reason=%s", self._group, error)
 
     async def reset_offsets(self, topic: str, offsets: dict[MessageQueue, int]) -> None:
         """Only push consumers can be told where to go on."""

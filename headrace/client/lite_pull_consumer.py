@@ -164,7 +164,7 @@ class LitePullConsumer(Consumer):
             return found
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout_s
-        while self.is_running and await fetches.wait(max(0.0, end - loop.time())):
+        while await fetches.wait(max(0.0, end - loop.time())) and self._state == "running":
             # order: taken without a pause after the wait, so that a caller who is cancelled takes nothing along.
             found = self._take(limit)
             if found:
@@ -291,7 +291,7 @@ class LitePullConsumer(Consumer):
         )  # fmt: skip
         self._rebalance = Rebalance(
             instance, self._group, self.subscribed_topics, self._share, settings.allocator,
-            is_broadcast=settings.is_broadcast, after=self._release_unsubscribed,
+            is_broadcast=settings.is_broadcast, before=self._persist_quietly, after=self._release_unsubscribed,
         )  # fmt: skip
         instance.register_consumer(self)
         try:

@@ -173,7 +173,7 @@ class PullConsumer(Consumer):
         self._send_back = SendBack(instance, self._group, settings.max_reconsume_times)
         self._rebalance = Rebalance(
             instance, self._group, self.subscribed_topics, self._share, settings.allocator,
-            is_broadcast=settings.is_broadcast, after=_nothing,
+            is_broadcast=settings.is_broadcast, before=self._persist_quietly, after=_nothing,
         )  # fmt: skip
         instance.register_consumer(self)
         await self._introduce(instance)

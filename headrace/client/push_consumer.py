@@ -241,7 +241,7 @@ class PushConsumer(Consumer):
         )  # fmt: skip
         self._rebalance = Rebalance(
             instance, self._group, self.subscribed_topics, self._assign, settings.allocator,
-            is_broadcast=settings.is_broadcast, after=self._release_unsubscribed,
+            is_broadcast=settings.is_broadcast, before=self._persist_quietly, after=self._release_unsubscribed,
         )  # fmt: skip
         self._rebalance.is_paused = self.is_paused
         instance.register_consumer(self)

@@ -41,15 +41,17 @@ class Rebalance:
         allocator: Allocator,
         *,
         is_broadcast: bool,
+        before: Callable[[], Awaitable[None]],
         after: Callable[[], Awaitable[None]],
     ) -> None:
-        """`after` is called at the end of each round."""
+        """`before` and `after` are called at the beginning and at the end of each round."""
         self._instance = instance
         self._group = group
         self._topics = topics
         self._assign = assign
         self._allocator = allocator
         self._is_broadcast = is_broadcast
+        self._before = before
         self._after = after
         self._wanted = asyncio.Event()
         self._round = asyncio.Lock()
@@ -91,6 +93,8 @@ class Rebalance:
         """One round. False: something could not be settled."""
         is_settled = True
         async with self._round:
+            # All members hear of a change at the same time: what each has done is at the brokers before another asks where to go on.
+            await self._before()
             # compat: the retry topic is shared out like any other.
             for topic in self._topics():
                 try:

@@ -83,7 +83,9 @@ class SendBack:
         properties[names.RETRY_TOPIC] = properties.get(names.RETRY_TOPIC, topic)
         properties[names.RECONSUME_TIME] = str(times)
         properties[names.MAX_RECONSUME_TIMES] = str(self.max_reconsume_times)
-        properties[names.DELAY] = str(_FIRST_DELAY_LEVEL + message.reconsume_times)
+        properties.pop(names.DELAY, None)
+        if times < self.max_reconsume_times:
+            properties[names.DELAY] = str(_FIRST_DELAY_LEVEL + message.reconsume_times)
         properties.setdefault(names.ORIGIN_MESSAGE_ID, message.message_id)
         again = Message(retry_topic(self._group), message.body, flag=message.flag, properties=properties)
         await self._sender.send(await prepare(again, self._settings, None))
