@@ -24,7 +24,7 @@ from spark_exporter.resync import find_record
 from spark_exporter.schema import QUARANTINE, chosen
 from spark_exporter.segments import Segment, open_segment, read_into
 
-WINDOW: Final = 8 << 20
+WINDOW: Final = 4 << 20
 """# limit: bytes of log decoded at a time, so that what is in memory does not depend on the segment."""
 
 _RAW_KEPT: Final = 1 << 20  # limit: of a hole so many bytes are kept, of a record more than brokers take by default

@@ -1,0 +1,97 @@
+"""Where rows go: tables, partitions, and the names of files.
+
+    part-<broker>-<segment>-<start>-<end>.parquet        one range's rows of one partition; the same range always has the same names
+
+A file holds the rows of one UTC day (of `store_timestamp`), with `group_by_topic` also of one topic. With `table_per_topic` each topic is
+a table of its own. Folders are named as Hive does, `topic=…/dt=…`; values are percent-encoded.
+"""
+
+import datetime
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_exporter.range_scan import ByteRange
+from spark_exporter.schema import DATE_COLUMN
+
+MAIN_TABLE = ""
+"""The name of the one table there is, unless each topic has its own."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Partition:
+    """A table, and within it a day and perhaps a topic."""
+
+    table: str
+    topic: str | None
+    date: datetime.date
+
+    @property
+    def folder(self) -> str:
+        """Within the table's folder."""
+        day = f"{DATE_COLUMN}={self.date.isoformat()}"
+        return day if self.topic is None else f"topic={escape(self.topic)}/{day}"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a target is laid out; chosen when it is made."""
+
+    group_by_topic: bool = False
+    table_per_topic: bool = False
+
+    def split(self, batch: pa.RecordBatch) -> list[tuple[Partition, pa.RecordBatch]]:
+        """A batch's rows by partition, each in the log's order."""
+        parts: list[tuple[Partition, pa.RecordBatch]] = []
+        for topic, rows in self._by_topic(batch):
+            for date, some in _by_date(rows):
+                table = topic if self.table_per_topic and topic is not None else MAIN_TABLE
+                parts.append((Partition(table, topic if self.group_by_topic else None, date), some))
+        return parts
+
+    def _by_topic(self, batch: pa.RecordBatch) -> list[tuple[str | None, pa.RecordBatch]]:
+        if not self.group_by_topic and not self.table_per_topic:
+            return [(None, batch)]
+        topics = batch["topic"].dictionary_encode()
+        if len(topics.dictionary) == 1:
+            return [(topics.dictionary[0].as_py(), batch)]
+        # One gathering of rows in order of topic, then slices of it.
+        order = pc.sort_indices(topics.indices)  # stable, so that the log's order stays
+        gathered = batch.take(order)
+        counts = {each["values"]: each["counts"] for each in pc.value_counts(topics.indices).to_pylist()}
+        found, at = [], 0
+        for code in sorted(counts):
+            found.append((topics.dictionary[code].as_py(), gathered.slice(at, counts[code])))
+            at += counts[code]
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """For the target to remember."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """What `as_json` said."""
+        return cls(**data)
+
+
+def file_name(byte_range: ByteRange, broker_name: str) -> str:
+    """The name of a range's file in each partition it has rows in."""
+    broker = escape(broker_name) or "broker"
+    return f"part-{broker}-{byte_range.segment.base:020}-{byte_range.start:020}-{byte_range.end:020}.parquet"
+
+
+def escape(text: str) -> str:
+    """A name that is one folder on any file system."""
+    return quote(text, safe="").replace(".", "%2E") if text in {".", ".."} else quote(text, safe="")
+
+
+def _by_date(batch: pa.RecordBatch) -> list[tuple[datetime.date, pa.RecordBatch]]:
+    dates = batch["store_timestamp"].cast(pa.date32())
+    least, most = (value.as_py() for value in pc.min_max(dates).values())
+    if least == most:
+        return [(least, batch)]
+    return [(date, batch.filter(pc.equal(dates, pa.scalar(date)))) for date in sorted(pc.unique(dates).to_pylist())]

@@ -1,0 +1,202 @@
+"""Writes the rows of one range as Parquet files into the staging folder: what a task does, in any engine.
+
+    task = WriteTask(scan_options, layout, staging, ...)       pickles
+    result = write_range(byte_range, task)                     a RangeResult; as_json() of it is a row
+
+The same range gives the same bytes, whoever writes it and however often. Staged files have names of their own for each attempt, so that
+two attempts at once (Spark's retries and speculation) do not meet; the driver moves those of the attempt whose result it took.
+In Spark: `createDataFrame(ranges).mapInArrow(...)` with `write_range` in it; the driver commits what comes back.
+"""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from spark_exporter.layout import Layout, Partition, file_name
+from spark_exporter.location import Location
+from spark_exporter.range_result import RangeResult, WrittenFile
+from spark_exporter.range_scan import ByteRange, RangeScan, ScanOptions, quarantine_batch
+from spark_exporter.schema import MESSAGES, QUARANTINE
+
+_GROUP_ROWS: Final = 131_072  # limit: rows of a row group
+_GROUP_BYTES: Final = 64 << 20  # limit: … or so much memory
+_BUFFERED_BYTES: Final = 128 << 20  # limit: of all partitions that are open at once
+_FEW_VALUES: Final = ("cluster", "broker_name", "topic", "tags", "born_host", "store_host", "real_topic", "retry_topic")
+"""Columns worth a dictionary. Ids and bodies are all different."""
+_KEYS_OF_MAP: Final = "properties.key_value.key"
+_NO_STATISTICS: Final = frozenset({"body", "properties"})
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTask:
+    """What workers have to know besides their range. Pickles."""
+
+    options: ScanOptions
+    layout: Layout
+    staging: Location
+    dropped: frozenset[str] = frozenset()
+    """Columns that are not in the files because the folder's name says them."""
+    compression: str = "zstd"
+    compression_level: int = 1
+    writer: dict[str, Any] = field(default_factory=dict)
+    """More arguments for ParquetWriter."""
+
+
+def write_range(
+    byte_range: ByteRange, task: WriteTask, report: Callable[[int], None] = lambda _bytes: None
+) -> RangeResult:
+    """Write a range's rows and its damage. `report` is told now and then how many bytes of the range are done.
+
+    Raises SourceError, TargetError, DamagedRecords.
+    """
+    scan = RangeScan(byte_range, task.options)
+    files = _RangeFiles(task, file_name(byte_range, task.options.broker_name))
+    try:
+        for batch in scan.batches():
+            for partition, rows in task.layout.split(batch):
+                files.add(partition, rows)
+            report(scan.position - byte_range.start)
+        written = files.close()
+        quarantine = files.write_quarantine(quarantine_batch(scan.damage, task.options)) if scan.damage else None
+    except BaseException:
+        files.abandon()
+        raise
+    return RangeResult(
+        byte_range.segment.base,
+        byte_range.start,
+        byte_range.end,
+        scan.landed,
+        scan.records,
+        scan.rows,
+        len(scan.damage),
+        written,
+        quarantine,
+        scan.last_store_timestamp,
+    )
+
+
+class _OpenFile:
+    """One partition's file while it is written: rows gather until they make a row group."""
+
+    def __init__(self, task: WriteTask, partition: Partition, name: str, staged: str) -> None:
+        self.partition = partition
+        self.name = name
+        self.staged = staged
+        self._task = task
+        self._schema = pa.schema([each for each in MESSAGES if each.name not in task.dropped])
+        self._sink = task.staging.open_write(staged)
+        self._writer = open_writer(self._sink, self._schema, task)
+        self._batches: list[pa.RecordBatch] = []
+        self._gathered_rows = 0
+        self.gathered_bytes = 0
+        self._rows = 0
+        self._first: tuple[int, int] | None = None
+        self._last_offset = 0
+        self._first_ms = 0
+        self._last_ms = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """More rows."""
+        offsets, times = batch["commit_log_offset"], batch["store_timestamp"]
+        least, most = (value.value // 1000 for value in pc.min_max(times).values())
+        if self._first is None:
+            self._first = (offsets[0].as_py(), 0)
+            self._first_ms, self._last_ms = least, most
+        self._first_ms, self._last_ms = min(self._first_ms, least), max(self._last_ms, most)
+        self._last_offset = offsets[-1].as_py()
+        self._batches.append(batch)
+        self._gathered_rows += batch.num_rows
+        self.gathered_bytes += batch.nbytes
+        if self._gathered_rows >= _GROUP_ROWS or self.gathered_bytes >= _GROUP_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Make a row group of what has gathered."""
+        if self._batches:
+            table = pa.Table.from_batches(self._batches).select(self._schema.names)
+            self._writer.write_table(table, row_group_size=table.num_rows)
+            self._rows += table.num_rows
+            self._batches, self._gathered_rows, self.gathered_bytes = [], 0, 0
+
+    def close(self) -> WrittenFile:
+        """Finish the file."""
+        self.flush()
+        self._writer.close()
+        self._sink.close()
+        self._task.staging.sync(self.staged)
+        assert self._first is not None
+        return WrittenFile(
+            self.partition.table,
+            self.partition.topic,
+            self.partition.date.isoformat(),
+            f"{self.partition.folder}/{self.name}",
+            self.staged,
+            self._rows,
+            self._task.staging.size_of(self.staged),
+            self._first[0],
+            self._last_offset,
+            self._first_ms,
+            self._last_ms,
+        )
+
+
+class _RangeFiles:
+    """The files of one range, one for each partition."""
+
+    def __init__(self, task: WriteTask, name: str) -> None:
+        self._task = task
+        self._name = name
+        self._attempt = uuid.uuid4().hex
+        self._open: dict[Partition, _OpenFile] = {}
+
+    def add(self, partition: Partition, rows: pa.RecordBatch) -> None:
+        """Rows of one partition."""
+        file = self._open.get(partition)
+        if file is None:
+            staged = f"{self._attempt}/{len(self._open)}"
+            file = self._open[partition] = _OpenFile(self._task, partition, self._name, staged)
+        file.add(rows)
+        if sum(each.gathered_bytes for each in self._open.values()) >= _BUFFERED_BYTES:
+            max(self._open.values(), key=lambda each: each.gathered_bytes).flush()
+
+    def close(self) -> tuple[WrittenFile, ...]:
+        """Finish all files."""
+        return tuple(self._open[partition].close() for partition in sorted(self._open, key=_order))
+
+    def write_quarantine(self, batch: pa.RecordBatch) -> WrittenFile:
+        """The damage of the range."""
+        staged = f"{self._attempt}/quarantine"
+        with self._task.staging.open_write(staged) as sink, pq.ParquetWriter(sink, QUARANTINE, compression="zstd") as writer:
+            writer.write_batch(batch)
+        self._task.staging.sync(staged)
+        offsets = batch["commit_log_offset"]
+        return WrittenFile(
+            "", None, "1970-01-01", self._name, staged, batch.num_rows, self._task.staging.size_of(staged),
+            offsets[0].as_py(), offsets[-1].as_py(), 0, 0,
+        )  # fmt: skip
+
+    def abandon(self) -> None:
+        """Leave nothing behind."""
+        self._task.staging.delete_folder(self._attempt)
+
+
+def open_writer(sink: pa.NativeFile, schema: pa.Schema, task: WriteTask) -> pq.ParquetWriter:
+    """The Parquet writer that all files of messages are made with."""
+    return pq.ParquetWriter(
+        sink,
+        schema,
+        compression=task.compression,
+        compression_level=task.compression_level if task.compression in {"zstd", "gzip", "brotli"} else None,
+        use_dictionary=[*(name for name in _FEW_VALUES if name in schema.names), _KEYS_OF_MAP],
+        write_statistics=[name for name in schema.names if name not in _NO_STATISTICS],
+        **task.writer,
+    )
+
+
+def _order(partition: Partition) -> tuple[str, str, str]:
+    return partition.table, partition.topic or "", partition.date.isoformat()
