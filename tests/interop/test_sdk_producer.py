@@ -12,8 +12,10 @@ from headrace import (
     MessageExt,
     MessageInvalid,
     Producer,
+    ReplyTimeout,
     RouteNotFound,
     SendStatus,
+    reply_to,
     split_batches,
 )
 from headrace.client.queue_choice import by_random, java_hash
@@ -313,5 +315,35 @@ def test_the_vip_channel_is_two_ports_below(server: Server) -> None:
             (stored,) = await dump(admin, "SdkVip", 1)
             assert stored.message_id == result.message_id
             assert await admin.max_offset(result.queue) == 1
+
+    run(main())
+
+
+@serves("reply")
+def test_a_request_is_answered_by_who_consumes_it(server: Server) -> None:
+    async def main() -> None:
+        async with (
+            Producer("asker", server.name_server) as asker,
+            Producer("answerer", server.name_server, compress_over=10) as answerer,
+            Admin(server.name_server) as admin,
+        ):
+            await admin.create_topic("Ask", 1)
+
+            async def answer() -> None:
+                (request,) = await dump(admin, "Ask", 1)
+                await answerer.send(reply_to(request, request.body * 100))
+
+            answering = asyncio.create_task(answer())
+            reply = await asker.request(Message("Ask", b"ping"), 10)
+            await answering
+            assert reply.body == b"ping" * 100
+            assert reply.topic == "DefaultCluster_REPLY_TOPIC"
+            with pytest.raises(ReplyTimeout):
+                await asker.request(Message("Ask", b"ping"), 0.3)
+            stored = await dump(admin, "Ask", 2)
+            with pytest.raises(MessageInvalid):
+                reply_to(MessageExt("Ask"), b"x")
+            # Too late: the broker still hands it over, and nobody waits any more.
+            assert (await answerer.send(reply_to(stored[1], b"late"))).ok
 
     run(main())

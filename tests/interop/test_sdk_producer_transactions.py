@@ -1,4 +1,4 @@
-"""Transactions and request-reply of the Python client, against a broker that asks soon."""
+"""Transactions of the Python client, against a broker that asks soon."""
 
 import asyncio
 from collections.abc import Iterator
@@ -9,12 +9,8 @@ from headrace import (
     Admin,
     Message,
     MessageExt,
-    MessageInvalid,
-    Producer,
-    ReplyTimeout,
     TransactionProducer,
     TransactionState,
-    reply_to,
 )
 from support.appliance import Appliance
 from support.not_served import NOT_SERVED
@@ -118,34 +114,5 @@ def test_a_half_message_needs_a_local_transaction(asking: Server) -> None:
         async with TransactionProducer("tx-none", asking.name_server, check=nobody) as producer:
             with pytest.raises(ValueError, match="execute"):
                 await producer.send_in_transaction(Message("TxNone", b"x"))
-
-    run(main())
-
-
-def test_a_request_is_answered_by_who_consumes_it(asking: Server) -> None:
-    async def main() -> None:
-        async with (
-            Producer("asker", asking.name_server) as asker,
-            Producer("answerer", asking.name_server, compress_over=10) as answerer,
-            Admin(asking.name_server) as admin,
-        ):
-            await admin.create_topic("Ask", 1)
-
-            async def answer() -> None:
-                (request,) = await dump(admin, "Ask", 1)
-                await answerer.send(reply_to(request, request.body * 100))
-
-            answering = asyncio.create_task(answer())
-            reply = await asker.request(Message("Ask", b"ping"), 10)
-            await answering
-            assert reply.body == b"ping" * 100
-            assert reply.topic == "DefaultCluster_REPLY_TOPIC"
-            with pytest.raises(ReplyTimeout):
-                await asker.request(Message("Ask", b"ping"), 0.3)
-            stored = await dump(admin, "Ask", 2)
-            with pytest.raises(MessageInvalid):
-                reply_to(MessageExt("Ask"), b"x")
-            # Too late: the broker still hands it over, and nobody waits any more.
-            assert (await answerer.send(reply_to(stored[1], b"late"))).ok
 
     run(main())

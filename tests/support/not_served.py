@@ -1,6 +1,6 @@
 """What the appliance's broker does not serve yet, in one place; the tests that need it run against RocketMQ's own servers only, and say so.
 
-    @serves("transactions")
+    @serves("reply")
     def test_...(server: Server) -> None: ...
 
 A line is taken out when the broker serves it; from then on its tests run against both.
