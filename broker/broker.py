@@ -8,7 +8,7 @@ anything is appended, and the next queue offsets are read from the queue table, 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -147,6 +147,15 @@ class _Broker:
         self._queue_keys = _QueueKeys(self._queue_table)
         self._publisher = BrokerPublisher(self._control)
         self._is_writeable = not store_config.is_slave
+        # order: before the parts, which may work something out of an option that a predecessor had changed.
+        self._changed_options = instance.changed_options_writer()
+        self._live = LiveConfig(
+            config,
+            store_config,
+            self._announce_change,
+            BrokerConf(broker_conf) if broker_conf else None,
+            instance.changed_options().read()[1],
+        )
 
         self._topics = TopicTable(JsonFile(paths.config_file("topics.json")), config)
         self._groups = GroupTable(JsonFile(paths.config_file("subscriptionGroup.json")), config)
@@ -158,7 +167,6 @@ class _Broker:
         self._executor = ThreadPoolExecutor(4, "cold-read")
         self._counted: dict[str, int] = {}
         self._traffic = Traffic(context.counters.read)
-        self._live = LiveConfig(config, store_config, self._announce_change, BrokerConf(broker_conf) if broker_conf else None)
         self._live.on_change(self._registration.options_changed)
         self._live.on_change(self._options_changed)
 
@@ -442,9 +450,10 @@ class _Broker:
     def _may_write(self) -> bool:
         return self._is_writeable and self._control.running_flags() & ~1 == 0
 
-    def _announce_change(self) -> None:
-        """Tells the other processes that the configuration has changed."""
-        self._publisher.config_version()
+    def _announce_change(self, changed: Mapping[str, str]) -> None:
+        """Tells the other processes which options have been changed so far."""
+        self._changed_options.store(changed)
+        self._publisher.config_version()  # order: after the page, of which it says what counts
         for bell in self._context.instance.bells.values():
             bell.ring()
 

@@ -13,7 +13,8 @@ from typing import Any
 from broker.broker_conf import BrokerConf
 from broker.config import ACCEPTED_UNUSED, BrokerConfig
 from headrace.model.data_version import DataVersion
-from headrace.model.option import format_value, is_changeable, keys_of, nearest_key, parse_value
+from headrace.model.option import change_options, format_value, is_changeable, keys_of, nearest_key, parse_value
+from ipc.changed_options import has_room
 from store.config import StoreConfig
 from store.errors import BadStoreConfig
 
@@ -27,16 +28,23 @@ class LiveConfig:
         self,
         broker: BrokerConfig,
         store: StoreConfig,
-        announce: Callable[[], object],
+        announce: Callable[[Mapping[str, str]], object],
         broker_conf: BrokerConf | None = None,
+        changed_before: Mapping[str, str] | None = None,
     ) -> None:
-        """`announce()` tells the other processes that something has changed."""
+        """`announce` tells the other processes all that has changed since the appliance began, by key.
+
+        `changed_before` is what a predecessor in this appliance had announced: it holds on.
+        """
         self._broker = broker
         self._store = store
         self._announce = announce
         self._broker_conf = broker_conf
         self._listeners: list[Callable[[frozenset[str]], None]] = []
         self._version = DataVersion()
+        self._changed = dict(changed_before or {})
+        for part in (broker, store):
+            change_options(part, self._changed)
 
     @property
     def data_version(self) -> DataVersion:
@@ -72,31 +80,31 @@ class LiveConfig:
             problem = self._problem_of(key, text)
             if problem is not None:
                 return problem
-        store = self._changes(self._store, texts)
+        store = dataclasses.replace(self._store)
+        change_options(store, texts)
         try:
-            dataclasses.replace(self._store, **store).check()
+            store.check()
         except BadStoreConfig as error:
             return str(error)
-        return None
+        return None if has_room({**self._changed, **texts}) else "the values are too long together"
 
     def change(self, texts: Mapping[str, str]) -> frozenset[str]:
         """Sets the options, all of which `problem` has let pass; returns the keys whose value is another now.
 
         Raises OSError if broker.conf cannot be written; nothing has changed then.
         """
-        changes = [(part, self._changes(part, texts)) for part in (self._broker, self._store)]
-        by_name = {field.name: key for part, _ in changes for key, field in keys_of(type(part)).items()}
-        keys = frozenset(by_name[name] for _, values in changes for name in values)
+        keys = frozenset(key for part in (self._broker, self._store) for key in self._changed_keys(part, texts))
         if not keys:
             return keys
+        changes = {key: texts[key] for key in keys}
         if self._broker_conf is not None:
-            self._broker_conf.set({key: texts[key] for key in keys})
-        for part, values in changes:
-            for name, value in values.items():
-                object.__setattr__(part, name, value)
+            self._broker_conf.set(changes)
+        for part in (self._broker, self._store):
+            change_options(part, changes)
         self._version = self._version.next()
-        # order: after the objects and the file have changed: who hears of it reads them.
-        self._announce()
+        self._changed |= changes
+        # order: after the file has changed, which a role that is started again reads.
+        self._announce(self._changed)
         for listener in self._listeners:
             listener(keys)
         _logger.info("options changed %s", " ".join(f"{key}={texts[key]}" for key in sorted(keys)))
@@ -121,8 +129,7 @@ class LiveConfig:
         part = self._broker if key in keys_of(BrokerConfig) else self._store
         return getattr(part, keys_of(type(part))[key].name)
 
-    def _changes(self, part: BrokerConfig | StoreConfig, texts: Mapping[str, str]) -> dict[str, Any]:
-        """The options of one part that get another value, by the names of their fields."""
-        fields = keys_of(type(part))
-        given = {fields[key].name: parse_value(fields[key], text) for key, text in texts.items() if key in fields}
-        return {name: value for name, value in given.items() if value != getattr(part, name)}
+    @staticmethod
+    def _changed_keys(part: BrokerConfig | StoreConfig, texts: Mapping[str, str]) -> frozenset[str]:
+        """The options of one part that get another value."""
+        return change_options(dataclasses.replace(part), texts)

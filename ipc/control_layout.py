@@ -173,8 +173,8 @@ _TABLE: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     (
         "config_version",
         "broker",
-        ("dispatch", "flush", "housekeeper", "ha"),
-        "counts changes of the configuration at run time",
+        ("flush", "housekeeper"),
+        "counts changes of options at run time; which they are is in the page of changed options",
     ),
     (
         "asleep_broker",

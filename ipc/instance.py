@@ -9,8 +9,9 @@ The control block is made last and unlinked first: a visitor that finds it finds
 import os
 from collections.abc import Iterable, Sequence
 
-from ipc import changed_rows, control_layout, counter_page, health_page, queue_table
+from ipc import changed_options, changed_rows, control_layout, counter_page, health_page, queue_table
 from ipc.bells import Bell, create_eventfd
+from ipc.changed_options import ChangedOptions, ChangedOptionsWriter
 from ipc.changed_rows import ChangedRowsReader, ChangedRowsWriter
 from ipc.control_block import ControlBlock
 from ipc.counter_page import CounterPage
@@ -24,6 +25,7 @@ from ipc.segment_header import check_header, store_header
 _CONTROL = "control"
 _QUEUE_TABLE = "queue-table"
 _CHANGED_ROWS = "changed-rows"
+_CHANGED_OPTIONS = "changed-options"
 _HEALTH = "health"
 _COUNTERS = "counters-"
 
@@ -66,6 +68,7 @@ class Instance:
                 create(_QUEUE_TABLE, queue_table.size_bytes(queue_table_capacity)), store_hash, queue_table_capacity
             )
             changed_rows.format_changed_rows(create(_CHANGED_ROWS, changed_rows.size_bytes()), store_hash)
+            changed_options.format_changed_options(create(_CHANGED_OPTIONS, changed_options.size_bytes()), store_hash)
             health_page.format_health_page(create(_HEALTH, health_page.size_bytes(len(roles))), store_hash, roles)
             for role in roles:
                 counter_page.format_counter_page(create(_COUNTERS + role, counter_page.size_bytes()), store_hash)
@@ -94,6 +97,7 @@ class Instance:
             open_page(_CONTROL, control_layout.MAGIC)
             open_page(_QUEUE_TABLE, queue_table.MAGIC)
             open_page(_CHANGED_ROWS, changed_rows.MAGIC)
+            open_page(_CHANGED_OPTIONS, changed_options.MAGIC)
             open_page(_HEALTH, health_page.MAGIC)
             for role in HealthPage(segments[_HEALTH]).roles:
                 open_page(_COUNTERS + role, counter_page.MAGIC)
@@ -156,6 +160,14 @@ class Instance:
     def changed_rows_writer(self) -> ChangedRowsWriter:
         """For dispatch only."""
         return ChangedRowsWriter(self.changed_rows_segment)
+
+    def changed_options(self) -> ChangedOptions:
+        """A reader of its own."""
+        return ChangedOptions(self._segments[_CHANGED_OPTIONS], self.control)
+
+    def changed_options_writer(self) -> ChangedOptionsWriter:
+        """For the broker only."""
+        return ChangedOptionsWriter(self._segments[_CHANGED_OPTIONS], self.control)
 
     def counters(self, role: str, names: Iterable[str] = ()) -> CounterPage:
         """The counters of a role: that role names what it counts, a reader names nothing. Raises KeyError."""

@@ -83,6 +83,23 @@ def from_mapping(configuration: type[T], texts: Mapping[str, str]) -> T:
     )
 
 
+def change_options(configuration: Any, texts: Mapping[str, str]) -> frozenset[str]:
+    """Sets options that may change in a configuration that others hold; the keys of those that have another value now.
+
+    Keys of other configurations, and of options that may not change, are left alone. Raises ValueError; nothing has changed then.
+    """
+    fields = keys_of(type(configuration))
+    values = {
+        key: parse_value(fields[key], text)
+        for key, text in texts.items()
+        if key in fields and is_changeable(fields[key])
+    }
+    changed = {key: value for key, value in values.items() if value != getattr(configuration, fields[key].name)}
+    for key, value in changed.items():
+        object.__setattr__(configuration, fields[key].name, value)
+    return frozenset(changed)
+
+
 def nearest_key(name: str, keys: Iterable[str]) -> str | None:
     """The key that `name` was most likely meant to be, if any comes near."""
     by_lower = {key.lower(): key for key in keys}

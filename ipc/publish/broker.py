@@ -36,7 +36,7 @@ class BrokerPublisher:
         return self._raise(CLEAN_TOPICS_REQUESTS)
 
     def config_version(self) -> int:
-        """The configuration has changed. Returns the new version."""
+        """Options have changed, as the page of changed options says by now. Returns the new version."""
         return self._raise(CONFIG_VERSION)
 
     def _raise(self, word: int) -> int:

@@ -16,12 +16,15 @@ from store.errors import SyncFailed
 from store.fault_point import fault_point
 from store.flush.decide import Piece, has_gathered, is_due, pieces_to_sync
 from store.flush.log_files import LogFiles
+from store.followed_options import FollowedOptions
 from store.mapped_file import path_of
 from store.paths import StorePaths
 
 _LOGGER = logging.getLogger(__name__)
 
 _SYNC_LIMIT_MS = 120_000  # limit: a slow disk may take its time for 1 GiB; then the role counts as hung
+
+_OPTIONS_MS = 1000  # limit: how late a nap by the clock may learn of a changed option
 
 
 def run(context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
@@ -34,6 +37,7 @@ def run(context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
     context.running()
     try:
         while not context.stopping:
+            flusher.options.follow()
             flusher.open_files()
             flusher.sync_if_due()
             flusher.wait()
@@ -49,6 +53,7 @@ class Flusher:
         self._context = context
         self._control = context.control
         self._config = config
+        self.options = FollowedOptions(context, config)
         self._paths = paths
         self._files = LogFiles(paths, config.mapped_file_size_commit_log)
         self._publisher = FlushPublisher(context.control)
@@ -80,20 +85,29 @@ class Flusher:
             raise self._failure
 
     def wait(self) -> None:
-        """SYNC_FLUSH: until something is written. ASYNC_FLUSH: until the next look, by the clock or also by the bell."""
+        """SYNC_FLUSH: until something is written. ASYNC_FLUSH: until the next look, by the clock or also by the bell.
+
+        Options that have changed end it too; a nap by the clock learns of them within a second.
+        """
         config, interval_ms = self._config, self._config.flush_interval_commit_log
-        if self._failure is not None:
-            self._context.nap(interval_ms)
+        if self._failure is not None or (config.flush_commit_log_timed and not config.is_sync_flush):
+            self._nap(interval_ms)
         elif config.is_sync_flush:
-            self._context.wait(lambda: self._control.wrote_offset > self._flushed_offset(), interval_ms)
-        elif config.flush_commit_log_timed:
-            self._context.nap(interval_ms)
+            self._context.wait(
+                lambda: self._control.wrote_offset > self._flushed_offset() or self.options.have_changed, interval_ms
+            )
         else:
-            self._context.wait(self._has_gathered, interval_ms)
+            self._context.wait(lambda: self._has_gathered() or self.options.have_changed, interval_ms)
 
     def close(self) -> None:
         """Closes the descriptors."""
         self._files.close()
+
+    def _nap(self, interval_ms: int) -> None:
+        until_ms = monotonic_ms() + interval_ms
+        while (left_ms := until_ms - monotonic_ms()) > 0 and not self.options.have_changed:
+            if self._context.nap(min(left_ms, _OPTIONS_MS)):
+                return
 
     def _has_gathered(self) -> bool:
         least_pages = max(1, self._config.flush_commit_log_least_pages)

@@ -6,6 +6,7 @@ with a look at the reserves in between.
 
 from ipc.role_context import RoleContext
 from store.config import StoreConfig
+from store.followed_options import FollowedOptions
 from store.housekeeping.cleaner import LogCleaner
 from store.housekeeping.index_sync import IndexSync
 from store.housekeeping.reserver import LogReserver
@@ -37,6 +38,7 @@ class Housekeeper:
     def __init__(self, context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
         self._context = context
         self._bells = context.instance.bells
+        self._options = FollowedOptions(context, config)
         self._reserver = LogReserver(context.control, config, paths)
         self._cleaner = LogCleaner(context.control, config, paths)
         self._index_sync = IndexSync(context, config, paths)
@@ -48,6 +50,7 @@ class Housekeeper:
 
     def work(self) -> None:
         """One round of everything that is due."""
+        self._options.follow()
         self._reserve()
         out_of_space = self._reserver.is_out_of_space
         if self._cleaner.look_at_disk(out_of_space):
@@ -74,6 +77,8 @@ class Housekeeper:
         self._index_sync.sync_all()
 
     def _is_asked(self) -> bool:
+        if self._options.have_changed:
+            return True
         return self._reserver.is_short() or (self._cleaner.has_requests and not self._cleaner.is_deleting)
 
     def _reserve(self) -> None:

@@ -13,6 +13,10 @@ import pytest
 
 from appliance.configuration import Sources, read_configuration
 from appliance.role_table import role_table
+from headrace.protocol.bodies.properties_text import decode_properties_text
+from headrace.protocol.frame import FrameDecoder
+from headrace.protocol.remoting_command import RemotingCommand, create_request
+from headrace.protocol.request_code import RequestCode
 from ipc.control_layout import CELLS
 from ipc.names import instance_hash
 from support.headrace_process import HeadraceProcess, headrace
@@ -174,4 +178,37 @@ def test_a_role_killed_again_and_again_keeps_coming_back(tmp_path: Path, role: s
             os.kill(appliance.pid_of(role), signal.SIGKILL)
             appliance.wait_restarted(role, restarts)
         wait_until(lambda: connects(appliance.ports[1]), 10, "the broker's port")
+        assert appliance.stop() == 0
+
+
+def ask(port: int, code: RequestCode, body: bytes = b"") -> RemotingCommand:
+    """One request on a connection of its own, and its answer."""
+    decoder = FrameDecoder()
+    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+        connection.sendall(create_request(code, body=body).encode())
+        while True:
+            for answer in decoder.feed(connection.recv(65_536)):
+                return answer
+
+
+def test_options_changed_at_run_time_reach_every_role_that_uses_them_and_outlive_it(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", *SMALL).wait_ready() as appliance:
+        port = appliance.ports[1]
+        body = b"fileReservedTime=24\nflushIntervalCommitLog=77\nbrokerPermission=4\n"
+        assert ask(port, RequestCode.UPDATE_BROKER_CONFIG, body).code == 0
+        for role in ("flush", "housekeeper"):
+            pattern = rf"role={role} .*follows changed options: fileReservedTime=24 flushIntervalCommitLog=77"
+            wait_until(lambda pattern=pattern: re.search(pattern, appliance.log), 10, pattern)
+        for role in ("flush", "broker"):
+            os.kill(appliance.pid_of(role), signal.SIGKILL)
+            appliance.wait_restarted(role)
+        wait_until(lambda: appliance.log.count("follows changed options") == 3, 10, "the new flush follows them")
+        shown = decode_properties_text(ask(port, RequestCode.GET_BROKER_CONFIG).body)
+        assert [shown[key] for key in ("fileReservedTime", "flushIntervalCommitLog", "brokerPermission")] == [
+            "24",
+            "77",
+            "4",
+        ]
+        assert ask(port, RequestCode.UPDATE_BROKER_CONFIG, b"fileReservedTime=25").code == 0
+        wait_until(lambda: "follows changed options: fileReservedTime=25" in appliance.log, 10, "the next change")
         assert appliance.stop() == 0

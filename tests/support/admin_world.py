@@ -6,6 +6,7 @@ Queues are a dictionary of store times. Clients are those of the real table, on 
 import asyncio
 import inspect
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,7 @@ class AdminWorld:
         self.clients = ClientTable(lambda _group: None)
         self.name_server = NameServer()
         self.cleaned = self.deleted = self.announced = 0
+        self.changed_options: dict[str, str] = {}
         self.counts: dict[str, int] = {}
         self.delay_offsets: dict[int, int] = {}
         self.store_times: dict[tuple[str, int], list[int]] = {}
@@ -141,9 +143,10 @@ class AdminWorld:
         """Asks the housekeeper."""
         self.deleted += 1
 
-    def announce(self) -> None:
+    def announce(self, changed: Mapping[str, str]) -> None:
         """Tells all that an option has changed."""
         self.announced += 1
+        self.changed_options = dict(changed)
 
     # -- queues -----------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from headrace.protocol.record import END_FILE_MIN_BLANK_LENGTH, encode_blank, encode_record
 from ipc.instance import Instance
+from ipc.publish.broker import BrokerPublisher
 from ipc.publish.recover import RecoverPublisher
 from ipc.role_context import RoleContext
 from store.config import StoreConfig
@@ -193,6 +194,14 @@ def running_instance(root: Path, **first_values: int) -> Iterator[Instance]:
     finally:
         instance.unlink()
         instance.close()
+
+
+def change_options(instance: Instance, **texts: str) -> None:
+    """Changes options as the broker does when an operator asks it to, by their keys."""
+    instance.changed_options_writer().store(texts)
+    BrokerPublisher(instance.control).config_version()
+    for bell in instance.bells.values():
+        bell.ring()
 
 
 def eventually(condition: Callable[[], object], within_s: float = 20) -> None:

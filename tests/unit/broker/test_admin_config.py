@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from broker.config import BrokerConfig
+from broker.live_config import LiveConfig
 from headrace.protocol.bodies.properties_text import decode_properties_text
+from store.config import StoreConfig
 from support.admin_world import AdminWorld
 
 
@@ -23,9 +26,26 @@ def test_a_change_takes_effect_is_kept_and_is_announced(tmp_path: Path, conf: Pa
     assert world.topics.create_on_send("T", "TBW102", 4) is None
     assert conf.read_text() == "# ours\nbrokerName = broker-a\nfileReservedTime=24\nautoCreateTopicEnable=false\n"
     assert world.announced == 1
+    assert world.changed_options == {"fileReservedTime": "24", "autoCreateTopicEnable": "false"}
     shown = decode_properties_text(world.ask(26).body)
     assert (shown["fileReservedTime"], shown["autoCreateTopicEnable"]) == ("24", "false")
     assert '"counter":1' in world.ask(26).ext["version"]
+
+
+def test_each_change_is_announced_with_those_before_it(tmp_path: Path) -> None:
+    world = AdminWorld(tmp_path)
+    world.ask(25, None, b"fileReservedTime=24")
+    world.ask(25, None, b"fileReservedTime=24\ndeleteWhen=05")
+    assert world.changed_options == {"fileReservedTime": "24", "deleteWhen": "05"}
+    assert "too long" in (world.ask(25, None, b"deleteWhen=" + b"05;" * 12_000).remark or "")
+    assert world.announced == 2
+
+
+def test_a_broker_that_is_started_again_begins_with_what_was_changed_before() -> None:
+    broker, store = BrokerConfig(), StoreConfig()
+    live = LiveConfig(broker, store, lambda _: None, None, {"fileReservedTime": "24", "brokerPermission": "4"})
+    assert (store.file_reserved_time, broker.broker_permission) == (24, 4)
+    assert live.texts()["fileReservedTime"] == "24"
 
 
 def test_without_a_file_the_answer_says_that_it_is_not_kept(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from store.errors import SyncFailed
 from store.flush import daemon
 from store.flush.log_files import LogFiles
 from store.mapped_file import path_of, reserve_file
-from support.store_files import LOG_FILE_SIZE, RunningRole, eventually, running_instance, small_config
+from support.store_files import LOG_FILE_SIZE, RunningRole, change_options, eventually, running_instance, small_config
 
 FILES = 4
 
@@ -55,6 +55,18 @@ def start(tmp_path: Path, instance: Instance) -> Iterator[Start]:
 def publish(instance: Instance, offset: int, timestamp: int) -> None:
     LogPublisher(instance.control).wrote(offset, timestamp)
     instance.bells["flush"].ring()
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_another_interval_is_followed_in_the_middle_of_a_wait(
+    tmp_path: Path, instance: Instance, start: Start, timed: bool
+) -> None:
+    config = small_config(tmp_path, flush_interval_commit_log=3_600_000, flush_commit_log_timed=timed)
+    start(config)
+    publish(instance, 50, 7)
+    assert instance.control.flushed_offset == 0
+    change_options(instance, flushIntervalCommitLog="1", flushCommitLogThoroughInterval="1")
+    eventually(lambda: instance.control.flushed_offset == 50)
 
 
 def test_sync_flush_makes_durable_at_once_what_is_written(tmp_path: Path, instance: Instance, start: Start) -> None:

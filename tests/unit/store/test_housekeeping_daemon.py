@@ -23,6 +23,7 @@ from support.store_files import (
     LOG_FILE_SIZE,
     LogBuilder,
     RunningRole,
+    change_options,
     eventually,
     put_entry,
     running_instance,
@@ -209,6 +210,20 @@ def test_files_that_have_not_expired_stay_whatever_an_operator_asks(
     instance.bells["housekeeper"].ring()
     eventually(lambda: instance.control.delete_expired_handled == 1)
     assert files_in(config.paths())[0] == 0
+
+
+def test_another_reserved_time_counts_from_the_moment_it_is_set(
+    tmp_path: Path, instance: Instance, start: Start
+) -> None:
+    config = small_config(tmp_path, delete_when="", delete_commit_log_files_interval=1)
+    grown(tmp_path, instance, config, days_old=2)
+    start(config)
+    change_options(instance, fileReservedTime="24", brokerPermission="4")
+    eventually(lambda: config.file_reserved_time == 24)
+    BrokerPublisher(instance.control).delete_expired_requests()
+    instance.bells["housekeeper"].ring()
+    eventually(lambda: instance.control.delete_expired_handled == 1)
+    assert files_in(config.paths())[0] == 4
 
 
 def test_what_is_not_dispatched_stays(tmp_path: Path, instance: Instance, start: Start) -> None:
