@@ -95,8 +95,8 @@ _TABLE: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     (
         "index_timestamp",
         "dispatch",
-        ("housekeeper",),
-        "store timestamp of the last record in the IndexFiles, ms",
+        ("dispatch",),
+        "end timestamp of the last full IndexFile, ms, as the checkpoint means it; read by dispatch after a restart",
     ),
     (
         "push2slave_max_offset",

@@ -24,7 +24,10 @@ class DispatchPublisher:
         self._words = block.words
 
     def reput(self, physical_offset: int, reput_timestamp: int, index_timestamp: int) -> None:
-        """Everything below `physical_offset` is in both indexes; timestamps (ms) of the last record in each."""
+        """Everything below `physical_offset` is in both indexes.
+
+        `reput_timestamp` is that of the last record in the ConsumeQueues, `index_timestamp` the end of the last full IndexFile (ms).
+        """
         store_cell(self._words, REPUT_OFFSET, physical_offset)
         # order: readers load the timestamps first (see publish.log)
         store_cell(self._words, REPUT_TIMESTAMP, reput_timestamp)
