@@ -4,6 +4,7 @@ import time
 
 from broker.clients import Client, ClientTable, ConsumerGroup
 from broker.config import BrokerConfig
+from broker.filters import PullFilters
 from broker.groups import GroupTable
 from broker.processors import guard
 from broker.topics import READ_WRITE, TopicTable
@@ -50,8 +51,17 @@ class MembersNotice:
 class ClientProcessor:
     """Answers what clients say of themselves and ask of their groups."""
 
-    def __init__(self, config: BrokerConfig, topics: TopicTable, groups: GroupTable, clients: ClientTable) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: TopicTable,
+        groups: GroupTable,
+        clients: ClientTable,
+        filters: PullFilters | None = None,
+    ) -> None:
+        """Without `filters` nobody selects by more than tags."""
         self._config = config
+        self._filters = filters
         self._topics = topics
         self._groups = groups
         self._clients = clients
@@ -97,6 +107,8 @@ class ClientProcessor:
             str(consumer.consume_from_where),
             consumer.subscription_data_set,
         )
+        if self._filters is not None:
+            self._filters.table.register(consumer.group_name, consumer.subscription_data_set)
 
     def unregister(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
         """Takes the client out of the groups it names."""
@@ -124,6 +136,9 @@ class ClientProcessor:
         subscription = body.subscription_data
         if subscription is None or is_tag_type(subscription.expression_type):
             return response_to(command, ResponseCode.SUCCESS)
+        if self._filters is not None:
+            refused = self._filters.check(subscription)
+            return response_to(command, ResponseCode.SUCCESS) if refused is None else response_to(command, *refused)
         return response_to(
             command,
             ResponseCode.SYSTEM_ERROR,

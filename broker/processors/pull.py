@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from broker.clients import ClientTable
 from broker.config import BrokerConfig
+from broker.filters import PullFilters, Refused
 from broker.groups import GroupTable
 from broker.held_pulls import HeldPull, HeldPulls
 from broker.hot.pull import PullPath, PullPlan
@@ -34,12 +35,12 @@ from headrace.protocol.response_code import ResponseCode
 from headrace.remoting.connection import Connection
 from headrace.remoting.handlers import HandlerTable
 from store.commit_log.message import MessageToStore, PutResult
+from store.filter.message_filter import MessageFilter
+from store.query.filtered import FilteredGetter
 from store.query.get import GetResult, MessageGetter, warm
 from store.status import GetMessageStatus
 
 logger = logging.getLogger(__name__)
-
-Refused = tuple[ResponseCode, str]
 
 _OF_READ_ENTRIES = (ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY)
 """The codes of pulls that found entries to look at, wanted or not."""
@@ -57,6 +58,8 @@ class _Pull:
     """Where the next look begins: a held pull has perhaps passed messages that were not wanted."""
     codes: set[int] | None = None
     """Hashes of the wanted tags; None: all messages."""
+    wanted: MessageFilter | None = None
+    """What selects by more than tags."""
     suggested_broker: int = 0
     slow_broker: int = 0
     corrected_broker: int = 0
@@ -65,6 +68,7 @@ class _Pull:
 class PullProcessor:
     """Answers pulls. `append` stores the event of a moved offset; `executor` reads what is no longer in memory;
     a slave that lags (`corrects_offsets` False) does not send consumers elsewhere; `path` is prepared for pulls to come.
+    Without `filters` and the `filtered` getter, which go together, nobody selects by more than tags.
     """
 
     def __init__(
@@ -81,6 +85,8 @@ class PullProcessor:
         is_slave: bool,
         corrects_offsets: bool,
         path: PullPath | None = None,
+        filters: PullFilters | None = None,
+        filtered: FilteredGetter | None = None,
     ) -> None:
         self._config = config
         self._topics = topics
@@ -94,6 +100,8 @@ class PullProcessor:
         self._is_slave = is_slave
         self._corrects_offsets = corrects_offsets
         self._path = path
+        self._filters = filters
+        self._filtered = filtered
         self.messages_out = 0
         self.bytes_out = 0
 
@@ -121,7 +129,9 @@ class PullProcessor:
         """Lets the hot path answer such pulls from now on: all that was checked holds until it forgets its plans."""
         header = pull.header
         topic = self._topics.find(header.topic)
-        if topic is None or header.expression_type == "":  # an empty type is not the same as none, which it looks like there
+        if topic is None or pull.wanted is not None:
+            return
+        if header.expression_type == "":  # not the same as none, which it looks like there
             return
         plan = PullPlan(
             header.consumer_group, topic.name, topic.read_queue_count, pull.codes, pull.suggested_broker, pull.slow_broker
@@ -146,6 +156,8 @@ class PullProcessor:
 
     def _get(self, pull: _Pull) -> GetResult:
         header = pull.header
+        if pull.wanted is not None and self._filtered is not None:
+            return self._filtered.get(header.topic, header.queue_id, pull.offset, header.max_msg_nums, pull.wanted)
         return self._getter.get(header.topic, header.queue_id, pull.offset, header.max_msg_nums, pull.codes)
 
     async def _pull_cold(
@@ -153,7 +165,10 @@ class PullProcessor:
     ) -> RemotingCommand | None:
         """Reads the records on a thread first, so that no page fault stalls the others."""
         header = pull.header
-        plan = self._getter.plan_warming(header.topic, header.queue_id, header.queue_offset, header.max_msg_nums)
+        if pull.wanted is not None and self._filtered is not None:
+            plan = self._filtered.plan_warming(header.topic, header.queue_id, header.queue_offset)
+        else:
+            plan = self._getter.plan_warming(header.topic, header.queue_id, header.queue_offset, header.max_msg_nums)
         # Shielded: `warm` must run even if the connection goes meanwhile, because it closes the plan's descriptors.
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._executor, warm, plan))
         return self._read(connection, command, pull)
@@ -187,11 +202,11 @@ class PullProcessor:
 
         Messages that the consumer does not want let it wait on behind them, which it learns of at the deadline.
         """
-        wanted = pull.codes
+        wanted = pull.codes, pull.wanted
         refused = self._refusal(pull)
         if refused is not None:
             return response_to(command, *refused, {})
-        if pull.codes != wanted:
+        if (pull.codes, pull.wanted) != wanted:
             # What was passed by may be wanted now.
             pull.offset = pull.header.queue_offset
         result = self._get(pull)
@@ -307,13 +322,13 @@ class PullProcessor:
                 return ResponseCode.SUBSCRIPTION_PARSE_FAILED, (
                     f"parse the consumer's subscription failed: {error}; send * for all messages"
                 )
-            return None
+            return self._take_filter(pull, None)
         if not expression:
             return ResponseCode.SUBSCRIPTION_PARSE_FAILED, (
                 f"parse the consumer's subscription failed: one of type {expression_type!r} has no expression; send one"
             )
         if expression_type:
-            return self._sql_refused(expression_type)
+            return self._take_filter(pull, None)
         # compat: RocketMQ takes an empty type for TAG when matching but never reads its tags, so nothing matches.
         pull.codes = None if expression == ALL else set()
         return None
@@ -339,16 +354,29 @@ class PullProcessor:
             return ResponseCode.SUBSCRIPTION_NOT_LATEST, (
                 f"the consumer's subscription not latest: the pull of {name} is newer than what is known; send a heartbeat first"
             )
-        if not is_tag_type(subscription.expression_type):
-            return self._sql_refused(subscription.expression_type)
-        is_all = subscription.class_filter_mode or subscription.sub_string == ALL
-        pull.codes = None if is_all else set(subscription.code_set)
-        return None
+        is_all = not is_tag_type(subscription.expression_type) or subscription.class_filter_mode
+        pull.codes = None if is_all or subscription.sub_string == ALL else set(subscription.code_set)
+        return self._take_filter(pull, subscription)
 
-    def _sql_refused(self, expression_type: str) -> Refused:
-        return ResponseCode.SYSTEM_ERROR, (
-            f"the broker does not support consumer to filter message by {expression_type}; subscribe by tags"
-        )
+    def _take_filter(self, pull: _Pull, subscription: SubscriptionData | None) -> Refused | None:
+        """What is wanted beyond tags, by the request's own expression or by a subscription of its group."""
+        header, filters = pull.header, self._filters
+        pull.wanted = None
+        if filters is None:
+            expression_type = header.expression_type if subscription is None else subscription.expression_type
+            return None if is_tag_type(expression_type) else (
+                ResponseCode.SYSTEM_ERROR,
+                f"the broker does not support consumer to filter message by {expression_type}; subscribe by tags",
+            )  # fmt: skip
+        if subscription is None:
+            found = filters.of_request(header.topic, header.subscription, header.expression_type)
+        else:
+            found = filters.of_subscription(header.consumer_group, subscription, header.sub_version)
+        if isinstance(found, tuple):
+            return found
+        if pull.codes is None:
+            pull.wanted = found
+        return None
 
 
 @lru_cache(maxsize=4096)  # limit: distinct tag lists that clients pull with

@@ -4,6 +4,7 @@ The first step costs nothing but a look at a bit map, and answers no only when t
 expression over the properties in the record. A pull asks both; one that is held asks again when its queue has grown.
 """
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from store.consume_queue.ext_reader import ExtUnit
@@ -25,24 +26,23 @@ class MessageFilter(Protocol):
         """Whether the message of the whole record at a position of a view is wanted."""
 
 
+@dataclass(frozen=True, slots=True)
 class ExpressionFilter:
-    """Lets the messages pass of which an expression is true."""
+    """Lets the messages pass of which an expression is true. `bits`: the group's, if bit maps count, in messages stored after `born_time` (ms)."""
 
-    def __init__(self, program: Program, bits: BloomFilterData | None = None, born_time: int = 0) -> None:
-        """`bits`: the group's, if bit maps count, in messages stored after `born_time` (ms)."""
-        self.program = program
-        self._bits = bits
-        self._born_time = born_time
+    program: Program
+    bits: BloomFilterData | None = None
+    born_time: int = 0
 
     @property
     def reads_units(self) -> bool:
         """Whether bit maps count."""
-        return self._bits is not None
+        return self.bits is not None
 
     def match_entry(self, tags_code: int, unit: ExtUnit | None) -> bool:  # noqa: ARG002  (another filter may look at tags)
         """False if the bit map says that the expression is not true."""
-        bits = self._bits
-        if bits is None or unit is None or unit.store_timestamp <= self._born_time:
+        bits = self.bits
+        if bits is None or unit is None or unit.store_timestamp <= self.born_time:
             return True
         return len(unit.bit_map) * 8 != bits.bit_count or is_hit(bits, unit.bit_map)
 

@@ -5,6 +5,7 @@ begins. At most some eight hundred entries are looked at for one pull, as in Roc
 """
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from store.commit_log.reader import CommitLogReader, PublishedOffsets
@@ -18,6 +19,7 @@ from store.query.get import GetResult, MessageGetter, QueueEntries
 from store.status import GetMessageStatus
 
 _ENTRIES_BYTES = 16_000  # entries looked at for one pull at least, as RocketMQ does
+_WARM_BYTES = 8 << 20  # limit: 800 records of 10 KiB; of larger ones the later may have to wait for the disk
 _UNIT_READ = EXT_UNIT_HEAD_SIZE + 512  # limit: a bit map for some thousand groups; a longer one is read as none
 
 
@@ -44,6 +46,8 @@ class FilteredGetter:
         self._chosen = _ChosenEntries(queues)
         self._getter = MessageGetter(self._chosen, log, control, config, entries_per_file, memory_bytes)
         self._selector = Selector(self._view_around, log.file_size)
+        warming = replace(config, max_transfer_bytes_on_message_in_memory=_WARM_BYTES)
+        self._warming = MessageGetter(queues, log, control, warming, entries_per_file, memory_bytes)
 
     def get(self, topic: str, queue_id: int, offset: int, max_count: int, message_filter: MessageFilter) -> GetResult:
         """Up to `max_count` messages from queue offset `offset` on that the filter lets pass."""
@@ -70,6 +74,10 @@ class FilteredGetter:
         if result.status in {GetMessageStatus.FOUND, GetMessageStatus.MESSAGE_WAS_REMOVING}:
             result.next_begin_offset = next_begin
         return result
+
+    def plan_warming(self, topic: str, queue_id: int, offset: int) -> list[tuple[int, int, int]]:
+        """What `warm` is to read before `get`, which may look at all these records and want none."""
+        return self._warming.plan_warming(topic, queue_id, offset, _ENTRIES_BYTES // ENTRY_SIZE)
 
     def _limits(self, max_count: int) -> PullLimits:
         config = self._config
