@@ -17,11 +17,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from appliance.config import ApplianceConfig
 from appliance.errors import ConfigurationError
-from appliance.java_properties import PropertiesError, read_properties
 from appliance.paths import AppliancePaths
 from broker.config import ACCEPTED_UNUSED as BROKER_UNUSED
 from broker.config import BrokerConfig
+from headrace.errors import RemoteProtocolError
 from headrace.model.option import format_value, from_mapping, is_changeable, keys_of, nearest_key, parse_value
+from headrace.protocol.bodies.properties_text import decode_properties_text
 from nameserver.config import NameServerConfig
 from store.config import StoreConfig
 from store.errors import BadStoreConfig
@@ -200,8 +201,8 @@ def _read_text(path: str) -> str:
 
 def _read_properties(path: str) -> dict[str, str]:
     try:
-        return read_properties(_read_text(path))
-    except PropertiesError as error:
+        return decode_properties_text(_read_text(path))
+    except RemoteProtocolError as error:
         raise ConfigurationError(f"{path}: {error}") from error
 
 

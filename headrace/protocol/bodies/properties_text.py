@@ -1,18 +1,16 @@
-"""Java's properties text, in which brokers and name servers send and take their configuration: `key=value` lines.
+r"""Java's properties text: what brokers and name servers send and take as their configuration, and the form of their files.
 
-It is also the form of `broker.conf`. Lines that begin with `#` or `!` say nothing; a backslash at the end joins the next line; the first `=`, `:` or
-blank that no backslash protects ends the key.
+A line is a key, a separator (`=`, `:` or blanks) and a value. `#` and `!` begin a comment line, a backslash at the end
+joins the next line without its leading blanks, `\t \n \r \f \uXXXX` are characters and a backslash before any other
+character is that character. The last of two lines with one key counts.
 """
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from headrace.errors import RemoteProtocolError
 
-_JOINED = re.compile(r"\\(?:\r\n|\r|\n)[ \t\f]*")
-_LINE = re.compile(r"[ \t\f]*((?:\\.|[^\\ \t\f=:])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.?)", re.DOTALL)
-_UNESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_BLANKS = " \t\f"
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def encode_properties_text(properties: Mapping[str, object]) -> str:
@@ -21,27 +19,77 @@ def encode_properties_text(properties: Mapping[str, object]) -> str:
 
 
 def decode_properties_text(data: bytes | str) -> dict[str, str]:
-    """The properties in a text; a later line of the same key counts. Raises RemoteProtocolError for an escape that is none."""
+    r"""The properties in a text, in their order. Raises RemoteProtocolError, with the line's number, for a `\u` without its digits."""
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
-    properties: dict[str, str] = {}
-    lines = re.split(r"\r\n|\r|\n", _JOINED.sub("", text))
-    for line in lines:
-        stripped = line.lstrip(" \t\f")
-        if not stripped or stripped[0] in "#!":
+    found: dict[str, str] = {}
+    for number, line in _logical_lines(text):
+        key_end = _key_end(line)
+        value_start = key_end
+        while value_start < len(line) and line[value_start] in _BLANKS:
+            value_start += 1
+        if value_start < len(line) and line[value_start] in "=:":
+            value_start += 1
+            while value_start < len(line) and line[value_start] in _BLANKS:
+                value_start += 1
+        found[_unescape(line[:key_end], number)] = _unescape(line[value_start:], number)
+    return found
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    at = 0
+    while at < len(lines):
+        first = at
+        line = lines[at].lstrip(_BLANKS)
+        at += 1
+        if not line or line[0] in "#!":
             continue
-        match = _LINE.fullmatch(stripped)
-        if not match:
-            raise RemoteProtocolError(f"no property: {line[:80]!r}")
-        key, value = (_ESCAPE.sub(_unescape, part) for part in match.groups())
-        properties[key] = value
-    return properties
+        while _ends_in_odd_backslashes(line):
+            line = line[:-1]
+            if at == len(lines):
+                break
+            line += lines[at].lstrip(_BLANKS)
+            at += 1
+        yield first + 1, line
 
 
-def _unescape(match: "re.Match[str]") -> str:
-    kind = match.group(1)
-    if len(kind) == 5:
-        character = chr(int(kind[1:], 16))
-        return "?" if "\ud800" <= character <= "\udfff" else character
-    if kind == "u":
-        raise RemoteProtocolError("a property with a \\u escape that is none")
-    return _UNESCAPED.get(kind, kind)
+def _ends_in_odd_backslashes(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _key_end(line: str) -> int:
+    at = 0
+    while at < len(line):
+        if line[at] == "\\":
+            at += 2
+            continue
+        if line[at] in "=:" or line[at] in _BLANKS:
+            return at
+        at += 1
+    return len(line)
+
+
+def _unescape(text: str, line_number: int) -> str:
+    if "\\" not in text:
+        return text
+    out: list[str] = []
+    at = 0
+    while at < len(text):
+        character = text[at]
+        at += 1
+        if character != "\\" or at == len(text):
+            out.append(character)
+            continue
+        character = text[at]
+        at += 1
+        if character == "u":
+            digits = text[at : at + 4]
+            if len(digits) != 4 or not all(digit in "0123456789abcdefABCDEF" for digit in digits):
+                raise RemoteProtocolError(f"line {line_number}: \\u is followed by {digits!r}, not by four hex digits")
+            out.append(chr(int(digits, 16)))
+            at += 4
+        else:
+            out.append(_ESCAPES.get(character, character))
+    # Java writes what lies beyond its 16-bit characters as two escapes; put together they are one character here, half of one is `?`.
+    joined = "".join(out).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return joined.encode("utf-8", "replace").decode()

@@ -1,6 +1,7 @@
 import pytest
 
-from appliance.java_properties import PropertiesError, read_properties
+from headrace.errors import RemoteProtocolError
+from headrace.protocol.bodies.properties_text import decode_properties_text
 
 
 @pytest.mark.parametrize(
@@ -23,13 +24,14 @@ from appliance.java_properties import PropertiesError, read_properties
         ("a=\\u00e4\\ud83d\\ude00", {"a": "ä😀"}),
         ("namesrvAddr=127.0.0.1:9876;127.0.0.2:9876", {"namesrvAddr": "127.0.0.1:9876;127.0.0.2:9876"}),
         ("a=b\\", {"a": "b"}),
+        ("# a comment \\\na=b", {"a": "b"}),
         ("", {}),
     ],
 )
 def test_a_properties_text_is_read_as_java_reads_it(text: str, expected: dict[str, str]) -> None:
-    assert read_properties(text) == expected
+    assert decode_properties_text(text) == expected
 
 
 def test_an_escape_without_its_digits_is_an_error_that_names_the_line() -> None:
-    with pytest.raises(PropertiesError, match="line 2"):
-        read_properties("a=b\nc=\\u12x4")
+    with pytest.raises(RemoteProtocolError, match="line 2"):
+        decode_properties_text("a=b\nc=\\u12x4")
