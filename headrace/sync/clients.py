@@ -2,20 +2,38 @@
 
 # ruff: noqa: D204, D301, RUF100
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 from headrace.client.admin import Admin as AsyncAdmin
 from headrace.client.admin.messages import MAX_TIME
 from headrace.client.admin.offsets import LATEST
 from headrace.client.admin.progress import GroupProgress
+from headrace.client.consume_handler import HandlerFunction
+from headrace.client.consumer_settings import (
+    LitePullOptions,
+    LitePullSettings,
+    PullOptions,
+    PullSettings,
+    PushOptions,
+    PushSettings,
+)
 from headrace.client.durations import Duration, Moment
+from headrace.client.lite_pull_consumer import LitePullConsumer as AsyncLitePullConsumer
+from headrace.client.lite_pull_consumer import QueuesListener
 from headrace.client.producer import Producer as AsyncProducer
 from headrace.client.producer_settings import ProducerOptions, ProducerSettings
+from headrace.client.pull_consumer import PullConsumer as AsyncPullConsumer
+from headrace.client.pull_consumer import ShareListener
+from headrace.client.pull_request import PullResult
+from headrace.client.push_consumer import F
+from headrace.client.push_consumer import PushConsumer as AsyncPushConsumer
 from headrace.client.queue_choice import QueueSelector
+from headrace.client.received_message import ReceivedMessage
 from headrace.client.send_result import SendResult
 from headrace.client.settings import ConfigLike
+from headrace.client.subscriptions import Expression
 from headrace.client.transaction_producer import Check, Execute, TransactionSendResult
 from headrace.client.transaction_producer import TransactionProducer as AsyncTransactionProducer
 from headrace.model import names
@@ -42,7 +60,7 @@ from headrace.protocol.headers import GetBrokerAclConfigResponseHeader
 from headrace.sync.face import SyncClient
 from headrace.sync.transaction import Transaction
 
-__all__ = ["Admin", "Producer", "TransactionProducer"]
+__all__ = ["Admin", "LitePullConsumer", "Producer", "PullConsumer", "PushConsumer", "TransactionProducer"]
 
 
 class Admin(SyncClient[AsyncAdmin]):
@@ -396,6 +414,124 @@ class Admin(SyncClient[AsyncAdmin]):
         return self._run(self._client.acl_version(broker))
 
 
+class LitePullConsumer(SyncClient[AsyncLitePullConsumer]):
+    """Fetches messages in the background and hands them out when it is asked.
+
+        consumer = LitePullConsumer("reports", "127.0.0.1:9876")
+        consumer.subscribe("Orders")
+        with consumer:
+            for message in consumer:               # or: messages = consumer.poll(1.0)
+                store(message.body)
+
+    With `subscribe` the queues are shared out among the group's members; with `assign` you say which. What was handed out counts as consumed
+    when the next is asked for (`auto_commit`), or when you `commit`; after a crash the rest comes again. Nothing is retried for you: there is no
+    retry topic here, and there are no dead letters.
+
+    `group`, `config` as for PushConsumer; the other keywords are LitePullSettings. `on_assigned(queues)` and `on_revoked(queues)`, functions or
+    coroutines, are called when queues come and go.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        config: ConfigLike = None,
+        *,
+        on_assigned: QueuesListener | None = None,
+        on_revoked: QueuesListener | None = None,
+        **options: Unpack[LitePullOptions],
+    ) -> None:
+        SyncClient.__init__(
+            self, AsyncLitePullConsumer(group, config, on_assigned=on_assigned, on_revoked=on_revoked, **options)
+        )
+
+    @property
+    def settings(self) -> LitePullSettings:
+        """The settings it was made with."""
+        return self._client.settings
+
+    def subscribe(self, topic: str, expression: Expression = "*") -> None:
+        """Subscribes a topic: the group's members share its queues. Raises ConfigError; StateError after `assign`."""
+        self._call(lambda: self._client.subscribe(topic, expression))
+
+    def unsubscribe(self, topic: str) -> None:
+        """Ends a subscription: its queues are let go."""
+        self._call(lambda: self._client.unsubscribe(topic))
+
+    def assign(self, queues: Iterable[MessageQueue], expression: Expression = "*") -> None:
+        """Fetches exactly these queues, whatever others do. May be called again; StateError after `subscribe`.
+
+        `expression`: which messages of their topics.
+        """
+        self._call(lambda: self._client.assign(queues, expression))
+
+    def assignment(self) -> list[MessageQueue]:
+        """The queues that are fetched now, sorted."""
+        return self._call(self._client.assignment)
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """All queues of a topic that may be read. Raises RouteNotFound, RemotingError."""
+        return self._run(self._client.queues(topic))
+
+    def on_topic_queues_changed(self, topic: str, listener: QueuesListener) -> None:
+        """Calls `listener(queues)` when a topic's queues have become others; looked at every `topic_check_interval`."""
+        self._call(lambda: self._client.on_topic_queues_changed(topic, listener))
+
+    def poll(self, timeout: Duration | None = None) -> list[ReceivedMessage]:
+        """Some messages of one queue, in order, as they were fetched; none if none came within `timeout` seconds (`poll_timeout`).
+
+        Raises StateError unless it is running.
+        """
+        return self._run(self._client.poll(timeout))
+
+    def getmany(self, max_messages: int, timeout: Duration | None = None) -> list[ReceivedMessage]:
+        """As `poll`, with at most so many messages; of several queues if more are here already."""
+        return self._run(self._client.getmany(max_messages, timeout))
+
+    def commit(self, offsets: Mapping[MessageQueue, int] | None = None, *, wait: bool = True) -> None:
+        """Stores these offsets (of the next message wanted), or those behind all that was handed out.
+
+        Returns when brokers have stored them; with `wait=False` they are only sent. Raises BrokerError, RemotingError.
+        """
+        self._run(self._client.commit(offsets, wait=wait))
+
+    def committed(self, queue: MessageQueue) -> int | None:
+        """The offset committed last, None if there is none. Raises BrokerError, BrokerNotFound, RemotingError."""
+        return self._run(self._client.committed(queue))
+
+    def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Goes on at another offset of a queue that is fetched. Raises ConfigError if it is not, or the queue does not reach there."""
+        self._run(self._client.seek(queue, offset))
+
+    def seek_to_beginning(self, queue: MessageQueue) -> None:
+        """Goes on with the first message still there. Raises as `seek`."""
+        self._run(self._client.seek_to_beginning(queue))
+
+    def seek_to_end(self, queue: MessageQueue) -> None:
+        """Goes on with the next message to come. Raises as `seek`."""
+        self._run(self._client.seek_to_end(queue))
+
+    def offset_for_time(self, queue: MessageQueue, moment: Moment) -> int:
+        """The offset of the message stored nearest to a time: an aware datetime, or ms since 1970. Raises BrokerError, RemotingError."""
+        return self._run(self._client.offset_for_time(queue, moment))
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Fetches these queues no more; what is here can still be polled."""
+        self._call(lambda: self._client.pause(queues))
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """Fetches them again."""
+        self._call(lambda: self._client.resume(queues))
+
+    @property
+    def group(self) -> str:
+        """The consumer group, with the namespace."""
+        return self._client.group
+
+    def __iter__(self) -> Iterator[ReceivedMessage]:
+        """Waits for one after another, until it is closed."""
+        return self._iterate(lambda: aiter(self._client))
+
+
 class Producer(SyncClient[AsyncProducer]):
     """Sends messages.
 
@@ -561,6 +697,190 @@ class Producer(SyncClient[AsyncProducer]):
     def queues(self, topic: str) -> list[MessageQueue]:
         """The queues that messages to a topic may go to, in order. Raises RouteNotFound, RemotingError, NoNameServer, StateError."""
         return self._run(self._client.queues(topic))
+
+
+class PullConsumer(SyncClient[AsyncPullConsumer]):
+    """Pulls from a queue when it is told to.
+
+        with PullConsumer("audit", "127.0.0.1:9876") as consumer:
+            for queue in consumer.queues("Orders"):
+                offset = consumer.fetch_offset(queue) or 0
+                result = consumer.pull(queue, "*", offset, 32)
+                ...
+                consumer.update_offset(queue, result.next_offset)
+                consumer.persist(queue)
+
+    For most programs LitePullConsumer is the better choice. `group`, `config` as for PushConsumer; the other keywords are PullSettings.
+    """
+
+    def __init__(self, group: str, config: ConfigLike = None, **options: Unpack[PullOptions]) -> None:
+        SyncClient.__init__(self, AsyncPullConsumer(group, config, **options))
+
+    @property
+    def settings(self) -> PullSettings:
+        """The settings it was made with."""
+        return self._client.settings
+
+    def pull(
+        self,
+        queue: MessageQueue,
+        expression: Expression = "*",
+        offset: int = 0,
+        max_messages: int = 32,
+        *,
+        timeout: Duration | None = None,
+        block: bool = False,
+    ) -> PullResult:
+        """The messages of a queue from an offset on; brokers give 32 at most, unless set otherwise.
+
+        `block`: if there is none the broker waits for one, up to 20 s. Without, the answer comes at once, within `timeout` (`pull_timeout`).
+        Raises ConfigError, BrokerError, BrokerNotFound, RemotingError.
+        """
+        return self._run(self._client.pull(queue, expression, offset, max_messages, timeout=timeout, block=block))
+
+    def send_back(self, message: MessageExt, delay_level: int = 0) -> None:
+        """Has the broker give the message to the group again, in its retry topic; -1: dead letters. Raises HeadraceError."""
+        self._run(self._client.send_back(message, delay_level))
+
+    def update_offset(self, queue: MessageQueue, offset: int) -> None:
+        """Notes an offset; it is stored with `persist`, and every few seconds for queues of our share."""
+        self._call(lambda: self._client.update_offset(queue, offset))
+
+    def fetch_offset(self, queue: MessageQueue, *, from_store: bool = False) -> int | None:
+        """The offset noted, or else stored; None if there is none. `from_store`: only what is stored. Raises BrokerError, RemotingError."""
+        return self._run(self._client.fetch_offset(queue, from_store=from_store))
+
+    def persist(self, queue: MessageQueue) -> None:
+        """Stores a queue's offset; returns when the broker has it. Raises BrokerError, RemotingError."""
+        self._run(self._client.persist(queue))
+
+    def min_offset(self, queue: MessageQueue) -> int:
+        """The offset of the first message still there. Raises BrokerError, RemotingError."""
+        return self._run(self._client.min_offset(queue))
+
+    def max_offset(self, queue: MessageQueue) -> int:
+        """The offset of the next message to come. Raises BrokerError, RemotingError."""
+        return self._run(self._client.max_offset(queue))
+
+    def offset_for_time(self, queue: MessageQueue, moment: Moment) -> int:
+        """The offset of the message stored nearest to a time: an aware datetime, or ms since 1970. Raises BrokerError, RemotingError."""
+        return self._run(self._client.offset_for_time(queue, moment))
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """All queues of a topic that may be read. Raises RouteNotFound, RemotingError."""
+        return self._run(self._client.queues(topic))
+
+    def register_topic(self, topic: str, listener: ShareListener | None = None) -> None:
+        """Shares a topic's queues out among the members of the group: `in_balance` says which are ours.
+
+        `listener(topic, all, ours)` is called when our share has changed; the last one registered holds for all topics.
+        """
+        self._call(lambda: self._client.register_topic(topic, listener))
+
+    def in_balance(self, topic: str) -> list[MessageQueue]:
+        """Our share of a registered topic's queues, as of now. Raises StateError for a topic that is not registered."""
+        return self._call(lambda: self._client.in_balance(topic))
+
+    @property
+    def group(self) -> str:
+        """The consumer group, with the namespace."""
+        return self._client.group
+
+
+class PushConsumer(SyncClient[AsyncPushConsumer]):
+    """Consumes: each message of the topics subscribed is given to a handler of one member of the group, at least once.
+
+        consumer = PushConsumer("billing", "127.0.0.1:9876")
+
+        @consumer.handler("Orders", "paid || shipped")
+        def bill(message):                     # a plain function runs in a worker thread, and may block
+            store(message.keys, message.body)  # an exception: the message comes again later
+
+        with consumer:
+            asyncio.Event().wait()
+
+    `group` names the programs that share the work; `config` is a ClientConfig, the name servers' addresses, or nothing (then the environment is
+    asked); the other keywords are PushSettings. What a handler may return and raise is in consume_result.py: nothing is success. The same message
+    may come twice, after a crash or when queues change hands: handlers must bear that.
+
+    Without handlers, messages are taken with `for message in consumer`: the next one says that the one before is done with.
+    """
+
+    def __init__(self, group: str, config: ConfigLike = None, **options: Unpack[PushOptions]) -> None:
+        SyncClient.__init__(self, AsyncPushConsumer(group, config, **options))
+
+    @property
+    def settings(self) -> PushSettings:
+        """The settings it was made with."""
+        return self._client.settings
+
+    def subscribe(
+        self, topic: str, expression: Expression = "*", handler: HandlerFunction | None = None, *, batch: bool = False
+    ) -> None:
+        """Subscribes a topic, before the start or while running: tags (`"a || b"`, `Tags("a", "b")`), `Sql("x > 3")`, or all.
+
+        `handler(message)` handles its messages; with `batch=True`, `handler(messages, context)`. Without one, the handler of another subscription does,
+        or `async for` takes them. All members of a group must subscribe the same. Raises ConfigError.
+        """
+        self._call(lambda: self._client.subscribe(topic, expression, handler, batch=batch))
+
+    def unsubscribe(self, topic: str) -> None:
+        """Ends a subscription: its queues are let go."""
+        self._call(lambda: self._client.unsubscribe(topic))
+
+    @overload
+    def handler(self, topic: str, tags: Expression = "*", *, batch: bool = False) -> Callable[[F], F]: ...
+
+    @overload
+    def handler(self, topic: F) -> F: ...
+
+    def handler(self, topic: Any, tags: Expression = "*", *, batch: bool = False) -> Any:
+        """Decorates a handler: `@consumer.handler("Orders", tags="paid")` subscribes the topic as well, as `subscribe` does.
+
+        `@consumer.handler` alone decorates the one for messages of topics that have none of their own.
+        """
+        return self._call(lambda: self._client.handler(topic, tags, batch=batch))
+
+    def pause(self) -> None:
+        """Pulls nothing more, and keeps its queues; what is here already is still handled. May be called again."""
+        self._call(self._client.pause)
+
+    def resume(self) -> None:
+        """Goes on after `pause`."""
+        self._call(self._client.resume)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is paused."""
+        return self._client.is_paused
+
+    def set_workers(self, count: int) -> None:
+        """From now on so many handlers at once, 1 to 1000. Raises ConfigError."""
+        self._call(lambda: self._client.set_workers(count))
+
+    def send_back(self, message: MessageExt, delay_level: int = 0) -> None:
+        """Has the broker give the message to the group again later, after a delay level, or as it sees fit (0); -1: dead letters.
+
+        For handlers that have put a message aside; one that raises need not. Raises StateError, HeadraceError if no broker takes it.
+        """
+        self._run(self._client.send_back(message, delay_level))
+
+    def assignment(self) -> list[MessageQueue]:
+        """The queues that are ours now, sorted; those of the retry topic among them."""
+        return self._call(self._client.assignment)
+
+    def stats(self) -> dict[str, Any]:
+        """Rates of the last minute by topic: see `ConsumeStatus` (times in ms, rates a second)."""
+        return self._call(self._client.stats)
+
+    @property
+    def group(self) -> str:
+        """The consumer group, with the namespace."""
+        return self._client.group
+
+    def __iter__(self) -> Iterator[ReceivedMessage]:
+        """Waits for one after another, until it is closed."""
+        return self._iterate(lambda: aiter(self._client))
 
 
 class TransactionProducer(Producer):

@@ -65,7 +65,9 @@ class SyncClient(Generic[C]):
     def _call(self, function: Callable[[], T]) -> T:
         return self._engine.call(function)
 
-    def _iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
+    def _iterate(self, begin: Callable[[], AsyncIterator[T]]) -> Iterator[T]:
+        items = self._call(begin)
+
         async def take() -> T:
             return await anext(items)
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TARGET: Final = ROOT / "headrace" / "sync" / "clients.py"
@@ -22,13 +22,19 @@ NAMES: Final = ROOT / "headrace" / "sync" / "names.py"
 
 CLASSES: Final = (
     "headrace.client.admin.Admin",
+    "headrace.client.lite_pull_consumer.LitePullConsumer",
     "headrace.client.producer.Producer",
+    "headrace.client.pull_consumer.PullConsumer",
+    "headrace.client.push_consumer.PushConsumer",
     "headrace.client.transaction_producer.TransactionProducer",
 )
 """What is given a synchronous form, sorted by module; a class comes after those that it inherits from."""
 
-SKIPPED: Final = {"publish_topics", "check_transaction", "send_half", "end_half"}
-"""Methods for the instance, not for users."""
+MEMBERS: Final = {"Producer": "ProducerMember", "Consumer": "ConsumerMember"}
+"""Classes that an instance calls, and the protocols (members.py) that say by which methods: those are not for users."""
+
+SKIPPED: Final = {"send_half", "end_half"}
+"""Steps of which users have the whole."""
 
 WITH_FUTURE: Final = {"send", "send_batch", "send_in_transaction", "request"}
 """Methods that have a second form, `…_nowait`, which returns a concurrent.futures.Future."""
@@ -70,6 +76,10 @@ class Module:
             self.origins[one] = f"from {name} import {one}"
 
 
+Methods: TypeAlias = dict[str, tuple[Module, list[ast.FunctionDef | ast.AsyncFunctionDef]]]
+"""By name: the module, and the definitions; several if there are overloads, the last of which is the function itself."""
+
+
 class Generator:
     """Gathers the text and the imports that it needs."""
 
@@ -97,41 +107,40 @@ class Generator:
         lines += [_docstring(node, 4)]
         if parent:
             lines += [f"    _client: {alias}", ""]
-        methods: dict[str, tuple[Module, ast.FunctionDef | ast.AsyncFunctionDef]] = {}
-        self._collect(module, node, methods)
+        methods: Methods = {}
+        ancestors = self._collect(module, node, methods)
+        skipped = SKIPPED | {method for one in ancestors & MEMBERS.keys() for method in _methods_of(MEMBERS[one])}
         own = {one.name for one in node.body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))}
         lines += self._constructor(methods, alias)
-        for method, (origin, definition) in methods.items():
-            if method.startswith("_") or method in SKIPPED or (parent and method not in own):
+        for method, (origin, definitions) in methods.items():
+            if method.startswith("_") or method in skipped or (parent and method not in own):
                 continue
-            lines += self._method(origin, definition)
+            for definition in definitions[:-1]:
+                lines += self._overload(origin, definition)
+            lines += self._method(origin, definitions[-1])
         if "__aiter__" in methods:
-            lines += self._iterator(*methods["__anext__"])
+            lines += self._iterator(methods)
         self.written.add(name)
         self.out.append("\n".join(lines))
 
-    def _collect(
-        self,
-        module: Module,
-        node: ast.ClassDef,
-        methods: "dict[str, tuple[Module, ast.FunctionDef | ast.AsyncFunctionDef]]",
-    ) -> None:
+    def _collect(self, module: Module, node: ast.ClassDef, methods: Methods) -> set[str]:
+        """Adds the methods of a class and of those it inherits from; the names of all these classes."""
+        found = {node.name}
+        own: Methods = {}
         for one in node.body:
             if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                methods.setdefault(one.name, (module, one))
+                own.setdefault(one.name, (module, []))[1].append(one)
+        for name, defined in own.items():
+            methods.setdefault(name, defined)
         for base in node.bases:
             if isinstance(base, ast.Name) and base.id not in BASES_WITHOUT_METHODS:
-                if base.id in module.classes:
-                    self._collect(module, module.classes[base.id], methods)
-                    continue
-                origin = Module(module.origins[base.id].split()[1])
-                self._collect(origin, origin.classes[base.id], methods)
+                origin = module if base.id in module.classes else Module(module.origins[base.id].split()[1])
+                found |= self._collect(origin, origin.classes[base.id], methods)
+        return found
 
-    def _constructor(
-        self, methods: "dict[str, tuple[Module, ast.FunctionDef | ast.AsyncFunctionDef]]", alias: str
-    ) -> list[str]:
+    def _constructor(self, methods: Methods, alias: str) -> list[str]:
         if "__init__" in methods:
-            origin, definition = methods["__init__"]
+            origin, (definition, *_) = methods["__init__"]
         else:
             origin = Module("headrace.client.lifecycle")
             definition = next(
@@ -145,6 +154,12 @@ class Generator:
             f"        SyncClient.__init__(self, {alias}({_arguments(definition)}))",
             "",
         ]
+
+    def _overload(self, origin: Module, node: "ast.FunctionDef | ast.AsyncFunctionDef") -> list[str]:
+        self._import(origin, node)
+        self.imports.add("from typing import overload")
+        returns = ast.unparse(node.returns) if node.returns else "None"
+        return ["    @overload", f"    def {node.name}({ast.unparse(node.args)}) -> {returns}: ...", ""]
 
     def _method(self, origin: Module, node: "ast.FunctionDef | ast.AsyncFunctionDef") -> list[str]:
         self._import(origin, node)
@@ -162,7 +177,8 @@ class Generator:
             return [head, _docstring(node, 8), f"        return {returns}({call})", ""]
         keyword = "" if returns == "None" else "return "
         if not isinstance(node, ast.AsyncFunctionDef):
-            return [head, _docstring(node, 8), f"        {keyword}self._call(lambda: {call})", ""]
+            function = f"lambda: {call}" if _arguments(node) else call.removesuffix("()")
+            return [head, _docstring(node, 8), f"        {keyword}self._call({function})", ""]
         lines = [head, _docstring(node, 8), f"        {keyword}self._run({call})", ""]
         if node.name in WITH_FUTURE:
             self.imports.add("from concurrent.futures import Future")
@@ -174,13 +190,21 @@ class Generator:
             ]
         return lines
 
-    def _iterator(self, origin: Module, node: "ast.FunctionDef | ast.AsyncFunctionDef") -> list[str]:
-        self._import(origin, node)
+    def _iterator(self, methods: Methods) -> list[str]:
+        origin, (begin, *_) = methods["__aiter__"]
+        if "__anext__" not in methods:
+            # An iterator of its own: its class says of what.
+            name = ast.unparse(begin.returns) if begin.returns else ""
+            origin = origin if name in origin.classes else Module(origin.origins[name].split()[1])
+            methods = {}
+            self._collect(origin, origin.classes[name], methods)
+        origin, (step, *_) = methods["__anext__"]
+        self._import(origin, step)
         self.imports.add("from collections.abc import Iterator")
-        item = ast.unparse(node.returns) if node.returns else "object"
+        item = ast.unparse(step.returns) if step.returns else "object"
         return [
             f"    def __iter__(self) -> Iterator[{item}]:", '        """Waits for one after another, until it is closed."""',
-            "        return self._iterate(self._client)", "",
+            "        return self._iterate(lambda: aiter(self._client))", "",
         ]  # fmt: skip
 
     def _import(self, origin: Module, node: "ast.FunctionDef | ast.AsyncFunctionDef") -> None:
@@ -195,6 +219,12 @@ class Generator:
         used.update(text for text in texts if text.isidentifier())
         # `names.AUTO_CREATE_TOPIC` and the like are found under their first name.
         self.imports.update(origin.origins[name] for name in used if name in origin.origins and name not in WRAPPED)
+
+
+def _methods_of(protocol: str) -> set[str]:
+    body = Module("headrace.client.members").classes[protocol].body
+    methods = (one for one in body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    return {one.name for one in methods if not one.decorator_list}
 
 
 def _arguments(node: "ast.FunctionDef | ast.AsyncFunctionDef") -> str:
