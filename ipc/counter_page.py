@@ -60,10 +60,12 @@ class CounterPage:
 
     def index_of(self, name: str) -> int:
         """The index for `add_at`; a new counter at 0 where there was none. Raises CounterPageFull."""
-        index = self._indexes.get(name)
-        if index is None:
-            index = self._indexes[name] = self._append(name)
-        return index
+        if name not in self._indexes:
+            # A role that is started again inherits the supervisor's page, made before its predecessor named its counters.
+            self._indexes = {known: index for index, known in enumerate(self._read_names())}
+            if name not in self._indexes:
+                self._indexes[name] = self._append(name)
+        return self._indexes[name]
 
     def add(self, name: str, count: int = 1) -> None:
         """Count `count` more under this name."""

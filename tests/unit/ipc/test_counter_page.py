@@ -41,6 +41,14 @@ def test_a_role_started_again_counts_on(segment: Segment) -> None:
     assert again.read() == {"sends": 0, "pulls": 6, "holds": 0}
 
 
+def test_a_page_made_before_a_predecessor_named_its_counters_counts_on_too(segment: Segment) -> None:
+    inherited = CounterPage(segment)
+    CounterPage.create(segment, ["sends", "pulls"]).add("pulls", 5)
+    inherited.add("pulls")
+    inherited.add("holds")
+    assert inherited.read() == {"sends": 0, "pulls": 6, "holds": 1}
+
+
 def test_a_full_page_says_so(segment: Segment) -> None:
     page = CounterPage.create(segment, [str(number) for number in range(CAPACITY)])
     with pytest.raises(CounterPageFull, match="one-more"):
