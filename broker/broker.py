@@ -165,7 +165,8 @@ class _Broker:
         self._clients = ClientTable(MembersNotice(config, self._groups))
         self._held = HeldPulls(self._somebody_waits)
         self._executor = ThreadPoolExecutor(4, "cold-read")
-        self._counted: dict[str, int] = {}
+        # How many there are now, unlike all else on the page, did not outlive a predecessor that was killed.
+        self._counted = {name: context.counters.read().get(name, 0) for name in ("held_pulls", "connections")}
         self._traffic = Traffic(context.counters.read)
         self._live.on_change(self._registration.options_changed)
         self._live.on_change(self._options_changed)
