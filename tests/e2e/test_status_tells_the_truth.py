@@ -1,0 +1,287 @@
+"""`headrace status` while messages come in and roles are killed: each sample is held against what the test itself did and saw."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import psutil
+import pytest
+
+from support.appliance import Appliance
+from support.plain_sender import PlainSender
+from support.servers import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
+SETTINGS = {
+    "flushDiskType": "SYNC_FLUSH",
+    "maxMessageSize": "65536",
+    "mappedFileSizeCommitLog": "262144",
+    "maxHashSlotNum": "1000",
+    "maxIndexNum": "4000",
+}
+ROLES = ("logger", "nameserver", "housekeeper", "flush", "dispatch", "ha", "broker")
+NOTICED_S = (
+    2.0  # limit: the kernel tells the supervisor at once of a death; so long may a busy machine keep it from its turn
+)
+HEARTBEAT_MS = 5000  # limit: beats come four times a second, on a machine that has time
+GROWING = (
+    "min_offset", "allocated_offset", "append_limit", "wrote_offset", "flushed_offset", "reput_offset", "wrote_timestamp",
+    "flushed_timestamp", "reput_timestamp",
+)  # fmt: skip
+UNCOUNTED_S = 1.0  # limit: a broker's tick, on a machine that has time
+GAUGES = {"held_pulls", "connections"}
+RATE_WINDOW_S = (5.0, 7.0)
+"""Rates are of the last five seconds, and at most of two more: samples are a second apart, on a machine that has time."""
+
+
+@dataclass
+class Sample:
+    """One answer, and when it was asked for and had."""
+
+    asked: float
+    had: float
+    status: dict[str, Any]
+    alive: set[int]
+    """Those of its pids that lived, as children of the supervisor, when it was had."""
+
+
+@dataclass
+class Witness:
+    """Asks for the status again and again, in a thread of its own, and remembers what it was told."""
+
+    appliance: Appliance
+    samples: list[Sample] = field(default_factory=list)
+    error: BaseException | None = None
+    _ends: threading.Event = field(default_factory=threading.Event)
+
+    def _run(self) -> None:
+        try:
+            while not self._ends.is_set():
+                asked = time.monotonic()
+                status = self.appliance.status()
+                pids = {role["pid"] for role in status["roles"].values() if role["pid"]}
+                alive = {pid for pid in pids if is_child_of(pid, self.appliance.process.pid)}
+                self.samples.append(Sample(asked, time.monotonic(), status, alive))
+        except BaseException as error:  # noqa: BLE001  raised in the test's own thread
+            self.error = error
+
+    def wait_for_more(self, count: int) -> None:
+        """Waits for so many more answers."""
+        goal = len(self.samples) + count
+        wait_until(lambda: self.error or len(self.samples) >= goal, 60, f"{count} more answers")
+        self.raise_error()
+
+    def raise_error(self) -> None:
+        """What went wrong in the thread."""
+        if self.error:
+            raise self.error
+
+    def __enter__(self) -> "Witness":
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        self._thread.join()
+
+
+class Sending:
+    """Sends one message after the other in a thread, and remembers when each was acknowledged."""
+
+    def __init__(self, port: int) -> None:
+        self.sender = PlainSender(port)
+        self.times: list[float] = []
+        self.error: BaseException | None = None
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        try:
+            with self.sender:
+                while not self._ends.is_set():
+                    self.sender.send(len(self.times), 1000)
+                    self.times.append(time.monotonic())
+        except BaseException as error:  # noqa: BLE001  raised in the test's own thread
+            self.error = error
+
+    def wait_for_more(self, count: int) -> None:
+        """Waits until so many more are acknowledged."""
+        goal = len(self.times) + count
+        wait_until(lambda: self.error or len(self.times) >= goal, 60, f"{count} more messages")
+        if self.error:
+            raise self.error
+
+    def between(self, begin: float, end: float) -> int:
+        """How many were acknowledged in that time."""
+        return sum(begin < at <= end for at in self.times)
+
+    def __enter__(self) -> "Sending":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        self._thread.join()
+
+
+def is_child_of(pid: int, parent: int) -> bool:
+    """Whether a process lives and is that one's child."""
+    try:
+        process = psutil.Process(pid)
+        return process.ppid() == parent and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@dataclass
+class Day:
+    """What was done to an appliance, and what its status said meanwhile."""
+
+    samples: list[Sample]
+    kills: list[tuple[float, str, int]]
+    sending: Sending
+    calm_from: float
+    """From then on nobody was killed."""
+    log_end: int
+    last: dict[str, Any]
+
+    def kills_before(self, role: str, moment: float) -> int:
+        return sum(at <= moment for at, killed, _ in self.kills if killed == role)
+
+
+@pytest.fixture(scope="module")
+def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
+    kills: list[tuple[float, str, int]] = []
+    with (
+        Appliance(tmp_path_factory.mktemp("truth") / "data", settings=SETTINGS) as appliance,
+        Witness(appliance) as witness,
+    ):
+        with Sending(appliance.ports[1]) as sending:
+            sending.wait_for_more(50)
+            for role in (*ROLES, "dispatch", "broker"):
+                pid = appliance.pid_of(role)
+                os.kill(pid, signal.SIGKILL)
+                kills.append((time.monotonic(), role, pid))
+                witness.wait_for_more(1)
+                appliance.wait_restarted(role, pid)
+                sending.wait_for_more(20)
+            calm_from = time.monotonic()
+            wait_until(
+                lambda: time.monotonic() > calm_from + RATE_WINDOW_S[1] + 1, 20, "a window of rates without a kill"
+            )
+            witness.wait_for_more(3)
+            calm_until = len(witness.samples)
+        wait_until(lambda: appliance.status()["lag"] == {"flush": 0, "dispatch": 0}, 10, "flush and dispatch")
+        witness.wait_for_more(2)
+        last = witness.samples[-1].status
+        witness.raise_error()
+        log = appliance.run("store", "dump", str(appliance.store)).stdout
+        assert log
+        size = sum(path.stat().st_size for path in (appliance.store / "commitlog").iterdir())
+        yield Day(witness.samples[:calm_until], kills, sending, calm_from, size, last)
+
+
+def test_it_was_asked_often_enough_to_be_caught(day: Day) -> None:
+    assert len(day.samples) > len(day.kills) * 2
+    assert any(role["pid"] is None or role["state"] != "running" for one in day.samples for role in _served(one))
+
+
+def _served(sample: Sample) -> list[dict[str, Any]]:
+    return [role for name, role in sample.status["roles"].items() if name in ROLES]
+
+
+def test_who_is_said_to_run_does_or_has_only_just_been_killed(day: Day) -> None:
+    for sample in day.samples:
+        for name in ROLES:
+            said = sample.status["roles"][name]
+            if said["pid"] is None or said["pid"] in sample.alive:
+                continue
+            died = [at for at, role, pid in day.kills if (role, pid) == (name, said["pid"])]
+            assert died, f"{name} has pid {said['pid']}, which is none of the appliance's"
+            assert sample.asked - died[0] < NOTICED_S, f"{name} was killed {sample.asked - died[0]:.1f} s before"
+
+
+def test_who_has_no_process_is_not_said_to_run(day: Day) -> None:
+    for sample in day.samples:
+        for said in sample.status["roles"].values():
+            assert (said["pid"] is None) == (said["state"] in {"waiting", "stopped", "ended"}), said
+            assert (said["heartbeat_age_ms"] is None) == (said["pid"] is None)
+        assert sample.status["roles"]["recover"]["state"] == "ended"
+
+
+def test_restarts_are_kills(day: Day) -> None:
+    for sample in day.samples:
+        for name in ROLES:
+            assert sample.status["roles"][name]["restarts"] <= day.kills_before(name, sample.had)
+    for before, after in pairwise(day.samples):
+        for name in ROLES:
+            assert before.status["roles"][name]["restarts"] <= after.status["roles"][name]["restarts"]
+    restarts = {name: day.last["roles"][name]["restarts"] for name in ROLES}
+    assert restarts == {name: 2 if name in ("dispatch", "broker") else 1 for name in ROLES}
+
+
+def test_a_running_role_has_just_shown_life(day: Day) -> None:
+    for sample in day.samples:
+        for name in ROLES:
+            said = sample.status["roles"][name]
+            if said["state"] == "running":
+                assert said["heartbeat_age_ms"] < HEARTBEAT_MS, f"{name} {said}"
+
+
+def test_offsets_never_go_back(day: Day) -> None:
+    for before, after in pairwise(day.samples):
+        for cell in GROWING:
+            assert before.status["offsets"][cell] <= after.status["offsets"][cell], cell
+
+
+def test_nobody_is_ahead_of_what_he_follows_and_lag_is_the_difference(day: Day) -> None:
+    for sample in day.samples:
+        offsets, lag = sample.status["offsets"], sample.status["lag"]
+        assert offsets["min_offset"] <= offsets["flushed_offset"] <= offsets["wrote_offset"]
+        assert offsets["min_offset"] <= offsets["reput_offset"] <= offsets["wrote_offset"]
+        assert offsets["wrote_offset"] <= offsets["append_limit"] <= offsets["allocated_offset"]
+        assert lag == {
+            "flush": offsets["wrote_offset"] - offsets["flushed_offset"],
+            "dispatch": offsets["wrote_offset"] - offsets["reput_offset"],
+        }
+
+
+def test_counters_never_go_back(day: Day) -> None:
+    for before, after in pairwise(day.samples):
+        for role, counters in before.status["counters"].items():
+            for name, value in counters.items():
+                assert value <= after.status["counters"][role][name] or name in GAUGES, f"{role}.{name}"
+
+
+def test_the_log_holds_what_was_acknowledged_by_then(day: Day) -> None:
+    smallest = 1000
+    for sample in day.samples:
+        acknowledged = day.sending.between(0, sample.asked)
+        assert sample.status["offsets"]["flushed_offset"] >= acknowledged * smallest
+    assert day.last["offsets"]["allocated_offset"] == day.log_end
+    # A broker counts ten times a second; what it had not counted when it was killed is lost, and in the log.
+    least = sum(at < day.kills[0][0] - UNCOUNTED_S or at > day.calm_from for at in day.sending.times)
+    for begin, end in pairwise([at for at, role, _ in day.kills if role == "broker"]):
+        least += day.sending.between(max(begin, day.kills[0][0]), end - UNCOUNTED_S)
+    assert least <= day.last["counters"]["broker"]["messages_in"] <= day.sending.sender.attempts
+    assert day.last["counters"]["broker"]["connections"] == 0
+
+
+def test_rates_are_what_the_client_did(day: Day) -> None:
+    calm = [sample for sample in day.samples if sample.asked > day.calm_from + RATE_WINDOW_S[1]]
+    assert calm
+    for sample in calm:
+        # The window began and ended a little earlier or later than we can know.
+        shortest = day.sending.between(sample.had - RATE_WINDOW_S[0], sample.asked) / RATE_WINDOW_S[1]
+        longest = day.sending.between(sample.asked - RATE_WINDOW_S[1], sample.had) / RATE_WINDOW_S[0]
+        messages = sample.status["rates"]["broker.messages_in"]
+        assert shortest * 0.9 - 1 <= messages <= longest * 1.1 + 1
+        # Bodies of 1,000 bytes, and some 150 around each; fillers at the ends of files.
+        assert messages * 1000 <= sample.status["rates"]["wrote_bytes"] <= (messages + 2) * 1400
