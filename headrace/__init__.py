@@ -2,34 +2,6 @@
 
     import asyncio
     from headrace import Message, Producer
-    from headrace.client.allocation import Allocator as Allocator
-    from headrace.client.allocation import ConsistentHash as ConsistentHash
-    from headrace.client.allocation import Fixed as Fixed
-    from headrace.client.allocation import MachineRoom as MachineRoom
-    from headrace.client.allocation import MachineRoomNearby as MachineRoomNearby
-    from headrace.client.allocation import averagely as averagely
-    from headrace.client.allocation import averagely_by_circle as averagely_by_circle
-    from headrace.client.consume_hooks import ConsumeHook as ConsumeHook
-    from headrace.client.consume_hooks import HandlingContext as HandlingContext
-    from headrace.client.consume_result import ConsumeContext as ConsumeContext
-    from headrace.client.consume_result import ConsumeResult as ConsumeResult
-    from headrace.client.consume_result import Reject as Reject
-    from headrace.client.consume_result import Retry as Retry
-    from headrace.client.consume_result import Suspend as Suspend
-    from headrace.client.consumer_settings import LitePullSettings as LitePullSettings
-    from headrace.client.consumer_settings import PullSettings as PullSettings
-    from headrace.client.consumer_settings import PushSettings as PushSettings
-    from headrace.client.lite_pull_consumer import LitePullConsumer as LitePullConsumer
-    from headrace.client.offset_store import OffsetStore as OffsetStore
-    from headrace.client.pull_consumer import PullConsumer as PullConsumer
-    from headrace.client.pull_request import PullResult as PullResult
-    from headrace.client.pull_request import PullStatus as PullStatus
-    from headrace.client.push_consumer import PushConsumer as PushConsumer
-    from headrace.client.received_message import ReceivedMessage as ReceivedMessage
-    from headrace.client.start_offset import StartFrom as StartFrom
-    from headrace.client.subscriptions import Sql as Sql
-    from headrace.client.subscriptions import Tags as Tags
-    from headrace.model.consumption import MessageModel as MessageModel
 
     async def main():
         async with Producer("orders", "127.0.0.1:9876") as producer:
@@ -56,17 +28,41 @@ if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers; see _E
     from headrace.client.admin.offsets import LATEST as LATEST
     from headrace.client.admin.progress import GroupProgress as GroupProgress
     from headrace.client.admin.progress import QueueProgress as QueueProgress
+    from headrace.client.allocation import Allocator as Allocator
+    from headrace.client.allocation import ConsistentHash as ConsistentHash
+    from headrace.client.allocation import Fixed as Fixed
+    from headrace.client.allocation import MachineRoom as MachineRoom
+    from headrace.client.allocation import MachineRoomNearby as MachineRoomNearby
+    from headrace.client.allocation import averagely as averagely
+    from headrace.client.allocation import averagely_by_circle as averagely_by_circle
     from headrace.client.batches import split_batches as split_batches
+    from headrace.client.consume_hooks import ConsumeHook as ConsumeHook
+    from headrace.client.consume_hooks import HandlingContext as HandlingContext
+    from headrace.client.consume_result import ConsumeContext as ConsumeContext
+    from headrace.client.consume_result import ConsumeResult as ConsumeResult
+    from headrace.client.consume_result import Reject as Reject
+    from headrace.client.consume_result import Retry as Retry
+    from headrace.client.consume_result import Suspend as Suspend
+    from headrace.client.consumer_settings import LitePullSettings as LitePullSettings
+    from headrace.client.consumer_settings import PullSettings as PullSettings
+    from headrace.client.consumer_settings import PushSettings as PushSettings
     from headrace.client.hooks import EndTransactionContext as EndTransactionContext
     from headrace.client.hooks import EndTransactionHook as EndTransactionHook
     from headrace.client.hooks import MessageKind as MessageKind
     from headrace.client.hooks import SendContext as SendContext
     from headrace.client.hooks import SendHook as SendHook
+    from headrace.client.lite_pull_consumer import LitePullConsumer as LitePullConsumer
+    from headrace.client.offset_store import OffsetStore as OffsetStore
     from headrace.client.producer import Producer as Producer
     from headrace.client.producer_settings import Compression as Compression
     from headrace.client.producer_settings import ProducerSettings as ProducerSettings
+    from headrace.client.pull_consumer import PullConsumer as PullConsumer
+    from headrace.client.pull_request import PullResult as PullResult
+    from headrace.client.pull_request import PullStatus as PullStatus
+    from headrace.client.push_consumer import PushConsumer as PushConsumer
     from headrace.client.queue_choice import by_hash as by_hash
     from headrace.client.queue_choice import by_random as by_random
+    from headrace.client.received_message import ReceivedMessage as ReceivedMessage
     from headrace.client.request_reply import reply_to as reply_to
     from headrace.client.send_result import SendResult as SendResult
     from headrace.client.send_result import SendStatus as SendStatus
@@ -74,6 +70,9 @@ if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers; see _E
     from headrace.client.settings import ClientEvent as ClientEvent
     from headrace.client.settings import Credentials as Credentials
     from headrace.client.settings import EventKind as EventKind
+    from headrace.client.start_offset import StartFrom as StartFrom
+    from headrace.client.subscriptions import Sql as Sql
+    from headrace.client.subscriptions import Tags as Tags
     from headrace.client.trace_settings import Trace as Trace
     from headrace.client.transaction_producer import TransactionProducer as TransactionProducer
     from headrace.client.transaction_producer import TransactionSendResult as TransactionSendResult
@@ -93,6 +92,7 @@ if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers; see _E
     from headrace.errors import SendFailed as SendFailed
     from headrace.errors import StateError as StateError
     from headrace.errors import TooManyRequests as TooManyRequests
+    from headrace.model.consumption import MessageModel as MessageModel
     from headrace.model.message import Message as Message
     from headrace.model.message import MessageExt as MessageExt
     from headrace.model.message_queue import MessageQueue as MessageQueue
