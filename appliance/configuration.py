@@ -24,6 +24,7 @@ from headrace.errors import RemoteProtocolError
 from headrace.model.option import format_value, from_mapping, is_changeable, keys_of, nearest_key, parse_value
 from headrace.protocol.bodies.properties_text import decode_properties_text
 from nameserver.config import NameServerConfig
+from store.config import ACCEPTED_UNUSED as STORE_UNUSED
 from store.config import StoreConfig
 from store.errors import BadStoreConfig
 from store.paths import StorePaths
@@ -31,6 +32,7 @@ from store.paths import StorePaths
 T = TypeVar("T")
 C = TypeVar("C", BrokerConfig, StoreConfig)
 
+_UNUSED = {**BROKER_UNUSED, **STORE_UNUSED}
 _WILDCARDS = ("0.0.0.0", "::", "")
 
 
@@ -211,10 +213,10 @@ def _read_broker_conf(path: str, known: Mapping[str, Any], warnings: list[str]) 
     for key, text in _read_properties(path).items():
         if key in known:
             given[key] = Given(text.strip(), path)
-        elif key in BROKER_UNUSED:
-            warnings.append(f"{path}: {key} has no effect: {BROKER_UNUSED[key]}")
+        elif key in _UNUSED:
+            warnings.append(f"{path}: {key} has no effect: {_UNUSED[key]}")
         else:
-            warnings.append(f"{path}: {_unknown(key, (*known, *BROKER_UNUSED))}; it is ignored")
+            warnings.append(f"{path}: {_unknown(key, (*known, *_UNUSED))}; it is ignored")
     return given
 
 
@@ -240,8 +242,8 @@ def _read_settings(settings: Iterable[str], known: Mapping[str, Any], warnings: 
             raise ConfigurationError(f"--set {setting}: expected KEY=VALUE")
         if key in known:
             given[key] = Given(text.strip(), f"--set {key}")
-        elif key in BROKER_UNUSED:
-            warnings.append(f"--set {key}: it has no effect: {BROKER_UNUSED[key]}")
+        elif key in _UNUSED:
+            warnings.append(f"--set {key}: it has no effect: {_UNUSED[key]}")
         else:
             raise ConfigurationError(f"--set {setting}: {_unknown(key, known)}")
     return given

@@ -1,7 +1,7 @@
 """The broker's options: RocketMQ's keys of `broker.conf`, each declared once.
 
 Keys of the store (`fileReservedTime`, `flushDiskType`, `messageDelayLevel` …) stand in the store's own configuration; both read the same file.
-What a 4.9 broker knows and we have no use for is in `ACCEPTED_UNUSED` with the reason, so that a `broker.conf` brought along from a Java broker
+What a 4.9 broker knows and we have no use for is in `ACCEPTED_UNUSED`, here and there, with the reason, so that a `broker.conf` brought along from a Java broker
 gives warnings and no errors. Facts: remoting spec 4.1, admin spec 11.
 """
 
@@ -178,14 +178,8 @@ _NO_POOLS: Final = "requests are handled on one event loop, there are no thread 
 _NO_QUEUES: Final = "requests do not wait in queues: a connection that cannot be served is not read from"
 _NOT_NETTY: Final = "a setting of Netty, which is not used here"
 _CLIENT: Final = "a setting of Netty's client, which is not used here"
-_NO_POOL_STORE: Final = "there is no Java heap to keep messages away from"
-_NO_DLEDGER: Final = "DLedger is not supported"
 _NO_COMMERCIAL: Final = "belongs to a commercial edition"
 _STATISTICS: Final = "statistics of single queues are not kept"
-_NO_PAUSE: Final = "a deleted file needs nobody's leave: those who still read it keep their mapping"
-_RESERVED: Final = "files are reserved two ahead and written to memory, not touched page by page"
-_ONE_LOOP: Final = "delayed messages are delivered one after the other by the broker's loop"
-_NO_LOCK_CHOICE: Final = "one process appends and needs no lock"
 
 ACCEPTED_UNUSED: Final[dict[str, str]] = {
     "rocketmqHome": "there is no RocketMQ installation to find files in",
@@ -240,34 +234,5 @@ ACCEPTED_UNUSED: Final[dict[str, str]] = {
         ),
         _CLIENT,
     ),
-    **dict.fromkeys(
-        (
-            "transientStorePoolEnable", "transientStorePoolSize", "fastFailIfNoBufferInStorePool",
-            "commitIntervalCommitLog", "commitCommitLogLeastPages", "commitCommitLogThoroughInterval",
-        ),
-        _NO_POOL_STORE,
-    ),
-    **dict.fromkeys(
-        (
-            "enableDLegerCommitLog", "dLegerGroup", "dLegerPeers", "dLegerSelfId", "preferredLeaderId",
-            "isEnableBatchPush", "enableBatchPush", "storePathDLedgerCommitLog",
-        ),
-        _NO_DLEDGER,
-    ),
-    "messageIndexSafe": "after a crash the log is always read from where the indexes are known to be whole",
-    "haListenPort": "the port for slaves is always the one after listenPort, as in RocketMQ",
-    "duplicationEnable": "a log has one writer",
-    "readOnlyCommitLogStorePaths": "a CommitLog lies in one directory",
-    "enableScheduleMessageStats": _STATISTICS,
-    **dict.fromkeys(("destroyMapedFileIntervalForcibly", "redeleteHangedFileInterval"), _NO_PAUSE),
-    **dict.fromkeys(("warmMapedFileEnable", "flushLeastPagesWhenWarmMapedFile"), _RESERVED),
-    **dict.fromkeys(
-        (
-            "enableScheduleAsyncDeliver", "scheduleAsyncDeliverMaxPendingLimit",
-            "scheduleAsyncDeliverMaxResendNum2Blocked",
-        ),
-        _ONE_LOOP,
-    ),
-    **dict.fromkeys(("useReentrantLockWhenPutMessage", "debugLockEnable", "putMsgIndexHightWater"), _NO_LOCK_CHOICE),
 }  # fmt: skip
-"""Keys that a 4.9 broker has and we do not use, and why. Said in a warning, never refused."""
+"""Keys that a 4.9 broker has and we do not use, and why; the store has more. Said in a warning, never refused."""

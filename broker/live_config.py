@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from broker.broker_conf import BrokerConf
-from broker.config import ACCEPTED_UNUSED, BrokerConfig
+from broker.config import ACCEPTED_UNUSED as BROKER_UNUSED
+from broker.config import BrokerConfig
 from headrace.model.data_version import DataVersion
 from headrace.model.option import change_options, format_value, is_changeable, keys_of, nearest_key, parse_value
 from ipc.changed_options import has_room
+from store.config import ACCEPTED_UNUSED as STORE_UNUSED
 from store.config import StoreConfig
 from store.errors import BadStoreConfig
 
@@ -112,8 +114,8 @@ class LiveConfig:
 
     def _problem_of(self, key: str, text: str) -> str | None:
         fields = {**keys_of(BrokerConfig), **keys_of(StoreConfig)}
-        if key in ACCEPTED_UNUSED:
-            return f"{key} has no effect here: {ACCEPTED_UNUSED[key]}"
+        if reason := BROKER_UNUSED.get(key) or STORE_UNUSED.get(key):
+            return f"{key} has no effect here: {reason}"
         if key not in fields:
             near = nearest_key(key, fields)
             return f"{key} is no option of this broker" + (f": did you mean {near}?" if near else "")

@@ -1,11 +1,12 @@
 """The store's options: RocketMQ's keys, types and defaults (store spec, appendix B).
 
-Options of RocketMQ's that this store has no use for (TransientStorePool, warm-up, forced destruction of mapped files, which
-here need no reference counts) are not declared: a `broker.conf` that sets them gets a warning.
+What RocketMQ's store knows and this one has no use for is in `ACCEPTED_UNUSED` with the reason, which a `broker.conf` that sets it
+gets as a warning.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from headrace.model.option import option
 from store.errors import BadStoreConfig
@@ -56,7 +57,6 @@ class StoreConfig:
     )
     enable_lmq: bool = option(False, help="Light message queues: topics that begin with `%LMQ%`.")
     enable_multi_dispatch: bool = option(False, help="Dispatch a message to the further queues that it names.")
-    max_lmq_consume_queue_num: int = option(20000, help="Most light message queues.")
 
     # -- reading
     max_transfer_bytes_on_message_in_memory: int = option(
@@ -78,10 +78,6 @@ class StoreConfig:
     )
     max_msgs_num_batch: int = option(64, help="Most messages that a query by key returns.", changeable=True)
     default_query_max_num: int = option(32, help="Most messages that a query by unique key returns.", changeable=True)
-    disk_fall_recorded: bool = option(True, help="Keep statistics of how far consumers are behind.", changeable=True)
-    os_page_cache_busy_time_out_mills: int = option(
-        1000, help="An append that takes longer makes the broker refuse sends, in ms.", changeable=True
-    )
 
     # -- flush
     flush_disk_type: str = option(ASYNC_FLUSH, help="ASYNC_FLUSH, or SYNC_FLUSH to answer when a message is on disk.")
@@ -114,9 +110,6 @@ class StoreConfig:
     file_reserved_time: int = option(72, help="Age at which a CommitLog file has expired, in hours.", changeable=True)
     delete_commit_log_files_interval: int = option(
         100, help="Pause between two deletions of CommitLog files, in ms.", changeable=True
-    )
-    delete_consume_queue_files_interval: int = option(
-        100, help="Pause after a ConsumeQueue that lost files, in ms.", changeable=True
     )
     disk_max_used_space_ratio: int = option(
         75,
@@ -220,3 +213,49 @@ class StoreConfig:
             if size <= 0:
                 raise BadStoreConfig(f"{key}={size}: expected a number above 0")
         _ = self.delete_hours
+
+
+_NO_POOL: Final = "there is no Java heap to keep messages away from"
+_NO_DLEDGER: Final = "DLedger is not supported"
+_NO_LOCK_CHOICE: Final = "one process appends and needs no lock"
+_NO_PAUSE: Final = "a deleted file needs nobody's leave: those who still read it keep their mapping"
+_POPULATED: Final = "pages of the log are made ready a piece ahead of the writer, whatever is set"
+_ONE_LOOP: Final = "delayed messages are delivered one after the other by the broker's loop"
+_STATISTICS: Final = "statistics of single queues are not kept"
+
+ACCEPTED_UNUSED: Final[dict[str, str]] = {
+    "messageIndexSafe": "after a crash the log is always read from where the indexes are known to be whole",
+    "haListenPort": "the port for slaves is always the one after listenPort, as in RocketMQ",
+    "duplicationEnable": "a log has one writer",
+    "readOnlyCommitLogStorePaths": "a CommitLog lies in one directory",
+    "osPageCacheBusyTimeOutMills": "an append waits for no lock, and finds its pages ready",
+    "deleteConsumeQueueFilesInterval": "files of ConsumeQueues are deleted one at a time, when no record waits",
+    "maxLmqConsumeQueueNum": "the most queues there can be, light ones too, is queueTableCapacity",
+    "diskFallRecorded": _STATISTICS,
+    "enableScheduleMessageStats": _STATISTICS,
+    **dict.fromkeys(
+        (
+            "transientStorePoolEnable", "transientStorePoolSize", "fastFailIfNoBufferInStorePool",
+            "commitIntervalCommitLog", "commitCommitLogLeastPages", "commitCommitLogThoroughInterval",
+        ),
+        _NO_POOL,
+    ),
+    **dict.fromkeys(
+        (
+            "enableDLegerCommitLog", "dLegerGroup", "dLegerPeers", "dLegerSelfId", "preferredLeaderId",
+            "isEnableBatchPush", "enableBatchPush", "storePathDLedgerCommitLog",
+        ),
+        _NO_DLEDGER,
+    ),
+    **dict.fromkeys(("destroyMapedFileIntervalForcibly", "redeleteHangedFileInterval"), _NO_PAUSE),
+    **dict.fromkeys(("warmMapedFileEnable", "flushLeastPagesWhenWarmMapedFile"), _POPULATED),
+    **dict.fromkeys(
+        (
+            "enableScheduleAsyncDeliver", "scheduleAsyncDeliverMaxPendingLimit",
+            "scheduleAsyncDeliverMaxResendNum2Blocked",
+        ),
+        _ONE_LOOP,
+    ),
+    **dict.fromkeys(("useReentrantLockWhenPutMessage", "debugLockEnable", "putMsgIndexHightWater"), _NO_LOCK_CHOICE),
+}  # fmt: skip
+"""Keys that RocketMQ's store has and this one does not use, and why. Said in a warning, never refused."""

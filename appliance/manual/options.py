@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from appliance.config import ApplianceConfig
-from broker.config import ACCEPTED_UNUSED, BrokerConfig
+from broker.config import ACCEPTED_UNUSED as BROKER_UNUSED
+from broker.config import BrokerConfig
 from headrace.model.option import format_value, help_of, is_changeable, keys_of
 from nameserver.config import NameServerConfig
+from store.config import ACCEPTED_UNUSED as STORE_UNUSED
 from store.config import StoreConfig
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "configuration.md"
@@ -44,7 +46,7 @@ def format_page() -> str:
         *_section("Broker", "`broker.conf`", BrokerConfig),
         *_section("Store", "`broker.conf` too", StoreConfig),
         *_section("Name server", "its own file", NameServerConfig),
-        *_unused(ACCEPTED_UNUSED),
+        *_unused({**BROKER_UNUSED, **STORE_UNUSED}),
     ])  # fmt: skip
 
 

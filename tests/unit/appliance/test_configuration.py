@@ -45,12 +45,14 @@ def test_toml_is_read_with_its_own_types(tmp_path: Path) -> None:
 
 
 def test_an_unknown_key_of_broker_conf_is_a_warning_that_names_the_nearest(tmp_path: Path) -> None:
-    conf = write(tmp_path / "broker.conf", "mapedFileSizeCommitLog=1073741824\nsendMessageThreadPoolNums=4\n")
+    text = "mapedFileSizeCommitLog=1073741824\nsendMessageThreadPoolNums=4\nwarmMapedFileEnable=true\n"
+    conf = write(tmp_path / "broker.conf", text)
     configuration = read_configuration(Sources(data=str(tmp_path), broker_conf=conf))
-    unknown, unused = configuration.warnings
+    unknown, unused, unused_by_the_store = configuration.warnings
     assert "unknown key mapedFileSizeCommitLog (did you mean mappedFileSizeCommitLog?)" in unknown
     assert conf in unknown
     assert "sendMessageThreadPoolNums has no effect: requests are handled on one event loop" in unused
+    assert "warmMapedFileEnable has no effect: pages of the log are made ready" in unused_by_the_store
 
 
 @pytest.mark.parametrize(

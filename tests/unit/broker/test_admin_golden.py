@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from broker.config import ACCEPTED_UNUSED
+from broker.config import ACCEPTED_UNUSED as BROKER_UNUSED
 from headrace.model.topic_config import TopicConfig
 from headrace.protocol import fastjson
 from headrace.protocol.bodies.properties_text import decode_properties_text
 from headrace.protocol.frame import decode_frame
 from headrace.protocol.remoting_command import RemotingCommand
 from headrace.protocol.request_code import RequestCode
+from store.config import ACCEPTED_UNUSED as STORE_UNUSED
 from support import golden
 from support.admin_world import AdminWorld
 
@@ -161,7 +162,7 @@ def test_the_configuration_has_apaches_keys_but_for_those_that_mean_nothing_here
     request, theirs = MANAGE[RequestCode.GET_BROKER_CONFIG][0]
     ours = world.ask(26, request.ext_fields)
     shown, expected = decode_properties_text(ours.body), decode_properties_text(theirs.body)
-    missing = expected.keys() - shown.keys() - ACCEPTED_UNUSED.keys()
+    missing = expected.keys() - shown.keys() - BROKER_UNUSED.keys() - STORE_UNUSED.keys()
     # Not set here, and so not shown, as Apache's broker does it.
     assert missing == {"storePathCommitLog"}
     assert fastjson.loads(ours.ext["version"]).keys() == fastjson.loads(theirs.ext["version"]).keys()
