@@ -74,7 +74,7 @@ def test_a_disk_that_refuses_makes_no_topic(world: AdminWorld, tmp_path: Path) -
     (tmp_path / "config").write_text("a file where a folder should be")
     answer = world.ask(17, CREATE)
     assert answer.code == 1
-    assert "nothing has changed" in (answer.remark or "")
+    assert "was not carried out" in (answer.remark or "")
     assert world.topics.find("T") is None
 
 
