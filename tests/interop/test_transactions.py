@@ -86,7 +86,7 @@ def test_committed_messages_come_and_rolled_back_ones_do_not(client: Client, gro
         assert half["properties"] == {name: value for name, value in said.items() if name not in {"MIN_OFFSET", "MAX_OFFSET"}}
     # A round of checks later nobody has been asked about any of these, and nothing was added.
     [asked] = transact(client, group, topic, 1, "unknown", checked="rollback", first=50)
-    assert [one["msgId"] for one in checks(client, group, 1)] == [asked["msgId"]]
+    assert [one["transactionId"] for one in checks(client, group, 1)] == [asked["msgId"]]
     assert len(client.dump(topic)) == len(sent)
     assert len(dropped) == 3
 

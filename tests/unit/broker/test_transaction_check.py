@@ -259,14 +259,17 @@ def test_the_check_goes_on_after_a_failure(scene: Scene) -> None:
     calls: list[int] = []
 
     async def scenario() -> None:
+        thrice = asyncio.Event()
+
         async def fail() -> None:
             calls.append(1)
+            if len(calls) == 3:
+                thrice.set()
             raise OSError("no disk")
 
         scene.check.round = fail  # type: ignore[method-assign]
         running = asyncio.create_task(scene.check.run(lambda: 1))
-        while len(calls) < 3:
-            await asyncio.sleep(0.001)
+        await thrice.wait()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
