@@ -6,24 +6,22 @@ cannot be in a batch (delays, transactions, a queue of the caller's choice) is n
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any, TypeAlias
 
-from headrace.client.batches import batch_entry_size
+from headrace.client.outgoing import ReadyEntry
 from headrace.client.send_result import SendResult
 from headrace.errors import HeadraceError
-from headrace.model.message import Message
 
-SendBatch: TypeAlias = Callable[[list[Message]], Awaitable[SendResult]]
+SendBatch: TypeAlias = Callable[[list[ReadyEntry]], Awaitable[SendResult]]
 StartTask: TypeAlias = Callable[[Any, str], "asyncio.Task[Any]"]
 _Key: TypeAlias = tuple[str, bool]
 
 
 class _Gathering:
-    __slots__ = ("messages", "results", "size", "timer")
+    __slots__ = ("entries", "results", "size", "timer")
 
     def __init__(self) -> None:
-        self.messages: list[Message] = []
+        self.entries: list[ReadyEntry] = []
         self.results: list[asyncio.Future[SendResult]] = []
         self.size = 0
         self.timer: asyncio.TimerHandle | None = None
@@ -33,6 +31,7 @@ class Accumulator:
     """Gathers messages, and sends them with `send_batch` in tasks made by `start_task`."""
 
     def __init__(self, linger_s: float, batch_size: int, send_batch: SendBatch, start_task: StartTask) -> None:
+        self._loop = asyncio.get_running_loop()
         self._linger_s = linger_s
         self._batch_size = batch_size
         self._send_batch = send_batch
@@ -40,11 +39,11 @@ class Accumulator:
         self._gathering: dict[_Key, _Gathering] = {}
         self._under_way: set[asyncio.Task[Any]] = set()
 
-    async def send(self, message: Message) -> SendResult:
-        """Sends with the next batch. Raises what sending the batch raises."""
-        loop = asyncio.get_running_loop()
-        key = message.topic, message.wait_store
-        size = batch_entry_size(message)
+    def send(self, entry: ReadyEntry) -> "asyncio.Future[SendResult]":
+        """Sends with the next batch. The future fails with what sending the batch raises."""
+        loop = self._loop
+        key = entry.message.topic, entry.message.wait_store
+        size = len(entry.data)
         gathering = self._gathering.get(key)
         if gathering is not None and gathering.size + size > self._batch_size:
             self._flush(key)
@@ -53,12 +52,12 @@ class Accumulator:
             gathering = self._gathering[key] = _Gathering()
             gathering.timer = loop.call_later(self._linger_s, self._flush, key)
         result: asyncio.Future[SendResult] = loop.create_future()
-        gathering.messages.append(message)
+        gathering.entries.append(entry)
         gathering.results.append(result)
         gathering.size += size
         if gathering.size >= self._batch_size:
             self._flush(key)
-        return await result
+        return result
 
     async def flush(self) -> None:
         """Sends what was gathered, and waits for all that is under way."""
@@ -79,7 +78,7 @@ class Accumulator:
 
     async def _deliver(self, gathering: _Gathering) -> None:
         try:
-            whole = await self._send_batch(gathering.messages)
+            whole = await self._send_batch(gathering.entries)
         except HeadraceError as error:
             for future in gathering.results:
                 if not future.done():
@@ -100,7 +99,9 @@ def parts_of(whole: SendResult, count: int) -> list[SendResult]:
     ids, offset_ids = whole.message_id.split(","), whole.offset_message_id.split(",")
     if len(offset_ids) != count:
         offset_ids = [whole.offset_message_id] * count
+    status, queue, first = whole.status, whole.queue, whole.queue_offset
+    transaction_id, region, trace_on = whole.transaction_id, whole.region, whole.trace_on
     return [
-        replace(whole, message_id=ids[at], offset_message_id=offset_ids[at], queue_offset=whole.queue_offset + at)
+        SendResult(status, ids[at], offset_ids[at], queue, first + at, transaction_id, region, trace_on)
         for at in range(count)
     ]

@@ -6,7 +6,7 @@ What differs from try to try (queue, broker) comes in with `request_for`; all el
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from headrace.client.durations import now_ms
 from headrace.client.hooks import MessageKind
@@ -135,28 +135,44 @@ def prepare_now(
     return ready
 
 
-def prepare_batch(messages: Sequence[Message], settings: ProducerSettings, namespace: str | None) -> Outgoing:
-    """Messages made ready as one batch. Raises MessageInvalid for those that cannot be sent together (client spec 2.10)."""
-    if not messages:
-        raise MessageInvalid("a batch without messages")
-    first = messages[0]
-    topic = wrap(namespace, first.topic) if namespace else first.topic
+class ReadyEntry(NamedTuple):
+    """A message as it stands in a batch: `data` is its part of the batch's body."""
+
+    message: Message
+    unique_id: str
+    data: bytes
+
+
+def prepare_entry(message: Message, settings: ProducerSettings, namespace: str | None) -> ReadyEntry:
+    """A message made ready to be in a batch. Raises MessageInvalid for one that can be in none (client spec 2.10)."""
+    topic = wrap(namespace, message.topic) if namespace else message.topic
     check_topic(topic)
     if names.is_retry_topic(topic):
         raise MessageInvalid("messages to a retry topic cannot be sent as a batch")
-    entries = []
-    for message in messages:
-        problem = batch_problem(first, message)
-        if problem is not None:
-            raise MessageInvalid(problem)
-        check_body(message, settings.max_message_size)
-        properties = _complete_properties(message, namespace)
-        property_text(properties)
-        entries.append(Message(topic, message.body, flag=message.flag, properties=properties))
+    problem = batch_problem(message, message)
+    if problem is not None:
+        raise MessageInvalid(problem)
+    check_body(message, settings.max_message_size)
+    properties = _complete_properties(message, namespace)
+    if "" in properties or "" in properties.values():
+        raise MessageInvalid("a property without name or value would be lost on its way")
     try:
-        body = encode_batch(entries)
+        data = encode_batch((Message(topic, message.body, flag=message.flag, properties=properties),))
     except LocalProtocolError as error:
         raise MessageInvalid(str(error)) from error
+    return ReadyEntry(message, properties[property_names.UNIQ_KEY], data)
+
+
+def batch_of(entries: Sequence[ReadyEntry], settings: ProducerSettings, namespace: str | None) -> Outgoing:
+    """One batch of messages made ready. Raises MessageInvalid for those that cannot be sent together, or are too many."""
+    if not entries:
+        raise MessageInvalid("a batch without messages")
+    first = entries[0].message
+    for entry in entries:
+        problem = batch_problem(first, entry.message)
+        if problem is not None:
+            raise MessageInvalid(problem)
+    body = b"".join([entry.data for entry in entries])
     if len(body) > settings.max_message_size:
         size = len(body)
         raise MessageInvalid(
@@ -166,24 +182,30 @@ def prepare_batch(messages: Sequence[Message], settings: ProducerSettings, names
     if namespace:
         of_batch[property_names.INSTANCE_ID] = namespace
     return Outgoing(
-        topic,
+        wrap(namespace, first.topic),
         body,
         property_text(of_batch),
-        ",".join(entry.properties[property_names.UNIQ_KEY] for entry in entries),
+        ",".join([entry.unique_id for entry in entries]),
         0,
         0,
-        tuple(messages),
+        tuple(entry.message for entry in entries),
         RequestCode.SEND_BATCH_MESSAGE,
         is_batch=True,
     )
 
 
+def prepare_batch(messages: Sequence[Message], settings: ProducerSettings, namespace: str | None) -> Outgoing:
+    """Messages made ready as one batch. Raises MessageInvalid for those that cannot be sent together (client spec 2.10)."""
+    return batch_of([prepare_entry(message, settings, namespace) for message in messages], settings, namespace)
+
+
 def batch_problem(first: Message, message: Message) -> str | None:
     """Why a message cannot be in one batch with the first; None if it can."""
-    if message.topic != first.topic:
-        return f"messages of a batch have one topic, not {first.topic} and {message.topic}"
-    if message.wait_store != first.wait_store:
-        return "messages of a batch either all wait to be stored, or none"
+    if message is not first:
+        if message.topic != first.topic:
+            return f"messages of a batch have one topic, not {first.topic} and {message.topic}"
+        if message.wait_store != first.wait_store:
+            return "messages of a batch either all wait to be stored, or none"
     if message.properties.get(property_names.DELAY, "0") != "0":
         return "delayed messages cannot be sent as a batch"
     if message.properties.get(property_names.TRANSACTION_PREPARED) == "true":

@@ -13,9 +13,9 @@ from headrace.client.hooks import SendHook
 from headrace.client.instance import ClientInstance
 from headrace.client.lifecycle import ClientObject
 from headrace.client.members import TransactionCheck
-from headrace.client.message_check import check_body, check_group, check_topic, property_text
+from headrace.client.message_check import check_group
 from headrace.client.namespace import unwrap, wrap
-from headrace.client.outgoing import batch_problem, prepare, prepare_batch
+from headrace.client.outgoing import ReadyEntry, batch_of, batch_problem, prepare, prepare_batch, prepare_entry
 from headrace.client.producer_settings import ProducerOptions, ProducerSettings
 from headrace.client.queue_choice import QueueSelector, by_hash
 from headrace.client.request_reply import request_of
@@ -102,7 +102,8 @@ class Producer(ClientObject):
             if accumulator is not None:
                 is_free = queue is None and sharding_key is None and selector is None
                 if is_free and self._may_be_gathered(message):
-                    return await accumulator.send(message)
+                    # order: what is wrong with one message is found here, so that it does not fail the batch of others.
+                    return await accumulator.send(prepare_entry(message, self._settings, self._namespace))
             return await self._send(sender, message, queue, sharding_key, selector, key, timeout)
         finally:
             self._end_send()
@@ -298,9 +299,9 @@ class Producer(ClientObject):
             raise MessageInvalid(f"the selector chose {chosen!r}, which is no queue")
         return self._wrapped(chosen)
 
-    async def _send_gathered(self, messages: list[Message]) -> SendResult:
+    async def _send_gathered(self, entries: list[ReadyEntry]) -> SendResult:
         assert self._sending is not None
-        return await self._sending.send(prepare_batch(messages, self._settings, self._namespace))
+        return await self._sending.send(batch_of(entries, self._settings, self._namespace))
 
     async def _be_known(self, instance: ClientInstance, sender: Sender, topic: str) -> None:
         """Sees to it that all brokers that may be given the reply know this client: they hand it to no other."""
@@ -315,10 +316,6 @@ class Producer(ClientObject):
     def _may_be_gathered(self, message: Message) -> bool:
         if batch_problem(message, message) is not None or property_names.MSG_TYPE in message.properties:
             return False
-        # order: what is wrong with one message must not fail the batch of others.
-        check_topic(wrap(self._namespace, message.topic))
-        check_body(message, self._settings.max_message_size)
-        property_text(message.properties)
         return not names.is_retry_topic(message.topic)
 
     def _timeout_ms(self, timeout: Duration | None) -> int:
