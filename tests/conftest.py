@@ -1,8 +1,11 @@
-"""What holds for every test run: no stale compiled module, and no skipped test where none may be."""
+"""What holds for every test run: no stale compiled module, no skipped test where none may be, no shared memory left behind."""
 
+import os
 from pathlib import Path
 
 import pytest
+
+from ipc.names import instance_hash
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("appliance", "broker", "headrace", "ipc", "nameserver", "spark_exporter", "store")
@@ -58,6 +61,7 @@ def _is_stale(compiled: Path) -> bool:
 
 
 _seen: list[str] = []
+_left: dict[str, str] = {}
 _removed: list[str] = []
 
 
@@ -72,11 +76,32 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    if session.config.getoption("--nothing-skipped") and _seen and exitstatus == pytest.ExitCode.OK:
+    if not hasattr(session.config, "workerinput"):
+        _left.update(_segments_left(session.config))
+    is_flawed = _left or (_seen and session.config.getoption("--nothing-skipped"))
+    if is_flawed and exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
+def _segments_left(config: pytest.Config) -> dict[str, str]:
+    """Segments of stores under this run's temporary folder, with the store: an appliance was killed and not cleared away.
+
+    Other runs on this machine have theirs elsewhere.
+    """
+    names = [name for name in os.listdir("/dev/shm") if name.startswith("headrace-")]
+    folder = config._tmp_path_factory._basetemp  # type: ignore[attr-defined]
+    if not names or folder is None:
+        return {}
+    folders = [folder for folder, _, _ in os.walk(folder)]
+    stores = {instance_hash(path): path for one in folders for path in (one, os.path.join(one, "store"))}
+    return {name: stores[name.split("-")[1]] for name in names if name.split("-")[1] in stores}
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if _left:
+        terminalreporter.section("shared memory left behind", red=True)
+        for name, store in sorted(_left.items()):
+            terminalreporter.line(f"{name} of the store {store}")
     if config.getoption("--nothing-skipped") and _seen:
         terminalreporter.section("skipped, where nothing may be", red=True)
         for node in _seen:
