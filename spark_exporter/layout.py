@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 from spark_exporter.range_scan import ByteRange
 from spark_exporter.schema import DATE_COLUMN
 
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+
 MAIN_TABLE = ""
 """The name of the one table there is, unless each topic has its own."""
 
@@ -85,8 +87,16 @@ def file_name(byte_range: ByteRange, broker_name: str) -> str:
 
 
 def escape(text: str) -> str:
-    """A name that is one folder on any file system."""
-    return quote(text, safe="").replace(".", "%2E") if text in {".", ".."} else quote(text, safe="")
+    """A value as Hive writes it in a folder's name."""
+    return quote(text, safe="")
+
+
+def table_name(topic: str) -> str:
+    """A topic as the name of a table or its folder: other bytes than letters, digits, underscore and hyphen are ~ and two hexadecimal digits.
+
+    Not with a percent sign, because what takes a table's URL would decode it.
+    """
+    return "".join(chr(byte) if chr(byte) in _PLAIN else f"~{byte:02x}" for byte in topic.encode())
 
 
 def _by_date(batch: pa.RecordBatch) -> list[tuple[datetime.date, pa.RecordBatch]]:

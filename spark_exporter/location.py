@@ -6,7 +6,6 @@ rename; there a move is a copy and a delete, and readers that look at file names
 
 import os
 import shutil
-from collections.abc import Iterator
 from typing import IO, Any
 
 import pyarrow as pa
@@ -95,10 +94,14 @@ class Location:
 
     def move(self, name: str, to: str) -> None:
         """Name a file anew; what had that name is gone."""
+        self.move_to(name, self, to)
+
+    def move_to(self, name: str, other: "Location", to: str) -> None:
+        """Move a file to another folder of the same file system; what had that name there is gone."""
         with _told(self.uri):
-            folder = self._at(to).rpartition("/")[0]
+            folder = other._at(to).rpartition("/")[0]
             self._files.create_dir(folder, recursive=True)
-            self._files.move(self._at(name), self._at(to))
+            self._files.move(self._at(name), other._at(to))
             if self.is_local:
                 _sync(folder)
 
@@ -175,9 +178,3 @@ def open_lock(location: Location, name: str) -> IO[Any]:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+", encoding="utf-8")
 
-
-def walk_up(name: str) -> Iterator[str]:
-    """The folders above a name, nearest first."""
-    while "/" in name:
-        name = name.rpartition("/")[0]
-        yield name

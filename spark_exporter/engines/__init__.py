@@ -1,0 +1,1 @@
+"""What carries a plan out: each engine calls `range_files.write_range` for every range, somewhere."""

@@ -1,0 +1,31 @@
+"""What every engine does: have ranges written, and hand back what became of each.
+
+It knows nothing of tables or commits. Ranges may be written in any order, and more than once; each gives exactly one result.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from spark_exporter.range_files import WriteTask
+from spark_exporter.range_result import RangeResult
+from spark_exporter.range_scan import ByteRange
+
+
+class Engine(Protocol):
+    """Writes ranges. `name` is for people; `workers` for the plan: how many ranges at a time."""
+
+    name: str
+    workers: int
+
+    def write(
+        self, ranges: Sequence[ByteRange], task: WriteTask, report: Callable[[int], None]
+    ) -> Iterator[RangeResult]:
+        """The result of each range as soon as it is there, in any order. `report` is told now and then how many bytes are done in all.
+
+        Raises what `write_range` raises, and ExportError if workers keep dying.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of workers."""
+        ...

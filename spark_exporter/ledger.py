@@ -1,0 +1,217 @@
+"""What a target knows of itself: how it was made, what has been committed, and what was being committed.
+
+    _export/target.json                  how it was made: format, schema version, layout, choice of records
+    _export/manifests/<20 digits>.json   one for each commit: ranges, files, and how far each broker's log has come
+    _export/pending.json                 a commit that has been decided and is being published
+    _export/staging/<run>/               files that no reader sees
+
+A commit is decided when `pending.json` has been renamed into place: all its files are whole and durable in staging by then. Publishing it (moving
+files, the table's own commit) can be done again from any point, and so it is by the next run if this one dies. Afterwards the pending file is
+renamed to be the manifest. Nothing is ever undone.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final, Self
+
+from spark_exporter.errors import TargetMismatch
+from spark_exporter.layout import Layout
+from spark_exporter.location import Location
+from spark_exporter.range_result import RangeResult, WrittenFile
+from spark_exporter.record_choice import RecordChoice
+from spark_exporter.schema import SCHEMA_VERSION
+
+FOLDER: Final = "_export"
+_TARGET: Final = f"{FOLDER}/target.json"
+_PENDING: Final = f"{FOLDER}/pending.json"
+_MANIFESTS: Final = f"{FOLDER}/manifests"
+STAGING: Final = f"{FOLDER}/staging"
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """How a target was made. What does not agree with it is not written into it."""
+
+    format: str
+    layout: Layout
+    choice: RecordChoice
+    inflate: bool = True
+    all_properties: bool = False
+    schema_version: int = SCHEMA_VERSION
+
+    def as_json(self) -> dict[str, Any]:
+        """For `target.json`."""
+        return {**asdict(self), "layout": self.layout.as_json(), "choice": self.choice.as_json()}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far one broker's log has been exported: `first` to `end`, and the store timestamp of the last record, in ms."""
+
+    first: int
+    end: int
+    last_store_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedRange:
+    """One range that was read: `end` is where it landed."""
+
+    segment: int
+    start: int
+    end: int
+    records: int
+    rows: int
+    damaged: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One commit. `progress` holds all brokers of the target, so that the last manifest says it all."""
+
+    number: int
+    run: str
+    kind: str
+    """`export` or `compact`."""
+    broker_name: str
+    progress: dict[str, Progress]
+    ranges: tuple[ExportedRange, ...] = ()
+    files: tuple[WrittenFile, ...] = ()
+    quarantine: tuple[WrittenFile, ...] = ()
+    removed: tuple[str, ...] = ()
+    """Files that are no longer part of the table, by table and name."""
+    time_ms: int = 0
+
+    @property
+    def end(self) -> int:
+        """How far the broker's log has been exported with it."""
+        return self.progress[self.broker_name].end if self.broker_name in self.progress else 0
+
+    @classmethod
+    def of_ranges(
+        cls, number: int, run: str, broker_name: str, progress: dict[str, Progress], results: list[RangeResult]
+    ) -> Self:
+        """The commit of neighbouring ranges, with the progress that it makes."""
+        before = progress.get(broker_name)
+        last_ms = max((each.last_store_ms for each in results), default=0) or (before.last_store_ms if before else 0)
+        made = Progress(before.first if before else results[0].start, results[-1].landed, last_ms)
+        return cls(
+            number,
+            run,
+            "export",
+            broker_name,
+            {**progress, broker_name: made},
+            tuple(
+                ExportedRange(each.segment, each.start, each.landed, each.records, each.rows, each.damaged)
+                for each in results
+            ),
+            tuple(file for each in results for file in each.files),
+            tuple(each.quarantine for each in results if each.quarantine is not None),
+            time_ms=time.time_ns() // 1_000_000,
+        )
+
+    def as_json(self) -> bytes:
+        """For the manifest."""
+        return json.dumps(asdict(self), ensure_ascii=False, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> Self:
+        """What `as_json` said."""
+        fields = json.loads(data)
+        return cls(**{
+            **fields,
+            "progress": {name: Progress(**each) for name, each in fields["progress"].items()},
+            "ranges": tuple(ExportedRange(**each) for each in fields["ranges"]),
+            "files": tuple(WrittenFile(**each) for each in fields["files"]),
+            "quarantine": tuple(WrittenFile(**each) for each in fields["quarantine"]),
+            "removed": tuple(fields["removed"]),
+        })
+
+
+class Ledger:
+    """The `_export` folder of a target. To be written by whoever holds the target's lock, and nobody else."""
+
+    def __init__(self, work: Location) -> None:
+        self._work = work
+
+    def read_making(self) -> dict[str, Any] | None:
+        """How the target was made; None if it is not there yet."""
+        data = self._work.read(_TARGET)
+        return None if data is None else json.loads(data)
+
+    def check_making(self, making: Making) -> bool:
+        """Whether the target has been made; raises TargetMismatch if it was made otherwise."""
+        found = self.read_making()
+        if found is None:
+            return False
+        for name, wanted in making.as_json().items():
+            if found.get(name) != wanted:
+                raise TargetMismatch(
+                    f"{self._work.uri} was made with {name} {_short(found.get(name))}, not {_short(wanted)}: export into another target"
+                )
+        return True
+
+    def write_making(self, making: Making) -> None:
+        """Remember how the target is made."""
+        self._work.write(_TARGET, json.dumps(making.as_json(), indent=1).encode())
+
+    def read_pending(self) -> Commit | None:
+        """The commit that was being published when a run died."""
+        data = self._work.read(_PENDING)
+        return None if data is None else Commit.from_json(data)
+
+    def decide(self, commit: Commit) -> None:
+        """From here on the commit will be published, by this run or the next."""
+        self._work.write(_PENDING, commit.as_json())
+
+    def finish(self, commit: Commit) -> None:
+        """The commit has been published."""
+        self._work.move(_PENDING, f"{_MANIFESTS}/{commit.number:020}.json")
+
+    def last(self) -> Commit | None:
+        """The last commit that was published."""
+        names = self._names()
+        return None if not names else self._read(names[-1])
+
+    def commits(self) -> Iterator[Commit]:
+        """All commits, the first one first."""
+        for name in self._names():
+            yield self._read(name)
+
+    def live_files(self) -> tuple[list[WrittenFile], list[WrittenFile]]:
+        """The files of messages and of quarantine that make the target now."""
+        files: dict[str, WrittenFile] = {}
+        quarantine: dict[str, WrittenFile] = {}
+        for commit in self.commits():
+            for name in commit.removed:
+                files.pop(name, None)
+            files.update({f"{file.table}/{file.name}": file for file in commit.files})
+            quarantine.update({file.name: file for file in commit.quarantine})
+        return list(files.values()), list(quarantine.values())
+
+    def clear_staging(self) -> None:
+        """Delete what runs that died have left there."""
+        self._work.delete_folder(STAGING)
+
+    def staging(self, run: str) -> Location:
+        """The staging folder of a run."""
+        return self._work.at(f"{STAGING}/{run}")
+
+    def _names(self) -> list[str]:
+        return [name for name in self._work.list(_MANIFESTS) if name.endswith(".json")]
+
+    def _read(self, name: str) -> Commit:
+        data = self._work.read(name)
+        assert data is not None, name
+        return Commit.from_json(data)
+
+
+def renumbered(commit: Commit, number: int) -> Commit:
+    """The same commit with another number."""
+    return replace(commit, number=number)
+
+
+def _short(value: object) -> str:
+    return json.dumps(value)

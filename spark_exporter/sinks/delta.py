@@ -1,0 +1,174 @@
+"""Delta tables, by deltalake: no Java.
+
+The files lie in the table's folder as any Delta writer lays them; a commit adds them to the log together with an application transaction, whose
+version is how far the broker's log has come. Delta does not refuse the same transaction twice, so the version is looked at before.
+"""
+
+import datetime
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from spark_exporter.errors import MissingPackage, TargetError, TargetMismatch
+from spark_exporter.layout import table_name
+from spark_exporter.ledger import Commit, Ledger, Making
+from spark_exporter.location import Location
+from spark_exporter.range_result import WrittenFile
+from spark_exporter.schema import DATE_COLUMN, MESSAGES, QUARANTINE
+from spark_exporter.sinks.sink import Compaction, move_staged
+
+try:
+    import deltalake
+    from deltalake import CommitProperties, DeltaTable, Transaction
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+    from deltalake.transaction import AddAction
+except ImportError:
+    raise MissingPackage("Delta tables need the package deltalake: pip install 'headrace-appliance[delta]'") from None
+
+QUARANTINE_TABLE: Final = "_quarantine"
+_WITH_DATE: Final = MESSAGES.append(pa.field(DATE_COLUMN, pa.date32()))
+
+
+class DeltaSink:
+    """A Delta table, or with a table per topic a folder of them."""
+
+    format = "delta"
+
+    def __init__(self, target: str) -> None:
+        self.work = Location(target)
+        self.dropped: frozenset[str] = frozenset()
+        self.writer: dict[str, Any] = {}
+        self._partition_by = [DATE_COLUMN]
+        self._has_many = False
+
+    def open(self, making: Making) -> None:
+        """Look whether what is there is our kind of table."""
+        if making.layout.group_by_topic:
+            self.dropped = frozenset({"topic"})
+            self._partition_by = ["topic", DATE_COLUMN]
+        self._has_many = making.layout.table_per_topic
+        if not self._has_many:
+            table = self._find("")
+            if table is not None and {field.name for field in table.schema().fields} != set(_WITH_DATE.names):
+                raise TargetMismatch(f"{self.work.uri} is a Delta table with other columns")
+
+    def find_end(self, broker_name: str) -> int | None:
+        """The application's transaction. With many tables only the manifests know."""
+        if self._has_many:
+            return None
+        table = self._find("")
+        return None if table is None else table.transaction_version(_app_id(broker_name))
+
+    def publish(self, commit: Commit, staging: Location) -> None:
+        """Move the files into the tables' folders, then commit each table."""
+        moves = [(file.staged, self._folder(file.table), file.name) for file in commit.files]
+        moves += [(file.staged, self._folder(QUARANTINE_TABLE), file.name) for file in commit.quarantine]
+        move_staged(commit, staging, moves)
+        if commit.quarantine:
+            self._commit(QUARANTINE_TABLE, commit, commit.quarantine, QUARANTINE, [])
+        by_table: dict[str, list[WrittenFile]] = defaultdict(list)
+        if not self._has_many:
+            by_table[""] = []  # its transaction moves on also where no row was wanted
+        for file in commit.files:
+            by_table[file.table].append(file)
+        for name, files in by_table.items():
+            self._commit(name, commit, files, _WITH_DATE, self._partition_by)
+
+    def _commit(
+        self, name: str, commit: Commit, files: Sequence[WrittenFile], schema: pa.Schema, partition_by: list[str]
+    ) -> None:
+        app_id = _app_id(commit.broker_name)
+        try:
+            table = self._find(name)
+            if table is None:
+                self._folder(name).make()
+                table = DeltaTable.create(self._uri(name), schema, mode="ignore", partition_by=partition_by)
+            done = table.transaction_version(app_id)
+            if done is not None and done >= commit.end:
+                return
+            properties = CommitProperties(
+                app_transactions=[Transaction(app_id, commit.end)], custom_metadata={"headrace.run": commit.run}
+            )
+            table.create_write_transaction(
+                [_add(file, partition_by) for file in files],
+                "append",
+                schema,
+                partition_by,
+                commit_properties=properties,
+            )
+        except (DeltaError, OSError) as error:
+            raise TargetError(f"{self._uri(name)}: {_first_line(error)}") from None
+
+    def read(self, ledger: Ledger, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """What Delta says is in the tables."""
+        for name in sorted({file.table for file in ledger.live_files()[0]} | (set() if self._has_many else {""})):
+            table = self._find(name)
+            if table is not None:
+                yield from table.to_pyarrow_dataset().scanner(columns=list(columns)).to_batches()
+
+    def count_quarantined(self, ledger: Ledger) -> int:  # noqa: ARG002  the table knows
+        """Rows of the quarantine table."""
+        table = self._find(QUARANTINE_TABLE)
+        return 0 if table is None else int(table.to_pyarrow_dataset().count_rows())
+
+    def compact(self, ledger: Ledger, before: datetime.date, run: str) -> Compaction:  # noqa: ARG002  Delta has its own log
+        """Delta's own compaction, partition by partition."""
+        partitions = files_before = files_after = 0
+        for name in sorted({file.table for file in ledger.live_files()[0]} | (set() if self._has_many else {""})):
+            table = self._find(name)
+            if table is None:
+                continue
+            try:
+                done = table.optimize.compact(partition_filters=[(DATE_COLUMN, "<", before.isoformat())])
+            except (DeltaError, OSError) as error:
+                raise TargetError(f"{self._uri(name)}: {_first_line(error)}") from None
+            partitions += done["partitionsOptimized"]
+            files_before += done["numFilesRemoved"]
+            files_after += done["numFilesAdded"]
+        return Compaction(partitions, files_before, files_after)
+
+    def _find(self, name: str) -> "DeltaTable | None":
+        try:
+            return DeltaTable(self._uri(name))
+        except TableNotFoundError:
+            return None
+        except (DeltaError, OSError) as error:
+            raise TargetError(f"{self._uri(name)}: {_first_line(error)}") from None
+
+    def _folder(self, name: str) -> Location:
+        return self.work.at(name if name == QUARANTINE_TABLE else table_name(name)) if name else self.work
+
+    def _uri(self, name: str) -> str:
+        return self._folder(name).path_of("").rstrip("/")
+
+
+def _app_id(broker_name: str) -> str:
+    return f"headrace-export/{broker_name}"
+
+
+def _add(file: WrittenFile, partition_by: list[str]) -> AddAction:
+    values: dict[str, str | None] = {"topic": file.topic, DATE_COLUMN: file.date}
+    statistics = {
+        "numRecords": file.rows,
+        "minValues": {"commit_log_offset": file.first_offset},
+        "maxValues": {"commit_log_offset": file.last_offset},
+        "nullCount": {"commit_log_offset": 0},
+    }
+    return AddAction(
+        file.name,
+        file.size_bytes,
+        {name: values[name] for name in partition_by},
+        0,
+        True,
+        json.dumps(statistics),
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+assert deltalake

@@ -1,0 +1,236 @@
+"""Iceberg tables, by pyiceberg: no Java.
+
+How far each broker's log has come is written in the same commit as the files, twice: in the snapshot's summary, and in the table's properties,
+which outlive snapshots that expire.
+
+    TARGET                                     a folder: the catalog is catalog.db in it, the table `headrace.messages`
+    CATALOG_URI[?warehouse=URI]#NAMESPACE.TABLE      any catalog that pyiceberg knows by its URI (sqlite:///…, http://…, thrift://…)
+"""
+
+import contextlib
+import datetime
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+
+from spark_exporter.errors import MissingPackage, TargetError, TargetMismatch
+from spark_exporter.layout import table_name
+from spark_exporter.ledger import Commit, Ledger, Making
+from spark_exporter.location import Location
+from spark_exporter.merge_files import SMALL_BYTES, merge_files
+from spark_exporter.range_result import WrittenFile
+from spark_exporter.schema import MESSAGES, QUARANTINE
+from spark_exporter.sinks.sink import Compaction, move_staged
+
+try:
+    from pyiceberg.catalog import Catalog, load_catalog
+    from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError, TableAlreadyExistsError
+    from pyiceberg.io.pyarrow import parquet_files_to_data_files
+    from pyiceberg.partitioning import PartitionSpec
+    from pyiceberg.table import Table
+    from pyiceberg.transforms import DayTransform, IdentityTransform
+except ImportError:
+    raise MissingPackage("Iceberg tables need the package pyiceberg: pip install 'headrace-appliance[iceberg]'") from None
+
+EXPORTED: Final = "headrace.exported."
+"""Of the table's properties and snapshot summaries: with a broker's name behind it, the physical offset up to which its log is in the table."""
+
+_FOLDER_TABLE: Final = "headrace.messages"
+
+
+class IcebergSink:
+    """A table of an Iceberg catalog, with its quarantine table beside it."""
+
+    format = "iceberg"
+
+    def __init__(self, target: str) -> None:
+        self.dropped: frozenset[str] = frozenset()
+        self.writer: dict[str, Any] = {}
+        self._target = target
+        uri, separator, name = target.partition("#")
+        self._folder = None if separator else Location(uri)
+        self._name = name if separator else _FOLDER_TABLE
+        if self._name.count(".") < 1:
+            raise TargetError(f"{target}: expected CATALOG_URI#NAMESPACE.TABLE")
+        if self._folder is not None:
+            self._folder.make()
+            path = self._folder.path_of("catalog.db")
+            if not self._folder.is_local:
+                raise TargetError(f"{target}: a folder of Iceberg tables must be on this machine; name a catalog instead")
+            properties = {"uri": f"sqlite:///{path}", "warehouse": f"file://{self._folder.path_of('warehouse')}"}
+        else:
+            uri, _, warehouse = uri.partition("?warehouse=")
+            properties = {"uri": uri, **({"warehouse": warehouse} if warehouse else {})}
+        self._catalog = self._load(properties)
+        self._has_many = False
+        self._group_by_topic = False
+        self.work = self._folder or Location(".")
+
+    def _load(self, properties: dict[str, str]) -> Catalog:
+        with self._told():
+            return load_catalog("headrace", **properties)
+
+    def open(self, making: Making) -> None:
+        """Make the main table if it is not there, and look whether it has our columns."""
+        self._group_by_topic = making.layout.group_by_topic
+        self._has_many = making.layout.table_per_topic
+        table = self._make(self._name, MESSAGES)
+        if self._folder is None:
+            self.work = Location(_as_path(table.location()))
+        if [field.name for field in table.schema().fields] != MESSAGES.names:
+            raise TargetMismatch(f"{self._target}: the table has other columns")
+
+    def find_end(self, broker_name: str) -> int | None:
+        """The table's properties. With many tables only the manifests know."""
+        if self._has_many:
+            return None
+        return _exported(self._load_table(self._name), broker_name)
+
+    def publish(self, commit: Commit, staging: Location) -> None:
+        """Move the files into the tables' folders, then commit each table."""
+        by_table: dict[str, list[WrittenFile]] = defaultdict(list)
+        if commit.quarantine:
+            by_table[self._name + "_dlq"] = list(commit.quarantine)
+        if not self._has_many:
+            by_table[self._name] = []
+        for file in commit.files:
+            by_table[self._table_name(file.table)].append(file)
+        for name, files in by_table.items():
+            is_quarantine = name == self._name + "_dlq" and bool(commit.quarantine)
+            table = self._make(name, QUARANTINE if is_quarantine else MESSAGES)
+            folder = Location(_as_path(table.location()))
+            moves = [(file.staged, folder, f"data/{file.name}") for file in files]
+            move_staged(commit, staging, moves)
+            done = _exported(table, commit.broker_name)
+            if done is not None and done >= commit.end:
+                continue
+            properties = {f"{EXPORTED}{commit.broker_name}": str(commit.end)}
+            with self._told(), table.transaction() as transaction:
+                if files:
+                    transaction.add_files(
+                        [f"{table.location()}/data/{file.name}" for file in files],
+                        snapshot_properties={**properties, "headrace.run": commit.run},
+                    )
+                transaction.set_properties(properties)
+
+    def read(self, ledger: Ledger, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """What Iceberg says is in the tables."""
+        for name in self._names(ledger):
+            with self._told():
+                scan = self._load_table(name).scan(selected_fields=tuple(columns))
+                yield from (batch.select(list(columns)) for batch in scan.to_arrow_batch_reader())
+
+    def count_quarantined(self, ledger: Ledger) -> int:  # noqa: ARG002  the table knows
+        """Rows of the quarantine table."""
+        try:
+            return int(self._load_table(self._name + "_dlq").scan().count())
+        except NoSuchTableError:
+            return 0
+
+    def compact(self, ledger: Ledger, before: datetime.date, run: str) -> Compaction:
+        """One snapshot a partition: the merged file in, the small ones out."""
+        partitions = files_before = files_after = 0
+        for name in self._names(ledger):
+            table = self._load_table(name)
+            folder = Location(_as_path(table.location()))
+            for small in _small_partitions(table, before):
+                described = [(_described(task.file), task.file.file_path.removeprefix(f"{table.location()}/")) for task in small]
+                staging = ledger.staging(run)
+                merged = merge_files(folder, described, staging, frozenset())
+                where = described[0][1].rpartition("/")[0]
+                names = [f"{where}/{run}-{each.name}" for each in merged]
+                for each, final in zip(merged, names, strict=True):
+                    staging.move_to(each.staged, folder, final)
+                with self._told(), table.transaction() as transaction:
+                    paths = [f"{table.location()}/{each}" for each in names]
+                    added = parquet_files_to_data_files(table.io, transaction.table_metadata, iter(paths))
+                    with transaction.update_snapshot(snapshot_properties={"headrace.run": run}).overwrite() as snapshot:
+                        for task in small:
+                            snapshot.delete_data_file(task.file)
+                        for data_file in added:
+                            snapshot.append_data_file(data_file)
+                partitions, files_before, files_after = partitions + 1, files_before + len(small), files_after + len(merged)
+                table = self._load_table(name)
+        return Compaction(partitions, files_before, files_after)
+
+    def _make(self, name: str, schema: pa.Schema) -> Table:
+        with self._told():
+            try:
+                return self._catalog.load_table(name)
+            except NoSuchTableError:
+                pass
+            with contextlib.suppress(NamespaceAlreadyExistsError):
+                self._catalog.create_namespace(name.rpartition(".")[0])
+            try:
+                with self._catalog.create_table_transaction(name, schema) as transaction:
+                    if schema is MESSAGES:
+                        with transaction.update_spec() as spec:
+                            if self._group_by_topic:
+                                spec.add_field("topic", IdentityTransform(), "topic")
+                            spec.add_field("store_timestamp", DayTransform(), "store_day")
+            except TableAlreadyExistsError:
+                pass
+            return self._catalog.load_table(name)
+
+    def _load_table(self, name: str) -> Table:
+        try:
+            with self._told():
+                return self._catalog.load_table(name)
+        except NoSuchTableError:
+            raise
+        except OSError as error:
+            raise TargetError(f"{self._target}: {error}") from None
+
+    def _table_name(self, table: str) -> str:
+        return f"{self._name}_{table_name(table)}" if table else self._name
+
+    def _names(self, ledger: Ledger) -> list[str]:
+        if not self._has_many:
+            return [self._name]
+        return [self._table_name(name) for name in sorted({file.table for file in ledger.live_files()[0]})]
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Catalogs raise what their libraries do: said in one line."""
+        try:
+            yield
+        except (NoSuchTableError, TargetError, NamespaceAlreadyExistsError, TableAlreadyExistsError):
+            raise
+        except Exception as error:
+            line = str(error).strip().splitlines()
+            raise TargetError(f"{self._target}: {line[0] if line else type(error).__name__}") from error
+
+
+def _exported(table: Table, broker_name: str) -> int | None:
+    found = table.properties.get(f"{EXPORTED}{broker_name}")
+    return None if found is None else int(found)
+
+
+def _as_path(location: str) -> str:
+    return location.removeprefix("file://")
+
+
+def _small_partitions(table: Table, before: datetime.date) -> list[list[Any]]:
+    """The scan tasks of small files, by partition, of those with more than one whose day is over."""
+    day = next(at for at, field in enumerate(table.spec().fields) if field.name == "store_day")
+    epoch = datetime.date(1970, 1, 1)
+    partitions: dict[Any, list[Any]] = defaultdict(list)
+    for task in table.scan().plan_files():
+        value = task.file.partition[day]
+        date = value if isinstance(value, datetime.date) else epoch + datetime.timedelta(days=value)
+        if date < before and task.file.file_size_in_bytes < SMALL_BYTES:
+            partitions[tuple(task.file.partition[at] for at in range(len(table.spec().fields)))].append(task)
+    return [tasks for tasks in partitions.values() if len(tasks) > 1]
+
+
+def _described(file: Any) -> WrittenFile:
+    """A data file of the catalog as `merge_files` wants it: its name says where in the log it begins."""
+    name = file.file_path.rpartition("/")[2]
+    numbers = [int(part) for part in name.removesuffix(".parquet").split("-") if part.isdecimal()]
+    first, last = numbers[-2:]
+    return WrittenFile("", None, "1970-01-01", name, "", file.record_count, file.file_size_in_bytes, first, last, 0, 0)
+
+
+assert PartitionSpec

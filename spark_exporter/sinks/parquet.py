@@ -1,0 +1,118 @@
+"""Plain Parquet: files in folders, and manifests that say which of them are the table.
+
+    [<topic>/][topic=…/]dt=…/part-….parquet      rows
+    _quarantine/part-….parquet                   damage
+
+Files are moved here out of staging, each by one rename, so a reader that only looks at names sees whole files, and after a commit exactly
+those of the manifests. While a commit is being published it may see some of its files and not yet others; never a row twice. Compaction is
+the exception: for a moment the new file is there and the old ones still are.
+"""
+
+import datetime
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_exporter.ledger import Commit, Ledger, Making
+from spark_exporter.location import Location
+from spark_exporter.merge_files import SMALL_BYTES, merge_files
+from spark_exporter.range_result import WrittenFile
+from spark_exporter.layout import Partition, table_name
+from spark_exporter.schema import MESSAGES
+from spark_exporter.sinks.sink import Compaction, move_staged
+
+QUARANTINE_FOLDER: Final = "_quarantine"
+
+
+class ParquetSink:
+    """A folder of Parquet files."""
+
+    format = "parquet"
+
+    def __init__(self, target: str) -> None:
+        self.work = Location(target)
+        self.dropped: frozenset[str] = frozenset()
+        self.writer: dict[str, Any] = {}
+
+    def open(self, making: Making) -> None:
+        """Nothing to reach but the folder."""
+        # As in any Hive layout, what the folder says is not in the files.
+        self.dropped = frozenset({"topic"}) if making.layout.group_by_topic else frozenset()
+
+    def find_end(self, broker_name: str) -> int | None:  # noqa: ARG002  the manifests know
+        """The manifests are the table."""
+        return None
+
+    def publish(self, commit: Commit, staging: Location) -> None:
+        """Move the files to where readers look."""
+        moves = [(file.staged, self.work, _name(file)) for file in commit.files]
+        moves += [(file.staged, self.work, f"{QUARANTINE_FOLDER}/{file.name}") for file in commit.quarantine]
+        move_staged(commit, staging, moves)
+        for name in commit.removed:
+            table, _, rest = name.partition("/")
+            self.work.delete(f"{table_name(table)}/{rest}" if table else rest)
+
+    def read(self, ledger: Ledger, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of the files in the manifests."""
+        files, _ = ledger.live_files()
+        for file in files:
+            yield from _read(self.work, file, columns)
+
+    def count_quarantined(self, ledger: Ledger) -> int:
+        """Rows of the quarantine's files."""
+        _, quarantine = ledger.live_files()
+        return sum(
+            pq.ParquetFile(self.work.open_read(f"{QUARANTINE_FOLDER}/{file.name}")).metadata.num_rows
+            for file in quarantine
+        )
+
+    def compact(self, ledger: Ledger, before: datetime.date, run: str) -> Compaction:
+        """One commit a partition: the merged file in, the small ones out."""
+        files, _ = ledger.live_files()
+        partitions: dict[Partition, list[WrittenFile]] = defaultdict(list)
+        for file in files:
+            if file.partition.date < before and file.size_bytes < SMALL_BYTES:
+                partitions[file.partition].append(file)
+        count = files_before = files_after = 0
+        for partition, small in sorted(partitions.items(), key=lambda item: item[0].folder):
+            if len(small) < 2:
+                continue
+            last = ledger.last()
+            assert last is not None
+            staging = ledger.staging(run)
+            merged = [
+                replace(file, name=f"{partition.folder}/{file.name}")
+                for file in merge_files(self.work, [(each, _name(each)) for each in small], staging, self.dropped)
+            ]
+            commit = Commit(
+                last.number + 1,
+                run,
+                "compact",
+                last.broker_name,
+                last.progress,
+                files=tuple(merged),
+                removed=tuple(f"{file.table}/{file.name}" for file in small),
+            )
+            ledger.decide(commit)
+            self.publish(commit, staging)
+            ledger.finish(commit)
+            count, files_before, files_after = count + 1, files_before + len(small), files_after + len(merged)
+        return Compaction(count, files_before, files_after)
+
+
+def _name(file: WrittenFile) -> str:
+    return f"{table_name(file.table)}/{file.name}" if file.table else file.name
+
+
+def _read(work: Location, file: WrittenFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    with pq.ParquetFile(work.open_read(_name(file))) as opened:
+        there = [name for name in columns if name in opened.schema_arrow.names]
+        for batch in opened.iter_batches(columns=there):
+            if "topic" in columns and "topic" not in there:
+                topics = pa.repeat(pa.scalar(file.topic, pa.string()), batch.num_rows)
+                batch = batch.append_column(MESSAGES.field("topic"), topics)  # noqa: PLW2901
+            yield batch.select(list(columns))
