@@ -154,8 +154,7 @@ def prepare_entry(message: Message, settings: ProducerSettings, namespace: str |
         raise MessageInvalid(problem)
     check_body(message, settings.max_message_size)
     properties = _complete_properties(message, namespace)
-    if "" in properties or "" in properties.values():
-        raise MessageInvalid("a property without name or value would be lost on its way")
+    property_text(properties)
     try:
         data = encode_batch((Message(topic, message.body, flag=message.flag, properties=properties),))
     except LocalProtocolError as error:
