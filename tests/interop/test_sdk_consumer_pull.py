@@ -1,0 +1,264 @@
+"""The lite pull consumer and the pull consumer at Apache's broker and at ours."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from headrace import ConfigError, LitePullConsumer, MessageQueue, PullConsumer, PullStatus, StartFrom, StateError
+from headrace.client.admin import Admin
+from headrace.client.received_message import ReceivedMessage
+from support.consuming import await_consumed, config_for, create_topic, eventually, push, send
+from support.servers import Server
+
+
+def run(scenario: Any) -> None:
+    """Runs a scenario, and sees to it that nothing of it is left."""
+
+    async def whole() -> None:
+        await scenario
+        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        assert not left, f"tasks left behind: {left}"
+
+    asyncio.run(whole())
+
+
+def lite(server: Server, group: str, **options: Any) -> LitePullConsumer:
+    return LitePullConsumer(group, config_for(server), **{"start_from": StartFrom.FIRST, **options})
+
+
+async def poll_until(consumer: LitePullConsumer, count: int) -> list[ReceivedMessage]:
+    """Polls until there are so many messages."""
+    found: list[ReceivedMessage] = []
+    async with asyncio.timeout(30):
+        while len(found) < count:
+            found += await consumer.poll(1.0)
+    return found
+
+
+def test_polling_gives_every_message_once_in_the_order_of_its_queue(server: Server) -> None:
+    async def scenario() -> None:
+        await create_topic(server, "LitePoll")
+        bodies = await send(server, "LitePoll", 200)
+        consumer = lite(server, "lite-poll", auto_commit=False)
+        consumer.subscribe("LitePoll")
+        async with consumer:
+            assert consumer.client_id.endswith("@STREAM")
+            found = await poll_until(consumer, 200)
+            assert await consumer.poll(0) == []
+            await consumer.commit()
+            queues = consumer.assignment()
+            assert [await consumer.committed(queue) for queue in queues] == [50] * 4
+        assert sorted(message.body for message in found) == sorted(bodies)
+        for queue in queues:
+            assert [one.queue_offset for one in found if one.queue == queue] == list(range(50))
+        async with Admin(server.name_server) as admin:
+            assert [await admin.consumer_offset("lite-poll", queue) for queue in queues] == [50] * 4
+
+    run(scenario())
+
+
+def test_iterating_commits_what_was_passed(server: Server) -> None:
+    async def scenario() -> None:
+        await create_topic(server, "LiteIterate", 1)
+        bodies = await send(server, "LiteIterate", 20)
+        consumer = lite(server, "lite-iterate")
+        consumer.subscribe("LiteIterate")
+        taken: list[bytes] = []
+        async with consumer:
+            async for message in consumer:
+                taken.append(message.body)
+                if len(taken) == 12:
+                    break
+        again = lite(server, "lite-iterate")
+        again.subscribe("LiteIterate")
+        async with again:
+            rest = await poll_until(again, 9)
+        assert taken == bodies[:12]
+        assert [message.body for message in rest] == bodies[11:]  # the twelfth was handed out, and not passed
+
+    run(scenario())
+
+
+def test_getmany_gives_as_many_as_are_here_and_no_more_than_asked_for(server: Server) -> None:
+    async def scenario() -> None:
+        await create_topic(server, "LiteMany", 2)
+        bodies = await send(server, "LiteMany", 100)
+        consumer = lite(server, "lite-many")
+        consumer.subscribe("LiteMany")
+        found: list[bytes] = []
+        async with consumer:
+            while len(found) < 100:
+                some = await consumer.getmany(7, 5.0)
+                assert 0 < len(some) <= 7
+                found += [message.body for message in some]
+        assert sorted(found) == sorted(bodies)
+
+    run(scenario())
+
+
+def test_queues_may_be_assigned_and_sought_in(server: Server) -> None:
+    async def scenario() -> None:
+        await create_topic(server, "LiteAssign", 2)
+        await send(server, "LiteAssign", 40)
+        consumer = lite(server, "lite-assign", auto_commit=False)
+        async with consumer:
+            queues = await consumer.queues("LiteAssign")
+            assert len(queues) == 2
+            consumer.assign(queues[:1])
+            found = await poll_until(consumer, 20)
+            assert {message.queue for message in found} == {queues[0]}
+            await consumer.seek(queues[0], 15)
+            assert [message.queue_offset for message in await poll_until(consumer, 5)] == [15, 16, 17, 18, 19]
+            await consumer.seek_to_beginning(queues[0])
+            assert (await poll_until(consumer, 20))[0].queue_offset == 0
+            await consumer.seek_to_end(queues[0])
+            assert await consumer.poll(0.2) == []
+            with pytest.raises(ConfigError, match="reaches"):
+                await consumer.seek(queues[0], 99)
+            with pytest.raises(ConfigError, match="not fetched"):
+                await consumer.seek(queues[1], 3)
+            consumer.assign(queues)
+            assert {message.queue for message in await poll_until(consumer, 20)} == {queues[1]}
+            with pytest.raises(StateError, match="assigned"):
+                consumer.subscribe("LiteAssign")
+            first = await consumer.offset_for_time(queues[0], 0)
+            assert first == 0
+
+    run(scenario())
+
+
+def test_a_paused_queue_is_not_fetched(server: Server) -> None:
+    async def scenario() -> None:
+        await create_topic(server, "LitePause", 1)
+        consumer = lite(server, "lite-pause")
+        consumer.subscribe("LitePause")
+        async with consumer:
+            bodies = await send(server, "LitePause", 10)
+            await poll_until(consumer, 10)
+            (queue,) = consumer.assignment()
+            consumer.pause([queue])
+            # A fetch under way when it was paused may still bring the first of these.
+            await send(server, "LitePause", 1, first=10)
+            await consumer.poll(0.2)
+            await send(server, "LitePause", 10, first=20)
+            assert len(await consumer.poll(0.3)) <= 1
+            consumer.resume([queue])
+            found = [message.body for message in await poll_until(consumer, 10)]
+            assert found[-1] == b"29"
+            assert bodies
+
+    run(scenario())
+
+
+def test_members_share_and_are_told(server: Server) -> None:
+    async def scenario() -> None:
+        await create_topic(server, "LiteShare", 4)
+        events: list[tuple[str, int]] = []
+
+        async def revoked(queues: list[MessageQueue]) -> None:
+            events.append(("revoked", len(queues)))
+
+        one = lite(
+            server,
+            "lite-share",
+            on_assigned=lambda queues: events.append(("assigned", len(queues))),
+            on_revoked=revoked,
+        )
+        two = lite(server, "lite-share")
+        for consumer in (one, two):
+            consumer.subscribe("LiteShare")
+        async with one:
+            await eventually(lambda: len(one.assignment()) == 4, "all queues")
+            bodies = await send(server, "LiteShare", 80)
+            found = await poll_until(one, 80)
+            await one.commit()
+            async with two:
+                await eventually(lambda: len(one.assignment()) == len(two.assignment()) == 2, "two each")
+                await eventually(lambda: events == [("assigned", 4), ("revoked", 2)], "it was told")
+                more = await send(server, "LiteShare", 80, first=80)
+                found += await poll_until(one, 40)
+                found += await poll_until(two, 40)
+                await one.commit()
+                await two.commit()
+            await eventually(lambda: len(one.assignment()) == 4, "all queues again", 5)
+        assert Counter(message.body for message in found) == Counter([*bodies, *more])
+        await await_consumed(server, "lite-share", "LiteShare")
+
+    run(scenario())
+
+
+def test_a_cancelled_poll_loses_nothing(server: Server) -> None:
+    async def scenario() -> None:
+        await create_topic(server, "LiteCancel", 1)
+        consumer = lite(server, "lite-cancel")
+        consumer.subscribe("LiteCancel")
+        async with consumer:
+            await eventually(lambda: len(consumer.assignment()) == 1, "the queue")
+            polling = [asyncio.create_task(consumer.poll(20)) for _ in range(3)]
+            await asyncio.sleep(0)
+            sending = asyncio.create_task(send(server, "LiteCancel", 50))
+            for task in polling[:2]:
+                await asyncio.sleep(0.01)
+                task.cancel()
+            results = await asyncio.gather(*polling, return_exceptions=True)
+            found = [message for result in results if isinstance(result, list) for message in result]
+            bodies = await sending
+            found += await poll_until(consumer, 50 - len(found))
+        assert sorted(message.body for message in found) == sorted(bodies)
+
+    run(scenario())
+
+
+def test_pulling_by_hand(server: Server) -> None:
+    async def scenario() -> None:
+        await create_topic(server, "PullHand", 1)
+        bodies = await send(server, "PullHand", 20, tags="a")
+        async with PullConsumer("pull-hand", config_for(server)) as consumer:
+            (queue,) = await consumer.queues("PullHand")
+            assert await consumer.min_offset(queue) == 0
+            await_end = await consumer.max_offset(queue)
+            assert await_end == 20
+            result = await consumer.pull(queue, "*", 5, 10)
+            assert result.status is PullStatus.FOUND
+            assert (result.next_offset, result.min_offset, result.max_offset) == (15, 0, 20)
+            assert [message.body for message in result.messages] == bodies[5:15]
+            assert (await consumer.pull(queue, "b", 0, 32)).status is PullStatus.NO_MATCHED_MESSAGE
+            assert (await consumer.pull(queue, "*", 20, 32)).status is PullStatus.NO_NEW_MESSAGE
+            moved = await consumer.pull(queue, "*", 50, 32)
+            assert (moved.status, moved.next_offset) == (PullStatus.OFFSET_ILLEGAL, 20)
+
+            waiting = asyncio.create_task(consumer.pull(queue, "*", 20, 32, block=True))
+            (body,) = await send(server, "PullHand", 1, first=20)
+            assert [message.body for message in (await waiting).messages] == [body]
+
+            assert await consumer.fetch_offset(queue) in (0, None)
+            consumer.update_offset(queue, 7)
+            assert await consumer.fetch_offset(queue) == 7
+            await consumer.persist(queue)
+            assert await consumer.fetch_offset(queue, from_store=True) == 7
+            with pytest.raises(ConfigError):
+                await consumer.pull(queue, "*", -1, 32)
+
+    run(scenario())
+
+
+def test_a_pulled_message_may_be_sent_back(server: Server) -> None:
+    async def scenario() -> None:
+        await create_topic(server, "PullBack", 1)
+        await send(server, "PullBack", 1)
+        seen: list[ReceivedMessage] = []
+        consumer = PullConsumer("pull-back", config_for(server))
+        consumer.register_topic("PullBack")
+        async with consumer:
+            await eventually(lambda: len(consumer.in_balance("PullBack")) == 1, "our share")
+            (queue,) = consumer.in_balance("PullBack")
+            result = await consumer.pull(queue, "*", 0, 1)
+            await consumer.send_back(result.messages[0], 1)
+        async with push(server, "pull-back", "PullBack", seen.append):
+            await eventually(lambda: any(message.reconsume_times == 1 for message in seen), "it comes again")
+        again = next(message for message in seen if message.reconsume_times)
+        assert (again.topic, again.body) == ("PullBack", b"0")
+
+    run(scenario())
