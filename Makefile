@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 .NOTPARALLEL:
-.PHONY: help install compile run test check lint test-fast test-slow test-crash bench docs format clean java
+.PHONY: help install install-export compile run test check lint test-fast test-slow test-crash test-export-kills bench docs format clean java
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -10,15 +10,17 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 # Arguments for `headrace run` (make run ARGS="--port 10921") or pytest (make check ARGS="-k route").
 ARGS ?=
 
-PACKAGES := $(wildcard appliance broker headrace ipc nameserver spark_exporter store web)
+PACKAGES := $(wildcard appliance broker headrace ipc nameserver pyspark_commitlog spark_exporter store web)
 # A module is hot when a .pxd lies beside it (setup.py).
 TYPES := $(wildcard $(foreach package,$(PACKAGES),$(package)/*.pxd $(package)/*/*.pxd $(package)/*/*/*.pxd))
 HOT := $(wildcard $(TYPES:.pxd=.py))
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-12s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-17s %s\n", $$1, $$2 }'
 
 install: $(VENV)/installed build/compiled  ## virtual environment, packages, compiled hot modules: leaves .venv/bin/headrace
+
+install-export: $(VENV)/exporting build/compiled  ## the exporter with Spark, Iceberg and Delta too (pyspark: 456 MB, fetched once)
 
 run: $(VENV)/installed build/compiled  ## an appliance in ./run, in the foreground (ARGS="--port 10921 ...")
 	@exec $(BIN)/headrace run $(ARGS)
@@ -29,6 +31,9 @@ check: lint test-fast  ## lint and the fast tests: what to run all day
 
 test-crash: $(VENV)/testing build/compiled java  ## the crash tests in full length
 	HEADRACE_CRASH_ROUNDS=$${HEADRACE_CRASH_ROUNDS:-full} $(BIN)/python -m pytest -m crash $(ARGS)
+
+test-export-kills: $(VENV)/testing build/compiled  ## exports killed at a hundred random instants
+	HEADRACE_CRASH_ROUNDS=$${HEADRACE_CRASH_ROUNDS:-full} $(BIN)/python -m pytest tests/crash/test_export_kills.py $(ARGS)
 
 bench: $(VENV)/testing build/compiled java  ## side by side with Apache's broker; writes bench/RESULTS.md
 	$(BIN)/python bench/compare.py $(ARGS)
@@ -88,7 +93,14 @@ $(VENV)/installed: pyproject.toml setup.py | $(BIN)/python
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/testing: pyproject.toml | $(VENV)/installed
+# pip keeps what it has built of pyspark, so that the next environment gets it from there.
+$(VENV)/exporting: pyproject.toml | $(VENV)/installed
+	@$(BIN)/python -m pip show -q pyspark 2>/dev/null || \
+	    echo "installing the exporter's packages; pyspark is 456 MB to fetch and a minute to build, unless pip's cache has it"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation --editable '.[export,iceberg,delta]'
+	@touch $@
+
+$(VENV)/testing: pyproject.toml | $(VENV)/installed $(VENV)/exporting
 	@echo "installing what the tests need"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group test
 	@touch $@
