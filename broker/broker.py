@@ -48,6 +48,7 @@ from broker.processors.lock import LockProcessor
 from broker.processors.offset import OffsetProcessor
 from broker.processors.pull import PullProcessor
 from broker.processors.query import QueryProcessor
+from broker.processors.recall import RecallProcessor
 from broker.processors.send import HotTopics, SendProcessor
 from broker.processors.send_back import SendBackProcessor
 from broker.rebalance_locks import RebalanceLocks
@@ -55,6 +56,11 @@ from broker.registration import Registration
 from broker.schedule.delay_offsets import DelayOffsets
 from broker.schedule.delays import Delays
 from broker.schedule.delivery import DelayDelivery
+from broker.timer.bucket_files import BucketFiles
+from broker.timer.checkpoint import CheckpointFile
+from broker.timer.delivery import TimerDelivery
+from broker.timer.timers import TimerRules, Timers
+from broker.timer.warming import plan_warming
 from broker.topics import TopicTable
 from broker.traffic import Traffic
 from broker.transaction.asking import ProducerAsking
@@ -63,7 +69,12 @@ from broker.transaction.verdict import Rules
 from broker.wakeups import Wakeups
 from headrace.model.delay_level import parse_delay_levels
 from headrace.model.host import encode_host, parse_host
-from headrace.model.names import SCHEDULE_TOPIC, TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_HALF_TOPIC
+from headrace.model.names import (
+    SCHEDULE_TOPIC,
+    TIMER_TOPIC,
+    TRANSACTION_CHECK_MAX_TIME_TOPIC,
+    TRANSACTION_HALF_TOPIC,
+)
 from headrace.protocol.version import CURRENT_VERSION
 from headrace.remoting.connection import Connection
 from headrace.remoting.endpoint import Endpoint
@@ -210,6 +221,7 @@ class _Broker:
         return [
             asyncio.create_task(self._delay_delivery.run()),
             asyncio.create_task(self._delay_offsets.keep(self._store_config.flush_delay_offset_interval / 1000)),
+            asyncio.create_task(self._timer_delivery.run()),
             asyncio.create_task(self._transaction_check.run(lambda: self._config.transaction_check_interval)),
         ]
 
@@ -243,6 +255,7 @@ class _Broker:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._offsets.persist()
         self._delay_offsets.persist()
+        self._timer_delivery.stop()
         self._executor.shutdown(wait=False, cancel_futures=True)
         self._appender.publish()
 
@@ -287,9 +300,10 @@ class _Broker:
         by_key = KeyQuery(paths, store_config, reader)
 
         self._make_delays(queues, reader)
+        self._make_timers(queues, reader)
         self._transaction_check = self._make_transaction_check(queues)
         self._sends = SendProcessor(
-            config, store_config, self._topics, self._groups, self._appender, self._store_host, self._delays
+            config, store_config, self._topics, self._groups, self._appender, self._store_host, self._delays, self._timers
         )
         self._pulls = PullProcessor(
             config,
@@ -308,8 +322,16 @@ class _Broker:
         main, fast = HandlerTable(), HandlerTable()
         self._main_table, self._fast_table = main, fast
         self._sends.register(main, fast)
+        RecallProcessor(
+            config, self._topics, self._appender, self._timers, self._store_host, is_slave=store_config.is_slave
+        ).register(main, fast)
         EndTransactionProcessor(
-            self._appender, self._delays, partial(view_by_offset, reader), self._store_host, is_slave=store_config.is_slave
+            self._appender,
+            self._delays,
+            self._timers,
+            partial(view_by_offset, reader),
+            self._store_host,
+            is_slave=store_config.is_slave,
         ).register(main, fast)
         SendBackProcessor(
             config, self._topics, self._groups, self._appender, self._delays, partial(view_by_offset, reader)
@@ -351,6 +373,33 @@ class _Broker:
             warm_old,
         )
         appender.on_append(SCHEDULE_TOPIC, lambda message, _: delivery.appended(message.queue_id))
+
+    def _make_timers(self, queues: ConsumeQueueReader, reader: CommitLogReader) -> None:
+        """Messages at any time: what redirects them, and what delivers them."""
+        config, store_config, control = self._config, self._store_config, self._control
+        appender, loop, directory = self._appender, asyncio.get_running_loop(), self._paths.root / "timer"
+
+        def rules() -> TimerRules:
+            # What waits has to be there still when it is due.
+            longest_s = min(config.timer_max_delay_sec, store_config.file_reserved_time * 3600)
+            return TimerRules(config.timer_wheel_enable, longest_s * 1000)
+
+        def warm_old(entries: list[bytes]) -> Awaitable[None] | None:
+            plan = plan_warming(entries, reader, control.wrote_offset)
+            return loop.run_in_executor(self._executor, warm, plan) if plan else None
+
+        self._timers = Timers(rules, lambda: self._topics.create_on_send_back(TIMER_TOPIC, 1))
+        self._timer_delivery = TimerDelivery(
+            BucketFiles(directory),
+            CheckpointFile(directory),
+            queues,
+            reader,
+            control,
+            appender.append,
+            lambda: appender.log.queues_of(TIMER_TOPIC.encode()).next_offset(0),
+            warm_old,
+        )
+        appender.on_append(TIMER_TOPIC, self._timer_delivery.appended)
 
     def _make_transaction_check(self, queues: ConsumeQueueReader) -> TransactionCheck:
         """What asks producers about messages that they have neither committed nor rolled back."""

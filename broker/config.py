@@ -101,6 +101,14 @@ class BrokerConfig:
     )
     transaction_check_interval: int = option(60_000, help="Time between two rounds of asking (ms).", changeable=True)
 
+    # -- messages at any time (RocketMQ 5)
+    timer_wheel_enable: bool = option(
+        True, help="Whether messages may be sent for a given time (TIMER_DELIVER_MS and its like).", changeable=True
+    )
+    timer_max_delay_sec: int = option(
+        259_200, help="How far off that time may be (s); never further than fileReservedTime.", changeable=True
+    )
+
     # -- consumer offsets
     flush_consumer_offset_interval: int = option(5000, help="How often consumer offsets are written (ms).")
 

@@ -12,6 +12,7 @@ from broker.processors import guard
 from broker.response_codes import code_of_put
 from broker.schedule.delays import Delays
 from broker.schedule.restored import copied
+from broker.timer.timers import Outcome, Timers
 from broker.transaction.half import committed, op_message
 from headrace.model import properties, sys_flag
 from headrace.model.host import Host
@@ -38,6 +39,7 @@ class EndTransactionProcessor:
         self,
         appender: Appender,
         delays: Delays,
+        timers: Timers,
         by_offset: Callable[[int], bytes | None],
         store_host: Host,
         *,
@@ -45,6 +47,7 @@ class EndTransactionProcessor:
     ) -> None:
         self._appender = appender
         self._delays = delays
+        self._timers = timers
         self._by_offset = by_offset
         self._store_host = store_host
         self._is_slave = is_slave
@@ -94,7 +97,8 @@ class EndTransactionProcessor:
         if found is None:
             return response_to(command, ResponseCode.SYSTEM_ERROR, "the half message does not say where it was to go")
         message, left = found
-        self._delays.redirect(message, left)
+        if self._timers.redirect(message, left) is not Outcome.WAITS:
+            self._delays.redirect(message, left)
         result = self._appender.append(message)
         if result is None:
             return self._commit_later(command, message, half)

@@ -16,6 +16,8 @@ from broker.hot.send import SendPath
 from broker.processors import guard
 from broker.response_codes import code_of_put
 from broker.schedule.delays import Delays, delay_level
+from broker.timer.recall_handle import RecallHandle
+from broker.timer.timers import DELIVERED_RECORD, Outcome, Timers, cancels, due_of_record
 from broker.topics import TopicTable
 from broker.transaction import half
 from headrace.model import names, permission, properties, sys_flag
@@ -51,6 +53,7 @@ class SendProcessor:
         appender: Appender,
         store_host: Host,
         delays: Delays,
+        timers: Timers,
     ) -> None:
         self._config = config
         self._store_config = store_config
@@ -59,6 +62,7 @@ class SendProcessor:
         self._appender = appender
         self._store_host = store_host
         self._delays = delays
+        self._timers = timers
         self.messages_in = 0
         self.bytes_in = 0
 
@@ -96,13 +100,13 @@ class SendProcessor:
             return self._answer(command, *messages)
         result = self._appender.start_put(messages)
         if isinstance(result, PutResult):
-            return self._told(command, result, queue_id, len(messages))
-        return self._told_later(command, result, queue_id, len(messages))
+            return self._told(command, messages[0], result, queue_id, len(messages))
+        return self._told_later(command, messages[0], result, queue_id, len(messages))
 
     async def _told_later(
-        self, command: RemotingCommand, result: Awaitable[PutResult], queue_id: int, count: int
+        self, command: RemotingCommand, message: MessageToStore, result: Awaitable[PutResult], queue_id: int, count: int
     ) -> RemotingCommand:
-        return self._told(command, await result, queue_id, count)
+        return self._told(command, message, await result, queue_id, count)
 
     # -- checks -----------------------------------------------------------------------------------------------------------
 
@@ -122,7 +126,7 @@ class SendProcessor:
         problem = names.topic_problem(header.topic)
         if problem is not None:
             return ResponseCode.SYSTEM_ERROR, problem
-        if header.topic in names.FORBIDDEN_TO_SEND:
+        if header.topic in names.FORBIDDEN_TO_SEND or header.topic == names.TIMER_TOPIC:
             return ResponseCode.NO_PERMISSION, f"Sending message to topic[{header.topic}] is forbidden; it is the broker's own"
         if topic is None:
             if not header.default_topic:
@@ -159,6 +163,7 @@ class SendProcessor:
             return target
         found = properties.decode_properties(header.properties or "")
         found[properties.CLUSTER] = self._config.broker_cluster_name
+        found.pop(DELIVERED_RECORD, None)
         is_half = half.is_prepared(found, header.reconsume_times)
         if is_half and self._config.reject_transaction_message:
             return ResponseCode.NO_PERMISSION, (
@@ -172,7 +177,11 @@ class SendProcessor:
         message.wait_store = found.get(properties.WAIT, "true").lower() == "true"
         if is_half:
             half.prepare(message, found)
-        elif not self._delays.redirect(message, found):
+            return [message]
+        outcome = self._timers.redirect(message, found)
+        if outcome in _REFUSED_TIMERS:
+            return _REFUSED_TIMERS[outcome]
+        if outcome is Outcome.NO_TIMER and not self._delays.redirect(message, found):
             stored = {name: value for name, value in found.items() if name != properties.WAIT}
             message.properties = properties.encode_properties(stored).encode()
         return [message]
@@ -255,7 +264,19 @@ class SendProcessor:
 
     # -- answers ----------------------------------------------------------------------------------------------------------
 
-    def _told(self, command: RemotingCommand, result: PutResult, queue_id: int, count: int) -> RemotingCommand:
+    def _recall_handle(self, message: MessageToStore) -> str | None:
+        """With what the producer may cancel the message; None unless it waits for its time."""
+        if message.topic != names.TIMER_TOPIC:
+            return None
+        found = properties.decode_properties(message.properties.decode())
+        due_ms, unique_id = due_of_record(found), found.get(properties.UNIQ_KEY)
+        if due_ms is None or unique_id is None or cancels(found):
+            return None
+        return RecallHandle(found[properties.REAL_TOPIC], self._config.broker_name, due_ms, unique_id).encode()
+
+    def _told(
+        self, command: RemotingCommand, message: MessageToStore, result: PutResult, queue_id: int, count: int
+    ) -> RemotingCommand:
         status = result.status
         code = code_of_put(status)
         if status.is_stored:
@@ -266,6 +287,9 @@ class SendProcessor:
             answer.ext_fields.update(
                 msgId=",".join(result.message_ids), queueId=str(queue_id), queueOffset=str(result.queue_offset)
             )
+            handle = self._recall_handle(message)
+            if handle is not None:
+                answer.ext_fields["recallHandle"] = handle
             return answer
         if code == ResponseCode.MESSAGE_ILLEGAL:
             return self._answer(command, *self._too_large())
@@ -283,6 +307,21 @@ class SendProcessor:
     def _answer(self, command: RemotingCommand, code: ResponseCode, remark: str | None = None) -> RemotingCommand:
         ext = {"MSG_REGION": self._config.region_id, "TRACE_ON": "true" if self._config.trace_on else "false"}
         return response_to(command, code, remark, ext)
+
+
+_REFUSED_TIMERS: dict[Outcome, Refused] = {
+    Outcome.ILLEGAL: (
+        ResponseCode.MESSAGE_ILLEGAL,
+        (
+            "the time of delivery is illegal: it must be a number, no further off than timerMaxDelaySec, and to come yet"
+            " if another message is to be cancelled"
+        ),
+    ),
+    Outcome.DISABLED: (
+        ResponseCode.SYSTEM_ERROR,
+        "messages for a given time are not taken here (timerWheelEnable); send it with a delay level",
+    ),
+}
 
 
 class HotTopics:
@@ -319,6 +358,7 @@ class HotTopics:
         return (
             names.topic_problem(topic.name) is None
             and topic.name not in names.FORBIDDEN_TO_SEND
+            and topic.name != names.TIMER_TOPIC
             and not names.is_retry_topic(topic.name)
             and permission.is_writeable(self._config.broker_permission)
             and self._config.start_accept_send_request_time_stamp <= 0

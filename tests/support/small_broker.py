@@ -5,6 +5,7 @@ happens on the broker's own event loop, inside `ask`.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -25,14 +26,17 @@ from broker.processors.lock import LockProcessor
 from broker.processors.offset import OffsetProcessor
 from broker.processors.pull import PullProcessor
 from broker.processors.query import QueryProcessor
+from broker.processors.recall import RecallProcessor
 from broker.processors.send import SendProcessor
 from broker.processors.send_back import SendBackProcessor
 from broker.rebalance_locks import RebalanceLocks
 from broker.schedule.delays import Delays
+from broker.timer.timers import TimerRules, Timers
 from broker.topics import TopicTable
 from headrace.model.delay_level import parse_delay_levels
 from headrace.model.host import parse_host
 from headrace.model.message import MessageExt
+from headrace.model.names import TIMER_TOPIC
 from headrace.model.topic_config import TopicConfig
 from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.record import decode_records
@@ -129,9 +133,16 @@ class SmallBroker:
         self.by_key = KeyQuery(self.paths, self.store_config, reader)
         is_slave = self.store_config.is_slave
         self.delays = Delays(parse_delay_levels(self.store_config.message_delay_level))
-        self.sends = SendProcessor(
-            self.config, self.store_config, self.topics, self.groups, self.appender, parse_host(self.config.address), self.delays
+        self.ahead_ms = 0
+        self.timers = Timers(
+            lambda: TimerRules(self.config.timer_wheel_enable, self.config.timer_max_delay_sec * 1000),
+            lambda: self.topics.create_on_send_back(TIMER_TOPIC, 1),
+            self.clock_ms,
         )
+        self.sends = SendProcessor(
+            self.config, self.store_config, self.topics, self.groups, self.appender, parse_host(self.config.address), self.delays,
+            self.timers,
+        )  # fmt: skip
         self.pulls = PullProcessor(
             self.config,
             self.topics,
@@ -148,7 +159,11 @@ class SmallBroker:
         main, fast = HandlerTable(), HandlerTable()
         self.sends.register(main, fast)
         EndTransactionProcessor(
-            self.appender, self.delays, partial(view_by_offset, reader), parse_host(self.config.address), is_slave=is_slave
+            self.appender, self.delays, self.timers, partial(view_by_offset, reader), parse_host(self.config.address),
+            is_slave=is_slave,
+        ).register(main, fast)  # fmt: skip
+        RecallProcessor(
+            self.config, self.topics, self.appender, self.timers, parse_host(self.config.address), is_slave=is_slave
         ).register(main, fast)
         SendBackProcessor(
             self.config, self.topics, self.groups, self.appender, self.delays, partial(view_by_offset, reader)
@@ -191,6 +206,10 @@ class SmallBroker:
 
         publisher = LogPublisher(self.control)
         return CommitLogAppender(publisher, open_file, self.control.words[:], ALLOCATED_OFFSET, self.file_size, 0, 0)
+
+    def clock_ms(self) -> int:
+        """The clock of timers: `ahead_ms` before the store's."""
+        return time.time_ns() // 1_000_000 + self.ahead_ms
 
     def _ring(self) -> None:
         self.rings += 1

@@ -1,0 +1,119 @@
+"""RECALL_MESSAGE (RocketMQ 5): a producer cancels a message that waits for its time (docs/storage/timers.md, "Cancelling").
+
+What it appends is a record for the same millisecond, which says that the other is not to be delivered. It is accepted until that
+millisecond, and then it counts.
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from broker.appender import Appender
+from broker.config import BrokerConfig
+from broker.processors import guard
+from broker.timer.recall_handle import RecallHandle
+from broker.timer.timers import Outcome, Timers
+from broker.topics import TopicTable
+from headrace.errors import RemoteProtocolError
+from headrace.model import permission, properties
+from headrace.model.host import Host
+from headrace.protocol.remoting_command import RemotingCommand, response_to
+from headrace.protocol.request_code import RequestCode
+from headrace.protocol.response_code import ResponseCode
+from headrace.remoting.connection import Connection
+from headrace.remoting.handlers import HandlerTable
+from store.commit_log.message import MessageToStore, PutResult
+
+ILLEGAL_OPERATION: Final = 604
+"""RocketMQ 5's code for a handle that cannot be accepted."""
+
+_TAG: Final = "_RECALL_TAG_"
+_BODY: Final = b"0"
+
+
+class RecallProcessor:
+    """Answers RECALL_MESSAGE."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: TopicTable,
+        appender: Appender,
+        timers: Timers,
+        store_host: Host,
+        *,
+        is_slave: bool,
+        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._appender = appender
+        self._timers = timers
+        self._store_host = store_host
+        self._is_slave = is_slave
+        self._clock_ms = clock_ms
+
+    def register(self, *tables: HandlerTable) -> None:
+        """Serves the request on these ports."""
+        guard.register(tables, {RequestCode.RECALL_MESSAGE: self.recall})
+
+    def recall(self, connection: Connection, command: RemotingCommand) -> RemotingCommand | Awaitable[RemotingCommand]:
+        """RECALL_MESSAGE (370); the answer has the message's id."""
+        ext = command.ext
+        topic, text = ext.get("topic"), ext.get("recallHandle")
+        if not topic or not text:
+            raise RemoteProtocolError("the fields topic and recallHandle are needed")
+        if self._is_slave:
+            return self._answer(command, ResponseCode.SLAVE_NOT_AVAILABLE, "recall failed, a slave cancels nothing; ask the master")
+        if not permission.is_writeable(self._config.broker_permission):
+            return self._answer(
+                command, ResponseCode.SERVICE_NOT_AVAILABLE, "recall failed, the broker may not be written to (brokerPermission)"
+            )
+        if self._topics.find(topic) is None:
+            return self._answer(command, ResponseCode.TOPIC_NOT_EXIST, f"recall failed, the topic[{topic}] not exist")
+        handle = RecallHandle.decode(text)
+        if handle is None:
+            return self._answer(command, ILLEGAL_OPERATION, "recall handle is invalid; give it back as it was told")
+        if handle.topic != topic:
+            return self._answer(command, ILLEGAL_OPERATION, f"recall failed, topic not match: the handle is of {handle.topic}")
+        if handle.broker_name != self._config.broker_name:
+            return self._answer(
+                command, ILLEGAL_OPERATION, f"recall failed, the message waits at broker {handle.broker_name}; ask that one"
+            )
+        message = MessageToStore(
+            topic, 0, _BODY, b"", born_timestamp=self._clock_ms(), born_host=connection.remote_address, store_host=self._store_host
+        )
+        found = {
+            properties.TAGS: _TAG,
+            properties.UNIQ_KEY: handle.unique_id,
+            properties.TIMER_DEL_UNIQKEY: f"{topic}+{handle.unique_id}",
+            properties.TIMER_DELIVER_MS: str(handle.due_ms),
+            properties.CLUSTER: self._config.broker_cluster_name,
+        }
+        if self._timers.redirect(message, found) is not Outcome.WAITS:
+            return self._too_late(command)
+        result = self._appender.start_put((message,))
+        if isinstance(result, PutResult):
+            return self._told(command, handle, result)
+        return self._told_later(command, handle, result)
+
+    async def _told_later(
+        self, command: RemotingCommand, handle: RecallHandle, result: Awaitable[PutResult]
+    ) -> RemotingCommand:
+        return self._told(command, handle, await result)
+
+    def _told(self, command: RemotingCommand, handle: RecallHandle, result: PutResult) -> RemotingCommand:
+        if not result.status.is_stored:
+            return self._answer(command, ResponseCode.SYSTEM_ERROR, f"recall failed, execute error: {result.status}")
+        if result.store_timestamp >= handle.due_ms:
+            return self._too_late(command)
+        answer = self._answer(command, ResponseCode.SUCCESS)
+        assert answer.ext_fields is not None
+        answer.ext_fields["msgId"] = handle.unique_id
+        return answer
+
+    def _too_late(self, command: RemotingCommand) -> RemotingCommand:
+        return self._answer(command, ILLEGAL_OPERATION, "recall failed, timestamp invalid: it is being delivered, or was")
+
+    def _answer(self, command: RemotingCommand, code: int, remark: str | None = None) -> RemotingCommand:
+        return response_to(command, code, remark, {"MSG_REGION": self._config.region_id})

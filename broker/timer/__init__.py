@@ -1,0 +1,1 @@
+"""Messages that are delivered at any millisecond (docs/storage/timers.md)."""

@@ -1,0 +1,49 @@
+"""How far the timer index and the deliveries have come: the file `timer/checkpoint` (docs/storage/timers.md)."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from broker.json_file import JsonFile
+from headrace.errors import RemoteProtocolError
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """All that it claims is durable.
+
+    Records of the timer queue below `queue_offset` are in the files; those below `physical_offset` that are due before
+    `delivered_before` (ms) have been delivered or cancelled.
+    """
+
+    queue_offset: int = 0
+    delivered_before: int = 0
+    physical_offset: int = 0
+
+
+class CheckpointFile:
+    """Reads and replaces the file."""
+
+    def __init__(self, directory: Path) -> None:
+        self._file = JsonFile(directory / "checkpoint")
+
+    def read(self) -> Checkpoint | None:
+        """What it says; None without a file. Raises ConfigFileUnreadable."""
+        return self._file.load(_decode)
+
+    def write(self, checkpoint: Checkpoint) -> None:
+        """Replaces it; durable when this returns. Raises OSError."""
+        fields = {
+            "queueOffset": checkpoint.queue_offset,
+            "deliveredBefore": checkpoint.delivered_before,
+            "physicalOffset": checkpoint.physical_offset,
+        }
+        self._file.save(json.dumps(fields))
+
+
+def _decode(data: bytes) -> Checkpoint:
+    try:
+        fields = json.loads(data)
+        return Checkpoint(int(fields["queueOffset"]), int(fields["deliveredBefore"]), int(fields["physicalOffset"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise RemoteProtocolError(f"no checkpoint of timers: {error}") from None

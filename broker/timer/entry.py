@@ -1,0 +1,28 @@
+"""An entry of the timer index: when a record of the timer topic is due, and where it lies.
+
+    byte  0          8                 16     20
+          +----------+-----------------+------+
+          | due, ms  | physical offset | size |    big-endian, signed; a cancelling record's size is negative
+          +----------+-----------------+------+
+
+Entries are kept as their bytes: these sort by time, then by physical offset, and equal entries are one.
+"""
+
+from struct import Struct
+from typing import Final
+
+ENTRY: Final = Struct(">qqi")
+ENTRY_SIZE: Final = 20
+
+CANCELLING: Final = -1
+WAITING: Final = 1
+
+
+def pack(due_ms: int, physical_offset: int, size_bytes: int, *, cancels: bool) -> bytes:
+    """The entry of a record."""
+    return ENTRY.pack(due_ms, physical_offset, -size_bytes if cancels else size_bytes)
+
+
+def due_of(entry: bytes) -> int:
+    """When it is due, in ms."""
+    return int.from_bytes(entry[:8], "big")
