@@ -1,0 +1,95 @@
+"""SQL92 evaluations a second on one core: RocketMQ's filter classes and ours in one run, in turns.
+
+    python bench/filters.py [--seconds 2] [--rounds 3]
+
+Both evaluate over the property string of a stored message, as a broker has it when a consumer pulls, and over a map of
+properties, as dispatch has it when it makes bit maps. Java is warmed up: its first rounds are thrown away. The best round counts.
+Time is the processor's, so that others on the machine matter little.
+Needs Java, the jars of bench/reference, and compiled modules (`make compile`).
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from headrace.model.properties import decode_properties  # noqa: E402  (bench/ is no package)
+from store.filter.program import Program  # noqa: E402
+from store.filter.sql_compile import compile_expression  # noqa: E402
+
+REFERENCE = ROOT / "bench" / "reference" / "reference"
+SOURCE = ROOT / "tests" / "golden" / "making" / "Sql92.java"
+STORED = "a=7;b=x;price=12.5;KEYS=order-17;TAGS=TagA;UNIQ_KEY=7F000001000018B4AAC2000000010001;WAIT=true"
+EXPRESSIONS = (
+    "a > 5 AND b = 'x'",
+    "price BETWEEN 10.5 AND 20.5 OR b IN ('y', 'z')",
+    "TAGS IS NOT NULL AND TAGS IN ('TagA', 'TagB') AND NOT (a = 3)",
+)
+
+
+def rate_of(work: Callable[[Any], int], given: Any, seconds: float) -> float:
+    """Calls a second of processor time."""
+    calls, began = 0, time.process_time()
+    while time.process_time() - began < seconds:
+        for _ in range(1000):
+            work(given)
+        calls += 1000
+    return calls / (time.process_time() - began)
+
+
+def ours(expression: str, seconds: float) -> tuple[float, float]:
+    """(over stored properties, over a map)."""
+    program = compile_expression(expression)
+    assert isinstance(program, Program)
+    text = STORED.replace("=", "\x01").replace(";", "\x02")
+    stored, properties = text.encode(), decode_properties(text)
+    return rate_of(program.outcome_of_stored, stored, seconds), rate_of(program.outcome, properties, seconds)
+
+
+def apaches(classes: str, expression: str, seconds: float) -> tuple[float, float]:
+    """The same."""
+    command = [
+        sys.executable,
+        str(REFERENCE),
+        "java",
+        "-cp",
+        classes,
+        "Sql92",
+        "time",
+        expression,
+        STORED,
+        str(seconds),
+    ]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rounds = re.findall(r"map=(\d+) stored=(\d+)", said)[2:]
+    return max(float(stored) for _, stored in rounds), max(float(by_map) for by_map, _ in rounds)
+
+
+def main() -> None:
+    """Prints a table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--rounds", type=int, default=2)
+    options = parser.parse_args()
+    jars = subprocess.run([sys.executable, str(REFERENCE), "classpath"], capture_output=True, text=True, check=True)
+    print("| expression | over | Apache, million/s | Headrace, million/s | ratio |\n|---|---|---:|---:|---:|")
+    with tempfile.TemporaryDirectory() as classes:
+        subprocess.run(["javac", "-d", classes, "-cp", jars.stdout.strip(), str(SOURCE)], check=True)
+        for expression in EXPRESSIONS:
+            theirs = [apaches(classes, expression, options.seconds / 2) for _ in range(options.rounds)]
+            own = [ours(expression, options.seconds) for _ in range(options.rounds)]
+            for at, over in enumerate(("stored properties", "a map")):
+                one, other = max(pair[at] for pair in theirs) / 1e6, max(pair[at] for pair in own) / 1e6
+                print(f"| `{expression}` | {over} | {one:.2f} | {other:.2f} | **{other / one:.2f}** |")
+
+
+if __name__ == "__main__":
+    main()
