@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from support.java import Java
 from support.servers import wait_until
 
 KILLS = rounds(short=2, full=10)
+FLUSH_TIMEOUT_S = 4.0  # limit: a broker that waits for a flush that will not come does so for five seconds
 ROLES = ("broker", "dispatch", "flush", "housekeeper", "ha", "nameserver", "logger")
 
 pytestmark = pytest.mark.timeout(60 + 30 * KILLS)
@@ -69,6 +71,11 @@ def test_a_killed_appliance_is_started_again_and_nothing_is_lost(
             load.wait_for_more(100)
         journal = load.journal()
         assert journal.acknowledged.keys() == journal.tried.keys()
+        if not everything:
+            # Without a supervisor what is under way is still made durable and answered; nobody waits in vain.
+            assert not journal.unsafe
+            assert not [problem for problem in journal.problems if "timeout" in problem]
+            assert max(drains_s(data)) < FLUSH_TIMEOUT_S
         wait_until(lambda: not any(appliance.status()["lag"].values()), 20, "flush and dispatch")
         copies = check_log(appliance.store, journal)
         check_pulled(Client(java, appliance), copies)
@@ -79,3 +86,19 @@ def test_a_killed_appliance_is_started_again_and_nothing_is_lost(
     assert check_log(appliance.store, journal) == copies
     assert not segments(appliance.store)
     assert not (appliance.store / "abort").exists()
+
+
+def drains_s(data: Path) -> list[float]:
+    """How long each broker took from being told to stop to the end of its last connection, as the log says."""
+    took, began = [], None
+    for line in (data / "logs" / "headrace.log").read_text().splitlines():
+        if "role=broker" in line and "reason='stopping'" in line and began is not None:
+            took.append((moment_of(line) - began).total_seconds())
+        elif "role=broker" in line and "broker stopping" in line:
+            began = moment_of(line)
+    return took
+
+
+def moment_of(line: str) -> datetime:
+    """The time of a line of the log."""
+    return datetime.fromisoformat(line.partition(" ")[0].removeprefix("time="))
