@@ -18,6 +18,7 @@ from typing import Any, Self
 
 import psutil
 
+from ipc.instance import Instance
 from support.servers import free_ports, wait_until
 
 HEADRACE = Path(sys.executable).with_name("headrace")
@@ -128,7 +129,10 @@ class Appliance:
         assert code == 0, f"headrace run ended with {code}:\n{self.log.read_text(errors='replace')[-4000:]}"
 
     def kill(self) -> None:
-        """SIGKILL to all its processes at once, as a crash of the machine would; waits until they are gone."""
+        """SIGKILL to all its processes at once, as a crash of the machine would; waits until they are gone.
+
+        Their shared memory goes too, as in such a crash: it may have no successor that would clear it away.
+        """
         processes = []
         for pid in self.pids():
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -138,6 +142,7 @@ class Appliance:
                 process.kill()
         self.process.wait()
         psutil.wait_procs(processes, timeout=10)
+        Instance.remove_stale(self.store)
 
     def __enter__(self) -> Self:
         return self
