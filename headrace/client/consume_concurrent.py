@@ -301,7 +301,7 @@ class ConcurrentService:
 
     async def close(self) -> None:
         """Ends the workers; coroutines still at work are cancelled, threads left alone."""
-        self._threads.close()
+        await self._threads.close()
         await self._tasks.close()
 
 

@@ -256,7 +256,7 @@ class OrderlyService:
 
     async def close(self) -> None:
         """Ends the workers; coroutines still at work are cancelled."""
-        self._threads.close()
+        await self._threads.close()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -8,6 +8,7 @@ message costs a task or a thread switch of its own.
 import asyncio
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from queue import SimpleQueue
@@ -17,6 +18,7 @@ logger = logging.getLogger(__name__)
 
 W = TypeVar("W")
 
+CLOSE_S: Final = 1.0
 _TURN_S: Final = 0.005  # limit: how long one task may go on without letting the loop do other things
 
 
@@ -30,7 +32,7 @@ class ThreadWorkers(Generic[W]):
         # A SimpleQueue wakes in a chain by itself, in C.
         self._pieces: SimpleQueue[W | None] = SimpleQueue()
         self._started = 0
-        self._is_closed = False
+        self._threads: list[threading.Thread] = []
 
     def put(self, piece: W) -> None:
         """Gives a piece of work."""
@@ -43,7 +45,9 @@ class ThreadWorkers(Generic[W]):
             self._started += 1
             name = f"{self._name}-{self._started}"
             # Daemons: a handler that never comes back must not keep the program from ending.
-            threading.Thread(target=self._run, name=name, daemon=True).start()
+            thread = threading.Thread(target=self._run, name=name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
 
     def _run(self) -> None:
         get, work = self._pieces.get, self._work
@@ -59,11 +63,14 @@ class ThreadWorkers(Generic[W]):
         if self._started:
             self._start()
 
-    def close(self) -> None:
-        """Ends the threads once they have done what they were given. Does not wait for them."""
+    async def close(self) -> None:
+        """Ends the threads; waits a moment for those that have nothing to do. One whose handler does not return is left alone."""
         for _ in range(self._started):
             self._pieces.put(None)
         self._started = self._count = 0
+        end = time.monotonic() + CLOSE_S
+        while any(thread.is_alive() for thread in self._threads) and time.monotonic() < end:  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
 
 
 class TaskWorkers(Generic[W]):

@@ -103,7 +103,7 @@ class Consumer(ClientObject):
             return
         body = CheckClientRequestBody(instance.client_id, self._group, subscription).encode()
         try:
-            await instance.invoke(address, create_request(RequestCode.CHECK_CLIENT_CONFIG, {}, body))
+            await instance.invoke(address, create_request(RequestCode.CHECK_CLIENT_CONFIG, None, body))
         except BrokerError as error:
             text = f"the broker refuses {subscription.sub_string!r} for {subscription.topic}: {error.remark}"
             raise ConfigError(text, "expression") from error

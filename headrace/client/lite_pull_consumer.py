@@ -21,7 +21,7 @@ from headrace.client.rebalance import Rebalance
 from headrace.client.received_message import ReceivedMessage
 from headrace.client.settings import ConfigLike, EventKind
 from headrace.client.start_offset import start_offset
-from headrace.client.subscriptions import Expression, subscription_of
+from headrace.client.subscriptions import Expression, for_single_pull, subscription_of
 from headrace.errors import ConfigError, HeadraceError, RouteNotFound, StateError
 from headrace.model.consumption import ConsumeType
 from headrace.model.message_queue import MessageQueue
@@ -71,7 +71,8 @@ class LitePullConsumer(Consumer):
         self._delivered: dict[MessageQueue, int] = {}
         self._passed: dict[MessageQueue, int] = {}
         self._commit_at = 0.0
-        self._tasks: list[asyncio.Task[Any]] = []
+        self._rebalancing: asyncio.Task[None] | None = None
+        self._watch: asyncio.Task[None] | None = None
 
     @property
     def settings(self) -> LitePullSettings:
@@ -300,24 +301,22 @@ class LitePullConsumer(Consumer):
             await self._introduce(instance)
         except BaseException:
             await instance.unregister_consumer(self._group)
-            self._rebalance.close()
+            await self._rebalance.close()
             raise
         if self._assigned is not None:
             self._queues_changed(self._assigned)
-        self._tasks = [
-            instance.start_task(self._rebalance.run(), "rebalance"),
-            instance.start_task(self._watch_topics(instance), "topic queues"),
-        ]
+        self._rebalancing = instance.start_task(self._rebalance.run(), "rebalance")
+        self._watch = instance.start_task(self._watch_topics(instance), "topic queues")
         self._rebalance.soon()
 
     async def _end(self, instance: ClientInstance) -> None:
         assert self._rebalance is not None
         assert self._fetches is not None
         assert self._store is not None
-        self._rebalance.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.wait(self._tasks)
+        await self._rebalance.close(self._rebalancing)
+        if self._watch is not None:
+            self._watch.cancel()
+            await asyncio.wait([self._watch])
         held = self._queues_held()
         await self._fetches.close()
         if self._settings.auto_commit:
@@ -333,7 +332,7 @@ class LitePullConsumer(Consumer):
 
     def _subscription_for(self, topic: str) -> SubscriptionData:
         known = self._subscriptions.get(topic) or self._expressions.get(topic)
-        return subscription_of(topic) if known is None else known
+        return for_single_pull(subscription_of(topic) if known is None else known)
 
     async def _share(self, topic: str, _queues: Sequence[MessageQueue], own: Sequence[MessageQueue]) -> bool:
         others = [queue for queue in self._queues_held() if queue.topic != topic]

@@ -18,7 +18,7 @@ from headrace.client.rebalance import Rebalance
 from headrace.client.received_message import ReceivedMessage
 from headrace.client.send_back import SendBack
 from headrace.client.settings import ConfigLike
-from headrace.client.subscriptions import Expression, subscription_of
+from headrace.client.subscriptions import Expression, for_single_pull, subscription_of
 from headrace.errors import ConfigError, HeadraceError, RouteNotFound, StateError
 from headrace.model.consumption import ConsumeType
 from headrace.model.message import MessageExt
@@ -84,7 +84,7 @@ class PullConsumer(Consumer):
         wrapped = self._wrapped(queue)
         return await self._puller.pull(
             wrapped,
-            subscription_of(wrapped.topic, expression),
+            for_single_pull(subscription_of(wrapped.topic, expression)),
             offset,
             max_messages,
             suspend_ms=PULL_SUSPEND_MS if block else 0,
@@ -182,11 +182,8 @@ class PullConsumer(Consumer):
 
     async def _end(self, instance: ClientInstance) -> None:
         assert self._rebalance is not None
-        assert self._task is not None
         assert self._store is not None
-        self._rebalance.close()
-        self._task.cancel()
-        await asyncio.wait([self._task])
+        await self._rebalance.close(self._task)
         try:
             await self._store.persist(self._queues_held(), wait=True)
         except (HeadraceError, OSError) as error:

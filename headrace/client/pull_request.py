@@ -103,7 +103,7 @@ class Puller:
             "sysFlag": str(sys_flag),
             "commitOffset": str(max(commit_offset, 0)),
             "suspendTimeoutMillis": str(suspend_ms),
-            "subVersion": str(0 if is_lite and is_tag_type(subscription.expression_type) else subscription.sub_version),
+            "subVersion": str(subscription.sub_version),
             "expressionType": subscription.expression_type,
             "bname": queue.broker_name,
         }

@@ -89,6 +89,7 @@ class PushConsumer(Consumer):
         self._tracing: TraceDispatcher | None = None
         self._stream: MessageStream | None = None
         self._tasks: list[asyncio.Task[Any]] = []
+        self._rebalancing: asyncio.Task[None] | None = None
         self._resetting = asyncio.Lock()
 
     @property
@@ -249,12 +250,12 @@ class PushConsumer(Consumer):
             await self._introduce(instance)
         except BaseException:
             await instance.unregister_consumer(self._group)
-            self._rebalance.close()
+            await self._rebalance.close()
             raise
         self._tasks = [
             instance.start_task(self._statistics.run(), "statistics"),
-            instance.start_task(self._rebalance.run(), "rebalance"),
         ]
+        self._rebalancing = instance.start_task(self._rebalance.run(), "rebalance")
         if locks is not None:
             self._tasks.append(instance.start_task(self._refresh_locks(self._held), "queue locks"))
         if isinstance(self._service, ConcurrentService) and send_back is not None:
@@ -266,7 +267,7 @@ class PushConsumer(Consumer):
         assert self._service is not None
         assert self._held is not None
         assert self._store is not None
-        self._rebalance.close()
+        await self._rebalance.close(self._rebalancing)
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)

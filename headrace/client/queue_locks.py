@@ -82,7 +82,7 @@ class QueueLocks:
             await self._instance.oneway(address, command)
 
     def _command(self, code: RequestCode, queues: list[MessageQueue]) -> RemotingCommand:
-        return create_request(code, {}, LockBatchRequestBody(self._group, self._instance.client_id, queues).encode())
+        return create_request(code, None, LockBatchRequestBody(self._group, self._instance.client_id, queues).encode())
 
 
 def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:

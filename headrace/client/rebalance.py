@@ -22,6 +22,7 @@ from headrace.model.message_queue import MessageQueue
 logger = logging.getLogger(__name__)
 
 INTERVAL_S: Final = 20.0
+CLOSE_S: Final = 5.0  # limit: a broker that does not answer must not keep a consumer from closing
 AGAIN_S: Final = 0.5
 AGAIN_MOST_S: Final = 5.0  # limit: a topic that is made later is consumed so many seconds after, at most
 
@@ -62,9 +63,17 @@ class Rebalance:
         """Has a round begin as soon as may be."""
         self._wanted.set()
 
-    def close(self) -> None:
-        """Listens to route changes no more."""
+    async def close(self, task: "asyncio.Task[None] | None" = None) -> None:
+        """Ends it, and the task that runs it; a round under way is waited for, for a few seconds, or a lock just granted would be left behind."""
         self._stop_listening()
+        if task is None:
+            return
+        try:
+            async with asyncio.timeout(CLOSE_S), self._round:
+                task.cancel()
+        except TimeoutError:
+            task.cancel()
+        await asyncio.wait([task])
 
     def _route_changed(self, route: Route) -> None:
         if route.topic in self._topics():

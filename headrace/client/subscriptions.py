@@ -12,7 +12,7 @@ from typing import TypeAlias
 from headrace.client.durations import now_ms
 from headrace.errors import ConfigError
 from headrace.model.names import topic_problem
-from headrace.model.subscription import ALL, SQL92, TAG, SubscriptionData
+from headrace.model.subscription import ALL, SQL92, TAG, SubscriptionData, is_tag_type
 
 
 class Tags(str):
@@ -50,6 +50,11 @@ def subscription_of(topic: str, expression: Expression = ALL) -> SubscriptionDat
         return SubscriptionData.build(topic, expression, TAG)
     except ValueError as error:
         raise ConfigError(f"{topic}: {error}", "expression") from error
+
+
+def for_single_pull(subscription: SubscriptionData) -> SubscriptionData:
+    """The subscription as it goes with pulls that carry their expression: tags have no version then, as in the Java client."""
+    return replace(subscription, sub_version=0) if is_tag_type(subscription.expression_type) else subscription
 
 
 class Subscriptions:
