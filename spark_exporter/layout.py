@@ -6,8 +6,8 @@ A file holds the rows of one UTC day (of `store_timestamp`), with `group_by_topi
 a table of its own. Folders are named as Hive does, `topic=…/dt=…`; values are percent-encoded.
 """
 
-import datetime
 from dataclasses import asdict, dataclass
+from datetime import date
 from typing import Any, Self
 from urllib.parse import quote
 
@@ -29,7 +29,7 @@ class Partition:
 
     table: str
     topic: str | None
-    date: datetime.date
+    date: date
 
     @property
     def folder(self) -> str:
@@ -49,9 +49,9 @@ class Layout:
         """A batch's rows by partition, each in the log's order."""
         parts: list[tuple[Partition, pa.RecordBatch]] = []
         for topic, rows in self._by_topic(batch):
-            for date, some in _by_date(rows):
+            for day, some in _by_date(rows):
                 table = topic if self.table_per_topic and topic is not None else MAIN_TABLE
-                parts.append((Partition(table, topic if self.group_by_topic else None, date), some))
+                parts.append((Partition(table, topic if self.group_by_topic else None, day), some))
         return parts
 
     def _by_topic(self, batch: pa.RecordBatch) -> list[tuple[str | None, pa.RecordBatch]]:
@@ -99,9 +99,9 @@ def table_name(topic: str) -> str:
     return "".join(chr(byte) if chr(byte) in _PLAIN else f"~{byte:02x}" for byte in topic.encode())
 
 
-def _by_date(batch: pa.RecordBatch) -> list[tuple[datetime.date, pa.RecordBatch]]:
+def _by_date(batch: pa.RecordBatch) -> list[tuple[date, pa.RecordBatch]]:
     dates = batch["store_timestamp"].cast(pa.date32())
     least, most = (value.as_py() for value in pc.min_max(dates).values())
     if least == most:
         return [(least, batch)]
-    return [(date, batch.filter(pc.equal(dates, pa.scalar(date)))) for date in sorted(pc.unique(dates).to_pylist())]
+    return [(day, batch.filter(pc.equal(dates, pa.scalar(day)))) for day in sorted(pc.unique(dates).to_pylist())]

@@ -13,7 +13,7 @@ renamed to be the manifest. Nothing is ever undone.
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
 from spark_exporter.errors import TargetMismatch
@@ -44,6 +44,12 @@ class Making:
     def as_json(self) -> dict[str, Any]:
         """For `target.json`."""
         return {**asdict(self), "layout": self.layout.as_json(), "choice": self.choice.as_json()}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """What `as_json` said."""
+        layout, choice = Layout.from_json(data["layout"]), RecordChoice.from_json(data["choice"])
+        return cls(**{**data, "layout": layout, "choice": choice})
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +153,7 @@ class Ledger:
         if found is None:
             return False
         for name, wanted in making.as_json().items():
-            if found.get(name) != wanted:
+            if found.get(name) != json.loads(json.dumps(wanted)):
                 raise TargetMismatch(
                     f"{self._work.uri} was made with {name} {_short(found.get(name))}, not {_short(wanted)}: export into another target"
                 )
@@ -191,6 +197,11 @@ class Ledger:
             quarantine.update({file.name: file for file in commit.quarantine})
         return list(files.values()), list(quarantine.values())
 
+    def read_lock(self) -> str | None:
+        """What the run that is on the target says of itself; None or nothing if there is none."""
+        data = self._work.read(f"{FOLDER}/lock")
+        return data.decode() if data else None
+
     def clear_staging(self) -> None:
         """Delete what runs that died have left there."""
         self._work.delete_folder(STAGING)
@@ -206,11 +217,6 @@ class Ledger:
         data = self._work.read(name)
         assert data is not None, name
         return Commit.from_json(data)
-
-
-def renumbered(commit: Commit, number: int) -> Commit:
-    """The same commit with another number."""
-    return replace(commit, number=number)
 
 
 def _short(value: object) -> str:

@@ -99,9 +99,10 @@ class Location:
     def move_to(self, name: str, other: "Location", to: str) -> None:
         """Move a file to another folder of the same file system; what had that name there is gone."""
         with _told(self.uri):
-            folder = other._at(to).rpartition("/")[0]
+            final = other._at(to)  # noqa: SLF001  another of our own kind
+            folder = final.rpartition("/")[0]
             self._files.create_dir(folder, recursive=True)
-            self._files.move(self._at(name), other._at(to))
+            self._files.move(self._at(name), final)
             if self.is_local:
                 _sync(folder)
 

@@ -13,6 +13,7 @@ ended), the others' because of what `range_scan` calls landing; a reader that ca
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -139,7 +140,7 @@ def _cut(whole: ByteRange, parts: int, least_range_bytes: int, cuts: QueueCuts) 
                 places.append(found)
     places.append(whole.end)
     return [
-        ByteRange(whole.segment, start, end, whole.limit) for start, end in zip(places[:-1], places[1:], strict=True)
+        ByteRange(whole.segment, start, end, whole.limit) for start, end in pairwise(places)
     ]
 
 

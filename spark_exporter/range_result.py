@@ -1,7 +1,7 @@
 """What writing one range came to: a small row that goes from worker to driver, and from there into the manifest."""
 
-import datetime
 from dataclasses import asdict, dataclass
+from datetime import date as calendar_date
 from typing import Any, Self
 
 from spark_exporter.layout import Partition
@@ -27,7 +27,7 @@ class WrittenFile:
     @property
     def partition(self) -> Partition:
         """Where it belongs."""
-        return Partition(self.table, self.topic, datetime.date.fromisoformat(self.date))
+        return Partition(self.table, self.topic, calendar_date.fromisoformat(self.date))
 
 
 @dataclass(frozen=True, slots=True)

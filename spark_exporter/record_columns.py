@@ -339,7 +339,7 @@ class RecordColumns:
         put_long(self._commit_log_offset, row, physical_offset)
         put_int(self._sys_flag, row, sys_flag)
         born_ms = load_long(log, at + 40)
-        if _FIRST_MS <= born_ms and born_ms <= _LAST_MS:
+        if born_ms >= _FIRST_MS and born_ms <= _LAST_MS:
             put_long(self._born_timestamp, row, born_ms * 1000)
             put_bit(self._born_valid, row)
         else:
@@ -530,7 +530,7 @@ class RecordColumns:
     def _end_of_name(self, pair: int) -> int:
         ends = self._name_ends
         if cython.compiled:
-            return cython.cast("int*", ends)[pair]
+            return cython.cast("int*", ends)[pair]  # type: ignore[call-overload,no-any-return]
         return memoryview(self.buffers["names.ends"]).cast("B").cast("i")[pair]
 
     def _put_pairs(self, row: int, properties: dict[str, str]) -> None:

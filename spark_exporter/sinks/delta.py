@@ -4,10 +4,10 @@ The files lie in the table's folder as any Delta writer lays them; a commit adds
 version is how far the broker's log has come. Delta does not refuse the same transaction twice, so the version is looked at before.
 """
 
-import datetime
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from datetime import date
 from typing import Any, Final
 
 import pyarrow as pa
@@ -21,7 +21,6 @@ from spark_exporter.schema import DATE_COLUMN, MESSAGES, QUARANTINE
 from spark_exporter.sinks.sink import Compaction, move_staged
 
 try:
-    import deltalake
     from deltalake import CommitProperties, DeltaTable, Transaction
     from deltalake.exceptions import DeltaError, TableNotFoundError
     from deltalake.transaction import AddAction
@@ -114,7 +113,7 @@ class DeltaSink:
         table = self._find(QUARANTINE_TABLE)
         return 0 if table is None else int(table.to_pyarrow_dataset().count_rows())
 
-    def compact(self, ledger: Ledger, before: datetime.date, run: str) -> Compaction:  # noqa: ARG002  Delta has its own log
+    def compact(self, ledger: Ledger, before: date, run: str) -> Compaction:  # noqa: ARG002  Delta has its own log
         """Delta's own compaction, partition by partition."""
         partitions = files_before = files_after = 0
         for name in sorted({file.table for file in ledger.live_files()[0]} | (set() if self._has_many else {""})):
@@ -170,5 +169,3 @@ def _add(file: WrittenFile, partition_by: list[str]) -> AddAction:
 def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
-
-assert deltalake

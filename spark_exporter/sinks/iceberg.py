@@ -8,9 +8,10 @@ which outlive snapshots that expire.
 """
 
 import contextlib
-import datetime
+import logging
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
 from typing import Any, Final
 
 import pyarrow as pa
@@ -28,7 +29,6 @@ try:
     from pyiceberg.catalog import Catalog, load_catalog
     from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError, TableAlreadyExistsError
     from pyiceberg.io.pyarrow import parquet_files_to_data_files
-    from pyiceberg.partitioning import PartitionSpec
     from pyiceberg.table import Table
     from pyiceberg.transforms import DayTransform, IdentityTransform
 except ImportError:
@@ -36,6 +36,9 @@ except ImportError:
 
 EXPORTED: Final = "headrace.exported."
 """Of the table's properties and snapshot summaries: with a broker's name behind it, the physical offset up to which its log is in the table."""
+
+# It warns of each column whose statistics we do not write, once a file.
+logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
 
 _FOLDER_TABLE: Final = "headrace.messages"
 
@@ -81,6 +84,13 @@ class IcebergSink:
             self.work = Location(_as_path(table.location()))
         if [field.name for field in table.schema().fields] != MESSAGES.names:
             raise TargetMismatch(f"{self._target}: the table has other columns")
+
+    def find_work(self) -> Location | None:
+        """Where `_export` lies, if the main table is there. Makes nothing."""
+        try:
+            return Location(_as_path(self._load_table(self._name).location()))
+        except NoSuchTableError:
+            return None
 
     def find_end(self, broker_name: str) -> int | None:
         """The table's properties. With many tables only the manifests know."""
@@ -129,7 +139,7 @@ class IcebergSink:
         except NoSuchTableError:
             return 0
 
-    def compact(self, ledger: Ledger, before: datetime.date, run: str) -> Compaction:
+    def compact(self, ledger: Ledger, before: date, run: str) -> Compaction:
         """One snapshot a partition: the merged file in, the small ones out."""
         partitions = files_before = files_after = 0
         for name in self._names(ledger):
@@ -212,15 +222,15 @@ def _as_path(location: str) -> str:
     return location.removeprefix("file://")
 
 
-def _small_partitions(table: Table, before: datetime.date) -> list[list[Any]]:
+def _small_partitions(table: Table, before: date) -> list[list[Any]]:
     """The scan tasks of small files, by partition, of those with more than one whose day is over."""
     day = next(at for at, field in enumerate(table.spec().fields) if field.name == "store_day")
-    epoch = datetime.date(1970, 1, 1)
+    epoch = date(1970, 1, 1)
     partitions: dict[Any, list[Any]] = defaultdict(list)
     for task in table.scan().plan_files():
         value = task.file.partition[day]
-        date = value if isinstance(value, datetime.date) else epoch + datetime.timedelta(days=value)
-        if date < before and task.file.file_size_in_bytes < SMALL_BYTES:
+        day_of = value if isinstance(value, date) else epoch + timedelta(days=value)
+        if day_of < before and task.file.file_size_in_bytes < SMALL_BYTES:
             partitions[tuple(task.file.partition[at] for at in range(len(table.spec().fields)))].append(task)
     return [tasks for tasks in partitions.values() if len(tasks) > 1]
 
@@ -232,5 +242,3 @@ def _described(file: Any) -> WrittenFile:
     first, last = numbers[-2:]
     return WrittenFile("", None, "1970-01-01", name, "", file.record_count, file.file_size_in_bytes, first, last, 0, 0)
 
-
-assert PartitionSpec

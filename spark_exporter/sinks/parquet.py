@@ -8,20 +8,20 @@ those of the manifests. While a commit is being published it may see some of its
 the exception: for a moment the new file is there and the old ones still are.
 """
 
-import datetime
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import date
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_exporter.layout import Partition, table_name
 from spark_exporter.ledger import Commit, Ledger, Making
 from spark_exporter.location import Location
 from spark_exporter.merge_files import SMALL_BYTES, merge_files
 from spark_exporter.range_result import WrittenFile
-from spark_exporter.layout import Partition, table_name
 from spark_exporter.schema import MESSAGES
 from spark_exporter.sinks.sink import Compaction, move_staged
 
@@ -70,7 +70,7 @@ class ParquetSink:
             for file in quarantine
         )
 
-    def compact(self, ledger: Ledger, before: datetime.date, run: str) -> Compaction:
+    def compact(self, ledger: Ledger, before: date, run: str) -> Compaction:
         """One commit a partition: the merged file in, the small ones out."""
         files, _ = ledger.live_files()
         partitions: dict[Partition, list[WrittenFile]] = defaultdict(list)

@@ -1,8 +1,8 @@
 """What every table format does for an export. A new format is a class with these methods and a line in `sinks.open_sink`."""
 
-import datetime
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -53,7 +53,7 @@ class Sink(Protocol):
         """Rows in quarantine."""
         ...
 
-    def compact(self, ledger: Ledger, before: datetime.date, run: str) -> Compaction:
+    def compact(self, ledger: Ledger, before: date, run: str) -> Compaction:
         """Put the small files of each partition before a day together. What readers see does not change."""
         ...
 

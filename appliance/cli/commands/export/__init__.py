@@ -1,0 +1,24 @@
+"""`headrace export`: its commands are the modules of this package; without the name of one it is `run`."""
+
+import click
+
+from appliance.cli.command_folder import CommandFolder
+
+_RUN = "run"
+
+
+class _ExportCommands(CommandFolder):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """`headrace export SOURCE TARGET` means `headrace export run SOURCE TARGET`."""
+        if args and args[0] not in {*self.list_commands(ctx), "--help"}:
+            args = [_RUN, *args]
+        return super().parse_args(ctx, args)
+
+
+command = _ExportCommands(
+    __name__,
+    name="export",
+    help="""Export the CommitLog, of ours or of Apache RocketMQ 4.x and 5.x, into Parquet, Iceberg or Delta.
+
+    `headrace export SOURCE TARGET` is short for `headrace export run SOURCE TARGET`.""",
+)

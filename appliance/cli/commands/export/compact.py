@@ -1,0 +1,24 @@
+"""`headrace export compact`."""
+
+from datetime import date
+
+import click
+
+from appliance.cli.exporter import exporter_errors
+
+
+@click.command("compact", short_help="Put the small files of a target together.")
+@click.argument("target")
+@click.option("--before", metavar="DATE", help="Only days before this one (UTC).")
+def command(target: str, before: str | None) -> None:
+    """Put the small files of TARGET together, day by day. Days to which rows may still come are left alone."""
+    try:
+        day = None if before is None else date.fromisoformat(before)
+    except ValueError:
+        raise click.BadParameter(f"{before}: expected YYYY-MM-DD", param_hint="--before") from None
+    with exporter_errors():
+        from spark_exporter.compact import compact  # noqa: PLC0415
+        from spark_exporter.open_target import open_target  # noqa: PLC0415
+
+        done = compact(open_target(target), day)
+        print(f"{target}: {done.partitions} partitions, {done.files_before} files became {done.files_after}")

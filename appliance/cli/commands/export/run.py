@@ -1,0 +1,185 @@
+"""`headrace export SOURCE TARGET`."""
+
+import signal
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from appliance.cli.exporter import exporter_errors, flushed_offset_of
+from appliance.cli.rate_line import RateLine
+
+if TYPE_CHECKING:  # slow to import, and of no use to --help
+    from spark_exporter.engines.engine import Engine
+    from spark_exporter.export import ExportRequest, Summary
+
+
+@click.command("run", short_help="Export what is new since the last time.")
+@click.argument("source")
+@click.argument("target")
+@click.option(
+    "--format", "table_format", type=click.Choice(["parquet", "iceberg", "delta"]), default="parquet", show_default=True,
+    help="What the target is.",
+)  # fmt: skip
+@click.option("--engine", type=click.Choice(["spark", "local"]), help="Who writes; spark where there is Java or --master.")
+@click.option("--master", metavar="URL", help="The Spark master, such as spark://host:7077 or local[4].")
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Processes of the local engine; one a core by default.")
+@click.option("--broker", "broker_name", metavar="NAME", default="broker", show_default=True, help="The broker's name, for the rows and as the log's key in the target.")
+@click.option("--cluster", metavar="NAME", default="", help="The cluster's name, for the rows.")
+@click.option("--topic", "topics", metavar="TOPIC", multiple=True, help="Only this topic; may be given again.")
+@click.option("--include-system", is_flag=True, help="The broker's own topics too: half, op, delay, timer and trace messages.")
+@click.option("--group-by", type=click.Choice(["topic"]), help="Files of one topic each, in folders named after it.")
+@click.option("--table-per-topic", is_flag=True, help="A table for each topic.")
+@click.option("--from", "from_place", metavar="TIME|OFFSET", help="Begin here, when the target is new: ISO time or physical offset.")
+@click.option("--to", "to_place", metavar="TIME|OFFSET", help="End before this.")
+@click.option("--raw-body", is_flag=True, help="Bodies as stored: compressed ones are not inflated.")
+@click.option("--raw-properties", is_flag=True, help="The map also holds UNIQ_KEY, KEYS and TAGS, which have columns.")
+@click.option("--compression", type=click.Choice(["zstd", "snappy", "none"]), default="zstd", show_default=True, help="Of the files.")
+@click.option("--follow", metavar="SECONDS", type=click.FloatRange(min=0.1), help="Go on: a commit every so often, until interrupted.")
+@click.option("--strict", is_flag=True, help="Fail at damaged records instead of putting them into quarantine.")
+@click.option("--dry-run", is_flag=True, help="Say what would be read, and write nothing.")
+def command(
+    source: str,
+    target: str,
+    table_format: str,
+    engine: str | None,
+    master: str | None,
+    workers: int | None,
+    broker_name: str,
+    cluster: str,
+    topics: tuple[str, ...],
+    include_system: bool,
+    group_by: str | None,
+    table_per_topic: bool,
+    from_place: str | None,
+    to_place: str | None,
+    raw_body: bool,
+    raw_properties: bool,
+    compression: str,
+    follow: float | None,
+    strict: bool,
+    dry_run: bool,
+) -> None:
+    """Export the CommitLog at SOURCE into TARGET, exactly once: what is there already is not exported again.
+
+    SOURCE is a store's root, an appliance's data folder, or a folder of CommitLog files; of ours or of Apache RocketMQ's, in
+    use or not. It is only read. TARGET is a folder or URL; for Iceberg also CATALOG_URI#NAMESPACE.TABLE.
+
+    A run that was killed is simply run again. Two at once on one target: the second says who is running and stops.
+    """
+    with exporter_errors():
+        from spark_exporter.export import ExportRequest  # noqa: PLC0415
+        from spark_exporter.layout import Layout  # noqa: PLC0415
+        from spark_exporter.ledger import Making  # noqa: PLC0415
+        from spark_exporter.record_choice import RecordChoice  # noqa: PLC0415
+
+        layout = Layout(group_by_topic=group_by == "topic", table_per_topic=table_per_topic)
+        choice = RecordChoice(frozenset(topics) if topics else None, include_system)
+        from_offset, from_ms = _place(from_place, "--from")
+        to_offset, to_ms = _place(to_place, "--to")
+        request = ExportRequest(
+            Path(source),
+            target,
+            Making(table_format, layout, choice, inflate=not raw_body, all_properties=raw_properties),
+            broker_name,
+            cluster,
+            from_offset,
+            to_offset,
+            from_ms,
+            to_ms,
+            strict,
+            compression,
+            flushed_offset=flushed_offset_of(Path(source)),
+        )
+        if dry_run:
+            _print_plan(request, workers)
+            return
+        chosen = _choose_engine(engine, master, workers)
+        try:
+            _run(request, chosen, follow)
+        finally:
+            chosen.close()
+
+
+def _run(request: "ExportRequest", engine: "Engine", follow_s: float | None) -> None:
+    from spark_exporter.export import Export  # noqa: PLC0415
+    from spark_exporter.follow import follow  # noqa: PLC0415
+
+    # A polite end is an end: the lock is let go, staging cleared.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    with Export(request, engine) as export:
+        if follow_s is None:
+            with RateLine() as line:
+                summary = export.run_once(line.show)
+        else:
+            total: list[Summary] = []
+
+            def told(done: "Summary") -> None:
+                total.append(done)
+                if done.rows or done.damaged:
+                    print(f"{_now()} {done.rows:,} rows, up to {done.end:,}{_lag(request, done)}", flush=True)
+
+            try:
+                summary = follow(export, follow_s, told)
+            except KeyboardInterrupt:
+                summary = total[0] if total else export.run_once()
+                for each in total[1:]:
+                    summary.add(each)
+    _print_summary(request, engine, summary)
+
+
+def _lag(request: "ExportRequest", done: "Summary") -> str:
+    flushed = request.flushed_offset()
+    return "" if flushed is None else f", {max(0, flushed - done.end):,} bytes behind"
+
+
+def _now() -> str:
+    return time.strftime("%H:%M:%S")
+
+
+def _place(text: str | None, option: str) -> tuple[int | None, int | None]:
+    """An offset, or a time in ms."""
+    if text is None:
+        return None, None
+    if text.isdecimal():
+        return int(text), None
+    try:
+        return None, int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+    except ValueError:
+        raise click.BadParameter(f"{text}: neither a physical offset nor a time such as 2026-11-21T08:00", param_hint=option) from None
+
+
+def _choose_engine(name: str | None, master: str | None, workers: int | None) -> "Engine":
+    from spark_exporter.engines import open_engine  # noqa: PLC0415
+
+    return open_engine(name, master, workers)
+
+
+def _print_plan(request: "ExportRequest", workers: int | None) -> None:
+    from spark_exporter.engines.local import LocalEngine  # noqa: PLC0415
+    from spark_exporter.export import make_plan  # noqa: PLC0415
+    from spark_exporter.open_target import find_known_end  # noqa: PLC0415
+    from spark_exporter.plan import open_source  # noqa: PLC0415
+
+    known = find_known_end(request.target, request.making, request.broker_name)
+    plan = make_plan(request, open_source(request.source), LocalEngine(workers).workers, known)
+    for each in plan.ranges:
+        print(f"{each.segment.path}  {each.start:>20,} to {each.end:>20,}  {each.size_bytes / 1048576:10,.1f} MiB")
+    said = "nothing exported yet" if known is None else f"exported up to {known:,}"
+    print(f"{len(plan.ranges)} ranges, {plan.size_bytes / 1048576:,.1f} MiB to read, up to {plan.end:,}; {said}")
+
+
+def _print_summary(request: "ExportRequest", engine: "Engine", done: "Summary") -> None:
+    rate = done.log_bytes / 1048576 / done.seconds if done.seconds else 0.0
+    print(
+        f"{request.target}: {done.rows:,} rows of {done.records:,} records, {done.log_bytes:,} bytes of log "
+        f"({done.start:,} to {done.end:,}) into {done.files:,} files of {done.file_bytes:,} bytes, {done.commits} commits, "
+        f"{done.seconds:.1f} s, {rate:.0f} MiB/s ({engine.name})"
+    )
+    if done.damaged:
+        print(f"{done.damaged:,} damaged places of the log are in quarantine", file=sys.stderr)
+    for note in done.notes:
+        print(f"headrace: {note}", file=sys.stderr)

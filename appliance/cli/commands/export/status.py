@@ -1,0 +1,54 @@
+"""`headrace export status`."""
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from appliance.cli.exporter import exporter_errors
+
+if TYPE_CHECKING:  # slow to import, and of no use to --help
+    from spark_exporter.status import TargetStatus
+
+
+@click.command("status", short_help="Say how far a target has come.")
+@click.argument("target")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
+def command(target: str, as_json: bool) -> None:
+    """Say what has been exported into TARGET: how far each broker's log, how many rows and files, and who is at it now."""
+    with exporter_errors():
+        from spark_exporter.open_target import open_target  # noqa: PLC0415
+        from spark_exporter.status import read_status  # noqa: PLC0415
+
+        status = read_status(open_target(target))
+        print(json.dumps(_as_json(status), indent=2) if as_json else "\n".join(_lines(target, status)))
+
+
+def _as_json(status: "TargetStatus") -> dict[str, object]:
+    return {
+        "making": status.making.as_json(),
+        "progress": {
+            name: {"first": each.first, "end": each.end, "last_store_ms": each.last_store_ms}
+            for name, each in status.progress.items()
+        },
+        "commits": status.commits, "rows": status.rows, "files": status.files, "file_bytes": status.file_bytes,
+        "damaged": status.damaged, "running": json.loads(status.running) if status.running else None,
+        "is_pending": status.is_pending,
+    }  # fmt: skip
+
+
+def _lines(target: str, status: "TargetStatus") -> list[str]:
+    lines = [
+        f"{target}: {status.making.format}, schema version {status.making.schema_version}, {status.commits} commits, "
+        f"{status.rows:,} rows, {status.files:,} files of {status.file_bytes:,} bytes, {status.damaged} damaged places"
+    ]
+    for name, each in sorted(status.progress.items()):
+        last = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(each.last_store_ms / 1000))
+        lines.append(f"{name}: from {each.first:,} up to {each.end:,}, the last message stored at {last}")
+    if status.running:
+        owner = json.loads(status.running)
+        lines.append(f"running: {owner['command']}, pid {owner['pid']} on {owner['host']}")
+    if status.is_pending:
+        lines.append("a run died while it published a commit: the next run finishes it")
+    return lines

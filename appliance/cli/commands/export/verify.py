@@ -1,0 +1,33 @@
+"""`headrace export verify`."""
+
+from pathlib import Path
+
+import click
+
+from appliance import exit_code
+from appliance.cli.exporter import exporter_errors
+from appliance.cli.rate_line import RateLine
+
+
+@click.command("verify", short_help="Compare a target with the log it came from.")
+@click.argument("source")
+@click.argument("target")
+@click.option("--broker", "broker_name", metavar="NAME", default="broker", show_default=True, help="The broker whose log SOURCE is.")
+def command(source: str, target: str, broker_name: str) -> int:
+    """Decode the log at SOURCE again, read TARGET as its readers do, and compare counts and checksums, range by range.
+
+    Exit codes: 0 they agree; 1 they do not, a line for each range. Ranges whose files are no longer in the log are counted only.
+    """
+    with exporter_errors(), RateLine() as line:
+        from spark_exporter.open_target import open_target  # noqa: PLC0415
+        from spark_exporter.plan import open_source  # noqa: PLC0415
+        from spark_exporter.verify import verify  # noqa: PLC0415
+
+        found = verify(open_source(Path(source)), open_target(target), broker_name, line.show)
+        line.clear()
+        for difference in found.differences:
+            print(f"{difference.range.start:,} to {difference.range.end:,}: {difference.said}")
+        said = f"{len(found.differences)} differences" if found.differences else "in order"
+        unread = f", {found.unread} ranges are no longer in the log" if found.unread else ""
+        print(f"{target}: {said}, {found.ranges} ranges, {found.rows:,} rows compared{unread}")
+        return exit_code.FAILED if found.differences else exit_code.CLEAN

@@ -1,0 +1,68 @@
+"""A target that is there already: finds out by itself how it was made."""
+
+from dataclasses import dataclass
+
+from spark_exporter.errors import TargetError
+from spark_exporter.ledger import Ledger, Making
+from spark_exporter.location import Location
+from spark_exporter.sinks import open_sink
+from spark_exporter.sinks.sink import Sink
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What was made as `making` says, opened."""
+
+    making: Making
+    sink: Sink
+    ledger: Ledger
+
+
+def open_target(target: str) -> Target:
+    """The target of an earlier export. Raises TargetError if there is none."""
+    found = find_target(target)
+    if found is None:
+        raise TargetError(f"{target}: nothing has been exported there")
+    return found
+
+
+def find_target(target: str) -> Target | None:
+    """The same; None if there is none. Makes nothing."""
+    if "#" in target:
+        return _find_in_catalog(target)
+    ledger = Ledger(Location(target))
+    made = ledger.read_making()
+    if made is None:
+        return None
+    making = Making.from_json(made)
+    sink = open_sink(making.format, target)
+    sink.open(making)
+    return Target(making, sink, ledger)
+
+
+def _find_in_catalog(target: str) -> Target | None:
+    from spark_exporter.sinks.iceberg import IcebergSink  # noqa: PLC0415  needs its package
+
+    sink = IcebergSink(target)
+    work = sink.find_work()
+    if work is None:
+        return None
+    ledger = Ledger(work)
+    made = ledger.read_making()
+    if made is None:
+        return None
+    making = Making.from_json(made)
+    sink.open(making)
+    return Target(making, sink, ledger)
+
+
+def find_known_end(target: str, making: Making, broker_name: str) -> int | None:
+    """How far a broker's log is in a target; None if it is not there yet. Raises TargetMismatch if it was made otherwise. Makes nothing."""
+    found = find_target(target)
+    if found is None:
+        return None
+    found.ledger.check_making(making)
+    said = found.sink.find_end(broker_name)
+    last = found.ledger.last()
+    known = last.progress.get(broker_name) if last else None
+    return said if said is not None else known.end if known else None

@@ -1,0 +1,48 @@
+"""How far a target has come: what `headrace export status` says."""
+
+from dataclasses import dataclass
+
+from spark_exporter.ledger import Making, Progress
+from spark_exporter.open_target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class TargetStatus:
+    """The target's own account.
+
+    `progress` by broker name; `running`: what the run that is on it says of itself; `is_pending`: a run died while it published a commit, which the
+    next one will finish.
+    """
+
+    making: Making
+    progress: dict[str, Progress]
+    commits: int
+    rows: int
+    files: int
+    file_bytes: int
+    damaged: int
+    running: str | None
+    is_pending: bool
+
+
+def read_status(target: Target) -> TargetStatus:
+    """The status of a target. Changes nothing."""
+    progress: dict[str, Progress] = {}
+    commits = rows = damaged = 0
+    for commit in target.ledger.commits():
+        commits += 1
+        progress = commit.progress
+        rows += sum(each.rows for each in commit.ranges)
+        damaged += sum(each.damaged for each in commit.ranges)
+    files, _ = target.ledger.live_files()
+    return TargetStatus(
+        target.making,
+        progress,
+        commits,
+        rows,
+        len(files),
+        sum(each.size_bytes for each in files),
+        damaged,
+        target.ledger.read_lock(),
+        target.ledger.read_pending() is not None,
+    )
