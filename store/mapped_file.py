@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 
 from store.disk import free_bytes
-from store.errors import StoreFull, WrongFileLength
+from store.errors import StoreFull, SyncFailed, WrongFileLength
 from store.paths import file_name
 
 _FALLOCATE_KEEP_SIZE = 0x01
@@ -164,6 +164,14 @@ def _try_fallocate(fd: int, mode: int, position: int, length: int) -> bool:
         if code != errno.EINTR:
             raise OSError(code, os.strerror(code))
     return True
+
+
+def sync_file(fd: int, path: Path) -> None:
+    """Makes the bytes of a file durable. Raises SyncFailed, which is final: what a second sync says proves nothing."""
+    try:
+        os.fdatasync(fd)
+    except OSError as error:
+        raise SyncFailed(path, error) from error
 
 
 def sync_directory(path: Path) -> None:

@@ -11,9 +11,8 @@ returns: else a power cut could bring the old bytes back under a new record.
 import os
 
 from store.config import StoreConfig
-from store.errors import SyncFailed
 from store.fault_point import fault_point
-from store.mapped_file import path_of, wipe_range
+from store.mapped_file import path_of, sync_file, wipe_range
 from store.paths import StorePaths
 
 
@@ -33,9 +32,6 @@ def wipe(paths: StorePaths, config: StoreConfig, start: int, end: int) -> None:
             first = max(start - file_start, 0)
             wipe_range(fd, first, min(end - file_start, size) - first)
             fault_point("tail.wiped")
-            try:
-                os.fdatasync(fd)
-            except OSError as error:
-                raise SyncFailed(path, error) from error
+            sync_file(fd, path)
         finally:
             os.close(fd)

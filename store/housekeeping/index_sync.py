@@ -19,7 +19,7 @@ from store.fault_point import fault_point
 from store.flush.decide import is_due
 from store.housekeeping.decide import files_between, is_worth_syncing
 from store.index.layout import HEADER, HEADER_SIZE
-from store.mapped_file import path_of, sync_directory
+from store.mapped_file import path_of, sync_directory, sync_file
 from store.paths import StorePaths
 
 _LOGGER = logging.getLogger(__name__)
@@ -190,9 +190,7 @@ class IndexSync:
             return False
         try:
             with self._context.long_call("sync of an index", _SYNC_LIMIT_MS):
-                os.fdatasync(fd)
-        except OSError as error:
-            raise SyncFailed(path, error) from error
+                sync_file(fd, path)
         finally:
             os.close(fd)
         return True

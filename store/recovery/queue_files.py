@@ -12,8 +12,7 @@ from pathlib import Path
 from store.commit_log.record_check import check_record, queue_key, queue_key_at
 from store.commit_log.scanner import LogSource
 from store.consume_queue.layout import ENTRY, ENTRY_SIZE
-from store.errors import SyncFailed
-from store.mapped_file import path_of, punch_range, sync_directory
+from store.mapped_file import path_of, punch_range, sync_directory, sync_file
 from store.mapped_file_queue import list_lengths
 from store.paths import StorePaths
 from store.recovery.log_survey import NO_TAIL, QueueTail
@@ -132,9 +131,7 @@ class QueueFiles:
             if _is_zero_from(fd, position, self._file_size):
                 return False
             punch_range(fd, position, self._file_size - position)
-            os.fdatasync(fd)
-        except OSError as error:
-            raise SyncFailed(path, error) from error
+            sync_file(fd, path)
         finally:
             os.close(fd)
         return True

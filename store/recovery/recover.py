@@ -12,7 +12,6 @@ docs/storage/crash-safety.md.
 """
 
 import logging
-import os
 import struct
 import time
 from collections.abc import Callable
@@ -23,9 +22,8 @@ from store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from store.commit_log.record_check import store_timestamp_of
 from store.commit_log.tail import wipe
 from store.config import StoreConfig
-from store.errors import SyncFailed
 from store.fault_point import fault_point
-from store.mapped_file import MappedFile, path_of, sync_directory
+from store.mapped_file import sync_directory, sync_file
 from store.mapped_file_queue import MappedFileQueue
 from store.paths import StorePaths
 from store.recovery.decide import first_file_after_clean_stop, first_file_after_crash, reput_offset
@@ -175,7 +173,7 @@ class _Recovery:
             self._beat()
             file = self._log.file_for(file_start)
             if file is not None:
-                _sync(file)
+                sync_file(file.fd, file.path)
         sync_directory(self._paths.commit_log)
 
     def _wipe(self, survey: Survey) -> None:
@@ -261,10 +259,3 @@ class _Recovery:
         _LOGGER.warning("mended a checkpoint ahead of the log: was=%s is=%s", self._checkpoint, mended)
         write_checkpoint(self._paths.checkpoint, mended)
         self._checkpoint = mended
-
-
-def _sync(file: MappedFile) -> None:
-    try:
-        os.fdatasync(file.fd)
-    except OSError as error:
-        raise SyncFailed(path_of(file.path.parent, file.start_offset), error) from error
