@@ -1,0 +1,202 @@
+"""Filter functions in Python: what they select, and that whatever they do harms nobody and is told by name."""
+
+import asyncio
+import os
+import platform
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.python_filters import PythonFilterFailed, PythonFilterWorker
+from headrace.protocol.record import encode_record
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[3]
+MEMORY = 256 << 20
+START_S = 30.0
+"""A worker's start on a busy machine."""
+
+
+class Starter:
+    """Starts workers as the supervisor does: a listening socket, and a fresh interpreter that inherits nothing else."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> Path:
+        path = self.folder / f"filter-{len(self.processes)}"
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+            listening.bind(str(path))
+            listening.listen(1)
+            fd = listening.fileno()
+            code = f"import sys; sys.path[:0] = {[str(ROOT)]!r}; from store.filter.python import worker; worker.main({fd}, {MEMORY})"
+            self.processes.append(subprocess.Popen([sys.executable, "-I", "-B", "-c", code], pass_fds=[fd]))
+        return path
+
+    def close(self) -> None:
+        for process in self.processes:
+            with suppress(ProcessLookupError):
+                process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def starter(tmp_path: Path) -> Iterator[Starter]:
+    made = Starter(tmp_path)
+    yield made
+    made.close()
+
+
+def records(*prices: int) -> list[bytes]:
+    return [encode_record(topic="T", body=b"%d" % price, properties=f"price\x01{price}") for price in prices]
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def matching(starter: Starter, body: str, *prices: int, deadline_s: float = 5) -> tuple[list[bool], str]:
+    """The answers of the function with this body, and its last error."""
+    source = "def wants(message):\n" + "".join(f"    {line}\n" for line in body.splitlines())
+
+    async def within() -> tuple[list[bool], str]:
+        worker = await PythonFilterWorker.call("mine", source, starter.start(), START_S)
+        try:
+            return await worker.match(records(*prices), deadline_s), worker.last_error
+        finally:
+            worker.close()
+
+    answers: tuple[list[bool], str] = run(within())
+    assert starter.processes[-1].wait(10) is not None
+    return answers
+
+
+def test_a_function_selects_messages_by_all_that_they_have(starter: Starter) -> None:
+    body = "import json, re\nreturn int(message.properties['price']) > 10 and json.loads(message.body) % 2 == 0 and message.topic == 'T'"
+    assert matching(starter, body, 5, 50, 51, 70) == ([False, True, False, True], "")
+
+
+MISDEEDS = [
+    ("raise ValueError('dear')", "ValueError: dear (line"),
+    ("return 1 / 0", "ZeroDivisionError"),
+    ("return 'yes'", "it returned str"),
+    ("return None", "it returned NoneType"),
+    ("return misdeed4(message)", "RecursionError"),
+    ("raise SystemExit(3)", "SystemExit"),
+    ("x = bytearray(1 << 30)\nreturn True", "MemoryError"),
+    ("return bool([0] * 10 ** 9)", "MemoryError"),
+    ("return bool(open('/etc/passwd').read())", "PermissionError"),
+    ("open('/tmp/mine', 'w').write('x')\nreturn True", "PermissionError"),
+    ("import os\nos.unlink('/tmp/mine')\nreturn True", "PermissionError"),
+    ("import os\nos.listdir('/')\nreturn True", "PermissionError"),
+    ("import socket\nsocket.socket()\nreturn True", "PermissionError"),
+    ("import socket\nsocket.create_connection(('127.0.0.1', 80))\nreturn True", "Error"),
+    ("import os\nos.fork()\nreturn True", "PermissionError"),
+    ("import os\nos.execv('/bin/sh', ['sh'])\nreturn True", "PermissionError"),
+    ("import os\nos.kill(os.getppid(), 9)\nreturn True", "PermissionError"),
+    ("import threading\nthreading.Thread(target=print).start()\nreturn True", "Error"),
+    ("import xml.dom\nreturn True", "Error"),
+    ("class E(Exception):\n    def __str__(self): raise self\nraise E", "an error without a text"),
+]  # fmt: skip
+
+
+def test_what_a_function_must_not_do_fails_within_it_and_is_told(starter: Starter) -> None:
+    # One worker for all: none of them hinders it from answering the next message.
+    functions = [
+        f"def misdeed{number}(message):\n" + "".join(f"    {line}\n" for line in body.splitlines())
+        for number, (body, _) in enumerate(MISDEEDS)
+    ]
+    source = (
+        "".join(functions) + "def wants(message):\n    return globals()[f'misdeed{message.body.decode()}'](message)\n"
+    )
+
+    async def within() -> list[tuple[list[bool], str]]:
+        worker = await PythonFilterWorker.call("mine", source, starter.start(), START_S)
+        said = [(await worker.match(records(number), 20), worker.last_error) for number in range(len(MISDEEDS))]
+        worker.close()
+        return said
+
+    for (body, error), (answers, told) in zip(MISDEEDS, run(within()), strict=True):
+        assert answers == [False], body
+        assert error in told, (body, told)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("while True: pass", "took longer than 0.3 s"),
+        ("try:\n    while True: pass\nexcept BaseException:\n    while True: pass", "took longer"),
+        ("import time\ntime.sleep(60)", "took longer"),
+        ("return bool(9 ** 9 ** 9)", "took longer"),
+        ("import os\nos._exit(0)", "ended its process"),
+        ("import ctypes\nreturn bool(ctypes.string_at(0))", "ended its process"),
+        ("import os\nfor fd in range(3, 100):\n    try: os.close(fd)\n    except OSError: pass\nreturn True", "ended its process"),
+        ("import os\nfor fd in range(3, 100):\n    try: os.write(fd, b'x' * 1000)\n    except OSError: pass\nreturn True", "answered nonsense"),
+        ("import os\nfor fd in range(3, 100):\n    try: os.write(fd, b'\\0\\0\\0\\2M\\7\\7')\n    except OSError: pass\nreturn True", "answered nonsense"),
+    ],
+)  # fmt: skip
+def test_a_function_that_cannot_be_stopped_from_within_is_ended(starter: Starter, body: str, reason: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(PythonFilterFailed, match="the filter function mine " + reason):
+        matching(starter, body, 1, 2, deadline_s=0.3)
+    assert time.monotonic() - began < START_S
+    assert starter.processes[-1].wait(10) is not None
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers of calls are those of x86-64")
+def test_a_function_that_calls_the_kernel_itself_is_served_no_better(starter: Starter) -> None:
+    calls = {
+        "open": "2, b'/etc/passwd', 0",
+        "openat": "257, -100, b'/etc/passwd', 0",
+        "socket": "41, 2, 1, 0",
+        "fork": "57",
+        "ptrace": "101, 0, 0, 0",
+    }
+    asked = " or ".join(f"libc.syscall({arguments}) != -1" for arguments in calls.values())
+    body = (
+        f"import ctypes\nlibc = ctypes.CDLL(None)\nif libc.syscall(39) <= 0: raise ValueError('no pid')\nreturn {asked}"
+    )
+    assert matching(starter, body, 1) == ([False], "")
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("def wants(message", "SyntaxError"),
+        ("x = 5", "no function wants"),
+        ("wants = True", "no function wants"),
+        ("open('/etc/passwd')", "PermissionError"),
+        ("import xml.dom", "Error"),
+        ("raise SystemExit", "SystemExit"),
+    ],
+)
+def test_a_source_that_is_no_function_is_refused(starter: Starter, source: str, reason: str) -> None:
+    with pytest.raises(PythonFilterFailed, match=f"cannot be used: .*{reason}"):
+        run(PythonFilterWorker.call("mine", source, starter.start(), START_S))
+
+
+def test_a_source_that_never_ends_is_ended(starter: Starter) -> None:
+    path = starter.start()
+    with pytest.raises(PythonFilterFailed, match="took longer"):
+        run(PythonFilterWorker.call("mine", "while True: pass", path, 3))
+
+
+def test_without_a_worker_the_function_is_told_to_have_none(tmp_path: Path) -> None:
+    with pytest.raises(PythonFilterFailed, match="has no worker"):
+        run(PythonFilterWorker.call("mine", "", tmp_path / "nobody", 1))
+
+
+def test_a_worker_ends_when_the_broker_hangs_up_and_leaves_no_descriptor_behind(starter: Starter) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    call: Callable[[], Any] = lambda: matching(starter, "return True", 1)  # noqa: E731
+    assert call() == ([True], "")
+    assert len(os.listdir("/proc/self/fd")) == before
