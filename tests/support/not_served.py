@@ -12,7 +12,6 @@ from typing import Any, Final
 import pytest
 
 NOT_SERVED: Final[dict[str, str]] = {
-    "timers": "messages to be delivered at any time (RocketMQ's own 4.9 brokers do not do it either)",
     "reply": "SEND_REPLY_MESSAGE and the push to the client that asked",
     "relays": "what a broker asks clients on behalf of tools: running info, direct consumption, reset of offsets, status",
     "broker statistics": "VIEW_BROKER_STATS_DATA",

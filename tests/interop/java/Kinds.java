@@ -2,13 +2,18 @@ import com.alibaba.fastjson.JSONObject;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Random;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
+import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.TransactionListener;
 import org.apache.rocketmq.client.producer.TransactionMQProducer;
@@ -27,6 +32,7 @@ final class Kinds {
 
     static void addCommands(Map<String, Interop.Doing> commands) {
         commands.put("send-with", Kinds::sendWith);
+        commands.put("send-spread", Kinds::sendSpread);
         commands.put("attempt", Kinds::attempt);
         commands.put("attempts", arguments -> CONSUMERS.get(arguments.getString("consumer")).say());
         commands.put("await-attempts", Kinds::awaitAttempts);
@@ -53,6 +59,38 @@ final class Kinds {
             said.add(sent(message, Producing.kept(arguments).send(message)));
         }
         return said;
+    }
+
+    /**
+     * Sends "count" messages, each to be delivered at a random time: "afterMs" from now, and up to "spreadMs" later. Their keys are their numbers.
+     *
+     * Says how many were acknowledged, and from when on they are due.
+     */
+    private static Object sendSpread(JSONObject arguments) throws Exception {
+        DefaultMQProducer producer = Producing.kept(arguments);
+        long from = System.currentTimeMillis() + arguments.getLongValue("afterMs");
+        Random random = new Random(arguments.getLongValue("seed"));
+        Semaphore allowed = new Semaphore(256);
+        AtomicInteger acknowledged = new AtomicInteger();
+        int first = arguments.getIntValue("first");
+        for (int number = first; number < first + arguments.getIntValue("count"); number++) {
+            Message message = new Message(arguments.getString("topic"), null, String.valueOf(number), new byte[100]);
+            long due = from + (long) (random.nextDouble() * arguments.getLongValue("spreadMs"));
+            MessageAccessor.putProperty(message, "TIMER_DELIVER_MS", String.valueOf(due));
+            allowed.acquire();
+            producer.send(message, new SendCallback() {
+                public void onSuccess(SendResult result) {
+                    acknowledged.incrementAndGet();
+                    allowed.release();
+                }
+
+                public void onException(Throwable problem) {
+                    allowed.release();
+                }
+            });
+        }
+        allowed.acquire(256);
+        return Map.of("acknowledged", acknowledged.get(), "from", from);
     }
 
     private static void set(Message message, JSONObject arguments) {

@@ -1,0 +1,184 @@
+"""The broker is killed again and again while messages wait: for their time, for the end of their transaction, for another attempt.
+
+None that was acknowledged is lost, none is delivered before it is due, and what was rolled back never comes. (Some may come twice, as with
+RocketMQ; those that wait for a given millisecond do not.)
+"""
+
+import os
+import random
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from support.appliance import Appliance
+from support.client import Client, Message
+from support.crash import SETTINGS as SMALL
+from support.crash import records, rounds, verify
+from support.java import Java, JavaError
+from support.lateness import SETTINGS as QUICK
+from support.servers import wait_until
+
+KILLS = rounds(short=3, full=50)
+SETTINGS = SMALL | QUICK
+QUEUES = 2
+
+pytestmark = pytest.mark.timeout(120 + 20 * KILLS)
+
+
+class Sending:
+    """Sends one message after the other until it is stopped; what was acknowledged is in `sent`, by its key."""
+
+    def __init__(self, client: Client, send: Callable[[int], list[Message]]) -> None:
+        self.client = client
+        self.sent: dict[str, Message] = {}
+        self._send = send
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        number = 0
+        while not self._ends.is_set():
+            try:
+                for one in self._send(number):
+                    if one["status"] == "SEND_OK":
+                        self.sent[one["keys"].split()[0]] = one
+            except JavaError:
+                pass  # it may be there or not
+            number += 1
+            self._ends.wait(0.002)
+
+    @contextmanager
+    def going(self) -> Iterator[None]:
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._ends.set()
+            self._thread.join()
+
+
+def kill_again_and_again(appliance: Appliance, sending: Sending, chance: random.Random) -> None:
+    with sending.going():
+        for _ in range(KILLS):
+            goal = len(sending.sent) + chance.randrange(20, 120)
+            wait_until(lambda goal=goal: len(sending.sent) >= goal, 60, "more messages")  # type: ignore[misc]
+            pid = appliance.pid_of("broker")
+            os.kill(pid, signal.SIGKILL)
+            appliance.wait_restarted("broker", pid)
+        goal = len(sending.sent) + 20
+        wait_until(lambda: len(sending.sent) >= goal, 60, "more messages")
+
+
+def in_log(store: Path, topic: str) -> Counter[str]:
+    """How often each key is in a topic."""
+    return Counter(record["properties"]["KEYS"].split()[0] for record in records(store, topic))
+
+
+def wait_for(appliance: Appliance, topic: str, keys: set[str]) -> Counter[str]:
+    wait_until(lambda: keys <= in_log(appliance.store, topic).keys(), 60, f"{len(keys)} messages in {topic}")
+    return in_log(appliance.store, topic)
+
+
+def test_delayed_messages(java: Java, tmp_path: Path, chance: random.Random) -> None:
+    topic = "KilledDelays"
+    with Appliance(tmp_path / "data", settings=SETTINGS) as appliance:
+        client = Client(java, appliance)
+        client.create_topic(topic, QUEUES)
+        sending = Sending(
+            client, lambda number: client.call("send-with", topic=topic, first=number, count=1, set={"DELAY": "1"})
+        )
+        kill_again_and_again(appliance, sending, chance)
+        wait_for(appliance, topic, set(sending.sent))
+    for record in records(appliance.store, topic):
+        assert record["storeTimestamp"] - record["bornTimestamp"] >= 1000
+    verify(appliance.store)
+
+
+def test_timers(java: Java, tmp_path: Path, chance: random.Random) -> None:
+    topic = "KilledTimers"
+    with Appliance(tmp_path / "data", settings=SETTINGS) as appliance:
+        client = Client(java, appliance)
+        client.create_topic(topic, QUEUES)
+
+        def send(number: int) -> list[Message]:
+            delay_ms = str(chance.randrange(1, 3000))
+            said: list[Message] = client.call(
+                "send-with", topic=topic, first=number, count=1, set={"TIMER_DELAY_MS": delay_ms}
+            )
+            return said
+
+        sending = Sending(client, send)
+        kill_again_and_again(appliance, sending, chance)
+        wait_for(appliance, topic, set(sending.sent))
+    waited = Counter(r["offset"] for r in records(appliance.store, "rmq_sys_wheel_timer"))
+    delivered = Counter(
+        int(r["properties"]["TIMER_PHYSICAL_OFFSET"])
+        for r in records(appliance.store, topic)
+        if "TIMER_OUT_MS" in r["properties"]
+    )
+    assert delivered == waited  # each once, whatever the client sent twice
+    for record in records(appliance.store, topic):
+        if "TIMER_OUT_MS" in record["properties"]:
+            assert record["storeTimestamp"] >= int(record["properties"]["TIMER_OUT_MS"])
+    verify(appliance.store)
+
+
+@pytest.mark.parametrize("outcome", ["commit", "unknown"])
+def test_transactions(java: Java, tmp_path: Path, chance: random.Random, outcome: str) -> None:
+    topic, group = "KilledTransactions", f"killed-{outcome}"
+    with Appliance(tmp_path / "data", settings=SETTINGS | {"transactionCheckMax": "1000"}) as appliance:
+        client = Client(java, appliance)
+        client.create_topic(topic, QUEUES)
+
+        def send(number: int) -> list[Message]:
+            # One in three is rolled back, at once or when the producer is asked.
+            end = "rollback" if number % 3 == 0 else "commit"
+            said: list[Message] = client.call(
+                "transact",
+                group=group,
+                topic=topic,
+                first=number,
+                count=1,
+                outcome=end if outcome == "commit" else outcome,
+                checked=end,
+            )
+            return said
+
+        sending = Sending(client, send)
+        kill_again_and_again(appliance, sending, chance)
+        committed = {key for key in sending.sent if int(key.removeprefix("key-")) % 3}
+        there = wait_for(appliance, topic, committed)
+        client.call("stop-transactions", group=group)
+    rolled_back = {key for key in there if int(key.removeprefix("key-")) % 3 == 0}
+    assert not rolled_back
+    verify(appliance.store)
+
+
+def test_retries(java: Java, tmp_path: Path, chance: random.Random) -> None:
+    topic, group = "KilledRetries", "killed-retries"
+    with Appliance(tmp_path / "data", settings=SETTINGS) as appliance:
+        client = Client(java, appliance)
+        client.create_topic(topic, QUEUES)
+        client.call("attempt", consumer=group, group=group, topic=topic, failures=1)
+
+        def send(number: int) -> list[Message]:
+            said: list[Message] = client.call("send-with", topic=topic, first=number, count=1)
+            return said
+
+        sending = Sending(client, send)
+        kill_again_and_again(appliance, sending, chance)
+
+        def tried_again() -> set[str]:
+            made = client.call("attempts", consumer=group)
+            return {one["keys"].split()[0] for one in made if one["reconsumeTimes"] >= 1}
+
+        wait_until(
+            lambda: sending.sent.keys() <= tried_again(), 90, f"another attempt at each of {len(sending.sent)} messages"
+        )
+        client.call("stop-attempts", consumer=group)
+    verify(appliance.store)

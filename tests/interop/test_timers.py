@@ -1,0 +1,145 @@
+"""Messages at any time, sent by the official client: RocketMQ's own 4.9 brokers know nothing of these, ours delivers them to the millisecond."""
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.appliance import Appliance
+from support.client import Client, Message
+from support.crash import records
+from support.java import Java, JavaError
+from support.lateness import lately
+from support.servers import Server, wait_until
+
+FULL = os.environ.get("HEADRACE_CRASH_ROUNDS") == "full"
+MANY, SPREAD_MS, AFTER_MS = (100_000, 60_000, 30_000) if FULL else (3_000, 3_000, 6_000)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with lately("headrace", tmp_path_factory.mktemp("timers") / "data") as server:
+        yield server
+
+
+def send(client: Client, topic: str, count: int, **asked: str) -> list[Message]:
+    sent: list[Message] = client.call("send-with", topic=topic, first=0, count=count, set=asked)
+    return sent
+
+
+@pytest.mark.parametrize("asked", [{"TIMER_DELAY_MS": "1234"}, {"TIMER_DELAY_SEC": "2"}])
+def test_a_consumer_is_given_messages_when_they_are_due(client: Client, asked: dict[str, str]) -> None:
+    [name] = asked
+    topic = f"Timed-{name}"
+    client.create_topic(topic, 2)
+    client.call("attempt", consumer=topic, group=topic, topic=topic)
+    sent = {one["msgId"]: one for one in send(client, topic, 5, **asked)}
+    received = client.call("await-attempts", consumer=topic, count=5, deadlineMs=20000)
+    client.call("stop-attempts", consumer=topic)
+    assert {one["msgId"] for one in received} == sent.keys()
+    for message in received:
+        original = sent[message["msgId"]]
+        said = message["properties"]
+        assert message["at"] >= message["storeTimestamp"] >= int(said["TIMER_OUT_MS"])
+        assert (said["REAL_TOPIC"], said["REAL_QID"]) == (topic, str(message["queueId"]))
+        assert (message["bodySha256"], message["queueId"]) == (original["bodySha256"], original["queueId"])
+
+
+def raw_send(client: Client, topic: str, unique_id: str, properties: dict[str, str]) -> dict[str, Any]:
+    text = "\x02".join(f"{name}\x01{value}" for name, value in ({"UNIQ_KEY": unique_id} | properties).items())
+    ext = {"a": "raw", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1700000000000", "h": "0", "i": text, "m": "false"}
+    answer: dict[str, Any] = client.call("raw", address=client.server.broker, code=310, ext=ext, body="aGVsbG8=")
+    return answer
+
+
+def test_a_message_is_cancelled_with_its_handle(client: Client) -> None:
+    topic = "Recalled"
+    client.create_topic(topic, 1)
+    handles = {
+        name: raw_send(client, topic, name, {"TIMER_DELAY_MS": "2500"})["ext"]["recallHandle"] for name in ("A", "B", "C")
+    }
+    answer = client.call("raw", address=client.server.broker, code=370, ext={"topic": topic, "recallHandle": handles["B"]})
+    assert (answer["code"], answer["ext"]["msgId"]) == (0, "B")
+    client.await_pullable(topic, 2)
+    assert [one["msgId"] for one in client.dump(topic)] == ["A", "C"]
+    late = client.call("raw", address=client.server.broker, code=370, ext={"topic": topic, "recallHandle": handles["A"]})
+    assert late["code"] == 604
+
+
+def test_a_time_too_far_off_is_refused(client: Client) -> None:
+    topic = "TooFar"
+    client.create_topic(topic, 1)
+    assert raw_send(client, topic, "A", {"TIMER_DELAY_SEC": str(3 * 86400 + 1)})["code"] == 13
+    assert raw_send(client, topic, "B", {"TIMER_DELIVER_MS": "x"})["code"] == 13
+    assert raw_send(client, topic, "C", {"TIMER_DELAY_SEC": str(3 * 86400)})["code"] == 0
+    assert raw_send(client, topic, "D", {"TIMER_DELIVER_MS": "1"})["code"] == 0
+    client.await_pullable(topic, 1)
+    assert [one["msgId"] for one in client.dump(topic)] == ["D"]
+
+
+def lateness(store: Path, topic: str) -> dict[str, int]:
+    """How much later than due each message of a topic was stored in it, in ms, by key. None is there twice."""
+    found: dict[str, int] = {}
+    for record in records(store, topic):
+        key = record["properties"]["KEYS"]
+        assert key not in found, f"{key} was delivered twice"
+        found[key] = record["storeTimestamp"] - int(record["properties"]["TIMER_OUT_MS"])
+    return found
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("restart", [None, "stop", "kill"])
+def test_many_messages_come_on_time(java: Java, tmp_path: Path, restart: str | None) -> None:
+    topic = "ManyTimers"
+    server = Appliance(tmp_path / "data")
+    try:
+        client = Client(java, server)
+        client.create_topic(topic, 4)
+        sent = client.call("send-spread", topic=topic, first=0, count=MANY, afterMs=AFTER_MS, spreadMs=SPREAD_MS, seed=7, timeout_s=120)
+        assert sent["acknowledged"] == MANY
+        if restart is not None:
+            client.await_pullable(topic, MANY // 3, AFTER_MS / 1000 + SPREAD_MS / 1000)
+            (server.stop if restart == "stop" else server.kill)()
+            server = Appliance(tmp_path / "data", ports=server.ports)
+            client = Client(java, server)
+            client.create_topic(topic, 4)
+        client.await_pullable(topic, MANY, AFTER_MS / 1000 + SPREAD_MS / 1000 + 60)
+        server.stop()
+        late = lateness(server.store, topic)
+    finally:
+        server.kill()
+    assert sorted(map(int, late)) == list(range(MANY))
+    assert min(late.values()) >= 0
+    if restart is None:
+        in_order = sorted(late.values())
+        # The short form runs on machines that do other things.
+        assert in_order[MANY * 99 // 100] <= (50 if FULL else 500), (in_order[MANY // 2], in_order[-1])
+
+
+def is_delivered(client: Client, topic: str, count: int) -> bool:
+    """Whether so many messages can be pulled; not while the broker is not there."""
+    try:
+        return bool(sum(ends["max"] for ends in client.call("offsets", topic=topic).values()) >= count)
+    except JavaError:
+        return False
+
+
+def test_a_restart_of_the_broker_alone_changes_nothing(java: Java, tmp_path: Path) -> None:
+    topic = "BrokerDies"
+    with Appliance(tmp_path / "data") as server:
+        client = Client(java, server)
+        client.create_topic(topic, 2)
+        sent = client.call("send-spread", topic=topic, first=0, count=2000, afterMs=1500, spreadMs=3000, seed=3)
+        for goal in (200, 800, 2000):
+            wait_until(partial(is_delivered, client, topic, goal), 40, f"{goal} messages")
+            if goal < 2000:
+                pid = server.pid_of("broker")
+                os.kill(pid, 9)
+                server.wait_restarted("broker", pid)
+        store = server.store
+    late = lateness(store, topic)
+    assert len(late) == sent["acknowledged"] == 2000
+    assert min(late.values()) >= 0
