@@ -19,7 +19,7 @@ import pytest
 from store.fault_point import ENVIRONMENT, ONCE
 from support.appliance import Appliance
 from support.client import Client
-from support.crash import SETTINGS, Load, check_log, check_pulled, rounds, segments, verify
+from support.crash import SETTINGS, Load, check_indexes, check_log, check_pulled, rounds, segments, verify
 from support.java import Java
 from support.journal import Journal
 from support.servers import wait_until
@@ -96,7 +96,7 @@ def armed(points: tuple[str, ...], tmp_path: Path) -> Armed:
     return Armed(points, tmp_path / "hit")
 
 
-def finish(appliance: Appliance, load: Load, *, min_offset: int = 0) -> Journal:
+def finish(appliance: Appliance, load: Load, *, min_offset: int = 0, deleted_topic: str = "") -> Journal:
     """What must be true in the end: with the appliance running, and of what it leaves."""
     journal = load.journal()
     assert journal.acknowledged.keys() == journal.tried.keys()
@@ -105,6 +105,8 @@ def finish(appliance: Appliance, load: Load, *, min_offset: int = 0) -> Journal:
     check_pulled(Client(load.java, appliance), copies)
     appliance.stop()
     verify(appliance.store)
+    if min_offset == 0:
+        check_indexes(appliance.store, appliance.data.with_name("scratch"), deleted_topic=deleted_topic)
     assert check_log(appliance.store, journal, min_offset=min_offset) == copies
     assert not segments(appliance.store)
     assert not (appliance.store / "abort").exists()
@@ -237,7 +239,7 @@ def test_dispatch_dies_while_it_deletes_the_queues_of_a_topic(java: Java, tmp_pa
         wait_until(lambda: settled(appliance), 20, "deleted what was to be deleted")
         assert restarts(appliance) == 1
         assert not (appliance.store / "consumequeue" / "Doomed").exists()
-        finish(appliance, load)
+        finish(appliance, load, deleted_topic="Doomed")
 
 
 def test_a_slave_dies_with_records_copied_and_not_published(java: Java, tmp_path: Path) -> None:

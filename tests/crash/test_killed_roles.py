@@ -10,7 +10,7 @@ import pytest
 
 from support.appliance import Appliance
 from support.client import Client
-from support.crash import SETTINGS, Load, check_log, check_pulled, rounds, segments, verify
+from support.crash import SETTINGS, Load, check_indexes, check_log, check_pulled, rounds, segments, verify
 from support.java import Java
 from support.servers import wait_until
 
@@ -46,6 +46,7 @@ def test_a_killed_role_comes_back_and_nothing_is_lost(
         check_pulled(Client(java, appliance), copies)
         verify(appliance.store)  # while it runs
     verify(appliance.store)
+    check_indexes(appliance.store, tmp_path / "scratch")
     assert check_log(appliance.store, journal) == copies
     assert not segments(appliance.store)
     assert not (appliance.store / "abort").exists()
@@ -83,6 +84,7 @@ def test_a_killed_appliance_is_started_again_and_nothing_is_lost(
     finally:
         appliance.kill()
     verify(appliance.store)
+    check_indexes(appliance.store, tmp_path / "scratch")
     assert check_log(appliance.store, journal) == copies
     assert not segments(appliance.store)
     assert not (appliance.store / "abort").exists()

@@ -24,7 +24,7 @@ from store.index.layout import END_TIMESTAMP
 from store.inspect.dump import dump_records
 from support.appliance import Appliance
 from support.client import Client
-from support.crash import SETTINGS, Load, check_log, check_pulled, rounds, verify
+from support.crash import SETTINGS, Load, check_indexes, check_log, check_pulled, rounds, verify
 from support.java import Java
 from support.journal import Journal
 from support.servers import wait_until
@@ -173,6 +173,7 @@ def test_what_a_power_cut_leaves_is_whole(
             check_pulled(client, check_log(store, image.journal.followed_by(journal)))
         verify(store)
     verify(store)
+    check_indexes(store, tmp_path / "scratch")
 
 
 def body_of(record: dict[str, Any]) -> tuple[int, int, str]:

@@ -14,6 +14,7 @@ import itertools
 import os
 import random
 import secrets
+import shutil
 import subprocess
 import sys
 from collections import Counter, defaultdict
@@ -21,10 +22,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
+from headrace.model.option import from_mapping, keys_of
 from ipc.names import instance_hash
+from store.config import StoreConfig
 from store.inspect.dump import dump_records
 from support.appliance import HEADRACE, Appliance
 from support.client import Client, Message
+from support.dispatched_store import build, built_files
 from support.java import Java
 from support.journal import Journal
 from support.servers import wait_until
@@ -192,6 +196,17 @@ def verify(store: Path, settings: dict[str, str] = SETTINGS) -> None:
         check=False, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert said.returncode == 0, said.stdout[-4000:]
+
+
+def check_indexes(store: Path, scratch: Path, *, deleted_topic: str = "") -> None:
+    """The indexes of a log that begins at 0 are, byte for byte, as if nobody had ever been killed: as built from it in one go."""
+    known = {key: value for key, value in SETTINGS.items() if key in keys_of(StoreConfig)}
+    shutil.copytree(store / "commitlog", scratch / "commitlog")
+    built = build(scratch, from_mapping(StoreConfig, known))
+    gone = f"consumequeue/{deleted_topic}/" if deleted_topic else "none"
+    ours, fresh = built_files(store), {name: data for name, data in built.items() if not name.startswith(gone)}
+    assert sorted(ours) == sorted(fresh)
+    assert [name for name in fresh if ours[name] != fresh[name]] == []
 
 
 def segments(store: Path) -> list[str]:
