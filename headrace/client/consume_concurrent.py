@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 AGAIN_S: Final = 5.0
 """When a message that could not be sent back is tried again here."""
-REPORT_S: Final = 0.001  # limit: how long what is done may wait to be told, while the worker goes on
+TURN_S: Final = 0.001  # limit: how long calls in a row may keep the loop from other things
 EXPIRED_AT_ONCE: Final = 16
 EXPIRED_DELAY_LEVEL: Final = 3
 
@@ -52,18 +52,10 @@ class _Work:
         self.is_offered = True
 
 
-class _Done:
-    """What one worker has done of a piece of work. Times are seconds."""
+_Done: TypeAlias = tuple[ProcessQueue, Sequence[ReceivedMessage], Failure | None, float]
+"""What a call was given, what came of it, and how many seconds it took; less than none: it was not made."""
 
-    __slots__ = ("calls", "failures", "messages", "process_queue", "skipped", "work_s")
-
-    def __init__(self, process_queue: ProcessQueue) -> None:
-        self.process_queue = process_queue
-        self.calls = 0
-        self.skipped = 0
-        self.work_s = 0.0
-        self.messages: list[ReceivedMessage] = []
-        self.failures: list[tuple[Sequence[ReceivedMessage], int]] = []
+NOT_MADE: Final = -1.0
 
 
 class ConcurrentService:
@@ -121,75 +113,61 @@ class ConcurrentService:
     # -- workers ----------------------------------------------------------------------------------------------------------
 
     def _work(self, work: _Work) -> None:
-        # In a thread. The queue of calls and the list of what is done are safe to share: each step on them is one of C's.
+        # In a thread. The queues of calls and of what is done are safe to share: each step on them is one of C's.
         work.is_offered = False
         process_queue, calls, call, handler = work.process_queue, work.calls, self._calls.call, work.handler
-        clock = time.perf_counter
-        done = _Done(process_queue)
-        now = reported = clock()
+        clock, report = time.perf_counter, self._done.append
+        now = clock()
         while calls:
             try:
                 messages = calls.popleft()
             except IndexError:  # another worker was quicker
-                break
+                return
             if process_queue.is_dropped or self._is_closing:
-                done.skipped += 1
-                continue
-            if calls and not work.is_offered:
-                # order: offered before the handler is called: it may take its time, and others are free.
-                work.is_offered = True
-                self._threads.put(work)
-            outcome = call(handler, messages)
-            began, now = now, clock()
-            _note(done, messages, outcome, now - began)
-            if now - reported > REPORT_S:
-                self._report(done)
-                done, reported = _Done(process_queue), now
-        if done.calls or done.skipped:
-            self._report(done)
+                report((process_queue, messages, None, NOT_MADE))
+            else:
+                if calls and not work.is_offered:
+                    # order: offered before the handler is called: it may take its time, and others are free.
+                    work.is_offered = True
+                    self._threads.put(work)
+                outcome = call(handler, messages)
+                began, now = now, clock()
+                report((process_queue, messages, outcome, now - began))
+            # order: reported, then signalled; _collect takes the signal down before it looks, so nothing reported is overlooked.
+            if not self._is_signalled:
+                self._is_signalled = True
+                try:
+                    self._loop.call_soon_threadsafe(self._collect)
+                except RuntimeError:
+                    logger.warning("handler came back after the loop was closed topic=%s", process_queue.queue.topic)
+                    return
 
     async def _work_async(self, work: _Work) -> None:
         work.is_offered = False
         process_queue, calls, call, handler = work.process_queue, work.calls, self._calls.call_async, work.handler
-        clock = time.perf_counter
-        done = _Done(process_queue)
-        reported = clock()
+        clock, report = time.perf_counter, self._done.append
+        turn_began = clock()
         while calls:
             messages = calls.popleft()
-            if process_queue.is_dropped or self._is_closing:
-                done.skipped += 1
-                continue
-            if calls and not work.is_offered:
-                work.is_offered = True
-                self._tasks.put(work)
-            began = clock()
+            outcome, elapsed_s = None, NOT_MADE
             try:
-                outcome = await call(handler, messages)
-            except asyncio.CancelledError:
-                # The consumer closes; the messages are not done with.
-                done.skipped += 1
-                self._report(done)
-                raise
-            now = clock()
-            _note(done, messages, outcome, now - began)
-            if now - reported > REPORT_S:
-                self._report(done)
-                done, reported = _Done(process_queue), now
-                if now - began < REPORT_S:
-                    # A row of calls none of which has waited for anything: others have their turn.
-                    await asyncio.sleep(0)
-        if done.calls or done.skipped:
-            self._report(done)
-
-    def _report(self, done: _Done) -> None:
-        self._done.append(done)
-        if not self._is_signalled:
-            # order: the flag before the call, and _collect clears it before it looks: what is appended later signals anew.
-            self._is_signalled = True
-            try:
-                self._loop.call_soon_threadsafe(self._collect)
-            except RuntimeError:
-                logger.warning("handler came back after the loop was closed topic=%s", done.process_queue.queue.topic)
+                if not process_queue.is_dropped and not self._is_closing:
+                    if calls and not work.is_offered:
+                        work.is_offered = True
+                        self._tasks.put(work)
+                    began = clock()
+                    outcome = await call(handler, messages)
+                    elapsed_s = clock() - began
+            finally:
+                # A handler that is cancelled when the consumer closes has not done with its messages.
+                report((process_queue, messages, outcome, elapsed_s))
+                if not self._is_signalled:
+                    self._is_signalled = True
+                    self._loop.call_soon(self._collect)
+            if clock() - turn_began > TURN_S:
+                # A row of calls none of which may have waited for anything: others have their turn.
+                await asyncio.sleep(0)
+                turn_began = clock()
 
     # -- in the loop ------------------------------------------------------------------------------------------------------
 
@@ -198,23 +176,24 @@ class ConcurrentService:
         done = self._done
         finished: dict[ProcessQueue, list[ReceivedMessage]] = {}
         while done:
-            part = done.popleft()
-            process_queue = part.process_queue
-            process_queue.outstanding -= part.calls + part.skipped
-            self._outstanding -= part.calls + part.skipped
-            if process_queue.is_dropped or not part.calls:
+            process_queue, messages, outcome, elapsed_s = done.popleft()
+            process_queue.outstanding -= 1
+            self._outstanding -= 1
+            if process_queue.is_dropped or elapsed_s < 0:
                 continue
             sums = self._statistics.of(process_queue.queue.topic)
-            sums.calls += part.calls
-            sums.work_s += part.work_s
-            sums.ok += len(part.messages)
-            for failed, delay_level in part.failures:
+            sums.calls += 1
+            sums.work_s += elapsed_s
+            if outcome is not None:
+                failed = messages[outcome.first :]
+                messages = messages[: outcome.first]
                 sums.failed += len(failed)
-                self._failed(process_queue, failed, delay_level)
+                self._failed(process_queue, failed, outcome.delay_level)
+            sums.ok += len(messages)
             if (known := finished.get(process_queue)) is None:
-                finished[process_queue] = part.messages
+                finished[process_queue] = list(messages)
             else:
-                known += part.messages
+                known += messages
         for process_queue, some in finished.items():
             self._finish(process_queue, some)
         if not self._outstanding and self._all_back is not None and not self._all_back.done():
@@ -303,14 +282,3 @@ class ConcurrentService:
         """Ends the workers; coroutines still at work are cancelled, threads left alone."""
         await self._threads.close()
         await self._tasks.close()
-
-
-def _note(done: _Done, messages: Sequence[ReceivedMessage], outcome: Failure | None, elapsed_s: float) -> None:
-    done.calls += 1
-    done.work_s += elapsed_s
-    if outcome is None:
-        done.messages += messages
-    else:
-        done.messages += messages[: outcome.first]
-        if outcome.first < len(messages):
-            done.failures.append((messages[outcome.first :], outcome.delay_level))

@@ -21,9 +21,8 @@ from headrace.client.allocation import (
 from headrace.model.message_queue import MessageQueue
 
 Line = dict[str, Any]
-LINES: list[Line] = [
-    json.loads(line) for line in lzma.open(Path(__file__).with_name("allocation") / "allocation.jsonl.xz", "rt")
-]
+TABLE = Path(__file__).with_name("allocation") / "allocation.jsonl.xz"
+LINES: list[Line] = [json.loads(line) for line in lzma.decompress(TABLE.read_bytes()).splitlines()]
 
 
 def _queues(line: Line) -> list[MessageQueue]:

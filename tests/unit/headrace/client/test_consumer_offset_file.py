@@ -1,0 +1,78 @@
+"""LocalOffsets: the file of the Java client, read and written."""
+
+import pytest
+
+from headrace import ConfigError, MessageQueue
+from headrace.client.offset_file import LocalOffsets, offset_directory
+from support.sdk import run
+
+ONE, TWO = MessageQueue("T", "a", 0), MessageQueue("%RETRY%g", "b", 7)
+
+JAVA = """{
+\t"offsetTable":{{
+\t\t\t"brokerName":"a",
+\t\t\t"queueId":0,
+\t\t\t"topic":"T"
+\t\t}:12,{
+\t\t\t"brokerName":"b",
+\t\t\t"queueId":7,
+\t\t\t"topic":"%RETRY%g"
+\t\t}:3
+\t}
+}"""
+
+
+def store(directory: object) -> LocalOffsets:
+    return LocalOffsets(offset_directory(directory), "10.0.0.1@DEFAULT", "g")  # type: ignore[arg-type]
+
+
+def test_a_file_of_the_java_client_is_read(tmp_path: object) -> None:
+    async def main() -> None:
+        offsets = store(tmp_path)
+        offsets.path.parent.mkdir(parents=True)
+        offsets.path.write_text(JAVA)
+        await offsets.load()
+        assert offsets.offsets() == {ONE: 12, TWO: 3}
+        assert offsets.offsets("T") == {ONE: 12}
+        assert await offsets.stored(TWO) == 3
+        assert str(offsets.path).endswith("10.0.0.1@DEFAULT/g/offsets.json")
+
+    run(main())
+
+
+def test_what_is_written_is_read_again_and_merged_with_what_was_there(tmp_path: object) -> None:
+    async def main() -> None:
+        first = store(tmp_path)
+        await first.load()
+        assert await first.stored(ONE) is None
+        first.update(ONE, 5)
+        first.update(ONE, 3, only_up=True)
+        await first.persist([ONE, TWO])
+        second = store(tmp_path)
+        second.update(TWO, 9)
+        await second.persist([TWO])
+        third = store(tmp_path)
+        await third.load()
+        assert third.offsets() == {ONE: 5, TWO: 9}
+        assert "".join(third.path.read_text().split()).startswith(
+            '{"offsetTable":{{"brokerName":"b","queueId":7,"topic":"%RETRY%g"}:9,{'
+        )
+
+    run(main())
+
+
+@pytest.mark.parametrize("broken", ["", "{", '{"offsetTable":[]', "\x00\x00"])
+def test_a_broken_file_leaves_the_copy_of_the_one_before(tmp_path: object, broken: str) -> None:
+    async def main() -> None:
+        offsets = store(tmp_path)
+        for offset in (1, 2):
+            offsets.update(ONE, offset)
+            await offsets.persist([ONE])
+        offsets.path.write_text(broken)
+        assert await store(tmp_path).stored(ONE) == 1
+        offsets.path.with_name("offsets.json.bak").write_text("{")
+        if broken:
+            with pytest.raises(ConfigError, match="cannot be read"):
+                await store(tmp_path).load()
+
+    run(main())
