@@ -10,18 +10,8 @@ from headrace import ConfigError, LitePullConsumer, MessageQueue, PullConsumer, 
 from headrace.client.admin import Admin
 from headrace.client.received_message import ReceivedMessage
 from support.consuming import await_consumed, config_for, create_topic, eventually, push, send
+from support.sdk import run
 from support.servers import Server
-
-
-def run(scenario: Any) -> None:
-    """Runs a scenario, and sees to it that nothing of it is left."""
-
-    async def whole() -> None:
-        await scenario
-        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        assert not left, f"tasks left behind: {left}"
-
-    asyncio.run(whole())
 
 
 def lite(server: Server, group: str, **options: Any) -> LitePullConsumer:

@@ -29,35 +29,25 @@ from headrace import (
 )
 from headrace.client.admin import Admin
 from headrace.client.received_message import ReceivedMessage
-from support.consuming import Gathered, await_consumed, config_for, create_topic, eventually, if_served, push, send
+from support.consuming import Gathered, await_consumed, config_for, create_topic, eventually, push, send
+from support.not_served import serves
+from support.sdk import run
 from support.servers import Server
-
-
-def run(scenario: object) -> None:
-    """Runs a scenario, and sees to it that nothing of it is left."""
-
-    async def whole() -> None:
-        await scenario  # type: ignore[misc]
-        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        assert not left, f"tasks left behind: {left}"
-
-    asyncio.run(whole())
 
 
 def test_every_message_is_received_once_and_unchanged(server: Server) -> None:
     async def scenario() -> None:
         gathered = Gathered()
-        async with Producer("p", server.name_server) as producer:
-            async with push(server, "push-plain", "PushPlain", gathered):
-                sent = [
-                    await producer.send(
-                        Message(
-                            "PushPlain", f"body {number}", tags="t", keys=["k1", f"k{number}"], properties={"a": "b"}
-                        )
-                    )
-                    for number in range(50)
-                ]
-                await gathered.receive([f"body {number}".encode() for number in range(50)])
+        await create_topic(server, "PushPlain")
+        consumer = push(server, "push-plain", "PushPlain", gathered)
+        async with Producer("p", server.name_server) as producer, consumer:
+            sent = [
+                await producer.send(
+                    Message("PushPlain", f"body {number}", tags="t", keys=["k1", f"k{number}"], properties={"a": "b"})
+                )
+                for number in range(50)
+            ]
+            await gathered.receive([f"body {number}".encode() for number in range(50)])
         received = {message.message_id: message for message in gathered.messages}
         assert len(gathered.messages) == 50
         for number, result in enumerate(sent):
@@ -481,7 +471,22 @@ def test_orderly_members_hand_a_queue_over_without_a_double_even_under_load(serv
     run(scenario())
 
 
-def test_what_the_broker_asks_of_a_consumer(server: Server) -> None:
+def test_tools_see_a_connected_consumer(server: Server) -> None:
+    async def scenario() -> None:
+        await create_topic(server, "PushSeen", 2)
+        consumer = push(server, "push-seen", "PushSeen", Gathered(), expression="a || b")
+        async with consumer, Admin(server.name_server) as admin:
+            await eventually(lambda: len(consumer.assignment()) >= 2, "its queues")
+            connections = await admin.consumer_connection("push-seen")
+            assert [one.client_id for one in connections.connection_set] == [consumer.client_id]
+            assert connections.consume_type == "CONSUME_PASSIVELY"
+            assert connections.subscription_table["PushSeen"].sub_string == "a || b"
+
+    run(scenario())
+
+
+@serves("relays")
+def test_what_tools_ask_of_a_consumer_through_its_broker(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "PushAsked", 2)
         gathered = Gathered()
@@ -489,30 +494,22 @@ def test_what_the_broker_asks_of_a_consumer(server: Server) -> None:
         async with consumer, Admin(server.name_server) as admin:
             bodies = await send(server, "PushAsked", 20)
             await gathered.receive(bodies)
+            await eventually(lambda: len(consumer.assignment()) == 3, "the retry topic's queue as well")
             await consumer.persist_offsets()
-
-            connections = await admin.consumer_connection("push-asked")
-            assert [one.client_id for one in connections.connection_set] == [consumer.client_id]
-            info = await if_served(server, admin.running_info("push-asked", consumer.client_id))
-            if info is not None:
-                assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_PASSIVELY"
-                assert {queue.topic for queue in info.mq_table} == {"PushAsked", "%RETRY%push-asked"}
-                assert info.status_table["PushAsked"].consume_ok_tps > 0
-            status = await if_served(server, admin.consumer_status("PushAsked", "push-asked"))
-            if status is not None:
-                assert sum(status[consumer.client_id].values()) == 20
+            info = await admin.running_info("push-asked", consumer.client_id)
+            assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_PASSIVELY"
+            assert {queue.topic for queue in info.mq_table} == {"PushAsked", "%RETRY%push-asked"}
+            assert info.status_table["PushAsked"].consume_ok_tps > 0
+            status = await admin.consumer_status("PushAsked", "push-asked")
+            assert sum(status[consumer.client_id].values()) == 20
             first = gathered.messages[0]
-            direct = admin.consume_directly("push-asked", consumer.client_id, first.offset_message_id)
-            result = await if_served(server, direct)
-            if result is not None:
-                assert result.consume_result == "CR_SUCCESS"
-                assert gathered.messages[-1].body == first.body
-                assert len(gathered.messages) == 21
-            so_far = len(gathered.messages)
-            reset = admin.reset_offsets("push-asked", "PushAsked", first.born_timestamp - 60_000)
-            if await if_served(server, reset) is not None:
-                await eventually(lambda: len(gathered.messages) >= so_far + 20, "all of them again", 40)
-                assert Counter(gathered.bodies[so_far:]) == Counter(bodies)
+            result = await admin.consume_directly("push-asked", consumer.client_id, first.offset_message_id)
+            assert result.consume_result == "CR_SUCCESS"
+            assert gathered.messages[-1].body == first.body
+            assert len(gathered.messages) == 21
+            await admin.reset_offsets("push-asked", "PushAsked", first.born_timestamp - 60_000)
+            await eventually(lambda: len(gathered.messages) >= 41, "all of them again", 40)
+            assert Counter(gathered.bodies[21:]) == Counter(bodies)
 
     run(scenario())
 

@@ -2,10 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from headrace import BrokerError, ClientConfig, Message, Producer
+from headrace import ClientConfig, Message, Producer
 from headrace.client.admin import Admin
 from headrace.client.push_consumer import PushConsumer
 from headrace.client.received_message import ReceivedMessage
@@ -14,7 +14,6 @@ from headrace.model.topic_config import TopicConfig
 from support.servers import Server
 
 DEADLINE_S = 30.0
-T = TypeVar("T")
 
 
 def config_for(server: Server, **settings: Any) -> ClientConfig:
@@ -58,20 +57,6 @@ async def send(
                 *(producer.send(Message(topic, body, **fields), timeout=10) for body in bodies[at : at + at_once])
             )
     return bodies
-
-
-NOT_SERVED = 3
-
-
-async def if_served(server: Server, answer: Awaitable[T]) -> T | None:
-    """The answer; None where our broker does not serve the request (yet), which is said. Apache's serves them all."""
-    try:
-        return await answer
-    except BrokerError as error:
-        if server.name != "headrace" or error.code != NOT_SERVED:
-            raise
-        print(f"not served by the appliance: {error.remark}")  # noqa: T201 (a test's own report)
-        return None
 
 
 async def await_consumed(server: Server, group: str, topic: str) -> None:
