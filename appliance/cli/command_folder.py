@@ -17,14 +17,15 @@ class CommandFolder(click.Group):
         self._package = package
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
-        """The names of the package's modules."""
+        """The names of the package's modules, in the command line's spelling."""
         package = importlib.import_module(self._package)
-        return sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+        return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(package.__path__))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name, imported now; None when there is none."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        command = importlib.import_module(f"{self._package}.{cmd_name}").command
+        module = cmd_name.replace("-", "_")
+        command = importlib.import_module(f"{self._package}.{module}").command
         assert isinstance(command, click.Command)
         return command

@@ -25,7 +25,8 @@ class CheckpointFile:
     """Reads and replaces the file."""
 
     def __init__(self, directory: Path) -> None:
-        self._file = JsonFile(directory / "checkpoint")
+        self._path = directory / "checkpoint"
+        self._file = JsonFile(self._path)
 
     def read(self) -> Checkpoint | None:
         """What it says; None without a file. Raises ConfigFileUnreadable."""
@@ -39,6 +40,11 @@ class CheckpointFile:
             "physicalOffset": checkpoint.physical_offset,
         }
         self._file.save(json.dumps(fields))
+
+    def delete(self) -> None:
+        """Takes it away, with its backup: the index is to be made anew. Raises OSError."""
+        for path in (self._path.with_name(self._path.name + ".bak"), self._path):
+            path.unlink(missing_ok=True)
 
 
 def _decode(data: bytes) -> Checkpoint:

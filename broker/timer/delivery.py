@@ -38,6 +38,7 @@ _AFTER_FAILURE_S = 10.0
 _KEEP_S = 1.0
 _SYNC_S = 30.0  # limit: records of so many seconds are read again after a kill
 _SEARCH_BYTES = 64 << 20  # limit: so much of the log is searched at a start, and what is written in a second
+_END_OF_TIME_MS = 1 << 60
 _PROPERTY_SEPARATOR = b"\x02"
 
 
@@ -180,6 +181,17 @@ class TimerDelivery:
         self._mark_idle()
         self._pending = None
         self._take_checkpoint()
+
+    async def deliver_all(self) -> int:
+        """Delivers all that waits, whenever it is due, and forgets the index; how many messages. For a broker that serves nobody."""
+        await self.recover()
+        self._clock_ms = lambda: _END_OF_TIME_MS
+        while (wait_s := await self.deliver_due()) is not None:  # noqa: ASYNC110  (the housekeeper reserves a file)
+            await asyncio.sleep(wait_s)
+        # Nothing waits: should there ever be an index again, it is made from the log.
+        self._files.clear()
+        self._checkpoint_file.delete()
+        return self.delivered
 
     async def recover(self) -> None:
         """Brings the index to where the log is; see docs/storage/timers.md, "At the start"."""

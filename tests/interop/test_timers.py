@@ -12,7 +12,7 @@ from support.appliance import Appliance
 from support.client import Client, Message
 from support.crash import records
 from support.java import Java, JavaError
-from support.lateness import lately
+from support.lateness import SETTINGS, lately
 from support.servers import Server, wait_until
 
 FULL = os.environ.get("HEADRACE_CRASH_ROUNDS") == "full"
@@ -143,3 +143,31 @@ def test_a_restart_of_the_broker_alone_changes_nothing(java: Java, tmp_path: Pat
     late = lateness(store, topic)
     assert len(late) == sent["acknowledged"] == 2000
     assert min(late.values()) >= 0
+
+
+def test_what_waits_is_delivered_before_a_store_is_moved(java: Java, tmp_path: Path) -> None:
+    topic = "Moved"
+    with Appliance(tmp_path / "ours", settings=SETTINGS) as server:
+        client = Client(java, server)
+        client.create_topic(topic, 2)
+        sent = {one["msgId"] for one in send(client, topic, 30, TIMER_DELAY_SEC="86400")}
+        near = {one["msgId"] for one in send(client, topic, 5, TIMER_DELAY_SEC="172800")}
+        gone = {one["msgId"] for one in send(client, topic, 5, TIMER_DELAY_MS="200")}
+        client.await_pullable(topic, 5)
+        busy = server.run("store", "deliver-timers", str(server.store), "--set", "storeLockWait=100", check=False)
+        assert busy.returncode != 0
+        assert "lock" in busy.stderr + busy.stdout
+        store = server.store
+    said = server.run("store", "deliver-timers", str(store))
+    assert f"{len(sent | near)} messages delivered" in said.stdout
+    assert "0 messages delivered" in server.run("store", "deliver-timers", str(store)).stdout
+    assert server.run("store", "verify", str(store)).returncode == 0
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    store.rename(theirs / "store")
+    with lately("reference", theirs) as other:
+        client = Client(java, other)
+        client.create_topic(topic, 2)
+        client.await_pullable(topic, 40)
+        received = [one["msgId"] for one in client.dump(topic)]
+    assert sorted(received) == sorted(sent | near | gone)
