@@ -13,7 +13,8 @@ from store.config import StoreConfig
 from store.consume_queue.ext_reader import ExtUnit
 from store.consume_queue.layout import ENTRY, ENTRY_SIZE, EXT_ADDRESS_BASE, EXT_UNIT_HEAD, EXT_UNIT_HEAD_SIZE
 from store.filter.message_filter import MessageFilter
-from store.filter.selection import PullLimits, Selector
+from store.filter.pull_limits import PullLimits
+from store.filter.selection import Selector
 from store.paths import StorePaths, file_name
 from store.query.get import GetResult, MessageGetter, QueueEntries
 from store.status import GetMessageStatus

@@ -10,7 +10,8 @@ from store.consume_queue.layout import ENTRY, EXT_ADDRESS_BASE
 from store.filter.bloom import BloomFilter
 from store.filter.message_filter import ExpressionFilter
 from store.filter.program import Program
-from store.filter.selection import PullLimits, Selector
+from store.filter.pull_limits import PullLimits
+from store.filter.selection import Selector
 from store.filter.sql_compile import compile_expression
 
 FILE_SIZE = 1 << 16

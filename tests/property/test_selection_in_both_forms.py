@@ -1,0 +1,114 @@
+"""Messages are selected the same compiled and as plain Python, and as a plain loop over decoded messages says."""
+
+import json
+import random
+
+import pytest
+
+from headrace.protocol.record import decode_record, encode_record
+from store.consume_queue.ext_reader import ExtUnit
+from store.consume_queue.layout import ENTRY, ENTRY_SIZE
+from store.filter.message_filter import ExpressionFilter
+from store.filter.program import TRUE, Program
+from store.filter.pull_limits import PullLimits
+from store.filter.selection import Selector
+from store.filter.sql_compile import compile_expression
+from support.interpreted import run_interpreted
+
+FILE_SIZE = 8192
+EXPRESSIONS = ("n > 5", "n BETWEEN 2 AND 7 OR s = 'x'", "s IN ('x', 'größe') AND n IS NOT NULL", "n > 100", "n = s")
+
+
+def random_case(chance: random.Random) -> tuple[bytes, bytes, PullLimits, int, str]:
+    """A log of some files, the entries of a queue in it, limits, where the log ends, an expression."""
+    log, entries = bytearray(), []
+    for _ in range(chance.randrange(1, 60)):
+        value = chance.choice(["x", "größe", "7", ""])
+        properties = f"n\x01{chance.randrange(10)}\x02s\x01{value}\x02KEYS\x01k"
+        body = bytes(chance.randrange(300))
+        left = FILE_SIZE - len(log) % FILE_SIZE
+        if left < 700:
+            log += bytes(left)
+        at = len(log)
+        record = encode_record(topic="T", body=body, properties=properties, physical_offset=at)
+        entries.append(ENTRY.pack(at, len(record), 0))
+        log += record
+    end = len(log) if chance.random() < 0.8 else chance.randrange(len(log))
+    log += bytes(-len(log) % FILE_SIZE)
+    limits = PullLimits(
+        chance.choice([0, 1, 3, 32]),
+        chance.randrange(len(log)),
+        chance.choice([500, 3000, 1 << 18]),
+        chance.choice([4, 32]),
+        1500,
+        8,
+    )
+    return bytes(log), b"".join(entries), limits, end, chance.choice(EXPRESSIONS)
+
+
+def selections(given: bytes) -> bytes:
+    """What is selected in the cases of a seed. Runs in either interpreter."""
+    chance = random.Random(int(given))
+    answers = []
+    for _ in range(60):
+        log, entries, limits, end, expression = random_case(chance)
+        selected, examined = selector_of(log).select(memoryview(entries), filter_of(expression), no_unit, limits, end)
+        answers.append((selected.hex(), examined))
+    return json.dumps(answers).encode()
+
+
+def selector_of(log: bytes) -> Selector:
+    def view_around(physical_offset: int) -> memoryview:
+        start = physical_offset - physical_offset % FILE_SIZE
+        return memoryview(log)[start : start + FILE_SIZE]
+
+    return Selector(view_around, FILE_SIZE)
+
+
+def filter_of(expression: str) -> ExpressionFilter:
+    program = compile_expression(expression)
+    assert isinstance(program, Program)
+    return ExpressionFilter(program)
+
+
+def no_unit(_address: int) -> ExtUnit | None:
+    raise AssertionError("a filter without bits reads no units")
+
+
+def plainly_selected(log: bytes, entries: bytes, limits: PullLimits, end: int, expression: str) -> tuple[bytes, int]:
+    """The same, said otherwise."""
+    program = filter_of(expression).program
+    selected = b""
+    count = size_taken = next_file = 0
+    for number, (offset, size, _) in enumerate(ENTRY.iter_unpack(entries)):
+        if offset < next_file:
+            continue
+        is_old = offset < limits.in_memory_from
+        bytes_max, count_max = (
+            (limits.disk_bytes, limits.disk_count) if is_old else (limits.memory_bytes, limits.memory_count)
+        )
+        if count and (count >= min(limits.max_count, count_max) or size_taken + size > bytes_max):
+            return selected, number
+        if offset + size > end:
+            next_file = offset - offset % FILE_SIZE + FILE_SIZE
+        elif program.outcome(decode_record(log, offset).properties) == TRUE:
+            count += 1
+            size_taken += size
+        else:
+            continue
+        selected += entries[number * ENTRY_SIZE : (number + 1) * ENTRY_SIZE]
+    return selected, len(entries) // ENTRY_SIZE
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_selected_is_what_a_plain_loop_selects(seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(60):
+        log, entries, limits, end, expression = random_case(chance)
+        found = selector_of(log).select(memoryview(entries), filter_of(expression), no_unit, limits, end)
+        assert found == plainly_selected(log, entries, limits, end, expression)
+
+
+@pytest.mark.slow
+def test_the_compiled_selection_and_the_plain_one_are_the_same() -> None:
+    assert run_interpreted("property.test_selection_in_both_forms", "selections", b"7") == selections(b"7")
