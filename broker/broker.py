@@ -27,6 +27,7 @@ from broker.admin.handling import AdminFamily
 from broker.admin.handling import register as register_admin
 from broker.admin.offset_admin import OffsetAdmin
 from broker.admin.queue_facts import QueueFacts
+from broker.admin.relays import Relays
 from broker.admin.runtime_info import RuntimeInfo
 from broker.admin.topic_admin import TopicAdmin
 from broker.appender import Appender
@@ -49,6 +50,7 @@ from broker.processors.offset import OffsetProcessor
 from broker.processors.pull import PullProcessor
 from broker.processors.query import QueryProcessor
 from broker.processors.recall import RecallProcessor
+from broker.processors.reply import ReplyProcessor
 from broker.processors.send import HotTopics, SendProcessor
 from broker.processors.send_back import SendBackProcessor
 from broker.rebalance_locks import RebalanceLocks
@@ -128,6 +130,14 @@ def run(
         asyncio.run(main)
     else:
         uvloop.run(main)
+
+
+def deliver_timers(context: RoleContext, config: BrokerConfig, store_config: StoreConfig, paths: StorePaths) -> int:
+    """Delivers at once all that waits for a given time, and serves nobody; how many messages. For a store that is to be moved.
+
+    Raises ConfigFileUnreadable, OSError.
+    """
+    return asyncio.run(_Broker(context, config, store_config, paths, "", 0, [], None).deliver_timers())
 
 
 class _Broker:
@@ -215,6 +225,24 @@ class _Broker:
         await stopped.wait()
         _ = self._context.stopping
         await self._stop(server, tasks)
+
+    async def deliver_timers(self) -> int:
+        """Delivers all timers; how many."""
+        await self._wait_for_dispatch(asyncio.Event())
+        self._make_parts(asyncio.get_running_loop())
+        self._context.running()
+        beating = asyncio.create_task(self._beat())
+        try:
+            return await self._timer_delivery.deliver_all()
+        finally:
+            beating.cancel()
+            self._appender.publish()
+            self._executor.shutdown(wait=False, cancel_futures=True)
+
+    async def _beat(self) -> None:
+        while True:
+            self._context.beat()
+            await asyncio.sleep(_TICK_S)
 
     def _start_delivery(self) -> list[asyncio.Task[None]]:
         """What a master does by itself: delivers messages when they are due, and asks about transactions."""
@@ -322,6 +350,7 @@ class _Broker:
         main, fast = HandlerTable(), HandlerTable()
         self._main_table, self._fast_table = main, fast
         self._sends.register(main, fast)
+        ReplyProcessor(config, self._clients, self._sends, self._appender, self._store_host).register(main, fast)
         RecallProcessor(
             config, self._topics, self._appender, self._timers, self._store_host, is_slave=store_config.is_slave
         ).register(main, fast)
@@ -467,6 +496,15 @@ class _Broker:
             GroupAdmin(groups, offsets, is_slave=is_slave),
             OffsetAdmin(topics, offsets, clients, queues.bounds, self._delay_offsets.table),
             ClientAdmin(clients, offsets),
+            Relays(
+                config.broker_name,
+                topics,
+                clients,
+                offsets,
+                queues.bounds,
+                by_time.offset_at,
+                partial(view_by_offset, reader),
+            ),
             ConsumeProgress(topics, groups, offsets, clients, facts, config.address),
             ConsumeQueueAdmin(queues.bounds, queues.entries, clients),
             CleaningAdmin(delete_expired, clean_topics),

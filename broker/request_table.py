@@ -17,6 +17,8 @@ SERVED: Final[Mapping[Code, str]] = {
     Code.END_TRANSACTION: "broker.processors.end_transaction",
     Code.RESUME_CHECK_HALF_MESSAGE: "broker.processors.end_transaction",
     Code.RECALL_MESSAGE: "broker.processors.recall",
+    Code.SEND_REPLY_MESSAGE: "broker.processors.reply",
+    Code.SEND_REPLY_MESSAGE_V2: "broker.processors.reply",
     Code.PULL_MESSAGE: "broker.processors.pull",
     Code.LITE_PULL_MESSAGE: "broker.processors.pull",
     Code.QUERY_MESSAGE: "broker.processors.query",
@@ -55,6 +57,10 @@ SERVED: Final[Mapping[Code, str]] = {
     Code.GET_PRODUCER_CONNECTION_LIST: "broker.admin.client_admin",
     Code.GET_ALL_PRODUCER_INFO: "broker.admin.client_admin",
     Code.QUERY_TOPIC_CONSUME_BY_WHO: "broker.admin.client_admin",
+    Code.GET_CONSUMER_RUNNING_INFO: "broker.admin.relays",
+    Code.CONSUME_MESSAGE_DIRECTLY: "broker.admin.relays",
+    Code.INVOKE_BROKER_TO_RESET_OFFSET: "broker.admin.relays",
+    Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: "broker.admin.relays",
     Code.QUERY_CONSUME_QUEUE: "broker.admin.consume_queue_admin",
     Code.CLEAN_EXPIRED_CONSUMEQUEUE: "broker.admin.cleaning_admin",
     Code.CLEAN_UNUSED_TOPIC: "broker.admin.cleaning_admin",
@@ -62,20 +68,13 @@ SERVED: Final[Mapping[Code, str]] = {
 }
 """What the broker answers, and the module that does. PULL_MESSAGE and LITE_PULL_MESSAGE only on the main port."""
 
-_RELAYS: Final = "passing requests on to clients"
 _ACL: Final = "ACL"
 
 NOT_YET: Final[Mapping[Code, str]] = {
-    Code.SEND_REPLY_MESSAGE: "request and reply",
-    Code.SEND_REPLY_MESSAGE_V2: "request and reply",
     Code.UPDATE_AND_CREATE_ACL_CONFIG: _ACL,
     Code.DELETE_ACL_CONFIG: _ACL,
     Code.GET_BROKER_CLUSTER_ACL_INFO: _ACL,
     Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: _ACL,
-    Code.INVOKE_BROKER_TO_RESET_OFFSET: _RELAYS,
-    Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: _RELAYS,
-    Code.GET_CONSUMER_RUNNING_INFO: _RELAYS,
-    Code.CONSUME_MESSAGE_DIRECTLY: _RELAYS,
     Code.VIEW_BROKER_STATS_DATA: "statistics",
 }
 """What a 4.9 broker answers and this one does not yet: answered with code 3. The part that it waits for."""

@@ -22,6 +22,7 @@ from headrace.protocol.headers import (
     NotifyConsumerIdsChangedRequestHeader,
     UnregisterClientRequestHeader,
 )
+from headrace.protocol.language import LanguageCode
 from headrace.protocol.remoting_command import RemotingCommand, create_request, response_to
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
@@ -45,7 +46,7 @@ class MembersNotice:
             return
         ext = NotifyConsumerIdsChangedRequestHeader(group.name).to_ext()
         for client in group.clients.values():
-            client.connection.send_oneway(create_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ext))
+            client.connection.send_oneway(create_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ext, language=LanguageCode.JAVA))
 
 
 class ClientProcessor:

@@ -20,6 +20,7 @@ from broker.timer.recall_handle import RecallHandle
 from broker.timer.timers import DELIVERED_RECORD, Outcome, Timers, cancels, due_of_record
 from broker.topics import TopicTable
 from broker.transaction import half
+from headrace.errors import RemoteProtocolError
 from headrace.model import names, permission, properties, sys_flag
 from headrace.model.host import Host
 from headrace.model.topic_config import TopicConfig, TopicFilterType
@@ -81,16 +82,10 @@ class SendProcessor:
     def _send(self, connection: Connection, command: RemotingCommand) -> RemotingCommand | Awaitable[RemotingCommand]:
         # compat: RocketMQ misses these fields only where it reads them.
         header = parse_send_header(command.code, _UNREAD | command.ext)
-        checked = self._check(header)
+        checked = self.check(header)
         if not isinstance(checked, TopicConfig):
             return self._answer(command, *checked)
-        queue_id = header.queue_id
-        if queue_id < 0:
-            if checked.write_queue_count <= 0:
-                return self._answer(
-                    command, ResponseCode.SYSTEM_ERROR, f"the topic {checked.name} has no queue to write to; give it some"
-                )
-            queue_id = random.randrange(checked.write_queue_count)
+        queue_id = self.choose_queue(header, checked)
         messages = (
             self._batch(connection, command, header, checked, queue_id)
             if header.batch
@@ -110,7 +105,7 @@ class SendProcessor:
 
     # -- checks -----------------------------------------------------------------------------------------------------------
 
-    def _check(self, header: SendMessageRequestHeader) -> TopicConfig | Refused:
+    def check(self, header: SendMessageRequestHeader) -> TopicConfig | Refused:
         """The checks common to all sends, in RocketMQ's order (remoting spec 4.4)."""
         config = self._config
         if time.time() * 1000 < config.start_accept_send_request_time_stamp:
@@ -147,6 +142,14 @@ class SendProcessor:
                 f"request queueId[{header.queue_id}] is illegal: topic {topic.name} has {queues} queues; ask for its route again"
             )
         return topic
+
+    def choose_queue(self, header: SendMessageRequestHeader, topic: TopicConfig) -> int:
+        """The queue that was asked for, or any where none was. Raises RemoteProtocolError for a topic without one."""
+        if header.queue_id >= 0:
+            return header.queue_id
+        if topic.write_queue_count <= 0:
+            raise RemoteProtocolError(f"the topic {topic.name} has no queue to write to; give it some")
+        return random.randrange(topic.write_queue_count)
 
     # -- what is stored ---------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from broker.admin.group_admin import GroupAdmin
 from broker.admin.handling import AdminFamily, register
 from broker.admin.offset_admin import OffsetAdmin
 from broker.admin.queue_facts import QueueFacts
+from broker.admin.relays import Relays
 from broker.admin.runtime_info import RuntimeInfo
 from broker.admin.topic_admin import TopicAdmin
 from broker.broker_conf import BrokerConf
@@ -112,6 +113,15 @@ class AdminWorld:
             TopicAdmin(topics, registration.register_topic, self.drop_queues, is_slave=is_slave),
             GroupAdmin(groups, offsets, is_slave=is_slave),
             ClientAdmin(clients, offsets),
+            Relays(
+                self.config.broker_name,
+                topics,
+                ClientTable(lambda _: None),
+                offsets,
+                self.bounds,
+                lambda _topic, _queue, _time: 0,
+                lambda _offset: None,
+            ),
             ConsumeProgress(topics, groups, offsets, clients, facts, self.config.address),
             ConsumeQueueAdmin(self.bounds, self.entries, clients),
             OffsetAdmin(topics, offsets, clients, self.bounds, lambda: self.delay_offsets),

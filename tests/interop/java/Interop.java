@@ -38,6 +38,7 @@ public class Interop {
         Consuming.addCommands(COMMANDS);
         Asking.addCommands(COMMANDS);
         Kinds.addCommands(COMMANDS);
+        Talking.addCommands(COMMANDS);
         ExecutorService threads = Executors.newCachedThreadPool(task -> {
             Thread thread = new Thread(task);
             thread.setDaemon(true);

@@ -1,0 +1,22 @@
+"""Request and reply through the broker, and what happens when nobody answers."""
+
+import pytest
+
+from support.client import Client
+from support.java import JavaError
+
+
+def test_a_request_is_answered(client: Client) -> None:
+    client.create_topic("Requests", 2)
+    client.call("answer-requests", topic="Requests")
+    try:
+        for word in ("ask", "work", "größ"):
+            assert client.call("request", topic="Requests", text=word, timeoutMs=15_000) == f"{word}-ed"
+    finally:
+        client.call("stop-answering", topic="Requests")
+
+
+def test_a_request_that_nobody_answers_ends_with_its_time(client: Client) -> None:
+    client.create_topic("Unanswered", 1)
+    with pytest.raises(JavaError, match="RequestTimeoutException"):
+        client.call("request", topic="Unanswered", text="anybody", timeoutMs=500)
