@@ -1,4 +1,6 @@
-"""Arrow batches over the buffers that `RecordColumns` has filled; nothing is copied."""
+"""Arrow batches of what `RecordColumns` has put into its buffers. Bodies are not copied again; the rest is little."""
+
+import sys
 
 import pyarrow as pa
 
@@ -9,7 +11,7 @@ _CAN_BE_NULL = frozenset({"msg_id", "keys", "tags", "real_topic", "retry_topic"}
 
 
 def as_batch(columns: RecordColumns, cluster: str, broker_name: str, schema: pa.Schema = MESSAGES) -> pa.RecordBatch:
-    """The rows that the last `decode` left, with the columns of `schema` (see `schema.chosen`). The batch keeps the buffers alive."""
+    """The rows that the last `decode` left, with the columns of `schema` (see `schema.chosen`)."""
     constants = {"cluster": cluster, "broker_name": broker_name}
     arrays = []
     for field in schema:
@@ -25,20 +27,32 @@ def as_batch(columns: RecordColumns, cluster: str, broker_name: str, schema: pa.
 
 
 def _numbers(columns: RecordColumns, field: pa.Field) -> pa.Array:
-    valid = columns.buffers.get(field.name + ".valid")
-    return pa.Array.from_buffers(field.type, columns.rows, [valid, columns.buffers[field.name]])
+    data = _copied(columns, field.name, columns.rows * field.type.bit_width // 8)
+    return pa.Array.from_buffers(field.type, columns.rows, [columns.buffers.get(field.name + ".valid"), data])
 
 
 def _texts(columns: RecordColumns, field: pa.Field) -> pa.Array:
     valid = columns.buffers[field.name + ".valid"] if field.name in _CAN_BE_NULL else None
-    ends, text = columns.buffers[field.name + ".ends"], columns.buffers[field.name + ".text"]
-    return pa.Array.from_buffers(field.type, columns.rows, [valid, ends, text])
+    return pa.Array.from_buffers(field.type, columns.rows, [valid, *_ends_and_text(columns, field.name, columns.rows)])
 
 
 def _map(columns: RecordColumns) -> pa.Array:
     names, values = (
-        pa.Array.from_buffers(pa.string(), columns.pairs, [None, columns.buffers[part + ".ends"], columns.buffers[part + ".text"]])
+        pa.Array.from_buffers(pa.string(), columns.pairs, [None, *_ends_and_text(columns, part, columns.pairs)])
         for part in ("names", "values")
     )
     entries = pa.StructArray.from_arrays([names, values], fields=[PROPERTIES.key_field, PROPERTIES.item_field])
-    return pa.Array.from_buffers(PROPERTIES, columns.rows, [None, columns.buffers["properties.ends"]], children=[entries])
+    ends = _copied(columns, "properties.ends", 4 * columns.rows + 4)
+    return pa.Array.from_buffers(PROPERTIES, columns.rows, [None, ends], children=[entries])
+
+
+def _ends_and_text(columns: RecordColumns, name: str, count: int) -> tuple[pa.Buffer, pa.Buffer]:
+    ends = _copied(columns, name + ".ends", 4 * count + 4)
+    length = int.from_bytes(ends[4 * count : 4 * count + 4], sys.byteorder)
+    if name == "body":
+        return ends, columns.buffers["body.text"].slice(0, length)
+    return ends, _copied(columns, name + ".text", length)
+
+
+def _copied(columns: RecordColumns, name: str, length: int) -> pa.Buffer:
+    return pa.py_buffer(bytes(memoryview(columns.buffers[name])[:length]))

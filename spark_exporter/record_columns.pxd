@@ -44,13 +44,15 @@ cdef class RecordColumns:
     cdef _memory _map_ends, _name_ends, _name_text, _value_ends, _value_text, _body_ends, _body_data
     cdef _memory _born_valid, _msg_id_valid, _keys_valid, _tags_valid, _real_topic_valid, _retry_topic_valid
     cdef Py_ssize_t _topic_end, _offset_id_end, _born_host_end, _store_host_end, _body_end, _body_room, _slack
-    cdef Py_ssize_t _msg_id_end, _keys_end, _tags_end, _real_topic_end, _retry_topic_end, _name_end, _value_end, _pairs
+    cdef Py_ssize_t _msg_id_end, _keys_end, _tags_end, _real_topic_end, _retry_topic_end, _name_end, _value_end, _pairs, _span
 
     @cython.locals(answer=int)
     cpdef int decode(self, object view, long long view_offset, Py_ssize_t position, Py_ssize_t stop, long long file_end) except -1
 
-    @cython.locals(rows=Py_ssize_t, text=Py_ssize_t, properties=Py_ssize_t)
+    @cython.locals(rows=Py_ssize_t)
     cdef _prepare(self, Py_ssize_t span)
+    @cython.locals(rows=Py_ssize_t, text=Py_ssize_t, properties=Py_ssize_t)
+    cdef _make_room(self, Py_ssize_t span)
     cdef _memory _new(self, str name, Py_ssize_t size) except NULL
     cdef _memory _new_bits(self, str name, Py_ssize_t rows) except NULL
 

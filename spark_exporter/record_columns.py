@@ -3,8 +3,7 @@
 """Decodes records of the CommitLog into the memory of Arrow columns, one pass over the bytes.
 
 The hot module of the exporter: compiled where there is a compiler (types in the `.pxd`), plain Python elsewhere, with the same columns as
-result. One call of `decode` takes a stretch of log that lies in memory and fills buffers which `arrow_batches` makes arrays of, without
-copying them again. A record costs its numbers, one copy of each of its texts, and a CRC of its body.
+result. One call of `decode` takes a stretch of log that lies in memory and fills buffers which `arrow_batches` makes arrays of. A record costs its numbers, one copy of each of its texts, and a CRC of its body.
 
 A record is taken if its lengths make its size and it says that it lies where it lies. If then its body does not have its CRC, or cannot be
 inflated, or its times mean nothing, it goes into `damaged` and the next one is where its size says. Anything else ends the call: the
@@ -14,6 +13,7 @@ Buffers have room for the whole stretch from the start, so nothing checks for ro
 (`_grow_bodies`) and texts that are no UTF-8 (`_TEXT_SLACK`).
 """
 
+import sys
 from collections.abc import Callable
 from typing import Final
 
@@ -138,13 +138,15 @@ class RecordColumns:
         self.last_store_timestamp = 0
         self.damaged: list[tuple[int, int, str]] = []
         self.buffers: dict[str, pa.Buffer] = {}
+        """Of columns by name, with what is in them of the last stretch at their begin; `arrow_batches` knows how much that is."""
+        self._span = -1
         self._prepare(0)
 
     def decode(self, view: memoryview, view_offset: int, position: int, stop: int, file_end: int) -> int:
         """Decode the records that begin from `position` on before `stop`. Both are places in `view`, whose first byte is at physical offset
         `view_offset`. `file_end` is the physical offset where the file ends, beyond which no record reaches.
 
-        Returns END, MORE, BLANK, BAD or FULL. The buffers are new with each call.
+        Returns END, MORE, BLANK, BAD or FULL. What was in the buffers is gone.
         """
         self._view = view
         self._log = address_of(view)
@@ -158,14 +160,32 @@ class RecordColumns:
         return answer
 
     def _prepare(self, span: int) -> None:
-        """New buffers with room for the records of a stretch of `span` bytes."""
-        rows = span // _SMALLEST_RECORD + 2
-        text = span + _TEXT_SLACK
+        """Room for the records of a stretch of `span` bytes, all of it empty."""
+        if span > self._span:
+            self._make_room(span)
         self.rows = 0
         self.records = 0
         self._slack = _TEXT_SLACK
         self._pairs = 0
-        self.buffers = {}
+        self._topic_end = self._offset_id_end = self._born_host_end = self._store_host_end = self._body_end = 0
+        self._msg_id_end = self._keys_end = self._tags_end = self._real_topic_end = self._retry_topic_end = 0
+        self._name_end = self._value_end = 0
+        # Bodies are most of the log: they are copied but once, into memory that the batch then has.
+        self._body_room = span if self._with_body else 0
+        self._body_data = self._new("body.text", self._body_room)
+        rows = span // _SMALLEST_RECORD + 2
+        self._born_valid = self._new_bits("born_timestamp", rows)
+        self._msg_id_valid = self._new_bits("msg_id", rows)
+        self._keys_valid = self._new_bits("keys", rows)
+        self._tags_valid = self._new_bits("tags", rows)
+        self._real_topic_valid = self._new_bits("real_topic", rows)
+        self._retry_topic_valid = self._new_bits("retry_topic", rows)
+
+    def _make_room(self, span: int) -> None:
+        """Buffers that are used again with each stretch. What is in them is copied out: it is much less than their size."""
+        self._span = span
+        rows = span // _SMALLEST_RECORD + 2
+        text = span + _TEXT_SLACK
         self._queue_id = self._new("queue_id", 4 * rows)
         self._store_size = self._new("store_size", 4 * rows)
         self._reconsume_times = self._new("reconsume_times", 4 * rows)
@@ -203,18 +223,6 @@ class RecordColumns:
         self._value_ends = self._new("values.ends", properties + 4)
         self._name_text = self._new("names.text", properties)
         self._value_text = self._new("values.text", properties)
-        self._body_room = span if self._with_body else 0
-        self._body_data = self._new("body.text", self._body_room)
-        # Bits of columns that may be null: zeros at first.
-        self._born_valid = self._new_bits("born_timestamp", rows)
-        self._msg_id_valid = self._new_bits("msg_id", rows)
-        self._keys_valid = self._new_bits("keys", rows)
-        self._tags_valid = self._new_bits("tags", rows)
-        self._real_topic_valid = self._new_bits("real_topic", rows)
-        self._retry_topic_valid = self._new_bits("retry_topic", rows)
-        self._topic_end = self._offset_id_end = self._born_host_end = self._store_host_end = self._body_end = 0
-        self._msg_id_end = self._keys_end = self._tags_end = self._real_topic_end = self._retry_topic_end = 0
-        self._name_end = self._value_end = 0
         put_int(self._topic_ends, 0, 0)
         put_int(self._offset_id_ends, 0, 0)
         put_int(self._born_host_ends, 0, 0)
@@ -531,7 +539,7 @@ class RecordColumns:
         ends = self._name_ends
         if cython.compiled:
             return cython.cast("int*", ends)[pair]  # type: ignore[call-overload,no-any-return]
-        return memoryview(self.buffers["names.ends"]).cast("B").cast("i")[pair]
+        return int.from_bytes(ends[4 * pair : 4 * pair + 4], sys.byteorder)
 
     def _put_pairs(self, row: int, properties: dict[str, str]) -> None:
         """The same, out of a dictionary: for what is rare."""

@@ -1,0 +1,172 @@
+"""Exports in tests: run one, read it back as the format's readers do, and what golden stores say should be in it."""
+
+import base64
+import hashlib
+import ipaddress
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from headrace.model.host import parse_host
+from spark_exporter.engines.local import LocalEngine
+from spark_exporter.export import Export, ExportRequest, Summary
+from spark_exporter.layout import Layout
+from spark_exporter.ledger import Making
+from spark_exporter.record_choice import RecordChoice
+from support import golden
+
+FORMATS = ("parquet", "iceberg", "delta")
+EVERYTHING = RecordChoice(include_system=True)
+SMALL_RANGES = 40_000
+"""So that golden stores, of a megabyte or less, are cut into several."""
+LAST_MS = 253402300799999
+"""The end of the year 9999: what a client says beyond is no time, and null in the table."""
+PROMOTED = ("UNIQ_KEY", "KEYS", "TAGS")
+
+Row = dict[str, Any]
+
+
+def request(
+    source: Path,
+    target: Path | str,
+    table_format: str = "parquet",
+    *,
+    layout: Layout | None = None,
+    choice: RecordChoice = EVERYTHING,
+    **more: Any,
+) -> ExportRequest:
+    """What tests ask for: all records, in small ranges."""
+    making = Making(table_format, layout or Layout(), choice)
+    return ExportRequest(source, str(target), making, **{"least_range_bytes": SMALL_RANGES, **more})
+
+
+def export(source: Path, target: Path | str, table_format: str = "parquet", **more: Any) -> Summary:
+    """One run of the local engine."""
+    with Export(request(source, target, table_format, **more), LocalEngine(2)) as run:
+        return run.run_once()
+
+
+def read(target: Path, table_format: str) -> pa.Table:
+    """All rows of the one table, read by what users of the format have."""
+    if table_format == "iceberg":
+        return _iceberg_table(target, "headrace.messages").scan().to_arrow()
+    if table_format == "delta":
+        from deltalake import DeltaTable  # noqa: PLC0415  slow to import
+
+        return DeltaTable(str(target)).to_pyarrow_table()
+    return ds.dataset(str(target), partitioning="hive").to_table()
+
+
+def read_quarantine(target: Path, table_format: str) -> list[Row]:
+    """The damage, in the log's order."""
+    if table_format == "iceberg":
+        table = _iceberg_table(target, "headrace.messages_dlq").scan().to_arrow()
+    elif table_format == "delta":
+        from deltalake import DeltaTable  # noqa: PLC0415
+
+        table = DeltaTable(str(target / "_quarantine")).to_pyarrow_table()
+    else:
+        table = ds.dataset(str(target / "_quarantine")).to_table()
+    rows: list[Row] = table.sort_by("commit_log_offset").to_pylist()
+    return rows
+
+
+def query(target: Path, table_format: str, columns: str) -> list[tuple[Any, ...]]:
+    """What DuckDB reads: the columns of all rows in the log's order. Its readers of table formats need a download, so there it is handed Arrow."""
+    connection = duckdb.connect()
+    if table_format == "parquet":
+        rows = f"read_parquet('{target}/dt=*/*.parquet')"
+    else:
+        connection.register("messages", read(target, table_format))
+        rows = "messages"
+    return connection.sql(f"select {columns} from {rows} order by commit_log_offset").fetchall()  # noqa: S608
+
+
+def _iceberg_table(target: Path, name: str) -> Any:
+    from pyiceberg.catalog import load_catalog  # noqa: PLC0415  slow to import
+
+    return load_catalog("headrace", uri=f"sqlite:///{target}/catalog.db").load_table(name)
+
+
+def rows_of(table: pa.Table) -> list[Row]:
+    """Rows in the log's order, ready to compare with `expected_row`."""
+    return [_comparable(row) for row in table.sort_by("commit_log_offset").to_pylist()]
+
+
+def _comparable(row: Row) -> Row:
+    plain = dict(row)
+    plain.pop("dt", None)
+    body = plain.pop("body")
+    return {
+        **plain,
+        "born_timestamp": _ms(plain["born_timestamp"]),
+        "store_timestamp": _ms(plain["store_timestamp"]),
+        "born_host": _as_java(plain["born_host"]),
+        "store_host": _as_java(plain["store_host"]),
+        "properties": dict(plain["properties"]),
+        "body": (len(body), hashlib.sha256(body).hexdigest()),
+    }
+
+
+def expected_row(line: Row, broker_name: str = "broker", cluster: str = "") -> Row:
+    """The row of a golden record line."""
+    properties = line["properties"]
+    return {
+        "cluster": cluster,
+        "broker_name": broker_name,
+        "topic": line["topic"],
+        "queue_id": line["queueId"],
+        "queue_offset": line["queueOffset"],
+        "commit_log_offset": line["offset"],
+        "store_size": line["size"],
+        "msg_id": properties.get("UNIQ_KEY"),
+        "offset_msg_id": line["offsetMsgId"],
+        "keys": properties.get("KEYS"),
+        "tags": properties.get("TAGS"),
+        "born_timestamp": line["bornTimestamp"] if line["bornTimestamp"] <= LAST_MS else None,
+        "store_timestamp": line["storeTimestamp"],
+        "born_host": line["bornHost"],
+        "store_host": line["storeHost"],
+        "reconsume_times": line["reconsumeTimes"],
+        "flag": line["flag"],
+        "sys_flag": line["sysFlag"],
+        "prepared_transaction_offset": line["preparedTransactionOffset"],
+        "body_crc": line["bodyCRC"],
+        "real_topic": properties.get("REAL_TOPIC"),
+        "retry_topic": properties.get("RETRY_TOPIC"),
+        "properties": {name: value for name, value in properties.items() if name not in PROMOTED},
+        "body": _body(line),
+    }
+
+
+def expected_rows(name: str, without: Sequence[int] = ()) -> list[Row]:
+    """The rows of a whole golden store, but for the records at these offsets."""
+    return [
+        expected_row(line)
+        for line in golden.expected(name)
+        if line["kind"] == "record" and line["offset"] not in without
+    ]
+
+
+def _body(line: Row) -> tuple[int, str]:
+    part = "plainBody" if "plainBodyLength" in line else "body"
+    digest = line.get(f"{part}Sha256") or hashlib.sha256(base64.b64decode(line[part])).hexdigest()
+    return line[f"{part}Length"], digest
+
+
+def _ms(value: Any) -> int | None:
+    return None if value is None else round(value.timestamp() * 1000)
+
+
+def _as_java(host: str) -> str:
+    """As Java writes a host, and so the golden lines."""
+    address, port = parse_host(host)
+    parsed = ipaddress.ip_address(address)
+    if isinstance(parsed, ipaddress.IPv6Address):
+        groups = ":".join(f"{int(group, 16):x}" for group in parsed.exploded.split(":"))
+        return f"{parsed.ipv4_mapped or groups}:{port}"
+    return f"{parsed}:{port}"
