@@ -39,6 +39,7 @@ public class Interop {
         Asking.addCommands(COMMANDS);
         Kinds.addCommands(COMMANDS);
         Talking.addCommands(COMMANDS);
+        Relaying.addCommands(COMMANDS);
         ExecutorService threads = Executors.newCachedThreadPool(task -> {
             Thread thread = new Thread(task);
             thread.setDaemon(true);
