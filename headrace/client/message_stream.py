@@ -1,34 +1,54 @@
 """MessageStream: the messages of a push consumer taken one by one, `async for message in consumer`.
 
 Asking for the next message says that the one before is done with. Leaving the loop by an exception or `break` does not: that message is not
-committed, and is given again, to this or another member, once the consumer is closed. Several tasks may iterate at once: each has its own.
+committed, and is given again, to this or another member, once the consumer is closed. Several loops may take messages at once, each its own.
 """
 
 import asyncio
 from collections import deque
+from typing import Self
 
 from headrace.client.consume_result import ConsumeResult
 from headrace.client.received_message import ReceivedMessage
 
 
-class MessageStream:
-    """An asynchronous iterator over messages. Made by `aiter(consumer)`."""
+class MessageHandout:
+    """Messages on their way from the consumer's workers to those who iterate."""
 
     def __init__(self) -> None:
         self._given: deque[tuple[ReceivedMessage, asyncio.Future[ConsumeResult]]] = deque()
         self._takers: deque[asyncio.Future[None]] = deque()
-        self._open: dict[asyncio.Task[object] | None, asyncio.Future[ConsumeResult]] = {}
+        self._taken: set[asyncio.Future[ConsumeResult]] = set()
         self._is_closed = False
 
     async def give(self, message: ReceivedMessage) -> ConsumeResult:
-        """The consumer's handler: returns when the message is done with."""
+        """The consumer's handler: returns when the message is done with. Cancelled when the consumer closes before."""
         done: asyncio.Future[ConsumeResult] = asyncio.get_running_loop().create_future()
         if self._is_closed:
-            # Neither done nor failed: the message stays with its queue until the consumer is closed.
-            return await done
-        self._given.append((message, done))
-        self._wake()
+            done.cancel()
+        else:
+            self._given.append((message, done))
+            self._wake()
         return await done
+
+    async def take(self) -> tuple[ReceivedMessage, "asyncio.Future[ConsumeResult]"] | None:
+        """The next message, and what to tell when it is done with; None once the consumer is closed."""
+        while not self._given:
+            if self._is_closed:
+                return None
+            taker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._takers.append(taker)
+            try:
+                await taker
+            except asyncio.CancelledError:
+                # Another must not miss what this one was woken for.
+                if self._given:
+                    self._wake()
+                raise
+        message, done = self._given.popleft()
+        self._taken.add(done)
+        done.add_done_callback(self._taken.discard)
+        return message, done
 
     def _wake(self) -> None:
         while self._takers:
@@ -37,40 +57,34 @@ class MessageStream:
                 taker.set_result(None)
                 return
 
-    def __aiter__(self) -> "MessageStream":
-        return self
-
-    async def __anext__(self) -> ReceivedMessage:
-        task = asyncio.current_task()
-        before = self._open.pop(task, None)
-        if before is not None and not before.done():
-            before.set_result(ConsumeResult.SUCCESS)
-        while not self._given:
-            if self._is_closed:
-                raise StopAsyncIteration
-            taker: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._takers.append(taker)
-            try:
-                await taker
-            except asyncio.CancelledError:
-                # Another must not miss what this one was woken for.
-                if taker.done() and self._given:
-                    self._wake()
-                raise
-        message, done = self._given.popleft()
-        self._open[task] = done
-        if task is not None and len(self._open) > 1:
-            self._open = {
-                one: future for one, future in self._open.items() if one is None or not one.done() or one is task
-            }
-        return message
-
     def close(self) -> None:
-        """Ends the iteration; messages not done with are left to their queues."""
+        """Ends all iteration; messages not done with are left to their queues."""
         self._is_closed = True
-        waiting = [done for _, done in self._given] + list(self._open.values())
+        waiting = [*(done for _, done in self._given), *self._taken]
         self._given.clear()
         for done in waiting:
             done.cancel()
         while self._takers:
             self._wake()
+
+
+class MessageStream:
+    """An asynchronous iterator over messages. Made by `aiter(consumer)`."""
+
+    def __init__(self, handout: MessageHandout) -> None:
+        self._handout = handout
+        self._before: asyncio.Future[ConsumeResult] | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ReceivedMessage:
+        """The next message, however long it takes; the one before is done with."""
+        if self._before is not None and not self._before.done():
+            self._before.set_result(ConsumeResult.SUCCESS)
+        self._before = None
+        taken = await self._handout.take()
+        if taken is None:
+            raise StopAsyncIteration
+        message, self._before = taken
+        return message

@@ -18,7 +18,7 @@ from headrace.client.consumer_settings import PushOptions, PushSettings
 from headrace.client.durations import seconds
 from headrace.client.held_queues import HeldQueues
 from headrace.client.instance import ClientInstance
-from headrace.client.message_stream import MessageStream
+from headrace.client.message_stream import MessageHandout, MessageStream
 from headrace.client.namespace import wrap
 from headrace.client.process_queue import ProcessQueue
 from headrace.client.pull_request import Puller
@@ -87,7 +87,7 @@ class PushConsumer(Consumer):
         self._plan: PullPlan | None = None
         self._send_back: SendBack | None = None
         self._tracing: TraceDispatcher | None = None
-        self._stream: MessageStream | None = None
+        self._handout: MessageHandout | None = None
         self._tasks: list[asyncio.Task[Any]] = []
         self._rebalancing: asyncio.Task[None] | None = None
         self._resetting = asyncio.Lock()
@@ -188,15 +188,13 @@ class PushConsumer(Consumer):
         return dict(self._statistics.table())
 
     def __aiter__(self) -> MessageStream:
-        """Messages one by one, for consumers without handlers."""
-        if self._stream is None:
+        """Messages one by one, for consumers without handlers. Raises StateError if there are any."""
+        if self._handout is None:
             if not self._handlers.is_empty:
-                raise StateError(
-                    f"{self!r} has handlers; messages cannot be taken with `async for` as well", self._state
-                )
-            self._stream = MessageStream()
-            self._handlers.default = Handler.of(self._stream.give)
-        return self._stream
+                raise StateError(f"{self!r} has handlers; messages cannot be taken one by one as well", self._state)
+            self._handout = MessageHandout()
+            self._handlers.default = Handler.of(self._handout.give)
+        return MessageStream(self._handout)
 
     # -- life -------------------------------------------------------------------------------------------------------------
 
@@ -205,7 +203,7 @@ class PushConsumer(Consumer):
         if not self._subscriptions:
             raise ConfigError("nothing is subscribed", "subscription")
         if self._handlers.is_empty:
-            self.__aiter__()
+            aiter(self)
         store = await self._open_store(instance, settings.offset_store, settings.offsets_directory)
         if not settings.is_broadcast:
             self._subscriptions.put(subscription_of(self._retry_topic))
@@ -272,8 +270,8 @@ class PushConsumer(Consumer):
             task.cancel()
         await asyncio.wait(self._tasks)
         self._held.stop_pulling()
-        if self._stream is not None:
-            self._stream.close()
+        if self._handout is not None:
+            self._handout.close()
         # order: handlers return, what they did is stored, locks are given back, and only then do others hear that we go.
         await self._service.drain(seconds(self._settings.close_timeout))
         try:

@@ -1,0 +1,109 @@
+"""Messages taken one by one: who asks for the next says that the one before is done with, whichever task asks."""
+
+import asyncio
+
+import pytest
+
+from headrace import LitePullConsumer, PushConsumer, StartFrom, StateError
+from headrace.sync import PushConsumer as SyncPushConsumer
+from support.consuming import eventually
+from support.consuming_broker import consuming_cluster
+from support.sdk import run
+
+KEY = ("g", "T", 0)
+
+
+def consumer_of(name_server: str) -> PushConsumer:
+    consumer = PushConsumer("g", name_server, start_from=StartFrom.FIRST)
+    consumer.subscribe("T")
+    return consumer
+
+
+def test_several_loops_share_the_messages() -> None:
+    async def main() -> None:
+        async with consuming_cluster() as (cluster, broker):
+            broker.store("T", *(str(number).encode() for number in range(40)))
+            seen: list[tuple[int, bytes]] = []
+
+            async def loop(number: int) -> None:
+                async for message in consumer:
+                    seen.append((number, message.body))
+                    await asyncio.sleep(0.001)
+
+            consumer = consumer_of(cluster.name_server)
+            async with consumer:
+                loops = [asyncio.create_task(loop(number)) for number in range(3)]
+                await eventually(lambda: len(seen) == 40, "all messages")
+            await asyncio.gather(*loops)
+            assert {number for number, _ in seen} == {0, 1, 2}
+            assert len({body for _, body in seen}) == len(seen) == 40
+            assert broker.offsets[KEY] >= 37
+
+    run(main())
+
+
+def test_one_who_is_cancelled_while_waiting_takes_nothing_along() -> None:
+    async def main() -> None:
+        async with consuming_cluster() as (cluster, broker):
+            consumer = consumer_of(cluster.name_server)
+            async with consumer:
+                impatient = asyncio.create_task(anext(aiter(consumer)))
+                patient = asyncio.create_task(anext(aiter(consumer)))
+                await asyncio.sleep(0.01)
+                broker.store("T", b"only")
+                impatient.cancel()
+                async with asyncio.timeout(10):
+                    assert (await patient).body == b"only"
+
+    run(main())
+
+
+def test_a_consumer_with_handlers_cannot_be_iterated() -> None:
+    consumer = PushConsumer("g", "127.0.0.1:1")
+    consumer.subscribe("T", "*", lambda _: None)
+    with pytest.raises(StateError, match="has handlers"):
+        aiter(consumer)
+
+
+def test_the_synchronous_face_iterates_as_well() -> None:
+    async def main() -> None:
+        async with consuming_cluster() as (cluster, broker):
+            broker.store("T", b"0", b"1", b"2")
+
+            def consume() -> list[bytes]:
+                consumer = SyncPushConsumer("g", cluster.name_server, start_from=StartFrom.FIRST)
+                consumer.subscribe("T")
+                seen: list[bytes] = []
+                with consumer:
+                    for message in consumer:
+                        seen.append(message.body)
+                        if len(seen) == 3:
+                            break
+                return seen
+
+            assert await asyncio.get_running_loop().run_in_executor(None, consume) == [b"0", b"1", b"2"]
+            assert broker.offsets[KEY] == 2
+            await asyncio.get_running_loop().shutdown_default_executor()
+
+    asyncio.run(main())
+
+
+def test_a_lite_pull_consumer_ends_its_iteration_when_it_is_closed() -> None:
+    async def main() -> None:
+        async with consuming_cluster() as (cluster, broker):
+            broker.store("T", b"0", b"1", b"2")
+            consumer = LitePullConsumer("g", cluster.name_server, start_from=StartFrom.FIRST)
+            consumer.subscribe("T")
+            seen: list[bytes] = []
+
+            async def loop() -> None:
+                async for message in consumer:
+                    seen.append(message.body)  # noqa: PERF401 (it is looked at while it grows)
+
+            async with consumer:
+                task = asyncio.create_task(loop())
+                await eventually(lambda: len(seen) == 3, "all messages")
+            await task
+            assert broker.offsets[KEY] == 3
+
+    run(main())
