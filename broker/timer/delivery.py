@@ -169,9 +169,14 @@ class TimerDelivery:
             group.create_task(self._keep())
 
     def stop(self) -> None:
-        """Writes what is known, for a quick start. Raises OSError."""
-        if not self._is_recovered:
-            return
+        """Writes what is known, for a quick start. Without it the next one reads more of the log."""
+        if self._is_recovered:
+            try:
+                self._write_all()
+            except OSError as error:
+                _logger.warning("timer index not written at the stop: %s", error)
+
+    def _write_all(self) -> None:
         synced = Checkpoint(self._next_offset(), 0, self._offsets.wrote_offset)
         self._files.begin_write()
         self._files.write()
@@ -215,7 +220,7 @@ class TimerDelivery:
             start = max(found.physical_offset, self._offsets.min_offset)
             for _ in delivered_since(start, end, self._log.file_size, self._log.read_on, self._found):
                 await asyncio.sleep(0)
-        self._found_until_ms = max((due_ms for _, _, due_ms in self._found.values()), default=-1)
+        self._found_until_ms = max(self._found.values(), default=-1)
         if added or self._found:
             _logger.info("timers found again added=%d delivered_already=%d", added, len(self._found))
         self._is_recovered = True
@@ -353,7 +358,7 @@ class TimerDelivery:
             return True
         topic = record.properties.get(properties.REAL_TOPIC, "")
         unique_id = record.properties.get(properties.UNIQ_KEY, "")
-        if physical_offset in self._found and self._found[physical_offset][:2] == (topic, unique_id):
+        if (physical_offset, topic, unique_id) in self._found:
             return True
         if f"{topic}+{unique_id}" in cancelled:
             self.cancelled += 1

@@ -9,8 +9,11 @@ from headrace.model import properties
 from headrace.model.names import TIMER_TOPIC
 from headrace.protocol.record import BLANK_MAGIC, decode_record
 
-Delivered = dict[int, tuple[str, str, int]]
-"""Physical offset of a waiting record: topic and id of the message that was delivered for it, and when it was due (ms)."""
+Delivered = dict[tuple[int, str, str], int]
+"""Physical offset of a waiting record, topic and id of a message that says that it was delivered for it: when it was due (ms).
+
+Not the offset alone: the property stays with a message that is sent back, and so with its retries.
+"""
 
 _HEAD = Struct(">ii")
 _MARK = DELIVERED_RECORD.encode() + b"\x01"
@@ -65,7 +68,7 @@ def _note(data: bytes, at: int, found: Delivered) -> None:
     text = record.properties.get(DELIVERED_RECORD, "")
     if record.topic != TIMER_TOPIC and text.isascii() and text.isdecimal():
         unique_id = record.properties.get(properties.UNIQ_KEY, "")
-        found[int(text)] = record.topic, unique_id, due_of_record(record.properties) or 0
+        found[int(text), record.topic, unique_id] = due_of_record(record.properties) or 0
 
 
 def _next_file(offset: int, file_size: int) -> int:

@@ -180,6 +180,17 @@ def test_deaths_and_checkpoints_at_every_step_deliver_each_once(scene: Scene) ->
     assert scene.bodies() == [f"{number:02}" for number in range(12)]
 
 
+def test_a_message_that_was_sent_back_is_still_known_to_be_delivered(scene: Scene) -> None:
+    scene.send("a")
+    scene.deliver(2000)
+    ext = {"offset": scene.last().physical_offset, "group": "CG", "delayLevel": 0}
+    assert scene.client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, ext).code == 0
+    assert "TIMER_PHYSICAL_OFFSET" in scene.last().properties
+    scene.start()
+    scene.deliver(SPAN_MS)
+    assert scene.bodies() == ["a"]
+
+
 def test_a_checkpoint_waits_until_what_it_claims_is_durable(scene: Scene) -> None:
     scene.send("a")
     scene.deliver(2000)

@@ -159,9 +159,9 @@ def mark(offset: int) -> str:
 
 def test_delivered_records_are_found_and_nothing_else() -> None:
     data = log_of("TAGS\x01a", mark(5), "TAGS\x01b", mark(9), "TIMER_PHYSICAL_OFFSET\x01x")
-    assert found_in(data, 0, len(data), 1 << 20) == {5: ("T", "U5", NOW), 9: ("T", "U9", NOW)}
+    assert found_in(data, 0, len(data), 1 << 20) == {(5, "T", "U5"): NOW, (9, "T", "U9"): NOW}
     first = len(log_of("TAGS\x01a"))
-    assert found_in(data, first + len(log_of(mark(5))), len(data), 1 << 20).keys() == {9}
+    assert found_in(data, first + len(log_of(mark(5))), len(data), 1 << 20).keys() == {(9, "T", "U9")}
 
 
 def test_the_search_goes_on_in_the_next_file() -> None:
@@ -169,8 +169,8 @@ def test_the_search_goes_on_in_the_next_file() -> None:
     blank = (64).to_bytes(4, "big") + BLANK_MAGIC.to_bytes(4, "big", signed=True) + bytes(56)
     file_size = len(first) + 64
     data = first + blank + log_of(mark(2), start=file_size)
-    assert found_in(data, 0, len(data), file_size).keys() == {1, 2}
-    assert found_in(data, len(first), len(data), file_size).keys() == {2}
+    assert found_in(data, 0, len(data), file_size).keys() == {(1, "T", "U1"), (2, "T", "U2")}
+    assert found_in(data, len(first), len(data), file_size).keys() == {(2, "T", "U2")}
 
 
 def test_due_of_an_entry() -> None:
