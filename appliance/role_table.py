@@ -130,9 +130,18 @@ def _prepare_dispatch() -> None:
 
 
 def _run_dispatch(context: RoleContext, settings: RoleSettings) -> None:
+    from store.filter.bit_map import BitMapCalculator
+    from store.filter.bloom import BloomFilter
     from store.reput import daemon
+    from store.reput.queue_entry import BitMap, no_bit_map
 
-    daemon.run(context, settings.configuration.store, settings.configuration.store_paths)
+    configuration = settings.configuration
+    broker, paths = configuration.broker, configuration.store_paths
+    bit_map: BitMap = no_bit_map
+    if broker.enable_calc_filter_bit_map:
+        bloom = BloomFilter(broker.max_error_rate_of_bloom_filter, broker.expect_consumer_num_use_filter)
+        bit_map = BitMapCalculator(paths.config_file("consumerFilter.json"), bloom)
+    daemon.run(context, configuration.store, paths, bit_map)
 
 
 def _prepare_ha() -> None:

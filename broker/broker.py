@@ -35,6 +35,7 @@ from broker.broker_conf import BrokerConf
 from broker.clients import ClientTable
 from broker.config import BrokerConfig
 from broker.errors import PortTaken
+from broker.filters import ConsumerFilterTable, PullFilters
 from broker.groups import GroupTable
 from broker.held_pulls import HeldPulls, QueueKey
 from broker.hot.connection import BrokerConnection
@@ -98,6 +99,7 @@ from store.paths import StorePaths
 from store.query.by_key import KeyQuery
 from store.query.by_offset import view_by_offset
 from store.query.by_time import TimeQuery
+from store.query.filtered import FilteredGetter
 from store.query.get import MessageGetter, warm
 
 logger = logging.getLogger(__name__)
@@ -184,6 +186,8 @@ class _Broker:
         self._delay_offsets = DelayOffsets(JsonFile(paths.config_file("delayOffset.json")))
         self._registration = Registration(config, self._topics, namesrv_addresses)
         self._clients = ClientTable(MembersNotice(config, self._groups))
+        self._filters = ConsumerFilterTable(JsonFile(paths.config_file("consumerFilter.json")), config)
+        self._clients.on_change(lambda: self._filters.forget_groups_beyond(self._clients.consumer_groups()))
         self._held = HeldPulls(self._somebody_waits)
         self._executor = ThreadPoolExecutor(4, "cold-read")
         # How many there are now, unlike all else on the page, did not outlive a predecessor that was killed.
@@ -216,6 +220,7 @@ class _Broker:
         tasks = [
             asyncio.create_task(self._tick()),
             asyncio.create_task(self._traffic.keep()),
+            asyncio.create_task(self._filters.keep()),
             asyncio.create_task(self._offsets.keep(self._config.flush_consumer_offset_interval / 1000)),
         ]
         if not self._store_config.is_slave:
@@ -248,7 +253,13 @@ class _Broker:
         """What a master does by itself: delivers messages when they are due, and asks about transactions."""
         return [
             asyncio.create_task(self._delay_delivery.run()),
-            asyncio.create_task(self._delay_offsets.keep(self._store_config.flush_delay_offset_interval / 1000)),
+            asyncio.create_task(
+                self._delay_offsets.keep(
+                    self._store_config.flush_delay_offset_interval / 1000,
+                    lambda: self._control.wrote_offset,
+                    lambda: self._control.flushed_offset,
+                )
+            ),
             asyncio.create_task(self._timer_delivery.run()),
             asyncio.create_task(self._transaction_check.run(lambda: self._config.transaction_check_interval)),
         ]
@@ -282,6 +293,7 @@ class _Broker:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._offsets.persist()
+        self._filters.persist()
         self._delay_offsets.persist()
         self._timer_delivery.stop()
         self._executor.shutdown(wait=False, cancel_futures=True)
@@ -333,6 +345,7 @@ class _Broker:
         self._sends = SendProcessor(
             config, store_config, self._topics, self._groups, self._appender, self._store_host, self._delays, self._timers
         )
+        filters = PullFilters(self._filters, config)
         self._pulls = PullProcessor(
             config,
             self._topics,
@@ -346,6 +359,8 @@ class _Broker:
             store_config.is_slave,
             not store_config.is_slave or store_config.offset_check_in_slave,
             self._pull_path,
+            filters,
+            FilteredGetter(queues, reader, control, store_config, paths, entries_per_file, memory),
         )
         main, fast = HandlerTable(), HandlerTable()
         self._main_table, self._fast_table = main, fast
@@ -366,7 +381,7 @@ class _Broker:
             config, self._topics, self._groups, self._appender, self._delays, partial(view_by_offset, reader)
         ).register(main, fast)
         self._pulls.register(main)
-        ClientProcessor(config, self._topics, self._groups, self._clients).register(main, fast)
+        ClientProcessor(config, self._topics, self._groups, self._clients, filters).register(main, fast)
         LockProcessor(RebalanceLocks(lambda: time.monotonic_ns() // 1_000_000)).register(main, fast)
         OffsetProcessor(
             self._offsets, self._getter, queues.bounds, by_time.offset_at, by_time.earliest_timestamp

@@ -2,7 +2,8 @@
 
     {"offsetTable":{<level>:<next queue offset in SCHEDULE_TOPIC_XXXX>,…}}
 
-Written every `flushDelayOffsetInterval` and at the stop, as in RocketMQ: after a kill some messages may be delivered again.
+Written every `flushDelayOffsetInterval` and at the stop, as in RocketMQ: after a kill some messages may be delivered again. But it never says
+of a message that it was delivered before that is durable, or a power cut would lose it for good.
 """
 
 import asyncio
@@ -14,6 +15,8 @@ from headrace.model.names import SCHEDULE_TOPIC
 from headrace.protocol.bodies.tables import DelayOffsetSerializeWrapper
 
 _logger = logging.getLogger(__name__)
+
+_FLUSH_POLL_S = 0.05
 
 
 class DelayOffsets:
@@ -54,15 +57,23 @@ class DelayOffsets:
         if self._is_changed:
             self._write(self._take_snapshot())
 
-    async def keep(self, interval_s: float) -> None:
-        """Persists every `interval_s` seconds, on a thread, until it is cancelled."""
+    async def keep(self, interval_s: float, wrote_offset: Callable[[], int], flushed_offset: Callable[[], int]) -> None:
+        """Persists every `interval_s` seconds, on a thread, until it is cancelled; each time what is true of the log's durable part."""
         while True:
             await asyncio.sleep(interval_s)
-            if self._is_changed:
-                try:
-                    await asyncio.to_thread(self._write, self._take_snapshot())
-                except OSError as error:
-                    _logger.warning("delay offsets not written, trying again: %s", error)
+            if not self._is_changed:
+                continue
+            # order: the table, and where the log ends that it is true of; written when the log is durable up to there.
+            snapshot, end = self._take_snapshot(), wrote_offset()
+            try:
+                while flushed_offset() < end:  # noqa: ASYNC110  (another process moves the cell)
+                    await asyncio.sleep(_FLUSH_POLL_S)
+                await asyncio.to_thread(self._write, snapshot)
+            except asyncio.CancelledError:
+                self._is_changed = True
+                raise
+            except OSError as error:
+                _logger.warning("delay offsets not written, trying again: %s", error)
 
     def _take_snapshot(self) -> tuple[int, dict[int, int]]:
         self._is_changed = False

@@ -12,6 +12,7 @@ from ipc.health_page import monotonic_ms
 from ipc.role_context import RoleContext
 from store.config import StoreConfig
 from store.paths import StorePaths
+from store.reput.queue_entry import BitMap, no_bit_map
 from store.reput.reput import COUNTERS, Reput
 
 _log = logging.getLogger(__name__)
@@ -23,13 +24,13 @@ _BUSY_MS = 20  # limit: so long after the last record there is likely to be anot
 _RETRY_MS = 1000  # compat: RocketMQ tries again after a second
 
 
-def run(context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
-    """Builds ConsumeQueues and IndexFiles until the role is told to stop and has caught up.
+def run(context: RoleContext, config: StoreConfig, paths: StorePaths, bit_map: BitMap = no_bit_map) -> None:
+    """Builds ConsumeQueues and IndexFiles until the role is told to stop and has caught up; `bit_map` evaluates filters ahead.
 
     Raises StoreError if the files on disk are not the store's, or at the end if some records could not be dispatched.
     """
     context.instance.counters(context.name, COUNTERS)
-    reput = Reput(context.instance, context.counters, config, paths)
+    reput = Reput(context.instance, context.counters, config, paths, bit_map)
     with context.long_call("taking over the ConsumeQueues", _OPEN_LIMIT_MS):
         reput.open()
     context.running()

@@ -12,8 +12,6 @@ from typing import Any, Final
 import pytest
 
 NOT_SERVED: Final[dict[str, str]] = {
-    "reply": "SEND_REPLY_MESSAGE and the push to the client that asked",
-    "relays": "what a broker asks clients on behalf of tools: running info, direct consumption, reset of offsets, status",
     "broker statistics": "VIEW_BROKER_STATS_DATA",
     "acl": "aclEnable and the requests that change accounts",
     "tls": "connections by TLS",

@@ -10,6 +10,7 @@ import java.util.stream.Collectors;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
@@ -114,7 +115,11 @@ final class Consuming {
         consumer.setPersistConsumerOffsetInterval(500);
         consumer.setPullBatchSize(arguments.containsKey("pullBatch") ? arguments.getIntValue("pullBatch") : 32);
         consumer.setConsumeMessageBatchMaxSize(8);
-        consumer.subscribe(topic, Interop.or(arguments.getString("tags"), "*"));
+        if (arguments.containsKey("sql")) {
+            consumer.subscribe(topic, MessageSelector.bySql(arguments.getString("sql")));
+        } else {
+            consumer.subscribe(topic, Interop.or(arguments.getString("tags"), "*"));
+        }
         Gathering gathering = new Gathering() {
             @Override
             List<Integer> assigned() {

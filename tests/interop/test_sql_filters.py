@@ -1,0 +1,47 @@
+"""Selecting by SQL92 over properties: as the official client asks for it, at both brokers, with bit maps and without."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.client import Client, Message, assert_exactly
+from support.java import JavaError
+from support.lateness import SERVERS
+from support.servers import Server
+
+SETTINGS = {
+    "plain": {"enablePropertyFilter": "true"},
+    "bit maps": {"enablePropertyFilter": "true", "enableConsumeQueueExt": "true", "enableCalcFilterBitMap": "true"},
+}
+
+
+@pytest.fixture(scope="module", params=[(make, kind) for make in SERVERS for kind in SETTINGS], ids="-".join)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    make, kind = request.param
+    with SERVERS[make](tmp_path_factory.mktemp(make) / "data", settings=SETTINGS[kind]) as server:
+        yield server
+
+
+def selected(messages: list[Message], least: int) -> list[Message]:
+    return [message for message in messages if int(message["properties"]["tens"]) >= least]
+
+
+def test_a_consumer_is_given_what_its_expression_selects(client: Client) -> None:
+    client.create_topic("Sql", 2)
+    client.call("consume", consumer="sql", topic="Sql", kind="concurrent", group="sql-group", sql="tens >= 3 AND TAGS IS NOT NULL")
+    client.await_assigned("sql", 2)
+    sent: list[Message] = []
+    for tens in range(6):
+        sent += client.send("Sql", 10, first=10 * tens, properties={"tens": str(tens)})
+    wanted = [message for message in selected(sent, 3) if message["tags"]]
+    assert 0 < len(wanted) < len(sent)
+    assert_exactly(client.receive("sql", len(wanted)), wanted)
+    client.stop("sql")
+
+
+def test_an_expression_that_is_none_is_refused_at_the_start(client: Client) -> None:
+    client.create_topic("SqlBad", 1)
+    # A client that could not start keeps its group in its process.
+    name = f"bad-{client.server.broker.rpartition(':')[2]}"
+    with pytest.raises(JavaError, match="SUBSCRIPTION|CODE: 23|Check client in broker error"):
+        client.call("consume", consumer=name, topic="SqlBad", kind="concurrent", group=name, sql="tens >= >= 3")
