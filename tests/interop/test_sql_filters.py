@@ -43,5 +43,5 @@ def test_an_expression_that_is_none_is_refused_at_the_start(client: Client) -> N
     client.create_topic("SqlBad", 1)
     # A client that could not start keeps its group in its process.
     name = f"bad-{client.server.broker.rpartition(':')[2]}"
-    with pytest.raises(JavaError, match="SUBSCRIPTION|CODE: 23|Check client in broker error"):
+    with pytest.raises(JavaError, match=r"SUBSCRIPTION|CODE: 23|Check client in broker error"):
         client.call("consume", consumer=name, topic="SqlBad", kind="concurrent", group=name, sql="tens >= >= 3")
