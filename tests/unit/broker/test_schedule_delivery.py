@@ -154,6 +154,28 @@ def test_offsets_are_kept_in_apaches_form(tmp_path: Path) -> None:
     assert DelayOffsets(JsonFile(path)).table() == {1: 11, 3: 8}
 
 
+def test_offsets_are_not_written_before_what_they_say_is_durable(tmp_path: Path) -> None:
+    path = tmp_path / "config" / "delayOffset.json"
+    offsets = DelayOffsets(JsonFile(path))
+    flushed = [0]
+
+    async def scenario() -> None:
+        keeping = asyncio.create_task(offsets.keep(0.001, lambda: 100, lambda: flushed[0]))
+        offsets.move(1, 7)
+        await asyncio.sleep(0.1)
+        assert not path.exists()
+        flushed[0] = 100
+        for _ in range(100):
+            if path.exists():
+                break
+            await asyncio.sleep(0.01)
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+
+    asyncio.run(scenario())
+    assert DelayOffsets(JsonFile(path)).table() == {1: 7}
+
+
 def test_a_sleeping_level_is_woken_by_an_append(scene: Scene) -> None:
     async def scenario() -> None:
         scene.broker.appender.on_append(SCHEDULE_TOPIC, lambda message, _: scene.delivery.appended(message.queue_id))
