@@ -88,7 +88,7 @@ class Load:
         Client(java, appliance).create_topic(TOPIC, QUEUES)
         self._arguments: dict[str, Any] = {
             "namesrv": appliance.name_server, "topic": TOPIC, "producer": self._name, "journal": str(self.path),
-            "threads": threads, "size": size, "pauseMs": pause_ms, "prefix": prefix, "again": True, "timeoutMs": 20_000,
+            "threads": threads, "size": size, "pauseMs": pause_ms, "prefix": prefix, "again": True, "timeoutMs": 6000,
         }  # fmt: skip
         self._goes = False
 

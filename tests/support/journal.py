@@ -34,8 +34,6 @@ class Journal:
     unsafe: set[str] = field(default_factory=set)
     """Keys that were stored, the broker said, but not (yet) as safely as they should be: FLUSH_DISK_TIMEOUT and the like."""
     failed: Counter[str] = field(default_factory=Counter)
-    problems: Counter[str] = field(default_factory=Counter)
-    """What the client said when it gave up."""
 
     @classmethod
     def read(cls, path: Path) -> "Journal":
@@ -54,7 +52,6 @@ class Journal:
             self.acknowledged | other.acknowledged,
             self.unsafe | other.unsafe,
             self.failed + other.failed,
-            self.problems + other.problems,
         )
 
     def _add(self, words: list[str]) -> None:
@@ -66,7 +63,6 @@ class Journal:
                 self.sent[key] += 1
             case "fail":
                 self.failed[key] += 1
-                self.problems[more[0]] += 1
             case "ack":
                 message_id, offset_message_id, queue_id, queue_offset, status = more
                 if status == "SEND_OK":
