@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from spark_exporter.errors import MissingPackage, TargetError, TargetMismatch
+from spark_exporter.fault_point import fault_point
 from spark_exporter.layout import table_name
 from spark_exporter.ledger import Commit, Ledger, Making
 from spark_exporter.location import Location
@@ -98,6 +99,7 @@ class DeltaSink:
                 partition_by,
                 commit_properties=properties,
             )
+            fault_point("delta.committed")
         except (DeltaError, OSError) as error:
             raise TargetError(f"{self._uri(name)}: {_first_line(error)}") from None
 

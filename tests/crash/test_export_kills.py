@@ -1,0 +1,157 @@
+"""Exports that are killed: whatever the instant, running them again gives each row once, and nothing else.
+
+At named places of the commit, where it is surest to hurt, and at random instants. `make test` does a few rounds, `make test-export-kills` a hundred.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from spark_exporter.export import Export
+from spark_exporter.engines.local import LocalEngine
+from spark_exporter.errors import TargetBusy
+from spark_exporter.ledger import Ledger
+from spark_exporter.location import Location
+from spark_exporter.open_target import open_target
+from spark_exporter.plan import open_source
+from spark_exporter.verify import verify
+from support import golden
+from support.crash import rounds
+from support.exported import FORMATS, expected_rows, read, request, rows_of
+from support.small_log import write_log
+
+PLACES = ("export.range_written", "export.deciding", "export.decided", "export.published", "export.finished")
+PROGRAM = Path(__file__).resolve().parents[1] / "support" / "killed_export.py"
+
+
+def run_export(source: Path, target: Path, table_format: str, *more: str, kill_at: str = "") -> subprocess.Popen[bytes]:
+    """An export in a process of its own, that commits after every range and has a pool however small the log is."""
+    environment = {**os.environ, "HEADRACE_EXPORT_KILL": kill_at, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen(
+        [sys.executable, str(PROGRAM), str(source), str(target), table_format, *more],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def check_complete(source: Path, target: Path, table_format: str, wanted: list[dict[str, object]]) -> None:
+    """What readers see is each row once; the target's own account agrees; nothing lies about."""
+    opened = open_target(str(target))
+    verified = verify(open_source(source), opened, "broker")
+    assert verified.differences == ()
+    assert rows_of(read(target, table_format)) == wanted
+    work = opened.sink.work
+    assert [
+        name
+        for name in work.list("_export", below=True)
+        if "staging" in name or name.endswith((".new", "pending.json"))
+    ] == []
+    assert not (source / "hold").exists()
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+@pytest.mark.parametrize("place", PLACES)
+def test_an_export_killed_at_a_named_place_is_finished_by_the_next_run(
+    place: str, table_format: str, tmp_path: Path
+) -> None:
+    source = golden.unpack("slave", tmp_path)
+    target = tmp_path / "target"
+    count = {"export.range_written": 3, "export.deciding": 2}.get(place, 2)
+    killed = run_export(source, target, table_format, kill_at=f"{place}:{count}")
+    assert killed.wait(60) == -signal.SIGKILL
+    before = Ledger(Location(str(target)) if table_format != "iceberg" else open_target(str(target)).sink.work).last()
+    assert before is not None, "the first commit was done"
+    assert run_export(source, target, table_format).wait(60) == 0
+    check_complete(source, target, table_format, expected_rows("slave"))
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_kills_at_random_instants_lose_and_double_nothing(
+    table_format: str, tmp_path: Path, chance: random.Random
+) -> None:
+    source = golden.unpack("unclean", tmp_path)
+    wanted = expected_rows("unclean")
+    began = time.monotonic()
+    assert run_export(source, tmp_path / "undisturbed", table_format, "--pool").wait(120) == 0
+    whole_s = time.monotonic() - began
+    for number in range(rounds(1, 34)):
+        target = tmp_path / f"target-{number}"
+        for _ in range(chance.randint(1, 3)):
+            driver = run_export(source, target, table_format, "--pool")
+            kill_somewhere(driver, chance, whole_s)
+            driver.wait(60)
+        assert run_export(source, target, table_format, "--pool").wait(120) == 0
+        check_complete(source, target, table_format, wanted)
+
+
+def kill_somewhere(driver: subprocess.Popen[bytes], chance: random.Random, whole_s: float) -> None:
+    """The driver, or one of its workers, after a random time."""
+    try:
+        driver.wait(chance.uniform(0.0, 1.2 * whole_s))
+        return
+    except subprocess.TimeoutExpired:
+        pass
+    victims = [driver.pid]
+    if chance.random() < 0.5:
+        victims = [child.pid for child in psutil.Process(driver.pid).children()] or victims
+    try:
+        os.kill(chance.choice(victims), signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def test_a_killed_worker_is_replaced_and_its_range_written_again(tmp_path: Path) -> None:
+    source = golden.unpack("unclean", tmp_path)
+    target = tmp_path / "target"
+    driver = run_export(source, target, "parquet", "--pool", "--kill-worker")
+    assert driver.wait(60) == 0
+    check_complete(source, target, "parquet", expected_rows("unclean"))
+
+
+def test_a_second_run_says_who_is_running_and_stops(tmp_path: Path) -> None:
+    source = golden.unpack("slave", tmp_path)
+    target = tmp_path / "target"
+    engine = LocalEngine(1)
+    with Export(request(source, target), engine) as first:
+        second = Export(request(source, target), engine)
+        with pytest.raises(TargetBusy, match=f"headrace export is running on it, pid {os.getpid()} on "), second:
+            pass
+        first.run_once()
+    with Export(request(source, target), engine) as third:
+        assert third.run_once().rows == 0
+
+
+def test_segments_that_retention_deletes_while_they_are_read_are_exported_all_the_same(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x" * 1000 + str(number).encode() for number in range(300)])
+    target = tmp_path / "target"
+
+    class DeletingEngine(LocalEngine):
+        """Before the first range is read, the broker has deleted all but the last file."""
+
+        def write(self, ranges, task, report):  # type: ignore[no-untyped-def]
+            for path in sorted(log.folder.iterdir())[:-2]:
+                path.unlink()
+            return super().write(ranges, task, report)
+
+    with Export(request(log.root, target), DeletingEngine(1)) as export:
+        summary = export.run_once()
+    assert (summary.rows, summary.notes) == (300, [])
+    assert [row["commit_log_offset"] for row in rows_of(read(target, "parquet"))] == log.offsets
+    assert not (log.root / "hold").exists()
+
+
+def test_a_table_of_each_topic_is_whole_after_a_kill_between_two_of_them(tmp_path: Path) -> None:
+    source = golden.unpack("kinds", tmp_path)
+    target = tmp_path / "target"
+    killed = run_export(source, target, "delta", "--tables", kill_at="delta.committed:3")
+    assert killed.wait(60) == -signal.SIGKILL
+    assert run_export(source, target, "delta", "--tables").wait(60) == 0
+    verified = verify(open_source(source), open_target(str(target)), "broker")
+    assert (verified.differences, verified.rows) == ((), len(expected_rows("kinds")))

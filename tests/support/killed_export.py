@@ -1,0 +1,47 @@
+"""A program for tests that kill it: `killed_export.py SOURCE TARGET FORMAT [--pool] [--tables] [--kill-worker]` exports and ends with 0.
+
+It commits after every range, so that there are many instants to be killed at.
+"""
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import psutil
+
+from spark_exporter.engines import local
+from spark_exporter.engines.local import LocalEngine
+from spark_exporter.export import Export
+from spark_exporter.layout import Layout
+from support.exported import request
+
+
+def kill_a_worker() -> None:
+    """Kill the first worker there is."""
+    me = psutil.Process()
+    while True:
+        for child in me.children():
+            try:
+                if any("spawn_main" in part for part in child.cmdline()):
+                    os.kill(child.pid, signal.SIGKILL)
+                    return
+            except (psutil.Error, ProcessLookupError):
+                continue
+
+
+def main() -> None:
+    source, target, table_format, *flags = sys.argv[1:]
+    if "--pool" in flags:
+        local._SMALL_BYTES = 0  # type: ignore[misc]
+    if "--kill-worker" in flags:
+        threading.Thread(target=kill_a_worker, daemon=True).start()
+    layout = Layout(table_per_topic="--tables" in flags)
+    asked = request(Path(source), target, table_format, layout=layout, commit_every_s=0.0)
+    with Export(asked, LocalEngine(2)) as export:
+        export.run_once()
+
+
+if __name__ == "__main__":
+    main()
