@@ -292,6 +292,7 @@ class _Broker:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._transaction_check.save(all_of_it=True)
         self._offsets.persist()
         self._filters.persist()
         self._delay_offsets.persist()
@@ -459,6 +460,7 @@ class _Broker:
             ),
             lambda: topics.create_on_send_back(TRANSACTION_HALF_TOPIC, 1).read_queue_count,
             lambda: topics.create_on_send_back(TRANSACTION_CHECK_MAX_TIME_TOPIC, 1),
+            self._control,
         )
 
     def _make_pull_path(self, getter: MessageGetter) -> PullPath:

@@ -2,14 +2,17 @@
 
 Each `transactionCheckInterval` a round, which ends at the first half message that is too fresh. What is asked about is stored again behind
 all others, so a round never meets it twice. How far a round has come is kept among the consumer offsets, under the group
-CID_RMQ_SYS_TRANS. Killed at any instant, the next round begins where the last one was kept: some producers are asked twice.
+CID_RMQ_SYS_TRANS. Killed at any instant, the next round begins where the last one was kept: some producers are asked twice. It is not kept before
+the copies that the round has stored are durable, or a power cut would take them and leave nobody to ask about.
 """
 
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 from broker.offsets import NO_OFFSET, OffsetTable
 from broker.transaction.half import REMOVED, asked_again, discarded, immune
@@ -27,12 +30,28 @@ _logger = logging.getLogger(__name__)
 _OPS_A_READ = 32
 _LONGEST_ROUND_MS = 60_000
 _PAUSE_S = 0.1  # limit: before the same half message is looked at again
+_FLUSH_POLL_S = 0.05
 _CHUNK = 32  # limit: half messages handled before others have their turn
 
 _NOTHING_NEW = (GetMessageStatus.NO_MESSAGE_IN_QUEUE, GetMessageStatus.OFFSET_OVERFLOW_ONE)
 
+Place = tuple[str, int]
+"""Topic and queue id."""
+
 Read = Callable[[str, int, int, int], GetResult]
 """(topic, queue id, offset, most messages): what a pull would be told."""
+
+
+class LogOffsets(Protocol):
+    """How far the log has come; a ControlBlock has these."""
+
+    @property
+    def wrote_offset(self) -> int:
+        """End of the last complete record."""
+
+    @property
+    def flushed_offset(self) -> int:
+        """Everything below is durable."""
 
 
 class TransactionCheck:
@@ -52,6 +71,7 @@ class TransactionCheck:
         rules: Callable[[], Rules],
         queue_count: Callable[[], int],
         put_away_topic: Callable[[], object],
+        log: LogOffsets,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._offsets = offsets
@@ -62,32 +82,65 @@ class TransactionCheck:
         self._rules = rules
         self._queue_count = queue_count
         self._put_away_topic = put_away_topic
+        self._log = log
         self._clock_ms = clock_ms
+        self._reached: dict[Place, int] = {}
+        """Where the next round begins."""
+        self._unsaved: deque[tuple[int, dict[Place, int]]] = deque()
+        """Where the log has to be durable up to, before this may be kept."""
+        self._saving = asyncio.Event()
 
     async def run(self, interval_ms: Callable[[], int]) -> None:
         """A round each interval until it is cancelled."""
-        while True:
-            await asyncio.sleep(interval_ms() / 1000)
-            try:
-                await self.round()
-            except Exception:  # the outermost loop of the check
-                _logger.exception("transactions not checked, trying again at the next round")
+        saving = asyncio.create_task(self._keep_saving())
+        try:
+            while True:
+                await asyncio.sleep(interval_ms() / 1000)
+                try:
+                    await self.round()
+                except Exception:  # the outermost loop of the check
+                    _logger.exception("transactions not checked, trying again at the next round")
+        finally:
+            saving.cancel()
 
     async def round(self) -> None:
         """Looks once at the half messages of each queue."""
-        for queue_id in range(self._queue_count()):
-            await _Round(self, queue_id).run()
+        try:
+            for queue_id in range(self._queue_count()):
+                await _Round(self, queue_id).run()
+        finally:
+            self._unsaved.append((self._log.wrote_offset, dict(self._reached)))
+            self.save()
+            self._saving.set()
+
+    def save(self, *, all_of_it: bool = False) -> None:
+        """Keeps how far the rounds have come, as far as the log is durable; `all_of_it` at a stop, where it will be."""
+        while self._unsaved and (all_of_it or self._log.flushed_offset >= self._unsaved[0][0]):
+            for (topic, queue_id), offset in self._unsaved.popleft()[1].items():
+                if self._offsets.query(TRANSACTION_GROUP, topic, queue_id) != offset:
+                    self._offsets.commit(TRANSACTION_GROUP, topic, queue_id, offset)
+
+    async def _keep_saving(self) -> None:
+        while True:
+            if self._unsaved:
+                await asyncio.sleep(_FLUSH_POLL_S)
+                self.save()
+            else:
+                self._saving.clear()
+                await self._saving.wait()
 
     # -- what a round asks ------------------------------------------------------------------------------------------------
 
     def progress(self, topic: str, queue_id: int) -> int:
         """Where a round begins in this queue."""
-        offset = self._offsets.query(TRANSACTION_GROUP, topic, queue_id)
+        offset = self._reached.get((topic, queue_id), NO_OFFSET)
+        if offset == NO_OFFSET:
+            offset = self._offsets.query(TRANSACTION_GROUP, topic, queue_id)
         return self._min_offset(topic, queue_id) if offset == NO_OFFSET else offset
 
     def keep(self, topic: str, queue_id: int, offset: int) -> None:
         """The next round begins here."""
-        self._offsets.commit(TRANSACTION_GROUP, topic, queue_id, offset)
+        self._reached[topic, queue_id] = offset
 
     def read(self, topic: str, queue_id: int, offset: int, most: int) -> GetResult:
         """Messages of a queue."""

@@ -17,6 +17,7 @@ from headrace.model.names import TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_H
 from headrace.protocol.record import decode_record
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
+from ipc.publish.flush import FlushPublisher
 from store.commit_log.message import MessageToStore
 from support.small_broker import Peer, SmallBroker
 
@@ -40,6 +41,7 @@ class Scene:
             lambda: Rules(6000, 2, 72 * 3_600_000),
             lambda: 1,
             lambda: broker.topics.create_on_send_back(TRANSACTION_CHECK_MAX_TIME_TOPIC, 1),
+            broker.control,
             clock_ms=lambda: broker.appender.log.store_timestamp + self.ahead_ms,
         )
         broker.topic()
@@ -58,8 +60,11 @@ class Scene:
         }  # fmt: skip
         return self.client.ask(RequestCode.END_TRANSACTION, ext | more).code
 
-    def round(self) -> None:
+    def round(self, *, flush: bool = True) -> None:
         self.broker.dispatch()
+        if flush:
+            # Enough for what the round will store, too.
+            FlushPublisher(self.broker.control).flushed(1 << 40, 0)
         self.broker.loop.run_until_complete(self.check.round())
         self.broker.dispatch()
 
@@ -202,6 +207,18 @@ def test_an_immune_message_is_put_back_and_found_again_under_its_first_offset(sc
     assert (again.properties["TRANSACTION_CHECK_TIMES"], again.properties["WAIT"]) == ("1", "false")
     assert scene.asked == []
     assert scene.progress() == (2, 1)
+
+
+def test_progress_is_not_kept_before_the_new_copies_are_durable(scene: Scene) -> None:
+    scene.prepare()
+    scene.round(flush=False)
+    assert len(scene.asked) == 1
+    assert scene.progress() == (-1, -1)
+    scene.ahead_ms += 1000
+    scene.round(flush=False)
+    assert len(scene.asked) == 2  # the copy, not the first one again
+    scene.check.save(all_of_it=True)
+    assert scene.progress() == (2, -1)
 
 
 def test_several_offsets_in_one_op_message_are_all_resolved(scene: Scene) -> None:
