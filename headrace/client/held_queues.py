@@ -9,11 +9,12 @@ A queue that cannot be begun now, because it is locked, or its offset cannot be 
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 from headrace.client.consume_concurrent import ConcurrentService, StartTask
 from headrace.client.consume_orderly import OrderlyService
+from headrace.client.durations import now_ms
 from headrace.client.instance import ClientInstance
 from headrace.client.offset_store import OffsetStore
 from headrace.client.process_queue import ProcessQueue
@@ -25,6 +26,9 @@ from headrace.model.message_queue import MessageQueue
 
 logger = logging.getLogger(__name__)
 
+SETTLE_MS: Final = (
+    100  # limit: brokers see to a pull within milliseconds; this is paid when an orderly queue changes hands
+)
 LEAVE_S: Final = 20.0  # limit: how long a queue that was lost is kept locked for a handler that does not return
 
 
@@ -150,6 +154,7 @@ class HeldQueues:
                     await process_queue.consume_lock.acquire()
             except TimeoutError:
                 logger.warning("handler still at work, queue given up all the same queue=%s", queue)
+            await self.settle([process_queue])
             # order: the offset is at the broker before another may lock the queue and ask for it.
             await self._keep(queue, wait=True)
             self._store.remove(queue)
@@ -158,6 +163,12 @@ class HeldQueues:
             await locks.unlock([queue])
         finally:
             self._leaving.pop(queue, None)
+
+    async def settle(self, process_queues: Iterable[ProcessQueue]) -> None:
+        """Waits until pulls that were sent last have been seen by the brokers: each brings an offset along, which must not come after the final one."""
+        waits = [SETTLE_MS - (now_ms() - one.last_pull_ms) for one in process_queues]
+        if self._locks is not None and max(waits, default=0) > 0:
+            await asyncio.sleep(min(max(waits), SETTLE_MS) / 1000)
 
     async def refresh_locks(self) -> None:
         """Has the brokers confirm all locks, those of queues that are leaving among them."""

@@ -10,7 +10,7 @@ until `persist`.
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Final, Protocol
 
 from headrace.client import queue_requests
@@ -80,7 +80,7 @@ class RemoteOffsets(OffsetMemory):
         super().__init__()
         self._instance = instance
         self._group = group
-        self._sent: dict[MessageQueue, tuple[int, float]] = {}
+        self._sent: dict[MessageQueue, tuple[int, float, bool]] = {}
 
     async def load(self) -> None:
         """Nothing is read beforehand."""
@@ -95,7 +95,7 @@ class RemoteOffsets(OffsetMemory):
         due = [
             (queue, offset)
             for queue in queues
-            if (offset := self._offsets.get(queue)) is not None and self._is_due(queue, offset, now)
+            if (offset := self._offsets.get(queue)) is not None and self._is_due(queue, offset, now, wait=wait)
         ]
         results = await asyncio.gather(
             *(self._send(queue, offset, now, wait=wait) for queue, offset in due), return_exceptions=True
@@ -109,20 +109,16 @@ class RemoteOffsets(OffsetMemory):
         if problems and (wait or not isinstance(problems[0], HeadraceError)):
             raise problems[0]
 
-    def _is_due(self, queue: MessageQueue, offset: int, now: float) -> bool:
-        sent, at = self._sent.get(queue, (-1, 0.0))
-        return sent != offset or now - at > RESEND_S
+    def _is_due(self, queue: MessageQueue, offset: int, now: float, *, wait: bool) -> bool:
+        sent, at, is_confirmed = self._sent.get(queue, (-1, 0.0, False))
+        # Who waits must know that the broker has it; that it was sent is not enough.
+        return sent != offset or now - at > RESEND_S or (wait and not is_confirmed)
 
     async def _send(self, queue: MessageQueue, offset: int, now: float, *, wait: bool) -> None:
         await queue_requests.update_consumer_offset(self._instance, self._group, queue, offset, wait=wait)
-        self._sent[queue] = offset, now
+        self._sent[queue] = offset, now, wait
 
     def remove(self, queue: MessageQueue) -> None:
         """Forgets what is in memory, and what was sent: another member may have gone on since."""
         super().remove(queue)
         self._sent.pop(queue, None)
-
-    def keep_only(self, queues: Iterable[MessageQueue]) -> None:
-        """Forgets all queues but these."""
-        for queue in self._offsets.keys() - set(queues):
-            self.remove(queue)

@@ -274,6 +274,7 @@ class PushConsumer(Consumer):
             self._handout.close()
         # order: handlers return, what they did is stored, locks are given back, and only then do others hear that we go.
         await self._service.drain(seconds(self._settings.close_timeout))
+        await self._held.settle(self._held)
         try:
             await self._store.persist(self._queues_held(), wait=True)
         except (HeadraceError, OSError) as error:
