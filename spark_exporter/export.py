@@ -129,6 +129,7 @@ class Export:
         source = open_source(self._request.source)
         last = self.ledger.last()
         progress = dict(last.progress) if last else {}
+        self._check_log(source, progress.get(self._request.broker_name))
         plan = make_plan(self._request, source, self._engine.workers, self._known_end(progress))
         summary = Summary(plan.start, plan.start)
         with Hold(source.commit_log, self._run, self._request.cleaning_level) as hold:
@@ -142,6 +143,14 @@ class Export:
             committer.commit()
         summary.seconds = time.monotonic() - began
         return summary
+
+    def _check_log(self, source: Source, known: Progress | None) -> None:
+        """Raises SourceError if this is not the log that the target knows."""
+        if known and known.last_record >= 0 and not source.holds(known.last_record, known.last_store_ms):
+            raise SourceError(
+                f"{source.commit_log} is not the log that was exported before: another record lies at {known.last_record}; "
+                "export into another target, or under another broker name"
+            )
 
     def _known_end(self, progress: dict[str, Progress]) -> int | None:
         """How far this broker's log is in the target. What the table itself says counts; the manifests are its memory."""

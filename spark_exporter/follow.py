@@ -22,10 +22,8 @@ def follow(
         began = time.monotonic()
         done = export.run_once()
         told(done)
-        if total is None:
-            total = done
-        else:
-            total.add(done)
+        total = total or Summary(done.start)
+        total.add(done)
         if is_wanted():
             wait(max(0.0, every_s - (time.monotonic() - began)))
     return total or Summary()

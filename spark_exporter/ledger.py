@@ -54,11 +54,15 @@ class Making:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far one broker's log has been exported: `first` to `end`, and the store timestamp of the last record, in ms."""
+    """How far one broker's log has been exported: `first` to `end`.
+
+    The last good record lies at `last_record` (-1: none) and has the store timestamp `last_store_ms`: so the next run knows the log again.
+    """
 
     first: int
     end: int
     last_store_ms: int
+    last_record: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +105,13 @@ class Commit:
     ) -> Self:
         """The commit of neighbouring ranges, with the progress that it makes."""
         before = progress.get(broker_name)
-        last_ms = max((each.last_store_ms for each in results), default=0) or (before.last_store_ms if before else 0)
-        made = Progress(before.first if before else results[0].start, results[-1].landed, last_ms)
+        last = next((each for each in reversed(results) if each.last_record >= 0), None)
+        made = Progress(
+            before.first if before else results[0].start,
+            results[-1].landed,
+            last.last_store_ms if last else before.last_store_ms if before else 0,
+            last.last_record if last else before.last_record if before else -1,
+        )
         return cls(
             number,
             run,
@@ -126,14 +135,16 @@ class Commit:
     def from_json(cls, data: bytes) -> Self:
         """What `as_json` said."""
         fields = json.loads(data)
-        return cls(**{
-            **fields,
-            "progress": {name: Progress(**each) for name, each in fields["progress"].items()},
-            "ranges": tuple(ExportedRange(**each) for each in fields["ranges"]),
-            "files": tuple(WrittenFile(**each) for each in fields["files"]),
-            "quarantine": tuple(WrittenFile(**each) for each in fields["quarantine"]),
-            "removed": tuple(fields["removed"]),
-        })
+        return cls(
+            **{
+                **fields,
+                "progress": {name: Progress(**each) for name, each in fields["progress"].items()},
+                "ranges": tuple(ExportedRange(**each) for each in fields["ranges"]),
+                "files": tuple(WrittenFile(**each) for each in fields["files"]),
+                "quarantine": tuple(WrittenFile(**each) for each in fields["quarantine"]),
+                "removed": tuple(fields["removed"]),
+            }
+        )
 
 
 class Ledger:

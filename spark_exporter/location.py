@@ -156,7 +156,9 @@ def _open_with_fsspec(uri: str, reason: Exception) -> tuple[fs.FileSystem, str]:
     try:
         import fsspec  # noqa: PLC0415  only for schemes that pyarrow does not know
     except ImportError:
-        raise TargetError(f"{uri}: {str(reason).splitlines()[0]}; more schemes are known where fsspec is installed") from None
+        raise TargetError(
+            f"{uri}: {str(reason).splitlines()[0]}; more schemes are known where fsspec is installed"
+        ) from None
     try:
         files, root = fsspec.core.url_to_fs(uri)
     except (ImportError, ValueError, OSError) as error:
@@ -178,4 +180,3 @@ def open_lock(location: Location, name: str) -> IO[Any]:
     with _told(location.uri):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+", encoding="utf-8")
-

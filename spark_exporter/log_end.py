@@ -97,7 +97,8 @@ def _first_since(segment: Segment, timestamp_ms: int, log_end: int) -> tuple[int
     if limit <= segment.base:
         return None
     options = ScanOptions(
-        choice=RecordChoice(include_system=True, first_ms=timestamp_ms), columns=("commit_log_offset", "store_timestamp")
+        choice=RecordChoice(include_system=True, first_ms=timestamp_ms),
+        columns=("commit_log_offset", "store_timestamp"),
     )
     window = 64 << 10 if timestamp_ms < 0 else WINDOW
     for batch in RangeScan(ByteRange(segment, segment.base, limit, limit), options, window).batches():

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from headrace.protocol.record import check_record
+from headrace.protocol.record import SYS_FLAG_AT, check_record, store_timestamp_at
 from spark_exporter.errors import SourceError
 from spark_exporter.log_end import find_record_from, find_record_since, find_settled_end, written_segments
 from spark_exporter.queue_cuts import QueueCuts
@@ -29,6 +29,7 @@ LEAST_RANGE_BYTES: Final = 64 << 20
 """# limit: smaller ranges make many small files, and what a task costs by itself shows."""
 
 _RECORD_HEAD: Final = 36
+_HEAD_WITH_TIME: Final = 76
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +71,19 @@ class Source:
         if flushed_offset is not None:
             return max(known_offset or self.first_offset, min(flushed_offset, last.end))
         if known_offset is not None and known_offset >= last.end:
-            return known_offset
+            return last.end
         return find_settled_end(last, max(last.base, known_offset or 0))
+
+    def holds(self, physical_offset: int, store_timestamp_ms: int) -> bool:
+        """Whether the record of this store timestamp lies at an offset. So it is assumed where the segment has been deleted."""
+        for segment in self.segments:
+            if segment.base <= physical_offset < segment.end:
+                with open_segment(segment) as descriptor:
+                    return (
+                        _is_record(descriptor, segment, physical_offset, segment.end)
+                        and _store_timestamp(descriptor, segment, physical_offset) == store_timestamp_ms
+                    )
+        return True
 
     def find_record_from(self, physical_offset: int, end: int) -> int:
         """The first record at or after an offset, whatever lies there."""
@@ -139,9 +151,13 @@ def _cut(whole: ByteRange, parts: int, least_range_bytes: int, cuts: QueueCuts) 
             if found is not None and places[-1] < found < whole.end:
                 places.append(found)
     places.append(whole.end)
-    return [
-        ByteRange(whole.segment, start, end, whole.limit) for start, end in pairwise(places)
-    ]
+    return [ByteRange(whole.segment, start, end, whole.limit) for start, end in pairwise(places)]
+
+
+def _store_timestamp(descriptor: int, segment: Segment, offset: int) -> int:
+    data = os.pread(descriptor, _HEAD_WITH_TIME, offset - segment.base)
+    at = store_timestamp_at(int.from_bytes(data[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big"))
+    return int.from_bytes(data[at : at + 8], "big", signed=True)
 
 
 def _is_record(descriptor: int, segment: Segment, offset: int, limit: int) -> bool:

@@ -77,6 +77,7 @@ def write_range(
         written,
         quarantine,
         scan.last_store_timestamp,
+        scan.last_physical_offset,
     )
 
 
@@ -171,7 +172,10 @@ class _RangeFiles:
     def write_quarantine(self, batch: pa.RecordBatch) -> WrittenFile:
         """The damage of the range."""
         staged = f"{self._attempt}/quarantine"
-        with self._task.staging.open_write(staged) as sink, pq.ParquetWriter(sink, QUARANTINE, compression="zstd") as writer:
+        with (
+            self._task.staging.open_write(staged) as sink,
+            pq.ParquetWriter(sink, QUARANTINE, compression="zstd") as writer,
+        ):
             writer.write_batch(batch)
         self._task.staging.sync(staged)
         offsets = batch["commit_log_offset"]

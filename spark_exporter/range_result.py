@@ -44,6 +44,8 @@ class RangeResult:
     files: tuple[WrittenFile, ...]
     quarantine: WrittenFile | None
     last_store_ms: int
+    last_record: int
+    """Where the last good record lies, -1 if there was none."""
 
     def is_of(self, byte_range: ByteRange) -> bool:
         """Whether this is what became of that range, and it ends where the next one begins."""
@@ -57,8 +59,10 @@ class RangeResult:
     def from_json(cls, data: dict[str, Any]) -> Self:
         """What `as_json` said."""
         quarantine = data["quarantine"]
-        return cls(**{
-            **data,
-            "files": tuple(WrittenFile(**each) for each in data["files"]),
-            "quarantine": None if quarantine is None else WrittenFile(**quarantine),
-        })
+        return cls(
+            **{
+                **data,
+                "files": tuple(WrittenFile(**each) for each in data["files"]),
+                "quarantine": None if quarantine is None else WrittenFile(**quarantine),
+            }
+        )

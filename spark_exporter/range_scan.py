@@ -101,6 +101,8 @@ class RangeScan:
         self.damage: list[Damage] = []
         self.last_store_timestamp = 0
         """Of the last good record that was walked over, ms; 0: there was none."""
+        self.last_physical_offset = -1
+        """Where that lies."""
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows in the log's order, in batches that are none of them empty. Raises SourceError, and DamagedRecords if that is asked for."""
@@ -154,6 +156,7 @@ class RangeScan:
         self.records += columns.records
         if columns.last_store_timestamp:
             self.last_store_timestamp = columns.last_store_timestamp
+            self.last_physical_offset = columns.last_physical_offset
         return answer
 
     def _pass_over(self, descriptor: int, reason: str) -> None:
@@ -165,7 +168,9 @@ class RangeScan:
 
     def _quarantine(self, descriptor: int, offset: int, size: int, reason: str) -> None:
         if self._options.strict:
-            raise DamagedRecords(f"{self._range.segment.path}: {size} damaged bytes at physical offset {offset}: {reason}")
+            raise DamagedRecords(
+                f"{self._range.segment.path}: {size} damaged bytes at physical offset {offset}: {reason}"
+            )
         raw = bytearray(min(size, _RAW_KEPT))
         read_into(descriptor, self._range.segment, memoryview(raw), offset)
         self.damage.append(Damage(offset, size, reason, bytes(raw)))

@@ -33,6 +33,7 @@ cdef class RecordColumns:
     cdef readonly long long needed
     cdef readonly str reason
     cdef readonly long long last_store_timestamp
+    cdef readonly long long last_physical_offset
     cdef readonly list damaged
     cdef readonly dict buffers
 

@@ -95,8 +95,8 @@ class RecordColumns:
     """Decodes one stretch after the other. What `decode` leaves:
 
     `rows` in the buffers; `position` where to go on; `damaged`: (physical offset, size, reason) of each record that is not among the rows;
-    `records`: all that were walked over, wanted or not; `needed`, `reason`: see MORE and BAD; `last_store_timestamp` in ms, of the last record
-    whether wanted or not.
+    `records`: all that were walked over, wanted or not; `needed`, `reason`: see MORE and BAD; `last_store_timestamp` in ms and
+    `last_physical_offset`, of the last good record, wanted or not.
     """
 
     def __init__(
@@ -136,6 +136,7 @@ class RecordColumns:
         self.needed = 0
         self.reason = ""
         self.last_store_timestamp = 0
+        self.last_physical_offset = -1
         self.damaged: list[tuple[int, int, str]] = []
         self.buffers: dict[str, pa.Buffer] = {}
         """Of columns by name, with what is in them of the last stretch at their begin; `arrow_batches` knows how much that is."""
@@ -314,6 +315,7 @@ class RecordColumns:
         topic = self._find_topic(topic_at, topic_length)
         if not topic.is_wanted or store_ms < self._first_ms or store_ms >= self._end_ms:
             self.last_store_timestamp = store_ms
+            self.last_physical_offset = physical_offset
             self.records += 1
             self.position = end
             return _END
@@ -336,6 +338,7 @@ class RecordColumns:
 
         row = self.rows
         self.last_store_timestamp = store_ms
+        self.last_physical_offset = physical_offset
         self.records += 1
         self.rows = row + 1
         self.position = end
@@ -487,7 +490,9 @@ class RecordColumns:
                     retry = separator + 1
                     retry_end = next_at
                 if not is_promoted or self._all_properties:
-                    if self._pairs - first_pair >= _MANY_PROPERTIES or self._has_name(first_pair, names_from, at, length):
+                    if self._pairs - first_pair >= _MANY_PROPERTIES or self._has_name(
+                        first_pair, names_from, at, length
+                    ):
                         # A name twice, or many: a dictionary sorts it out.
                         self._pairs = first_pair
                         self._name_end = names_from

@@ -25,7 +25,13 @@ class TargetLock:
 
     def __init__(self, work: Location, run: str, command: str) -> None:
         self._work = work
-        self._owner = {"run": run, "command": command, "pid": os.getpid(), "host": socket.gethostname(), "since": int(time.time())}
+        self._owner = {
+            "run": run,
+            "command": command,
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "since": int(time.time()),
+        }
         self._file: IO[Any] | None = None
         self._written_s = 0.0
 

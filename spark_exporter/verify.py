@@ -77,7 +77,9 @@ def verify(
         if byte_range is None:
             unread += 1
             if in_table[place].rows != each.rows:
-                said = f"{in_table[place].rows} rows in the table, {each.rows} were exported; the log has them no longer"
+                said = (
+                    f"{in_table[place].rows} rows in the table, {each.rows} were exported; the log has them no longer"
+                )
                 differences.append(Difference(each, said))
             continue
         in_log = _Sum()

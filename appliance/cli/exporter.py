@@ -44,4 +44,6 @@ def flushed_offset_of(source: Path) -> Callable[[], int | None]:
 
 
 def _not_installed(error: ImportError) -> ApplianceError:
-    return ApplianceError(f"the exporter needs {error.name}: make install-export, or pip install 'headrace-appliance[export]'")
+    return ApplianceError(
+        f"the exporter needs {error.name}: make install-export, or pip install 'headrace-appliance[export]'"
+    )

@@ -170,4 +170,3 @@ def _add(file: WrittenFile, partition_by: list[str]) -> AddAction:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-

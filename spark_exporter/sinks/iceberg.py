@@ -32,7 +32,9 @@ try:
     from pyiceberg.table import Table
     from pyiceberg.transforms import DayTransform, IdentityTransform
 except ImportError:
-    raise MissingPackage("Iceberg tables need the package pyiceberg: pip install 'headrace-appliance[iceberg]'") from None
+    raise MissingPackage(
+        "Iceberg tables need the package pyiceberg: pip install 'headrace-appliance[iceberg]'"
+    ) from None
 
 EXPORTED: Final = "headrace.exported."
 """Of the table's properties and snapshot summaries: with a broker's name behind it, the physical offset up to which its log is in the table."""
@@ -61,7 +63,9 @@ class IcebergSink:
             self._folder.make()
             path = self._folder.path_of("catalog.db")
             if not self._folder.is_local:
-                raise TargetError(f"{target}: a folder of Iceberg tables must be on this machine; name a catalog instead")
+                raise TargetError(
+                    f"{target}: a folder of Iceberg tables must be on this machine; name a catalog instead"
+                )
             properties = {"uri": f"sqlite:///{path}", "warehouse": f"file://{self._folder.path_of('warehouse')}"}
         else:
             uri, _, warehouse = uri.partition("?warehouse=")
@@ -146,7 +150,9 @@ class IcebergSink:
             table = self._load_table(name)
             folder = Location(_as_path(table.location()))
             for small in _small_partitions(table, before):
-                described = [(_described(task.file), task.file.file_path.removeprefix(f"{table.location()}/")) for task in small]
+                described = [
+                    (_described(task.file), task.file.file_path.removeprefix(f"{table.location()}/")) for task in small
+                ]
                 staging = ledger.staging(run)
                 merged = merge_files(folder, described, staging, frozenset())
                 where = described[0][1].rpartition("/")[0]
@@ -161,7 +167,11 @@ class IcebergSink:
                             snapshot.delete_data_file(task.file)
                         for data_file in added:
                             snapshot.append_data_file(data_file)
-                partitions, files_before, files_after = partitions + 1, files_before + len(small), files_after + len(merged)
+                partitions, files_before, files_after = (
+                    partitions + 1,
+                    files_before + len(small),
+                    files_after + len(merged),
+                )
                 table = self._load_table(name)
         return Compaction(partitions, files_before, files_after)
 
@@ -241,4 +251,3 @@ def _described(file: Any) -> WrittenFile:
     numbers = [int(part) for part in name.removesuffix(".parquet").split("-") if part.isdecimal()]
     first, last = numbers[-2:]
     return WrittenFile("", None, "1970-01-01", name, "", file.record_count, file.file_size_in_bytes, first, last, 0, 0)
-

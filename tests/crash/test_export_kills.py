@@ -9,18 +9,21 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-from spark_exporter.export import Export
 from spark_exporter.engines.local import LocalEngine
 from spark_exporter.errors import TargetBusy
+from spark_exporter.export import Export
 from spark_exporter.ledger import Ledger
 from spark_exporter.location import Location
 from spark_exporter.open_target import open_target
 from spark_exporter.plan import open_source
+from spark_exporter.range_result import RangeResult
 from spark_exporter.verify import verify
 from support import golden
 from support.crash import rounds
@@ -135,10 +138,10 @@ def test_segments_that_retention_deletes_while_they_are_read_are_exported_all_th
     class DeletingEngine(LocalEngine):
         """Before the first range is read, the broker has deleted all but the last file."""
 
-        def write(self, ranges, task, report):  # type: ignore[no-untyped-def]
+        def write(self, *of: Any) -> Iterator[RangeResult]:
             for path in sorted(log.folder.iterdir())[:-2]:
                 path.unlink()
-            return super().write(ranges, task, report)
+            return super().write(*of)
 
     with Export(request(log.root, target), DeletingEngine(1)) as export:
         summary = export.run_once()

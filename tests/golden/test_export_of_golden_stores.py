@@ -39,7 +39,9 @@ def test_rows_equal_what_rocketmq_reads(name: str, tmp_path: Path) -> None:
         assert summary.damaged == len(DAMAGED.get(name, []))
         if name in DAMAGED:
             assert [row["commit_log_offset"] for row in read_quarantine(target, table_format)] == DAMAGED[name]
-        columns = "commit_log_offset, topic, queue_id, queue_offset, msg_id, octet_length(body), cardinality(properties)"
+        columns = (
+            "commit_log_offset, topic, queue_id, queue_offset, msg_id, octet_length(body), cardinality(properties)"
+        )
         assert query(target, table_format, columns) == [
             (
                 row["commit_log_offset"], row["topic"], row["queue_id"], row["queue_offset"], row["msg_id"], row["body"][0],
@@ -65,7 +67,9 @@ def torn_properties(root: Path) -> dict[str, object]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table_format", FORMATS)
-@pytest.mark.parametrize("layout", [Layout(group_by_topic=True), Layout(table_per_topic=True)], ids=["by-topic", "tables"])
+@pytest.mark.parametrize(
+    "layout", [Layout(group_by_topic=True), Layout(table_per_topic=True)], ids=["by-topic", "tables"]
+)
 def test_rows_by_topic_are_the_same_rows(table_format: str, layout: Layout, tmp_path: Path) -> None:
     root = golden.unpack("kinds", tmp_path)
     target = tmp_path / "target"

@@ -11,7 +11,6 @@ import pytest
 from headrace.errors import HeadraceError
 from headrace.model.host import format_host
 from headrace.model.message_id import encode_offset_message_id
-from headrace.model.properties import encode_properties
 from headrace.protocol.compression import compress
 from headrace.protocol.record import (
     BLANK_MAGIC,
@@ -71,7 +70,13 @@ def random_log(seed: int, records: int = 60) -> tuple[bytes, list[int]]:
     """Records of every kind, one after the other, and where they lie."""
     chance = random.Random(seed)
     data, places = bytearray(), []
-    hosts = [("10.0.0.1", 4000), ("192.168.100.200", 65535), ("::1", 10911), ("2001:db8::ff", -1), ("::ffff:1.2.3.4", 1)]
+    hosts = [
+        ("10.0.0.1", 4000),
+        ("192.168.100.200", 65535),
+        ("::1", 10911),
+        ("2001:db8::ff", -1),
+        ("::ffff:1.2.3.4", 1),
+    ]
     for number in range(records):
         body = chance.randbytes(chance.choice([0, 1, 100, 5000]))
         sys_flag = chance.choice([0, 0, 2, 4, 8, 12, 0x101, 0x201, 0x301, 1, 0xC0])
@@ -100,7 +105,20 @@ def random_log(seed: int, records: int = 60) -> tuple[bytes, list[int]]:
 
 
 def random_properties(chance: random.Random) -> bytes:
-    names = ["KEYS", "TAGS", "UNIQ_KEY", "REAL_TOPIC", "RETRY_TOPIC", "CLUSTER", "k", "ключ", "🚀", "KEYS2", "x" * 10, "y" * 11]
+    names = [
+        "KEYS",
+        "TAGS",
+        "UNIQ_KEY",
+        "REAL_TOPIC",
+        "RETRY_TOPIC",
+        "CLUSTER",
+        "k",
+        "ключ",
+        "🚀",
+        "KEYS2",
+        "x" * 10,
+        "y" * 11,
+    ]
     pieces = []
     for _ in range(chance.choice([0, 1, 3, 8, 100])):
         name, value = chance.choice(names), chance.choice(["", "v", "värde", "a\x01b", "many words", "🚀" * 20])

@@ -24,21 +24,50 @@ if TYPE_CHECKING:  # slow to import, and of no use to --help
     "--format", "table_format", type=click.Choice(["parquet", "iceberg", "delta"]), default="parquet", show_default=True,
     help="What the target is.",
 )  # fmt: skip
-@click.option("--engine", type=click.Choice(["spark", "local"]), help="Who writes; spark where there is Java or --master.")
+@click.option(
+    "--engine", type=click.Choice(["spark", "local"]), help="Who writes; spark where there is Java or --master."
+)
 @click.option("--master", metavar="URL", help="The Spark master, such as spark://host:7077 or local[4].")
-@click.option("--workers", type=click.IntRange(1), metavar="N", help="Processes of the local engine; one a core by default.")
-@click.option("--broker", "broker_name", metavar="NAME", default="broker", show_default=True, help="The broker's name, for the rows and as the log's key in the target.")
+@click.option(
+    "--workers", type=click.IntRange(1), metavar="N", help="Processes of the local engine; one a core by default."
+)
+@click.option(
+    "--broker",
+    "broker_name",
+    metavar="NAME",
+    default="broker",
+    show_default=True,
+    help="The broker's name, for the rows and as the log's key in the target.",
+)
 @click.option("--cluster", metavar="NAME", default="", help="The cluster's name, for the rows.")
 @click.option("--topic", "topics", metavar="TOPIC", multiple=True, help="Only this topic; may be given again.")
-@click.option("--include-system", is_flag=True, help="The broker's own topics too: half, op, delay, timer and trace messages.")
+@click.option(
+    "--include-system", is_flag=True, help="The broker's own topics too: half, op, delay, timer and trace messages."
+)
 @click.option("--group-by", type=click.Choice(["topic"]), help="Files of one topic each, in folders named after it.")
 @click.option("--table-per-topic", is_flag=True, help="A table for each topic.")
-@click.option("--from", "from_place", metavar="TIME|OFFSET", help="Begin here, when the target is new: ISO time or physical offset.")
+@click.option(
+    "--from",
+    "from_place",
+    metavar="TIME|OFFSET",
+    help="Begin here, when the target is new: ISO time or physical offset.",
+)
 @click.option("--to", "to_place", metavar="TIME|OFFSET", help="End before this.")
 @click.option("--raw-body", is_flag=True, help="Bodies as stored: compressed ones are not inflated.")
 @click.option("--raw-properties", is_flag=True, help="The map also holds UNIQ_KEY, KEYS and TAGS, which have columns.")
-@click.option("--compression", type=click.Choice(["zstd", "snappy", "none"]), default="zstd", show_default=True, help="Of the files.")
-@click.option("--follow", metavar="SECONDS", type=click.FloatRange(min=0.1), help="Go on: a commit every so often, until interrupted.")
+@click.option(
+    "--compression",
+    type=click.Choice(["zstd", "snappy", "none"]),
+    default="zstd",
+    show_default=True,
+    help="Of the files.",
+)
+@click.option(
+    "--follow",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.1),
+    help="Go on: a commit every so often, until interrupted.",
+)
 @click.option("--strict", is_flag=True, help="Fail at damaged records instead of putting them into quarantine.")
 @click.option("--dry-run", is_flag=True, help="Say what would be read, and write nothing.")
 def command(
@@ -105,7 +134,7 @@ def command(
 
 
 def _run(request: "ExportRequest", engine: "Engine", follow_s: float | None) -> None:
-    from spark_exporter.export import Export  # noqa: PLC0415
+    from spark_exporter.export import Export, Summary  # noqa: PLC0415
     from spark_exporter.follow import follow  # noqa: PLC0415
 
     # A polite end is an end: the lock is let go, staging cleared.
@@ -117,7 +146,7 @@ def _run(request: "ExportRequest", engine: "Engine", follow_s: float | None) -> 
         else:
             total: list[Summary] = []
 
-            def told(done: "Summary") -> None:
+            def told(done: Summary) -> None:
                 total.append(done)
                 if done.rows or done.damaged:
                     print(f"{_now()} {done.rows:,} rows, up to {done.end:,}{_lag(request, done)}", flush=True)
@@ -125,8 +154,8 @@ def _run(request: "ExportRequest", engine: "Engine", follow_s: float | None) -> 
             try:
                 summary = follow(export, follow_s, told)
             except KeyboardInterrupt:
-                summary = total[0] if total else export.run_once()
-                for each in total[1:]:
+                summary = Summary(total[0].start if total else 0)
+                for each in total:
                     summary.add(each)
     _print_summary(request, engine, summary)
 
@@ -149,7 +178,9 @@ def _place(text: str | None, option: str) -> tuple[int | None, int | None]:
     try:
         return None, int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
     except ValueError:
-        raise click.BadParameter(f"{text}: neither a physical offset nor a time such as 2026-11-21T08:00", param_hint=option) from None
+        raise click.BadParameter(
+            f"{text}: neither a physical offset nor a time such as 2026-11-21T08:00", param_hint=option
+        ) from None
 
 
 def _choose_engine(name: str | None, master: str | None, workers: int | None) -> "Engine":

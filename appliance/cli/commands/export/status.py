@@ -39,10 +39,10 @@ def _as_json(status: "TargetStatus") -> dict[str, object]:
 
 
 def _lines(target: str, status: "TargetStatus") -> list[str]:
-    lines = [
-        f"{target}: {status.making.format}, schema version {status.making.schema_version}, {status.commits} commits, "
+    lines = [f"{target}: {status.making.format}, schema version {status.making.schema_version}, {status.commits} commits"]
+    lines.append(
         f"{status.rows:,} rows, {status.files:,} files of {status.file_bytes:,} bytes, {status.damaged} damaged places"
-    ]
+    )
     for name, each in sorted(status.progress.items()):
         last = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(each.last_store_ms / 1000))
         lines.append(f"{name}: from {each.first:,} up to {each.end:,}, the last message stored at {last}")

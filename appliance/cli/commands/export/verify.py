@@ -12,7 +12,14 @@ from appliance.cli.rate_line import RateLine
 @click.command("verify", short_help="Compare a target with the log it came from.")
 @click.argument("source")
 @click.argument("target")
-@click.option("--broker", "broker_name", metavar="NAME", default="broker", show_default=True, help="The broker whose log SOURCE is.")
+@click.option(
+    "--broker",
+    "broker_name",
+    metavar="NAME",
+    default="broker",
+    show_default=True,
+    help="The broker whose log SOURCE is.",
+)
 def command(source: str, target: str, broker_name: str) -> int:
     """Decode the log at SOURCE again, read TARGET as its readers do, and compare counts and checksums, range by range.
 

@@ -1,0 +1,363 @@
+"""Runs one after the other, targets that do not fit, what is refused, and what operators see."""
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_exporter import location
+from spark_exporter.compact import compact
+from spark_exporter.engines import open_engine
+from spark_exporter.engines.local import LocalEngine
+from spark_exporter.errors import DamagedRecords, ExportError, SourceError, TargetBusy, TargetError, TargetMismatch
+from spark_exporter.export import Export, Summary
+from spark_exporter.follow import follow
+from spark_exporter.hold import Hold, count_held, delete_abandoned
+from spark_exporter.layout import Layout, table_name
+from spark_exporter.location import Location
+from spark_exporter.open_target import find_target, open_target
+from spark_exporter.plan import open_source
+from spark_exporter.record_choice import RecordChoice
+from spark_exporter.sinks import open_sink
+from spark_exporter.status import read_status
+from spark_exporter.target_lock import TargetLock
+from spark_exporter.verify import verify
+from support.exported import FORMATS, export, read, read_quarantine, request, rows_of
+from support.small_log import STORE_MS, SmallLog, write_log
+
+DAY_MS = 24 * 3600 * 1000
+
+
+def exported_offsets(target: Path, table_format: str = "parquet") -> list[int]:
+    return [row["commit_log_offset"] for row in rows_of(read(target, table_format))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_each_run_takes_what_is_new(table_format: str, tmp_path: Path) -> None:
+    log = SmallLog(tmp_path / "store")
+    target = tmp_path / "target"
+    for number in range(4):
+        for _ in range(30):
+            log.append(b"x" * 900)
+        log.write()
+        summary = export(log.root, target, table_format)
+        assert (summary.rows, summary.end) == (30, log.end), number
+        assert export(log.root, target, table_format).rows == 0
+    assert exported_offsets(target, table_format) == log.offsets
+    status = read_status(open_target(str(target)))
+    assert (status.rows, status.progress["broker"].end, status.is_pending) == (120, log.end, False)
+    assert status.progress["broker"].last_store_ms == STORE_MS + 119
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_the_logs_of_two_brokers_go_into_one_target(table_format: str, tmp_path: Path) -> None:
+    one = write_log(tmp_path / "one", [b"x"] * 5)
+    two = write_log(tmp_path / "two", [b"yy"] * 7)
+    target = tmp_path / "target"
+    export(one.root, target, table_format, broker_name="a", cluster="c")
+    export(two.root, target, table_format, broker_name="b", cluster="c")
+    assert export(one.root, target, table_format, broker_name="a", cluster="c").rows == 0
+    rows = rows_of(read(target, table_format))
+    assert sorted((row["cluster"], row["broker_name"]) for row in rows) == [("c", "a")] * 5 + [("c", "b")] * 7
+    for log, name in ((one, "a"), (two, "b")):
+        assert verify(open_source(log.root), open_target(str(target)), name).differences == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_days_are_partitions_and_compaction_puts_each_together_but_the_last(table_format: str, tmp_path: Path) -> None:
+    log = SmallLog(tmp_path / "store")
+    target = tmp_path / "target"
+    for number in range(24):
+        log.append(b"x" * 300, store_timestamp=STORE_MS + number // 8 * DAY_MS)
+        if number % 2:
+            log.write()
+            export(log.root, target, table_format)
+    before = rows_of(read(target, table_format))
+    assert len(before) == 24
+    done = compact(open_target(str(target)))
+    assert (done.partitions, done.files_before, done.files_after) == (2, 8, 2)
+    assert rows_of(read(target, table_format)) == before
+    assert verify(open_source(log.root), open_target(str(target)), "broker").differences == ()
+    assert compact(open_target(str(target))).partitions == 0
+    log.append(b"more", store_timestamp=STORE_MS + 3 * DAY_MS)
+    log.write()
+    assert export(log.root, target, table_format).rows == 1
+    assert len(rows_of(read(target, table_format))) == 25
+    if table_format == "parquet":
+        days = sorted(path.name for path in target.iterdir() if path.name.startswith("dt="))
+        first = datetime.fromtimestamp(STORE_MS / 1000, UTC).date()
+        assert days == [f"dt={first + timedelta(days=number)}" for number in range(4)]
+        assert len(list((target / days[0]).iterdir())) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_verify_sees_a_row_that_is_missing_doubled_or_changed(table_format: str, tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x" * 100] * 50)
+    target = tmp_path / "target"
+    export(log.root, target, table_format)
+    opened = open_target(str(target))
+    batches = list(opened.sink.read(opened.ledger, list(_columns())))
+
+    class Altered:
+        """A sink whose readers see other rows."""
+
+        def __init__(self, seen: list[Any]) -> None:
+            self.seen = seen
+
+        def read(self, *_: object) -> list[Any]:
+            return self.seen
+
+        def count_quarantined(self, _: object) -> int:
+            return 0
+
+    def said(seen: list[Any]) -> list[str]:
+        altered = type(opened)(opened.making, Altered(seen), opened.ledger)  # type: ignore[arg-type]
+        return [each.said for each in verify(open_source(log.root), altered, "broker").differences]
+
+    assert said(batches) == []
+    assert said([*batches[:-1], batches[-1].slice(1)]) == ["49 rows in the table, 50 in the log"]
+    assert said([*batches, batches[0].slice(0, 1)]) == ["51 rows in the table, 50 in the log"]
+    swapped = batches[0].set_column(
+        batches[0].schema.get_field_index("queue_offset"),
+        "queue_offset",
+        batches[0]["queue_offset"].take(list(reversed(range(batches[0].num_rows)))),
+    )
+    assert said([swapped, *batches[1:]]) == ["50 rows, but not with the same content"]
+
+
+def _columns() -> tuple[str, ...]:
+    from spark_exporter.verify import _COMPARED  # noqa: PLC0415
+
+    return _COMPARED
+
+
+def test_damage_goes_into_quarantine_and_strict_leaves_the_target_as_it_was(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x" * 100] * 50)
+    log.overwrite(log.offsets[7] + 100, b"y")
+    target = tmp_path / "target"
+    with pytest.raises(DamagedRecords):
+        export(log.root, target, strict=True)
+    assert find_target(str(target)) is not None
+    assert not list(target.rglob("*.parquet"))
+    summary = export(log.root, target)
+    assert (summary.rows, summary.damaged) == (49, 1)
+    (row,) = read_quarantine(target, "parquet")
+    assert (row["commit_log_offset"], row["reason"]) == (log.offsets[7], "its body does not have its CRC")
+    assert len(row["raw"]) == row["size"]
+
+
+def test_a_run_may_begin_and_end_at_an_offset_or_a_time(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x" * 1000] * 100)
+    export(log.root, tmp_path / "a", from_offset=log.offsets[10] + 1, to_offset=log.offsets[20])
+    assert exported_offsets(tmp_path / "a") == log.offsets[11:20]
+    export(log.root, tmp_path / "b", from_ms=STORE_MS + 70, to_ms=STORE_MS + 80)
+    assert exported_offsets(tmp_path / "b") == log.offsets[70:80]
+    export(log.root, tmp_path / "b")
+    assert exported_offsets(tmp_path / "b") == log.offsets[70:], "the next run goes on where the last one ended"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"layout": Layout(group_by_topic=True)}, "was made with layout"),
+        ({"choice": RecordChoice(frozenset({"Orders"}))}, "was made with choice"),
+        ({"table_format": "delta"}, "was made with format"),
+    ],
+)
+def test_a_target_that_was_made_otherwise_is_refused(tmp_path: Path, more: dict[str, Any], said: str) -> None:
+    log = write_log(tmp_path / "store", [b"x"])
+    export(log.root, tmp_path / "target")
+    with pytest.raises(TargetMismatch, match=said):
+        export(log.root, tmp_path / "target", **more)
+
+
+def test_a_target_of_another_schema_version_is_refused(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x"])
+    export(log.root, tmp_path / "target")
+    path = tmp_path / "target" / "_export" / "target.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 99}))
+    with pytest.raises(TargetMismatch, match="schema_version 99, not 1"):
+        export(log.root, tmp_path / "target")
+
+
+def test_another_store_is_not_mixed_into_a_target(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x" * 1000] * 100)
+    export(log.root, tmp_path / "target")
+    shorter = write_log(tmp_path / "shorter", [b"x"])
+    with pytest.raises(SourceError, match="another store, or one whose end was lost"):
+        export(shorter.root, tmp_path / "target")
+    longer = write_log(tmp_path / "longer", [b"x" * 1001] * 200)
+    with pytest.raises(SourceError, match="is not the log that was exported before"):
+        export(longer.root, tmp_path / "target")
+    assert exported_offsets(tmp_path / "target") == log.offsets
+
+
+def test_a_log_whose_unexported_files_were_deleted_is_said(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x" * 1000] * 10)
+    export(log.root, tmp_path / "target")
+    for _ in range(200):
+        log.append(b"y" * 1000)
+    log.write()
+    for path in sorted(log.folder.iterdir())[:2]:
+        path.unlink()
+    with pytest.raises(SourceError, match="what lies between is gone"):
+        export(log.root, tmp_path / "target")
+
+
+def test_nothing_is_made_where_the_source_is_wrong(tmp_path: Path) -> None:
+    for table_format in FORMATS:
+        with pytest.raises(SourceError):
+            export(tmp_path / "nowhere", tmp_path / "target", table_format)
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_target_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x"])
+    (tmp_path / "file").write_text("not a folder")
+    for table_format in FORMATS:
+        with pytest.raises(TargetError) as error:
+            export(log.root, tmp_path / "file" / "target", table_format)
+        assert "\n" not in str(error.value)
+
+
+def test_a_catalog_that_cannot_be_reached_is_said_in_one_line(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x"])
+    with pytest.raises(TargetError) as error:
+        export(log.root, f"sqlite:////{tmp_path}/missing/folder/catalog.db#ns.table", "iceberg")
+    assert "\n" not in str(error.value)
+
+
+def test_an_iceberg_table_of_a_catalog_is_exported_into(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x"] * 5)
+    target = f"sqlite:///{tmp_path}/catalog.db?warehouse=file://{tmp_path}/warehouse#lake.messages"
+    assert find_target(target) is None
+    assert export(log.root, target, "iceberg").rows == 5
+    assert export(log.root, target, "iceberg").rows == 0
+    verified = verify(open_source(log.root), open_target(target), "broker")
+    assert (verified.rows, verified.differences) == (5, ())
+
+
+def test_a_full_disk_leaves_the_target_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = write_log(tmp_path / "store", [b"x"] * 5)
+    target = tmp_path / "target"
+    export(log.root, target)
+    for _ in range(5):
+        log.append(b"more")
+    log.write()
+
+    def is_full(_path: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(location, "_sync", is_full)
+        with pytest.raises(TargetError, match="No space left on device"):
+            export(log.root, target)
+    assert exported_offsets(target) == log.offsets[:5]
+    assert export(log.root, target).rows == 5
+
+
+def test_following_takes_rounds_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x"] * 3)
+    heard: list[Summary] = []
+    waited: list[float] = []
+
+    def append_more(seconds: float) -> None:
+        waited.append(seconds)
+        log.append(b"y")
+        log.write()
+
+    with Export(request(log.root, tmp_path / "target"), LocalEngine(1)) as run:
+        total = follow(run, 5.0, heard.append, lambda: len(heard) < 3, append_more)
+    assert [each.rows for each in heard] == [3, 1, 1]
+    assert (total.rows, total.end, total.commits) == (5, log.end, 3)
+    assert len(waited) == 2
+    assert all(0 < each <= 5 for each in waited)
+
+
+def test_what_is_not_flushed_is_not_exported(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x"] * 10)
+    flushed = log.offsets[4]
+    asked = request(log.root, tmp_path / "target", flushed_offset=lambda: flushed)
+    with Export(asked, LocalEngine(1)) as run:
+        assert run.run_once().rows == 4
+        flushed = log.offsets[9]
+        assert run.run_once().rows == 5
+
+
+def test_the_local_engine_needs_no_master_and_an_unknown_format_is_refused() -> None:
+    assert open_engine("local", None, 3).workers == 3
+    with pytest.raises(ExportError):
+        open_engine("local", "spark://somewhere")
+    with pytest.raises(ExportError, match="there is no format csv"):
+        open_sink("csv", "/tmp/x")
+
+
+def test_table_names_are_made_of_plain_characters() -> None:
+    assert table_name("%RETRY%g-1_a") == "~25RETRY~25g-1_a"
+    assert table_name("a/../ö") == "a~2f~2e~2e~2f~c3~b6"
+
+
+def test_what_a_dead_run_held_is_let_go(tmp_path: Path) -> None:
+    log = write_log(tmp_path, [b"x" * 1000] * 100)
+    source = open_source(tmp_path)
+    ranges = source.plan(0, source.find_end()).ranges
+    hold = Hold(source.commit_log, "alive")
+    held = hold.take(ranges)
+    assert hold.problem is None
+    assert [Path(each.segment.path).parent for each in held] == [tmp_path / "hold" / "alive"] * len(ranges)
+    (log.folder / f"{0:020}").unlink()
+    assert count_held(tmp_path) == (len(ranges), 1 << 16)
+    dead = tmp_path / "hold" / "dead"
+    dead.mkdir()
+    (dead / "owner").write_text("{}")
+    delete_abandoned(source.commit_log)
+    assert [path.name for path in (tmp_path / "hold").iterdir()] == ["alive"]
+    hold.release_through(1 << 16)
+    assert count_held(tmp_path) == (len(ranges) - 1, 0)
+    hold.release()
+    assert not (tmp_path / "hold").exists()
+
+
+def test_an_export_goes_on_where_nothing_can_be_held_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = write_log(tmp_path / "store", [b"x"] * 3)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "link", refuse)
+    summary = export(log.root, tmp_path / "target")
+    assert (summary.rows, summary.notes) == (3, ["segments are not held against retention: Permission denied"])
+
+
+def test_a_full_disk_of_the_store_ends_the_hold_loudly(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x"] * 3)
+    summary = export(log.root, tmp_path / "target", cleaning_level=0.0)
+    assert summary.notes == ["the disk is above its cleaning level: segments are no longer held against retention"]
+
+
+def test_a_target_behind_a_url_is_locked_by_an_object(tmp_path: Path) -> None:
+    remote = _Remote(str(tmp_path / "remote"))
+    second = TargetLock(remote, "two", "x")
+    with (
+        TargetLock(remote, "one", "headrace export"),
+        pytest.raises(TargetBusy, match="headrace export is running on it"),
+        second,
+    ):
+        pass
+    with TargetLock(remote, "three", "x") as lock:
+        lock.keep()
+
+
+class _Remote(Location):
+    """A folder that behaves as if it were behind a URL."""
+
+    is_local = False
