@@ -58,6 +58,7 @@ from broker.rebalance_locks import RebalanceLocks
 from broker.registration import Registration
 from broker.schedule.delay_offsets import DelayOffsets
 from broker.schedule.delays import Delays
+from broker.schedule.delivered_copies import LevelsFile
 from broker.schedule.delivery import DelayDelivery
 from broker.timer.bucket_files import BucketFiles
 from broker.timer.checkpoint import CheckpointFile
@@ -183,7 +184,9 @@ class _Broker:
         self._topics = TopicTable(JsonFile(paths.config_file("topics.json")), config)
         self._groups = GroupTable(JsonFile(paths.config_file("subscriptionGroup.json")), config)
         self._offsets = OffsetTable(JsonFile(paths.config_file("consumerOffset.json")))
-        self._delay_offsets = DelayOffsets(JsonFile(paths.config_file("delayOffset.json")))
+        self._delay_offsets = DelayOffsets(
+            JsonFile(paths.config_file("delayOffset.json")), LevelsFile(paths.root / "timer" / "levels")
+        )
         self._registration = Registration(config, self._topics, namesrv_addresses)
         self._clients = ClientTable(MembersNotice(config, self._groups))
         self._filters = ConsumerFilterTable(JsonFile(paths.config_file("consumerFilter.json")), config)
@@ -256,6 +259,7 @@ class _Broker:
             asyncio.create_task(
                 self._delay_offsets.keep(
                     self._store_config.flush_delay_offset_interval / 1000,
+                    self._delay_delivery.unknown_since,
                     lambda: self._control.wrote_offset,
                     lambda: self._control.flushed_offset,
                 )
@@ -295,7 +299,7 @@ class _Broker:
         self._transaction_check.save(all_of_it=True)
         self._offsets.persist()
         self._filters.persist()
-        self._delay_offsets.persist()
+        self._delay_offsets.persist(self._delay_delivery.unknown_since())
         self._timer_delivery.stop()
         self._executor.shutdown(wait=False, cancel_futures=True)
         self._appender.publish()
@@ -412,9 +416,10 @@ class _Broker:
             levels_ms,
             self._delay_offsets,
             queues,
-            reader.read,
             appender.append,
             appender.log.queues_of(SCHEDULE_TOPIC.encode()).next_offset,
+            reader,
+            lambda: self._control.wrote_offset,
             warm_old,
         )
         appender.on_append(SCHEDULE_TOPIC, lambda message, _: delivery.appended(message.queue_id))

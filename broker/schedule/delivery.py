@@ -10,11 +10,13 @@ A level's entries are in the order of their times, because its pause is the same
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from broker.schedule.delay_offsets import DelayOffsets
+from broker.schedule.delivered_copies import Likeness, delivered_since, likeness
 from broker.schedule.restored import restored
 from headrace.errors import RemoteProtocolError
 from headrace.model.message import MessageExt
@@ -43,6 +45,18 @@ class Queues(Protocol):
         """The published entries from this offset to the end of their file."""
 
 
+class Log(Protocol):
+    """What is asked of the log; a CommitLogReader has it."""
+
+    file_size: int
+
+    def read(self, offset: int, size_bytes: int) -> memoryview | None:
+        """Exactly these bytes."""
+
+    def read_on(self, offset: int) -> memoryview | None:
+        """The bytes from this offset to the end of its file or of the log."""
+
+
 @dataclass(frozen=True, slots=True)
 class Delivered:
     """What one look at a level's queue came to: where it goes on, and how many seconds it may wait (None: until it is woken)."""
@@ -64,20 +78,27 @@ class DelayDelivery:
         levels_ms: tuple[int, ...],
         offsets: DelayOffsets,
         queues: Queues,
-        read: Callable[[int, int], memoryview | None],
         append: Callable[[MessageToStore], PutResult | None],
         next_offset: Callable[[int], int],
+        log: Log,
+        wrote_offset: Callable[[], int],
         warm: Callable[[int, int, int], Awaitable[object] | None] = lambda _queue_id, _offset, _count: None,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._levels_ms = levels_ms
         self._offsets = offsets
         self._queues = queues
-        self._read = read
+        self._log = log
+        self._read = log.read
+        self._wrote_offset = wrote_offset
         self._append = append
         self._next_offset = next_offset
         self._warm = warm
         self._clock_ms = clock_ms
+        self._copies: Counter[Likeness] = Counter()
+        """What a broker that died had delivered, as far as its offsets do not say so."""
+        self._catching_up: set[int] = set()
+        """The levels at which there may be some of these."""
         self._woken = [asyncio.Event() for _ in levels_ms]
         self.delivered = 0
 
@@ -88,9 +109,32 @@ class DelayDelivery:
 
     async def run(self) -> None:
         """Delivers at all levels until it is cancelled."""
+        await self.look_up()
         async with asyncio.TaskGroup() as group:
             for level in range(1, len(self._levels_ms) + 1):
                 group.create_task(self._run_level(level))
+
+    async def look_up(self) -> None:
+        """Looks up in the log what has been delivered since the offsets were written."""
+        start = self._offsets.unknown_since
+        if start is None:
+            return
+        self._catching_up = set(range(1, len(self._levels_ms) + 1))
+        for _ in delivered_since(start, self._wrote_offset(), self._log.file_size, self._log.read_on, self._copies):
+            await asyncio.sleep(0)
+        if not self._copies:
+            self._catching_up.clear()
+
+    def unknown_since(self) -> int:
+        """Deliveries that the offsets do not tell of lie at this physical offset or beyond."""
+        start = self._offsets.unknown_since
+        return start if self._catching_up and start is not None else self._wrote_offset()
+
+    def _caught_up(self, level: int) -> None:
+        """Nothing from here on has been delivered: a level is delivered in order."""
+        self._catching_up.discard(level)
+        if not self._catching_up:
+            self._copies.clear()
 
     async def _run_level(self, level: int) -> None:
         offset = self._offsets.next_offset(level)
@@ -117,7 +161,10 @@ class DelayDelivery:
         delay_ms = self._levels_ms[queue_id]
         entries = self._queues.entries(SCHEDULE_TOPIC, queue_id, offset)
         if entries is None or len(entries) < ENTRY_SIZE:
-            return self._nowhere(queue_id, offset)
+            found = self._nowhere(queue_id, offset)
+            if found.wait_s is None:
+                self._caught_up(level)
+            return found
         now = self._clock_ms()
         for at in range(0, min(len(entries), _CHUNK * ENTRY_SIZE), ENTRY_SIZE):
             physical_offset, size, due_ms = ENTRY.unpack_from(entries, at)
@@ -128,6 +175,7 @@ class DelayDelivery:
                 due_ms = now if record is None else record.store_timestamp + delay_ms
             # A time further off than the level's pause: the clock, or the table of levels, was another one. It is due.
             if now < due_ms <= now + delay_ms:
+                self._caught_up(level)
                 return Delivered(offset, min((due_ms - now) / 1000, _LONGEST_SLEEP_S))
             if not self._deliver_one(level, offset, view if view is not None else self._read(physical_offset, size)):
                 return Delivered(offset, _RETRY_S)
@@ -159,6 +207,11 @@ class DelayDelivery:
             # compat: a half message cannot be delayed; RocketMQ drops it here too.
             _logger.error("delayed half message dropped level=%d offset=%d", level, offset)
             return True
+        if level in self._catching_up:
+            if self._copies[likeness(record)] > 0:
+                self._copies[likeness(record)] -= 1
+                return True
+            self._caught_up(level)
         result = self._append(message)
         if result is None or result.status is not PutMessageStatus.PUT_OK:
             return False

@@ -8,6 +8,7 @@ import pytest
 
 from broker.json_file import JsonFile
 from broker.schedule.delay_offsets import DelayOffsets
+from broker.schedule.delivered_copies import LevelsFile
 from broker.schedule.delivery import DelayDelivery, Delivered
 from headrace.model.message import MessageExt
 from headrace.model.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
@@ -23,20 +24,37 @@ class Scene:
 
     def __init__(self, broker: SmallBroker) -> None:
         self.broker = broker
-        self.offsets = DelayOffsets(JsonFile(broker.paths.config_file("delayOffset.json")))
         self.refusal: PutMessageStatus | None = None
         self.now_ms = 0
+        self.start()
+        broker.topic()
+        self.client: Peer = broker.connect()
+
+    def start(self) -> None:
+        """A new broker process over the same store: what was in memory is gone."""
+        broker = self.broker
+        self.offsets = DelayOffsets(
+            JsonFile(broker.paths.config_file("delayOffset.json")), LevelsFile(broker.paths.root / "timer" / "levels")
+        )
         self.delivery = DelayDelivery(
             LEVELS_MS,
             self.offsets,
             broker.queues,
-            broker.reader.read,
             self.append,
             broker.appender.log.queues_of(SCHEDULE_TOPIC.encode()).next_offset,
+            broker.reader,
+            lambda: broker.control.wrote_offset,
             clock_ms=lambda: self.now_ms,
         )
-        broker.topic()
-        self.client: Peer = broker.connect()
+        broker.loop.run_until_complete(self.delivery.look_up())
+
+    def save(self) -> None:
+        self.offsets.persist(self.delivery.unknown_since())
+
+    def deliver_all(self, level: int) -> None:
+        offset = self.offsets.next_offset(level)
+        while (found := self.delivery.deliver(level, offset)).wait_s == 0:
+            offset = found.offset
 
     def append(self, message: MessageToStore) -> PutResult | None:
         return PutResult(self.refusal) if self.refusal is not None else self.broker.appender.append(message)
@@ -145,11 +163,11 @@ def test_offsets_outside_of_their_queues_are_moved_into_them(scene: Scene) -> No
 def test_offsets_are_kept_in_apaches_form(tmp_path: Path) -> None:
     path = tmp_path / "config" / "delayOffset.json"
     offsets = DelayOffsets(JsonFile(path))
-    offsets.persist()
+    offsets.persist(0)
     assert not path.exists()
     offsets.move(3, 8)
     offsets.move(1, 11)
-    offsets.persist()
+    offsets.persist(0)
     assert path.read_text() == '{\n\t"offsetTable":{3:8,1:11\n\t}\n}'
     assert DelayOffsets(JsonFile(path)).table() == {1: 11, 3: 8}
 
@@ -160,7 +178,7 @@ def test_offsets_are_not_written_before_what_they_say_is_durable(tmp_path: Path)
     flushed = [0]
 
     async def scenario() -> None:
-        keeping = asyncio.create_task(offsets.keep(0.001, lambda: 100, lambda: flushed[0]))
+        keeping = asyncio.create_task(offsets.keep(0.001, lambda: 100, lambda: 100, lambda: flushed[0]))
         offsets.move(1, 7)
         await asyncio.sleep(0.1)
         assert not path.exists()
@@ -194,3 +212,56 @@ def test_a_sleeping_level_is_woken_by_an_append(scene: Scene) -> None:
 
     scene.broker.loop.run_until_complete(scenario())
     assert scene.delivered() == [b"now"]
+
+
+@pytest.mark.parametrize("saved_after", range(4))
+@pytest.mark.parametrize("delivered", range(4))
+def test_a_death_delivers_nothing_twice(scene: Scene, saved_after: int, delivered: int) -> None:
+    for number in range(4):
+        scene.send(1, b"%d" % number, more=f"\x02UNIQ_KEY\x01U{number % 2}")  # some are alike but for their bodies
+    scene.now_ms += 1000
+    scene.offsets.move(2, 0)
+    scene.save()
+    for number in range(delivered):
+        if number == saved_after:
+            scene.save()
+        entry = scene.broker.queues.entry(SCHEDULE_TOPIC, 0, number)
+        assert entry is not None
+        scene.delivery._deliver_one(1, number, scene.broker.reader.read(*entry[:2]))
+        scene.offsets.move(1, number + 1)
+    assert len(scene.delivered()) == delivered
+    scene.start()
+    scene.deliver_all(1)
+    assert scene.delivered() == [b"0", b"1", b"2", b"3"]
+    # Caught up and saved, killed once more.
+    scene.save()
+    scene.start()
+    scene.deliver_all(1)
+    assert len(scene.delivered()) == 4
+
+
+def test_messages_that_are_alike_are_counted(scene: Scene) -> None:
+    for _ in range(3):
+        scene.broker.appender.append(MessageToStore(SCHEDULE_TOPIC, 0, b"same", b"DELAY\x011\x02REAL_TOPIC\x01T\x02REAL_QID\x010"))
+    scene.broker.dispatch()
+    scene.now_ms = scene.broker.record().store_timestamp + 1000
+    scene.offsets.move(2, 0)
+    scene.save()
+    scene.delivery._deliver_one(1, 0, scene.broker.reader.read(0, scene.broker.record().size_bytes))
+    scene.start()
+    scene.deliver_all(1)
+    assert scene.delivered() == [b"same"] * 3
+
+
+def test_offsets_that_somebody_else_has_written_are_believed(scene: Scene) -> None:
+    scene.send(1)
+    scene.now_ms += 1000
+    scene.save()
+    scene.deliver_all(1)
+    path = scene.broker.paths.config_file("delayOffset.json")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text('{"offsetTable":{1:0,2:0}}')
+    scene.start()
+    assert scene.offsets.unknown_since is None
+    scene.deliver_all(1)
+    assert len(scene.delivered()) == 2
