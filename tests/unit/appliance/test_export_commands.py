@@ -1,0 +1,108 @@
+"""The `headrace export` commands: what they say, what they end with."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from appliance.cli.exporter import flushed_offset_of
+from appliance.cli.main import headrace
+from appliance.cli.rate_line import rate_text
+from appliance.errors import ApplianceError
+from ipc.instance import Instance
+from support.small_log import STORE_MS, write_log
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(headrace, ["export", *map(str, arguments)])
+
+
+@pytest.mark.slow
+def test_a_store_is_exported_looked_at_verified_and_compacted(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x" * 1000] * 20)
+    target = tmp_path / "target"
+    planned = run("--dry-run", log.root, target)
+    assert planned.exit_code == 0, planned.output
+    assert "1 ranges" in planned.output
+    assert "nothing exported yet" in planned.output
+    assert not target.exists()
+    done = run("--engine", "local", "--broker", "broker-a", "--cluster", "c", log.root, target)
+    assert done.exit_code == 0, done.output
+    assert done.output.startswith(f"{target}: 20 rows of 20 records")
+    status = json.loads(run("status", "--json", target).output)
+    assert (status["rows"], status["progress"]["broker-a"]["end"], status["running"]) == (20, log.end, None)
+    assert status["progress"]["broker-a"]["last_store_ms"] == STORE_MS + 19
+    assert f"broker-a: from 0 up to {log.end:,}" in run("status", target).output
+    verified = run("verify", "--broker", "broker-a", log.root, target)
+    assert (verified.exit_code, verified.output) == (0, f"{target}: in order, 1 ranges, 20 rows compared\n")
+    assert run("compact", target).output == f"{target}: 0 partitions, 0 files became 0\n"
+    assert f"exported up to {log.end:,}" in run("--dry-run", "--broker", "broker-a", log.root, target).output
+
+
+@pytest.mark.slow
+def test_verify_ends_with_1_where_a_file_is_missing_rows(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x" * 1000] * 20)
+    target = tmp_path / "target"
+    run("--engine", "local", log.root, target)
+    other = tmp_path / "other"
+    run("--engine", "local", "--to", log.offsets[10], log.root, other)
+    (wrong,), (right,) = other.glob("dt=*/*.parquet"), target.glob("dt=*/*.parquet")
+    right.write_bytes(wrong.read_bytes())
+    verified = run("verify", log.root, target)
+    assert verified.exit_code == 0  # click's runner does not see what a command returns
+    assert "10 rows in the table, 20 in the log" in verified.output
+    assert "1 differences" in verified.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["{tmp}/nowhere", "{tmp}/target"], "there is no such folder"),
+        (["{tmp}", "{tmp}/target"], "is no store"),
+        (["status", "{tmp}/target"], "nothing has been exported there"),
+        (["verify", "{tmp}", "{tmp}/target"], "is no store"),
+        (["compact", "{tmp}/target"], "nothing has been exported there"),
+    ],
+)
+def test_what_cannot_be_is_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
+    result = run(*[each.format(tmp=tmp_path) for each in arguments])
+    assert isinstance(result.exception, ApplianceError)
+    assert said in str(result.exception)
+    assert "\n" not in str(result.exception)
+    assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize("option", [["--from", "yesterday"], ["--format", "csv"], ["--follow", "0"]])
+def test_wrong_usage_ends_with_2(tmp_path: Path, option: list[str]) -> None:
+    write_log(tmp_path / "store", [b"x"])
+    assert run(*option, tmp_path / "store", tmp_path / "target").exit_code == 2
+
+
+def test_a_running_appliance_is_asked_how_far_it_has_flushed(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x"])
+    read = flushed_offset_of(tmp_path)
+    assert read() is None
+    instance = Instance.create(log.root)
+    try:
+        assert read() == 0
+        assert flushed_offset_of(log.root)() == 0
+        assert flushed_offset_of(log.folder)() == 0
+    finally:
+        instance.unlink()
+        instance.close()
+    assert read() is None
+
+
+def test_the_line_says_share_rate_and_time_left() -> None:
+    assert rate_text(512 << 20, 1024 << 20, 2.0).endswith("50%  512 of 1,024 MiB  256 MiB/s  2 s left")
+    assert rate_text(0, 1 << 40, 0.0).endswith("0 MiB/s  0 s left")
+    assert rate_text(1 << 30, 1 << 40, 10.0).endswith("102 MiB/s  170 min left")
+
+
+def test_run_need_not_be_said(tmp_path: Path) -> None:
+    said: list[Any] = [run("--help").output, run("run", "--help").output]
+    assert "status" in said[0]
+    assert "--group-by" in said[1]
+    assert isinstance(run(tmp_path / "nowhere", tmp_path / "x").exception, ApplianceError)
