@@ -6,8 +6,17 @@ from typing import Any
 
 import pytest
 
-from headrace import ConfigError, LitePullConsumer, MessageQueue, PullConsumer, PullStatus, StartFrom, StateError
+from headrace import (
+    ConfigError,
+    LitePullConsumer,
+    MessageQueue,
+    PullConsumer,
+    PullStatus,
+    StartFrom,
+    StateError,
+)
 from headrace.client.admin import Admin
+from headrace.client.pull_scheduler import PullScheduler
 from headrace.client.received_message import ReceivedMessage
 from support.consuming import await_consumed, config_for, create_topic, eventually, push, send
 from support.sdk import run
@@ -250,5 +259,40 @@ def test_a_pulled_message_may_be_sent_back(server: Server) -> None:
             await eventually(lambda: any(message.reconsume_times == 1 for message in seen), "it comes again")
         again = next(message for message in seen if message.reconsume_times)
         assert (again.topic, again.body) == ("PullBack", b"0")
+
+    run(scenario())
+
+
+def test_a_scheduler_pulls_from_each_queue_of_its_share(server: Server) -> None:
+    async def scenario() -> None:
+        await create_topic(server, "PullSchedule", 4)
+        bodies = await send(server, "PullSchedule", 80)
+        found: list[tuple[int, bytes]] = []
+
+        def scheduler() -> PullScheduler:
+            made = PullScheduler("pull-schedule", config_for(server))
+
+            @made.task("PullSchedule")
+            async def look(queue: MessageQueue, scheduler: PullScheduler) -> float | None:
+                if not found:
+                    found.append((-1, b""))
+                    raise ValueError("the first call fails, and another follows")
+                result = await scheduler.pull(queue, "*", await scheduler.fetch_offset(queue) or 0, 8)
+                found.extend((queue.queue_id, message.body) for message in result.messages)
+                scheduler.update_offset(queue, result.next_offset)
+                return 0.0 if result.messages else None
+
+            return made
+
+        async with scheduler() as one:
+            await eventually(lambda: len(found) == 81, "all of them")
+            await await_consumed(server, "pull-schedule", "PullSchedule")
+            async with scheduler() as two:
+                await eventually(
+                    lambda: len(one.in_balance("PullSchedule")) == len(two.in_balance("PullSchedule")) == 2, "two each"
+                )
+                more = await send(server, "PullSchedule", 80, first=80)
+                await eventually(lambda: len(found) >= 161, "all of them")
+        assert sorted(body for _, body in found[1:]) == sorted([*bodies, *more])
 
     run(scenario())
