@@ -28,7 +28,7 @@ class BitMapCalculator:
         self._seen: _Seen | None = None
         self._filters: dict[bytes, list[tuple[Program, BloomFilterData]]] = {}
 
-    def __call__(self, topic: bytes, physical_offset: int, properties: dict[str, str]) -> bytes:
+    def __call__(self, topic: bytes, _physical_offset: int, properties: dict[str, str]) -> bytes:
         """The message's bit map; empty if no group filters the topic, or the filters cannot be read."""
         self._follow_file()
         filters = self._filters.get(topic)
