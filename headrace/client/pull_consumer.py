@@ -196,7 +196,10 @@ class PullConsumer(Consumer):
             return True
         assert self._store is not None
         lost = [queue for queue in before if queue not in set(own)]
-        await self._store.persist(lost)
+        try:
+            await self._store.persist(lost, wait=True)
+        except (HeadraceError, OSError) as error:
+            logger.warning("offsets not stored group=%s reason=%s", self._group, error)
         for queue in lost:
             self._store.remove(queue)
         self._shares[topic] = list(own)
