@@ -31,6 +31,8 @@ S = TypeVar("S")
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
 _BUSY_MS: Final = 5  # limit: what a start may wait for a step that nobody announces
+_LEVELS: Final = frozenset({"held_pulls", "connections"})
+"""Counters that say how many there are now; how fast that changes tells nobody anything."""
 _IDLE_MS: Final = 250
 
 log = logging.getLogger(__name__)
@@ -161,7 +163,7 @@ class Supervisor(Generic[S]):
             "reput_bytes": control.reput_offset,
         }
         for role, values in self._instance.read_counters().items():
-            counters.update((f"{role}.{name}", value) for name, value in values.items())
+            counters.update((f"{role}.{name}", value) for name, value in values.items() if name not in _LEVELS)
         return counters
 
     def _is_busy(self) -> bool:
