@@ -13,6 +13,11 @@ from typing import Self
 
 from support.servers import free_ports
 
+PATIENT = {
+    # It refuses what has waited 200 ms for its turn, or while an append takes a second: on a busy machine that says nothing.
+    "waitTimeMillsInSendQueue": "30000",
+    "osPageCacheBusyTimeOutMills": "30000",
+}
 SCRIPT = Path(__file__).resolve().parents[2] / "bench" / "reference" / "reference"
 
 
@@ -32,7 +37,7 @@ class Reference:
         """`settings`: broker keys. `ports`: name server's and broker's. `more`: further arguments of `reference up`."""
         self.data = data
         self.ports = ports or free_ports()
-        sets = [f"--set={key}={value}" for key, value in (settings or {}).items()]
+        sets = [f"--set={key}={value}" for key, value in {**PATIENT, **(settings or {})}.items()]
         _run("up", str(data), f"--namesrv-port={self.ports[0]}", f"--port={self.ports[1]}", *sets, *more)
 
     @property
