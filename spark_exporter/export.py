@@ -137,9 +137,13 @@ class Export:
             if hold.problem:
                 summary.notes.append(hold.problem)
             committer = _Committer(self, progress, last.number + 1 if last else 1, summary)
-            for result in self._write(ranges, lambda done: report(done, plan.size_bytes)):
-                committer.take(result, hold)
+
+            def told(done_bytes: int) -> None:
                 self._lock.keep()
+                report(done_bytes, plan.size_bytes)
+
+            for result in self._write(ranges, told):
+                committer.take(result, hold)
             committer.commit()
         summary.seconds = time.monotonic() - began
         return summary
@@ -259,10 +263,13 @@ class _Committer:
 
 def make_plan(request: ExportRequest, source: Source, workers: int, known_end: int | None) -> Plan:
     """What is left to export. Raises SourceError if the log and the target cannot belong together."""
-    end = source.find_end(known_end if known_end and source.segments else None, request.flushed_offset())
+    flushed_offset = request.flushed_offset()
+    end = source.find_end(known_end, flushed_offset)
     if not source.segments:
-        if known_end is not None:
-            return Plan((), known_end, known_end)
+        if (
+            known_end is not None or flushed_offset is not None
+        ):  # all is exported and deleted, or a broker has just begun
+            return Plan((), known_end or 0, known_end or 0)
         raise SourceError(f"{source.commit_log} holds no records")
     first = source.first_offset
     if known_end is None:

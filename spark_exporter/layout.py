@@ -60,13 +60,12 @@ class Layout:
         topics = batch["topic"].dictionary_encode()
         if len(topics.dictionary) == 1:
             return [(topics.dictionary[0].as_py(), batch)]
-        # One gathering of rows in order of topic, then slices of it.
+        # Each topic's rows are copied apart: a slice of a rare topic would keep the memory of all the others for long.
         order = pc.sort_indices(topics.indices)  # stable, so that the log's order stays
-        gathered = batch.take(order)
         counts = {each["values"]: each["counts"] for each in pc.value_counts(topics.indices).to_pylist()}
         found, at = [], 0
         for code in sorted(counts):
-            found.append((topics.dictionary[code].as_py(), gathered.slice(at, counts[code])))
+            found.append((topics.dictionary[code].as_py(), batch.take(order.slice(at, counts[code]))))
             at += counts[code]
         return found
 

@@ -10,7 +10,7 @@ import pytest
 
 from spark_exporter import location
 from spark_exporter.compact import compact
-from spark_exporter.engines import open_engine
+from spark_exporter.engines import local, open_engine
 from spark_exporter.engines.local import LocalEngine
 from spark_exporter.errors import DamagedRecords, ExportError, SourceError, TargetBusy, TargetError, TargetMismatch
 from spark_exporter.export import Export, Summary
@@ -289,6 +289,36 @@ def test_what_is_not_flushed_is_not_exported(tmp_path: Path) -> None:
         assert run.run_once().rows == 4
         flushed = log.offsets[9]
         assert run.run_once().rows == 5
+
+
+def test_a_broker_that_has_just_begun_has_nothing_to_export_yet(tmp_path: Path) -> None:
+    log = SmallLog(tmp_path / "store")
+    log.write()
+    with Export(request(log.root, tmp_path / "target", flushed_offset=lambda: log.end), LocalEngine(1)) as run:
+        assert run.run_once().rows == 0
+        log.append(b"first")
+        log.write()
+        assert run.run_once().rows == 1
+    empty = SmallLog(tmp_path / "other")
+    empty.write()
+    with pytest.raises(SourceError, match="holds no records"):
+        export(empty.root, tmp_path / "target-2")
+
+
+@pytest.mark.slow
+def test_the_same_range_gives_the_same_bytes_whoever_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = write_log(tmp_path / "store", [bytes(number % 251) * 3 for number in range(600)])
+    asked = {"layout": Layout(group_by_topic=True), "least_range_bytes": 20_000}
+    export(log.root, tmp_path / "here", **asked)
+    export(log.root, tmp_path / "again", **asked)
+    monkeypatch.setattr(local, "_SMALL_BYTES", 0)
+    export(log.root, tmp_path / "pool", **asked)
+    files = {
+        name: {path.relative_to(tmp_path / name): path.read_bytes() for path in (tmp_path / name).rglob("*.parquet")}
+        for name in ("here", "again", "pool")
+    }
+    assert len(files["here"]) > 2
+    assert files["here"] == files["again"] == files["pool"]
 
 
 def test_the_local_engine_needs_no_master_and_an_unknown_format_is_refused() -> None:
