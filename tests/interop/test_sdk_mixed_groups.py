@@ -189,7 +189,7 @@ def test_java_and_python_members_share_a_group(server: Server, own_java: Java, t
         if orderly:
             return
         # The JVM dies: ours take all over.
-        time.sleep(1.1)  # twice the time after which both kinds store their offsets
+        group.client.await_committed(topic, topic, sent, *group.java)  # what is not committed comes again, and should
         group.java_dies()
         group.await_shared()
         asyncio.run(send(server, topic, 200, first=sent, at_once=16))
