@@ -13,6 +13,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -131,7 +132,7 @@ class Export:
         progress = dict(last.progress) if last else {}
         self._check_log(source, progress.get(self._request.broker_name))
         plan = make_plan(self._request, source, self._engine.workers, self._known_end(progress))
-        summary = Summary(plan.start, plan.start)
+        summary = Summary(plan.start, plan.start, notes=_missing_files(plan))
         with Hold(source.commit_log, self._run, self._request.cleaning_level) as hold:
             ranges = hold.take(plan.ranges) if plan.ranges else []
             if hold.problem:
@@ -259,6 +260,15 @@ class _Committer:
             summary.damaged += each.damaged
             summary.log_bytes += each.landed - each.start
         self._gathered = []
+
+
+def _missing_files(plan: Plan) -> list[str]:
+    """Where an archive has holes: what lies there is not exported, and nobody should be surprised."""
+    return [
+        f"{after.segment.base - before.segment.end:,} bytes of the log are missing at {before.segment.end:,}: their files are not there"
+        for before, after in pairwise(plan.ranges)
+        if before.segment != after.segment and before.segment.end != after.segment.base
+    ]
 
 
 def make_plan(request: ExportRequest, source: Source, workers: int, known_end: int | None) -> Plan:

@@ -17,6 +17,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_exporter.fault_point import fault_point
 from spark_exporter.layout import Partition, table_name
 from spark_exporter.ledger import Commit, Ledger, Making
 from spark_exporter.location import Location
@@ -98,7 +99,9 @@ class ParquetSink:
                 removed=tuple(f"{file.table}/{file.name}" for file in small),
             )
             ledger.decide(commit)
+            fault_point("compact.decided")
             self.publish(commit, staging)
+            fault_point("compact.published")
             ledger.finish(commit)
             count, files_before, files_after = count + 1, files_before + len(small), files_after + len(merged)
         return Compaction(count, files_before, files_after)

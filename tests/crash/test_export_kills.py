@@ -28,7 +28,7 @@ from spark_exporter.verify import verify
 from support import golden
 from support.crash import rounds
 from support.exported import FORMATS, expected_rows, read, request, rows_of
-from support.small_log import write_log
+from support.small_log import STORE_MS, SmallLog, write_log
 
 PLACES = ("export.range_written", "export.deciding", "export.decided", "export.published", "export.finished")
 PROGRAM = Path(__file__).resolve().parents[1] / "support" / "killed_export.py"
@@ -148,6 +148,23 @@ def test_segments_that_retention_deletes_while_they_are_read_are_exported_all_th
     assert (summary.rows, summary.notes) == (300, [])
     assert [row["commit_log_offset"] for row in rows_of(read(target, "parquet"))] == log.offsets
     assert not (log.root / "hold").exists()
+
+
+@pytest.mark.parametrize("place", ["compact.decided", "compact.published"])
+def test_a_compaction_that_was_killed_is_finished_by_whatever_runs_next(place: str, tmp_path: Path) -> None:
+    log = SmallLog(tmp_path / "store")
+    target = tmp_path / "target"
+    for number in range(4):
+        log.append(b"x" * 500)
+        log.append(b"the next day", store_timestamp=STORE_MS + 24 * 3600 * 1000 + number)
+        log.write()
+        assert run_export(log.root, target, "parquet").wait(60) == 0
+    before = rows_of(read(target, "parquet"))
+    assert run_export(log.root, target, "parquet", "--compact", kill_at=place).wait(60) == -signal.SIGKILL
+    assert run_export(log.root, target, "parquet").wait(60) == 0
+    check_complete(log.root, target, "parquet", before)
+    (first_day, *_) = sorted(target.glob("dt=*"))
+    assert len(list(first_day.iterdir())) == 1
 
 
 def test_a_table_of_each_topic_is_whole_after_a_kill_between_two_of_them(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A program for tests that kill it: `killed_export.py SOURCE TARGET FORMAT [--pool] [--tables] [--kill-worker]` exports and ends with 0.
+"""A program for tests that kill it: `killed_export.py SOURCE TARGET FORMAT [--pool] [--tables] [--kill-worker] [--compact]` exports, or compacts, and ends with 0.
 
 It commits after every range, so that there are many instants to be killed at.
 """
@@ -11,10 +11,12 @@ from pathlib import Path
 
 import psutil
 
+from spark_exporter.compact import compact
 from spark_exporter.engines import local
 from spark_exporter.engines.local import LocalEngine
 from spark_exporter.export import Export
 from spark_exporter.layout import Layout
+from spark_exporter.open_target import open_target
 from support.exported import request
 
 
@@ -37,6 +39,9 @@ def main() -> None:
         local._SMALL_BYTES = 0  # type: ignore[misc]
     if "--kill-worker" in flags:
         threading.Thread(target=kill_a_worker, daemon=True).start()
+    if "--compact" in flags:
+        compact(open_target(target))
+        return
     layout = Layout(table_per_topic="--tables" in flags)
     asked = request(Path(source), target, table_format, layout=layout, commit_every_s=0.0)
     with Export(asked, LocalEngine(2)) as export:

@@ -211,6 +211,14 @@ def test_a_log_whose_unexported_files_were_deleted_is_said(tmp_path: Path) -> No
         export(log.root, tmp_path / "target")
 
 
+def test_files_that_are_missing_in_the_middle_are_said(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x" * 1000] * 200)
+    (log.folder / f"{1 << 16:020}").unlink()
+    summary = export(log.root, tmp_path / "target")
+    assert summary.notes == ["65,536 bytes of the log are missing at 65,536: their files are not there"]
+    assert exported_offsets(tmp_path / "target") == [each for each in log.offsets if not 1 << 16 <= each < 2 << 16]
+
+
 def test_nothing_is_made_where_the_source_is_wrong(tmp_path: Path) -> None:
     for table_format in FORMATS:
         with pytest.raises(SourceError):
@@ -308,7 +316,7 @@ def test_a_broker_that_has_just_begun_has_nothing_to_export_yet(tmp_path: Path) 
 @pytest.mark.slow
 def test_the_same_range_gives_the_same_bytes_whoever_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = write_log(tmp_path / "store", [bytes(number % 251) * 3 for number in range(600)])
-    asked = {"layout": Layout(group_by_topic=True), "least_range_bytes": 20_000}
+    asked: dict[str, Any] = {"layout": Layout(group_by_topic=True), "least_range_bytes": 20_000}
     export(log.root, tmp_path / "here", **asked)
     export(log.root, tmp_path / "again", **asked)
     monkeypatch.setattr(local, "_SMALL_BYTES", 0)
