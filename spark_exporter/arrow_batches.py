@@ -55,4 +55,7 @@ def _ends_and_text(columns: RecordColumns, name: str, count: int) -> tuple[pa.Bu
 
 
 def _copied(columns: RecordColumns, name: str, length: int) -> pa.Buffer:
-    return pa.py_buffer(bytes(memoryview(columns.buffers[name])[:length]))
+    # Arrow's allocator keeps what was freed; the C library's gives such sizes back, and each batch would be paged in anew.
+    copy = pa.allocate_buffer(length)
+    memoryview(copy)[:] = memoryview(columns.buffers[name])[:length]
+    return copy

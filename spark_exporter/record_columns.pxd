@@ -9,7 +9,7 @@ ctypedef const unsigned char *_log_memory
 
 cdef int _END, _MORE, _BLANK, _BAD, _FULL
 cdef int _MESSAGE_MAGIC, _MESSAGE_MAGIC_V2, _BLANK_MAGIC, _SMALLEST_RECORD, _LARGEST_RECORD
-cdef int _COMPRESSED, _BORN_HOST_V6, _STORE_HOST_V6, _LONGEST_HOST, _TEXT_SLACK, _MANY_PROPERTIES
+cdef int _COMPRESSED, _BORN_HOST_V6, _STORE_HOST_V6, _LONGEST_HOST, _TEXT_SLACK, _MANY_PROPERTIES, _SLOTS
 cdef long long _FIRST_MS, _LAST_MS, _EVER
 
 cdef class _Topic:
@@ -17,13 +17,16 @@ cdef class _Topic:
     cdef readonly bytes text
     cdef readonly bint is_wanted
 
+cdef class _Host:
+    cdef readonly bytes stored
+    cdef readonly bytes text
+
 cdef class RecordColumns:
     cdef object _is_wanted
     cdef long long _first_ms, _end_ms, _most_body_bytes
     cdef bint _with_body, _with_properties, _inflate, _all_properties
-    cdef dict _topics, _hosts
-    cdef _Topic _topic
-    cdef bytes _last_born_host, _last_born_text, _last_store_host, _last_store_text
+    cdef dict _topics
+    cdef list _topic_slots, _host_slots
     cdef object _view
     cdef _log_memory _log
     cdef Py_ssize_t _limit
@@ -61,7 +64,7 @@ cdef class RecordColumns:
         log=_log_memory, limit=Py_ssize_t, physical_offset=cython.longlong, size=cython.longlong, magic=int, end=Py_ssize_t, sys_flag=int,
         born_host_length=Py_ssize_t, store_host_length=Py_ssize_t, timestamp_at=Py_ssize_t, store_host_at=Py_ssize_t, body_at=Py_ssize_t,
         body_length=Py_ssize_t, topic_at=Py_ssize_t, topic_length=Py_ssize_t, properties_at=Py_ssize_t, properties_length=Py_ssize_t,
-        store_ms=cython.longlong, born_ms=cython.longlong, topic=_Topic, body_crc=int, plain=bytes, row=Py_ssize_t, text=bytes,
+        store_ms=cython.longlong, born_ms=cython.longlong, topic=_Topic, body_crc=int, crc=cython.longlong, plain=bytes, row=Py_ssize_t, text=bytes,
     )
     cdef int _decode_one(self, Py_ssize_t at, long long view_offset, long long file_end) except -1
 
@@ -69,10 +72,10 @@ cdef class RecordColumns:
     cdef int _more(self, long long needed)
     cdef int _damage(self, long long physical_offset, long long size, str reason) except -1
     cdef _grow_bodies(self, Py_ssize_t needed)
-    @cython.locals(topic=_Topic, name=bytes)
+    @cython.locals(log=_log_memory, slot=Py_ssize_t, topic=_Topic, name=bytes)
     cdef _Topic _find_topic(self, Py_ssize_t at, Py_ssize_t length)
-    @cython.locals(text=bytes)
-    cdef bytes _find_host(self, bytes host)
+    @cython.locals(log=_log_memory, slot=Py_ssize_t, host=_Host, stored=bytes)
+    cdef _Host _find_host(self, Py_ssize_t at, Py_ssize_t length)
     @cython.locals(
         log=_log_memory, raw=bytes, first_pair=Py_ssize_t, names_from=Py_ssize_t, values_from=Py_ssize_t, start=Py_ssize_t,
         msg_id=Py_ssize_t, msg_id_end=Py_ssize_t, keys=Py_ssize_t, keys_end=Py_ssize_t, tags=Py_ssize_t, tags_end=Py_ssize_t,

@@ -76,6 +76,7 @@ _BORN_HOST_V6 = 0x10
 _STORE_HOST_V6 = 0x20
 _LONGEST_HOST = 53  # eight groups in brackets, a colon, the port with its sign
 _TEXT_SLACK = 1 << 18  # limit: two property strings of bad bytes, each of which becomes three
+_SLOTS = 1024  # limit: a power of two; clients of one broker come from a few hundred ports at a time
 _MANY_PROPERTIES = 64  # limit: up to here earlier names are looked through, beyond a dictionary is quicker
 _FIRST_MS = -62135596800000  # 0001-01-01
 _LAST_MS = 253402300799999  # 9999-12-31
@@ -89,6 +90,14 @@ class _Topic:
         self.name = name
         self.text = text
         self.is_wanted = is_wanted
+
+
+class _Host:
+    """A host that has been met, as it is stored and as it is written."""
+
+    def __init__(self, stored: bytes, text: bytes) -> None:
+        self.stored = stored
+        self.text = text
 
 
 class RecordColumns:
@@ -124,12 +133,9 @@ class RecordColumns:
         self._all_properties = all_properties
         self._most_body_bytes = most_body_bytes
         self._topics: dict[bytes, _Topic] = {}
-        self._topic: _Topic | None = None
-        self._hosts: dict[bytes, bytes] = {}
-        self._last_born_host = b""
-        self._last_born_text = b""
-        self._last_store_host = b""
-        self._last_store_text = b""
+        # What was met last with the same few bits: found without making an object of the name.
+        self._topic_slots: list[_Topic | None] = [None] * _SLOTS
+        self._host_slots: list[_Host | None] = [None] * _SLOTS
         self.position = 0
         self.rows = 0
         self.records = 0
@@ -320,8 +326,10 @@ class RecordColumns:
             self.position = end
             return _END
         body_crc = load_int(log, at + 8)
-        if body_length > 0 and crc32(view_of(log, body_at, body_at + body_length)) & 0x7FFFFFFF != body_crc:
-            return self._damage(physical_offset, size, "its body does not have its CRC")
+        if body_length > 0:
+            crc = crc32(view_of(log, body_at, body_at + body_length))
+            if crc & 0x7FFFFFFF != body_crc:
+                return self._damage(physical_offset, size, "its body does not have its CRC")
         if self._with_body:
             if sys_flag & _COMPRESSED and self._inflate and body_length > 0:
                 try:
@@ -368,20 +376,10 @@ class RecordColumns:
         self._offset_id_end += 2 * store_host_length
         put_hex(self._offset_id_text, self._offset_id_end, log, at + 28, 8)
         self._offset_id_end += 16
-        text = self._last_born_text
-        if len(self._last_born_host) != born_host_length or not is_equal(
-            log, at + 48, self._last_born_host, 0, born_host_length
-        ):
-            self._last_born_host = copy_bytes(log, at + 48, at + 48 + born_host_length)
-            text = self._last_born_text = self._find_host(self._last_born_host)
+        text = self._find_host(at + 48, born_host_length).text
         put_bytes(self._born_host_text, self._born_host_end, text, 0, len(text))
         self._born_host_end += len(text)
-        text = self._last_store_text
-        if len(self._last_store_host) != store_host_length or not is_equal(
-            log, store_host_at, self._last_store_host, 0, store_host_length
-        ):
-            self._last_store_host = copy_bytes(log, store_host_at, store_host_at + store_host_length)
-            text = self._last_store_text = self._find_host(self._last_store_host)
+        text = self._find_host(store_host_at, store_host_length).text
         put_bytes(self._store_host_text, self._store_host_end, text, 0, len(text))
         self._store_host_end += len(text)
 
@@ -425,25 +423,29 @@ class RecordColumns:
         self._body_room = room
 
     def _find_topic(self, at: int, length: int) -> _Topic:
-        topic = self._topic
-        if topic is not None and len(topic.name) == length and is_equal(self._log, at, topic.name, 0, length):
+        log = self._log
+        slot = length
+        if length > 0:
+            slot = (length * 7 + log[at] * 3 + log[at + length // 2] * 5 + log[at + length - 1]) & _SLOTS - 1
+        topic = self._topic_slots[slot]
+        if topic is not None and len(topic.name) == length and is_equal(log, at, topic.name, 0, length):
             return topic
-        name = copy_bytes(self._log, at, at + length)
+        name = copy_bytes(log, at, at + length)
         topic = self._topics.get(name)
         if topic is None:
             text = name.decode(errors="replace")
             topic = self._topics[name] = _Topic(name, text.encode(), self._is_wanted(text))
-        self._topic = topic
+        self._topic_slots[slot] = topic
         return topic
 
-    def _find_host(self, host: bytes) -> bytes:
-        text = self._hosts.get(host)
-        if text is None:
-            text = format_host(decode_host(host)).encode()
-            if len(self._hosts) >= 65536:  # limit: clients come and go for years in one log
-                self._hosts.clear()
-            self._hosts[host] = text
-        return text
+    def _find_host(self, at: int, length: int) -> _Host:
+        log = self._log
+        slot = (log[at + length - 5] * 31 + log[at + length - 1] * 7 + log[at + length - 2]) & _SLOTS - 1
+        host = self._host_slots[slot]
+        if host is None or len(host.stored) != length or not is_equal(log, at, host.stored, 0, length):
+            stored = copy_bytes(log, at, at + length)
+            host = self._host_slots[slot] = _Host(stored, format_host(decode_host(stored)).encode())
+        return host
 
     def _put_properties(self, row: int, at: int, end: int) -> None:
         """The properties of a row: the ones with columns of their own, and the map."""
