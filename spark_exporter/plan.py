@@ -112,7 +112,7 @@ class Source:
         ranges = [
             ByteRange(segment, max(start, segment.base), min(end, segment.end), min(end, segment.end))
             for segment in self.segments
-            if segment.end > start and segment.base < end
+            if max(start, segment.base) < min(end, segment.end)
         ]
         if not certain and 0 < len(ranges) < 2 * workers:
             cuts = QueueCuts(self.consume_queue)
