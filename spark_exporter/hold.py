@@ -20,9 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
 
+from spark_exporter.held_segments import FOLDER
 from spark_exporter.range_scan import ByteRange
 
-FOLDER: Final = "hold"
 CLEANING_LEVEL: Final = 0.75
 """Share of the disk in use at which brokers delete files before their time (diskMaxUsedSpaceRatio)."""
 
@@ -90,20 +90,6 @@ class Hold:
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         self.release()
-
-
-def count_held(store: Path) -> tuple[int, int]:
-    """How many segments exports hold at a store's root, and how many bytes that keeps on disk though the broker has deleted them."""
-    held = kept_bytes = 0
-    for link in (store / FOLDER).glob("*/" + "[0-9]" * 20):
-        try:
-            status = link.stat()
-        except OSError:
-            continue
-        held += 1
-        if status.st_nlink == 1:
-            kept_bytes += status.st_size
-    return held, kept_bytes
 
 
 def delete_abandoned(commit_log: Path) -> None:

@@ -1,12 +1,16 @@
 """`headrace status`."""
 
 import json
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
 
 from appliance.cli.options import data_option
 from appliance.cli.supervisor_client import ask_supervisor
+from appliance.paths import AppliancePaths
+from spark_exporter.held_segments import count_held
 
 
 @click.command("status", short_help="Say how an appliance fares.")
@@ -16,9 +20,13 @@ def command(data: str, as_json: bool) -> None:
     """Say how an appliance fares: its roles, the offsets of its log, how far each role is behind, rates.
 
     With --json: {"roles": {ROLE: {"pid", "state", "restarts", "heartbeat_age_ms", ...}}, "offsets": {CELL: NUMBER},
-    "lag": {ROLE: BYTES}, "rates": {NAME: PER SECOND}, ...}. Fails when no appliance runs on DIR.
+    "lag": {ROLE: BYTES}, "rates": {NAME: PER SECOND}, ..., "held": {"runs", "segments", "kept_bytes"} while exports hold
+    segments against retention, else null}. Fails when no appliance runs on DIR.
     """
     status = ask_supervisor(data, {"command": "status"}, timeout_s=5.0)["status"]
+    # Looked for here: the supervisor waits for no disk.
+    held = count_held(Path(AppliancePaths(data).store))
+    status["held"] = asdict(held) if held.segments else None
     print(json.dumps(status, indent=2) if as_json else "\n".join(_lines(status)))
 
 
@@ -57,9 +65,18 @@ def _lines(status: dict[str, Any]) -> list[str]:
             ],
         ),
         *(f"raised: {name}" for name, value in status["offsets"].items() if name.startswith("flag_") and value),
+        *_held(status["held"]),
         "",
         *_table(("RATE", "PER SECOND"), [(name, f"{rate:,.1f}") for name, rate in status["rates"].items() if rate]),
     ]
+
+
+def _held(held: dict[str, int] | None) -> list[str]:
+    if held is None:
+        return []
+    segments = "1 segment" if held["segments"] == 1 else f"{held['segments']:,} segments"
+    kept = f"{held['kept_bytes']:,} bytes" if held["kept_bytes"] else "none"
+    return [f"held by exports: {segments}, {kept} of them deleted by the broker already"]
 
 
 def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:

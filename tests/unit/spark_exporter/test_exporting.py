@@ -15,7 +15,8 @@ from spark_exporter.engines.local import LocalEngine
 from spark_exporter.errors import DamagedRecords, ExportError, SourceError, TargetBusy, TargetError, TargetMismatch
 from spark_exporter.export import Export, Summary
 from spark_exporter.follow import follow
-from spark_exporter.hold import Hold, count_held, delete_abandoned
+from spark_exporter.held_segments import HeldSegments, count_held
+from spark_exporter.hold import Hold, delete_abandoned
 from spark_exporter.layout import Layout, table_name
 from spark_exporter.location import Location
 from spark_exporter.open_target import find_target, open_target
@@ -352,16 +353,17 @@ def test_what_a_dead_run_held_is_let_go(tmp_path: Path) -> None:
     assert hold.problem is None
     assert [Path(each.segment.path).parent for each in held] == [tmp_path / "hold" / "alive"] * len(ranges)
     (log.folder / f"{0:020}").unlink()
-    assert count_held(tmp_path) == (len(ranges), 1 << 16)
+    assert count_held(tmp_path) == HeldSegments(1, len(ranges), 1 << 16)
     dead = tmp_path / "hold" / "dead"
     dead.mkdir()
     (dead / "owner").write_text("{}")
     delete_abandoned(source.commit_log)
     assert [path.name for path in (tmp_path / "hold").iterdir()] == ["alive"]
     hold.release_through(1 << 16)
-    assert count_held(tmp_path) == (len(ranges) - 1, 0)
+    assert count_held(tmp_path) == HeldSegments(1, len(ranges) - 1, 0)
     hold.release()
     assert not (tmp_path / "hold").exists()
+    assert count_held(tmp_path) == HeldSegments(0, 0, 0)
 
 
 def test_an_export_goes_on_where_nothing_can_be_held_and_says_so(
