@@ -2,15 +2,19 @@
 
 Workers are started anew (not forked: the driver has threads), and the kernel kills them should the driver die, so that nobody writes into staging
 after the target's lock is free. A worker that is killed is replaced and its range written again.
+
+Each worker has a pipe of its own and shares no lock with others: its death is the end of that pipe, whatever it was doing. The pool of the
+standard library (3.11) is not used, because it waits for ever when a worker dies while another is being started.
 """
 
 import ctypes
 import multiprocessing
 import os
 import signal
+import traceback
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import Connection, wait
 from typing import Any, Final
 
 from spark_exporter.errors import ExportError
@@ -19,16 +23,13 @@ from spark_exporter.range_result import RangeResult
 from spark_exporter.range_scan import ByteRange
 
 _SMALL_BYTES: Final = 16 << 20  # limit: read sooner than a worker has started
-_BROKEN_POOLS: Final = 3
+_DEATHS: Final = 10
 _REPORT_S: Final = 0.2
 _PR_SET_PDEATHSIG: Final = 1
 
-_done_bytes: Any = None
-"""In a worker: an array shared with the driver, a number for each range. Each is written by the one task that has the range."""
-
 
 class LocalEngine:
-    """A pool of processes."""
+    """A few processes, each with one range at a time."""
 
     name = "local"
 
@@ -43,10 +44,10 @@ class LocalEngine:
         if len(ranges) == 1 or sum(each.size_bytes for each in ranges) <= _SMALL_BYTES or self.workers == 1:
             yield from self._write_here(ranges, task, report)
         else:
-            yield from self._write_in_pool(ranges, task, report)
+            yield from self._write_in_workers(ranges, task, report)
 
     def close(self) -> None:
-        """A pool lives as long as one call of `write`."""
+        """Workers live as long as one call of `write`."""
 
     @staticmethod
     def _write_here(
@@ -57,49 +58,108 @@ class LocalEngine:
             yield write_range(byte_range, task, lambda done, before=before: report(before + done))  # type: ignore[misc]
             before += byte_range.size_bytes
 
-    def _write_in_pool(
+    def _write_in_workers(
         self, ranges: Sequence[ByteRange], task: WriteTask, report: Callable[[int], None]
     ) -> Iterator[RangeResult]:
-        context = multiprocessing.get_context("spawn")
-        done_bytes = context.RawArray("q", len(ranges))
-        left = set(range(len(ranges)))
-        for _ in range(_BROKEN_POOLS):
-            pool = ProcessPoolExecutor(
-                min(self.workers, len(left)), context, initializer=_begin, initargs=(os.getpid(), done_bytes)
-            )
-            try:
-                waiting = {pool.submit(_write, number, ranges[number], task): number for number in sorted(left)}
-                for future in _as_done(set(waiting), lambda: report(sum(done_bytes))):
-                    yield RangeResult.from_json(future.result())
-                    left.discard(waiting[future])
-                return
-            except BrokenProcessPool:
-                continue
-            finally:
-                pool.shutdown(cancel_futures=True)
-        raise ExportError(f"workers were killed again and again; {len(left)} ranges are left")
+        done_bytes = _SPAWN.RawArray("q", len(ranges))
+        left = deque(range(len(ranges)))
+        deaths = 0
+        workers: dict[Connection, _Worker] = {}
+        try:
+            while left or workers:
+                while left and len(workers) < self.workers:
+                    worker = _Worker(task, done_bytes)
+                    workers[worker.connection] = worker
+                    worker.give(left.popleft(), ranges)
+                for ready in wait(list(workers), _REPORT_S):
+                    worker = workers[ready]  # type: ignore[index]
+                    result = worker.take()
+                    if result is None:
+                        deaths += 1
+                        left.appendleft(worker.number)
+                    if result is None or not left:
+                        del workers[worker.connection]
+                        worker.end()
+                    else:
+                        worker.give(left.popleft(), ranges)
+                    if isinstance(result, Exception):
+                        raise result
+                    if result is not None:
+                        yield RangeResult.from_json(result)
+                report(sum(done_bytes))
+                if deaths >= _DEATHS:
+                    raise ExportError(
+                        f"workers were killed again and again; {len(left) + len(workers)} ranges are left"
+                    )
+        finally:
+            for worker in workers.values():
+                worker.end()
 
 
-def _as_done(waiting: set[Future[Any]], report: Callable[[], None]) -> Iterator[Future[Any]]:
-    while waiting:
-        done, waiting = wait(waiting, timeout=_REPORT_S, return_when=FIRST_COMPLETED)
-        report()
-        yield from done
+_SPAWN: Final = multiprocessing.get_context("spawn")
 
 
-def _begin(driver: int, done_bytes: Any) -> None:
-    global _done_bytes
-    _done_bytes = done_bytes
+class _Worker:
+    """One process, seen by the driver. `number`: the range that it has, or had last."""
+
+    def __init__(self, task: WriteTask, done_bytes: Any) -> None:
+        self.connection, theirs = _SPAWN.Pipe()
+        self.number = -1
+        # order: the driver lets go of the worker's end, so that the worker's death is the end of what can be read.
+        with theirs:
+            self._process = _SPAWN.Process(target=_work, args=(theirs, os.getpid(), done_bytes, task), daemon=True)
+            self._process.start()
+
+    def give(self, number: int, ranges: Sequence[ByteRange]) -> None:
+        """Have a range written."""
+        self.number = number
+        try:
+            self.connection.send((number, ranges[number]))
+        except OSError:
+            pass  # it has died: `take` says so
+
+    def take(self) -> dict[str, Any] | Exception | None:
+        """What became of the range; None: the worker has died."""
+        try:
+            result: dict[str, Any] | Exception = self.connection.recv()
+        except (EOFError, OSError):
+            return None
+        return result
+
+    def end(self) -> None:
+        """Let it finish what it has, and wait for its end."""
+        self.connection.close()
+        self._process.join()
+        self._process.close()
+
+
+def _work(driver: Connection, driver_pid: int, done_bytes: Any, task: WriteTask) -> None:
+    """A worker's whole life: ranges come, results go."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != driver:
+    if os.getppid() != driver_pid:
         os._exit(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver ends its workers
+    while True:
+        try:
+            number, byte_range = driver.recv()
+        except EOFError:
+            return
+        result = _write(byte_range, task, done_bytes, number)
+        try:
+            driver.send(result)
+        except BrokenPipeError:
+            return
 
 
-def _write(number: int, byte_range: ByteRange, task: WriteTask) -> dict[str, Any]:
+def _write(byte_range: ByteRange, task: WriteTask, done_bytes: Any, number: int) -> dict[str, Any] | Exception:
     def report(done: int) -> None:
-        _done_bytes[number] = done
+        done_bytes[number] = done
 
-    result = write_range(byte_range, task, report)
+    try:
+        result = write_range(byte_range, task, report)
+    except Exception as error:  # noqa: BLE001  raised by the driver
+        if not isinstance(error, ExportError):
+            error.add_note(traceback.format_exc())
+        return error
     report(byte_range.size_bytes)
     return result.as_json()
