@@ -54,6 +54,8 @@ class ExportRequest:
     cleaning_level: float = CLEANING_LEVEL
     flushed_offset: Callable[[], int | None] = field(default=lambda: None)
     """Asked for how far a live store is durable; None: nobody writes it, or nobody can say."""
+    warn: Callable[[str], None] = field(default=lambda _note: None)
+    """Told at once what is also in the summary's notes."""
 
     @property
     def scan_options(self) -> ScanOptions:
@@ -103,6 +105,7 @@ class Export:
         self.sink: Sink = open_sink(request.making.format, request.target)
         self.sink.open(request.making)
         self.ledger = Ledger(self.sink.work)
+        self._noted: set[str] = set()
         self._lock = TargetLock(self.sink.work, self._run, "headrace export")
 
     def __enter__(self) -> "Export":
@@ -132,22 +135,35 @@ class Export:
         progress = dict(last.progress) if last else {}
         self._check_log(source, progress.get(self._request.broker_name))
         plan = make_plan(self._request, source, self._engine.workers, self._known_end(progress))
-        summary = Summary(plan.start, plan.start, notes=_missing_files(plan))
+        summary = Summary(plan.start, plan.start)
+        for note in _missing_files(plan):
+            self._note(summary, note)
         with Hold(source.commit_log, self._run, self._request.cleaning_level) as hold:
             ranges = hold.take(plan.ranges) if plan.ranges else []
             if hold.problem:
-                summary.notes.append(hold.problem)
+                self._note(summary, hold.problem)
             committer = _Committer(self, progress, last.number + 1 if last else 1, summary)
 
             def told(done_bytes: int) -> None:
                 self._lock.keep()
+                if hold.give_up_if_disk_is_full():
+                    self._note(summary, hold.problem)
                 report(done_bytes, plan.size_bytes)
 
             for result in self._write(ranges, told):
                 committer.take(result, hold)
+                if hold.give_up_if_disk_is_full():
+                    self._note(summary, hold.problem)
             committer.commit()
         summary.seconds = time.monotonic() - began
         return summary
+
+    def _note(self, summary: Summary, note: str | None) -> None:
+        """Say something once a run, however many rounds it has."""
+        if note is not None and note not in self._noted:
+            self._noted.add(note)
+            summary.notes.append(note)
+            self._request.warn(note)
 
     def _check_log(self, source: Source, known: Progress | None) -> None:
         """Raises SourceError if this is not the log that the target knows."""
@@ -236,10 +252,6 @@ class _Committer:
         if time.monotonic() - self._since >= self._export.commit_every_s:
             self.commit()
             hold.release_through(result.landed)
-        if hold.problem is None and hold.is_disk_too_full():
-            hold.release()
-            hold.problem = "the disk is above its cleaning level: segments are no longer held against retention"
-            self._summary.notes.append(hold.problem)
 
     def commit(self) -> None:
         """Commit what has gathered."""

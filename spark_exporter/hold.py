@@ -26,6 +26,8 @@ from spark_exporter.range_scan import ByteRange
 CLEANING_LEVEL: Final = 0.75
 """Share of the disk in use at which brokers delete files before their time (diskMaxUsedSpaceRatio)."""
 
+TOO_FULL: Final = "the disk is above its cleaning level: segments are no longer held against retention"
+
 _OWNER: Final = "owner"
 
 
@@ -41,7 +43,10 @@ class Hold:
         """Why nothing is held, in a sentence; None as long as it is."""
 
     def take(self, ranges: Sequence[ByteRange]) -> list[ByteRange]:
-        """Link the segments of these ranges. The same ranges, of the links where there are some."""
+        """Link the segments of these ranges. The same ranges, that know of the links where there are some."""
+        if self._is_disk_too_full():
+            self.problem = TOO_FULL
+            return list(ranges)
         try:
             delete_abandoned(self._commit_log)
             self._folder.mkdir(parents=True)
@@ -57,7 +62,9 @@ class Hold:
             self.release()
             self.problem = f"segments are not held against retention: {error.strerror}"
             return list(ranges)
-        return [replace(each, segment=replace(each.segment, path=str(links[each.segment.path]))) for each in ranges]
+        return [
+            replace(each, segment=replace(each.segment, held_path=str(links[each.segment.path]))) for each in ranges
+        ]
 
     def release_through(self, physical_offset: int) -> None:
         """Let go of the segments whose records are all before an offset."""
@@ -67,8 +74,15 @@ class Hold:
             if link.name != _OWNER and int(link.name) + link.stat().st_size <= physical_offset:
                 link.unlink(missing_ok=True)
 
-    def is_disk_too_full(self) -> bool:
-        """Whether the disk is above the cleaning level, so that holding on would fill it."""
+    def give_up_if_disk_is_full(self) -> bool:
+        """Let go of all if the disk is above the cleaning level, where holding on would fill it. Whether that has happened just now."""
+        if self.problem is not None or not self._is_disk_too_full():
+            return False
+        self.release()
+        self.problem = TOO_FULL
+        return True
+
+    def _is_disk_too_full(self) -> bool:
         try:
             usage = shutil.disk_usage(self._commit_log)
         except OSError:

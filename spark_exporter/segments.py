@@ -23,6 +23,8 @@ class Segment:
     path: str
     base: int
     size_bytes: int
+    held_path: str = ""
+    """The same file by another name, which the broker does not delete (`hold`); tried first, for as long as it is there."""
 
     @property
     def end(self) -> int:
@@ -73,14 +75,25 @@ def has_records(segment: Segment) -> bool:
 @contextmanager
 def open_segment(segment: Segment) -> Iterator[int]:
     """A descriptor of the segment, for `os.pread`. Raises SourceError if it has gone or cannot be read."""
-    try:
-        descriptor = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError as error:
-        raise SourceError(f"{segment.path}: {error.strerror}") from None
+    descriptor = _open(segment)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _open(segment: Segment) -> int:
+    if segment.held_path:
+        try:
+            return os.open(segment.held_path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            pass  # the hold was given up
+    try:
+        return os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise SourceError(f"{segment.path} was deleted before it was read") from None
+    except OSError as error:
+        raise SourceError(f"{segment.path}: {error.strerror}") from None
 
 
 def read_into(descriptor: int, segment: Segment, memory: memoryview, physical_offset: int) -> None:

@@ -39,9 +39,11 @@ def request(
     choice: RecordChoice = EVERYTHING,
     **more: Any,
 ) -> ExportRequest:
-    """What tests ask for: all records, in small ranges."""
+    """What tests ask for: all records, in small ranges, however full the machine's disk is."""
     making = Making(table_format, layout or Layout(), choice)
-    return ExportRequest(source, str(target), making, **{"least_range_bytes": SMALL_RANGES, **more})
+    return ExportRequest(
+        source, str(target), making, **{"least_range_bytes": SMALL_RANGES, "cleaning_level": 1.0, **more}
+    )
 
 
 def export(source: Path, target: Path | str, table_format: str = "parquet", **more: Any) -> Summary:

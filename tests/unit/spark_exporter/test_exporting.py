@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,11 +18,12 @@ from spark_exporter.errors import DamagedRecords, ExportError, SourceError, Targ
 from spark_exporter.export import Export, Summary
 from spark_exporter.follow import follow
 from spark_exporter.held_segments import HeldSegments, count_held
-from spark_exporter.hold import Hold, delete_abandoned
+from spark_exporter.hold import TOO_FULL, Hold, delete_abandoned
 from spark_exporter.layout import Layout, table_name
 from spark_exporter.location import Location
 from spark_exporter.open_target import find_target, open_target
 from spark_exporter.plan import open_source
+from spark_exporter.range_result import RangeResult
 from spark_exporter.record_choice import RecordChoice
 from spark_exporter.sinks import open_sink
 from spark_exporter.status import read_status
@@ -351,7 +354,7 @@ def test_what_a_dead_run_held_is_let_go(tmp_path: Path) -> None:
     hold = Hold(source.commit_log, "alive")
     held = hold.take(ranges)
     assert hold.problem is None
-    assert [Path(each.segment.path).parent for each in held] == [tmp_path / "hold" / "alive"] * len(ranges)
+    assert [Path(each.segment.held_path).parent for each in held] == [tmp_path / "hold" / "alive"] * len(ranges)
     (log.folder / f"{0:020}").unlink()
     assert count_held(tmp_path) == HeldSegments(1, len(ranges), 1 << 16)
     dead = tmp_path / "hold" / "dead"
@@ -379,10 +382,68 @@ def test_an_export_goes_on_where_nothing_can_be_held_and_says_so(
     assert (summary.rows, summary.notes) == (3, ["segments are not held against retention: Permission denied"])
 
 
-def test_a_full_disk_of_the_store_ends_the_hold_loudly(tmp_path: Path) -> None:
+def test_on_a_disk_above_its_cleaning_level_nothing_is_held_and_it_is_said_once(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"] * 3)
-    summary = export(log.root, tmp_path / "target", cleaning_level=0.0)
-    assert summary.notes == ["the disk is above its cleaning level: segments are no longer held against retention"]
+    warned: list[str] = []
+    asked = request(log.root, tmp_path / "target", cleaning_level=0.0, warn=warned.append)
+    with Export(asked, LocalEngine(1)) as run:
+        assert (run.run_once().notes, warned) == ([TOO_FULL], [TOO_FULL])
+        log.append(b"more")
+        log.write()
+        assert (run.run_once().rows, warned) == (1, [TOO_FULL])
+
+
+def test_a_disk_that_fills_while_segments_are_held_gets_them_back_at_once_and_the_export_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = write_log(tmp_path / "store", [b"x" * 1000] * 300)
+    warned: list[tuple[str, int]] = []
+    reads: list[int] = []
+    used = [75]
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: shutil._ntuple_diskusage(100, used[0], 100 - used[0]))  # type: ignore[attr-defined]
+
+    def warn(note: str) -> None:
+        warned.append((note, count_held(log.root).segments))
+
+    class FillingEngine(LocalEngine):
+        """The disk fills while the second range is read."""
+
+        def write(self, *of: Any) -> Iterator[RangeResult]:
+            for result in super().write(*of):
+                if not reads:
+                    assert count_held(log.root).segments == 6
+                reads.append(result.start)
+                if len(reads) == 2:
+                    used[0] = 76
+                yield result
+
+    asked = request(log.root, tmp_path / "target", cleaning_level=0.75, warn=warn)
+    with Export(asked, FillingEngine(1)) as run:
+        summary = run.run_once()
+    assert warned == [(TOO_FULL, 0)]
+    assert (summary.rows, summary.notes) == (300, [TOO_FULL])
+    assert len(reads) > 4
+    assert exported_offsets(tmp_path / "target") == log.offsets
+
+
+def test_a_segment_that_is_deleted_while_nothing_holds_it_ends_the_export_in_one_line(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x" * 1000] * 300)
+    target = tmp_path / "target"
+
+    class DeletingEngine(LocalEngine):
+        """The broker deletes a file that is still to be read."""
+
+        def write(self, *of: Any) -> Iterator[RangeResult]:
+            for number, result in enumerate(super().write(*of)):
+                if number == 1:
+                    (log.folder / f"{3 << 16:020}").unlink()
+                yield result
+
+    asked = request(log.root, target, cleaning_level=0.0, commit_every_s=0.0)
+    with pytest.raises(SourceError) as error, Export(asked, DeletingEngine(1)) as run:
+        run.run_once()
+    assert str(error.value) == f"{log.folder / f'{3 << 16:020}'} was deleted before it was read"
+    assert exported_offsets(target) == [each for each in log.offsets if each < 3 << 16], "what was committed stays"
 
 
 @pytest.mark.slow

@@ -122,6 +122,7 @@ def command(
             strict,
             compression,
             flushed_offset=flushed_offset_of(Path(source)),
+            warn=_warn,
         )
         if dry_run:
             _print_plan(request, workers)
@@ -158,6 +159,12 @@ def _run(request: "ExportRequest", engine: "Engine", follow_s: float | None) -> 
                 for each in total:
                     summary.add(each)
     _print_summary(request, engine, summary)
+
+
+def _warn(note: str) -> None:
+    """At once: what it says may have to be seen to before the export ends."""
+    wipe = "\r\x1b[2K" if sys.stderr.isatty() else ""
+    print(f"{wipe}headrace: {note}", file=sys.stderr, flush=True)
 
 
 def _lag(request: "ExportRequest", done: "Summary") -> str:
@@ -212,5 +219,3 @@ def _print_summary(request: "ExportRequest", engine: "Engine", done: "Summary") 
     )
     if done.damaged:
         print(f"{done.damaged:,} damaged places of the log are in quarantine", file=sys.stderr)
-    for note in done.notes:
-        print(f"headrace: {note}", file=sys.stderr)
