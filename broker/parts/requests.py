@@ -1,0 +1,114 @@
+"""Who answers which request: the processors, the hot path of pulls, and the tables of handlers of both ports."""
+
+import time
+
+from broker.admin.handling import AdminFamily
+from broker.admin.handling import register as register_admin
+from broker.filters import PullFilters
+from broker.hot.connection import BrokerConnection
+from broker.hot.pull import PullPath, PullPlan
+from broker.live_config import LiveConfig
+from broker.parts.deliveries import Deliveries
+from broker.parts.reading_end import ReadingEnd
+from broker.parts.settings import Settings
+from broker.parts.tables import Tables
+from broker.parts.waiting import Waiting
+from broker.parts.writing_end import WritingEnd
+from broker.processors.client import ClientProcessor
+from broker.processors.end_transaction import EndTransactionProcessor
+from broker.processors.lock import LockProcessor
+from broker.processors.offset import OffsetProcessor
+from broker.processors.pull import PullProcessor
+from broker.processors.query import QueryProcessor
+from broker.processors.recall import RecallProcessor
+from broker.processors.reply import ReplyProcessor
+from broker.processors.send import HotTopics, SendProcessor
+from broker.processors.send_back import SendBackProcessor
+from broker.rebalance_locks import RebalanceLocks
+from headrace.protocol.version import CURRENT_VERSION
+from headrace.remoting.endpoint import Endpoint
+from headrace.remoting.handlers import HandlerTable
+
+
+class Requests:
+    """`main` and `fast` are what the ports serve."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        live: LiveConfig,
+        tables: Tables,
+        waiting: Waiting,
+        writing: WritingEnd,
+        reading: ReadingEnd,
+        deliveries: Deliveries,
+        families: list[AdminFamily],
+    ) -> None:
+        config, store_config, store_host = settings.broker, settings.store, settings.store_host
+        topics, groups, offsets, clients = tables.topics, tables.groups, tables.offsets, tables.clients
+        appender, delays, timers, view = writing.appender, deliveries.delays, deliveries.timers, reading.view
+        by_time, is_slave = reading.by_time, store_config.is_slave
+        filters = PullFilters(tables.filters, config)
+        self._appender = appender
+        self.send_path = writing.path
+        self.pull_path = _make_pull_path(reading, tables, live, commits=not is_slave)
+        self.sends = SendProcessor(config, store_config, topics, groups, appender, store_host, delays, timers)
+        self.pulls = PullProcessor(
+            config,
+            topics,
+            groups,
+            clients,
+            offsets,
+            reading.getter,
+            waiting.held,
+            appender.append,
+            reading.executor,
+            is_slave,
+            not is_slave or store_config.offset_check_in_slave,
+            self.pull_path,
+            filters,
+            reading.filtered,
+        )
+        self.main, self.fast = main, fast = HandlerTable(), HandlerTable()
+        self.sends.register(main, fast)
+        ReplyProcessor(config, clients, self.sends, appender, store_host).register(main, fast)
+        RecallProcessor(config, topics, appender, timers, store_host, is_slave=is_slave).register(main, fast)
+        EndTransactionProcessor(appender, delays, timers, view, store_host, is_slave=is_slave).register(main, fast)
+        SendBackProcessor(config, topics, groups, appender, delays, view).register(main, fast)
+        self.pulls.register(main)
+        ClientProcessor(config, topics, groups, clients, filters).register(main, fast)
+        LockProcessor(RebalanceLocks(lambda: time.monotonic_ns() // 1_000_000)).register(main, fast)
+        OffsetProcessor(
+            offsets, reading.getter, reading.queues.bounds, by_time.offset_at, by_time.earliest_timestamp
+        ).register(main, fast)
+        QueryProcessor(reading.by_key.query, view, store_config.default_query_max_num).register(main, fast)
+        register_admin(main, families)
+        register_admin(fast, families)
+        self._follow_options(settings, live, HotTopics(config, topics, self.send_path))
+
+    def connection(self, endpoint: Endpoint) -> BrokerConnection:
+        """What serves a new connection: the fast port has no pulls."""
+        serves_pulls = endpoint.handlers is self.main
+        return BrokerConnection(endpoint, self.send_path, self.pull_path if serves_pulls else None, self._appender)
+
+    def _follow_options(self, settings: Settings, live: LiveConfig, hot_topics: HotTopics) -> None:
+        def changed(_keys: frozenset[str]) -> None:
+            self.send_path.body_limit = settings.store.effective_max_message_size
+            hot_topics.follow(None)
+
+        live.on_change(changed)
+
+
+def _make_pull_path(reading: ReadingEnd, tables: Tables, live: LiveConfig, *, commits: bool) -> PullPath:
+    """The hot path of pulls, which forgets what it was told whenever that may no longer be true."""
+    getter = reading.getter
+
+    def read(plan: PullPlan, queue_id: int, offset: int, max_count: int) -> tuple[int, int, int, bool] | None:
+        return getter.try_gather(plan.topic, queue_id, offset, max_count, plan.codes)
+
+    path = PullPath(getter.gatherer, read, tables.offsets.commit, commits, CURRENT_VERSION)
+    tables.topics.on_change(lambda _: path.forget_plans())
+    tables.groups.on_change(lambda _: path.forget_plans())
+    live.on_change(lambda _: path.forget_plans())
+    tables.clients.on_change(path.forget_plans)
+    return path

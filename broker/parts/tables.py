@@ -1,0 +1,28 @@
+"""The tables: what the broker knows of topics, groups and clients. All but the clients are kept under `config/`."""
+
+from broker.clients import ClientTable
+from broker.filters import ConsumerFilterTable
+from broker.groups import GroupTable
+from broker.json_file import JsonFile
+from broker.offsets import OffsetTable
+from broker.parts.settings import Settings
+from broker.processors.client import MembersNotice
+from broker.schedule.delay_offsets import DelayOffsets
+from broker.schedule.delivered_copies import LevelsFile
+from broker.topics import TopicTable
+
+
+class Tables:
+    """Reads the files. Raises ConfigFileUnreadable."""
+
+    def __init__(self, settings: Settings) -> None:
+        config, paths = settings.broker, settings.paths
+        self.topics = TopicTable(JsonFile(paths.config_file("topics.json")), config)
+        self.groups = GroupTable(JsonFile(paths.config_file("subscriptionGroup.json")), config)
+        self.offsets = OffsetTable(JsonFile(paths.config_file("consumerOffset.json")))
+        self.delay_offsets = DelayOffsets(
+            JsonFile(paths.config_file("delayOffset.json")), LevelsFile(paths.root / "timer" / "levels")
+        )
+        self.clients = ClientTable(MembersNotice(config, self.groups))
+        self.filters = ConsumerFilterTable(JsonFile(paths.config_file("consumerFilter.json")), config)
+        self.clients.on_change(lambda: self.filters.forget_groups_beyond(self.clients.consumer_groups()))

@@ -1,0 +1,101 @@
+"""The writing end of the log: the appender, the ack gate, the hot path of sends.
+
+On a master this process is the log's writer. What its predecessor copied and never published is wiped before anything is appended, and the
+next queue offsets are read from the queue table, which is why dispatch must have caught up.
+"""
+
+from collections.abc import Callable
+
+from isal import isal_zlib
+
+from broker.ack_gate import AckGate
+from broker.appender import Appender
+from broker.hot.send import SendPath
+from broker.parts.settings import Settings
+from headrace.model.host import encode_host
+from headrace.protocol.version import CURRENT_VERSION
+from ipc.control_layout import ALLOCATED_OFFSET
+from ipc.publish.log import LogPublisher
+from ipc.queue_table import QueueTable
+from ipc.role_context import RoleContext
+from store.commit_log.append import CommitLogAppender
+from store.commit_log.appended_files import AppendedFiles
+from store.commit_log.tail import wipe
+from store.config import SYNC_MASTER
+
+
+class WritingEnd:
+    """`appended()` is called after a batch, `ask()` when somebody begins to wait; `clock()` gives seconds."""
+
+    def __init__(
+        self,
+        context: RoleContext,
+        settings: Settings,
+        queue_table: QueueTable,
+        appended: Callable[[], None],
+        ask: Callable[[], None],
+        clock: Callable[[], float],
+    ) -> None:
+        config, store_config = settings.broker, settings.store
+        self._control = context.control
+        self._is_writeable = not store_config.is_slave
+        self.gate = AckGate(
+            self._control,
+            clock,
+            sync_flush=store_config.is_sync_flush,
+            sync_slave=store_config.broker_role == SYNC_MASTER,
+            sync_flush_timeout_ms=store_config.sync_flush_timeout,
+            slave_timeout_ms=store_config.slave_timeout,
+            slave_fall_behind_bytes=store_config.ha_slave_fallbehind_max,
+            on_wait=ask,
+        )
+        log = _log_end(context, settings, queue_table)
+        self.appender = Appender(log, self.gate, store_config, self._may_write, appended, ask)
+        self.path = SendPath(
+            log,
+            isal_zlib.crc32,
+            encode_host(settings.store_host),
+            config.broker_cluster_name,
+            config.region_id,
+            config.trace_on,
+            CURRENT_VERSION,
+            store_config.effective_max_message_size,
+            not self.gate.is_open,
+        )
+        self.path.writeable = self._is_writeable
+
+    def _may_write(self) -> bool:
+        return self._is_writeable and self._control.running_flags() & ~1 == 0
+
+    def look(self) -> None:
+        """Tells the hot path whether writing is allowed now."""
+        self.path.writeable = self._may_write()
+
+    def refuse(self) -> None:
+        """From now on nothing is taken."""
+        self._is_writeable = False
+        self.path.writeable = False
+
+
+def _log_end(context: RoleContext, settings: Settings, queue_table: QueueTable) -> CommitLogAppender:
+    """The log's writer, beginning where everybody knows that the log ends."""
+    control, config, paths = context.control, settings.store, settings.paths
+    wrote_offset, append_limit = control.wrote_offset, control.append_limit
+    if append_limit > wrote_offset and not config.is_slave:
+        # What a killed predecessor has copied and never published must not come back to life.
+        with context.long_call("wiping what was never published", 60_000):
+            wipe(paths, config, wrote_offset, append_limit)
+    files = AppendedFiles(paths, config)
+    log = CommitLogAppender(
+        LogPublisher(control),
+        files.open,
+        control.words,
+        ALLOCATED_OFFSET,
+        config.mapped_file_size_commit_log,
+        wrote_offset,
+        append_limit,
+        files.populate,
+    )
+    for _, topic, queue_id, _, max_queue_offset, _ in queue_table.rows():
+        log.queues_of(topic).advance(queue_id, max_queue_offset)
+    return log
