@@ -1,22 +1,29 @@
 """What carries a plan out: each engine calls `range_files.write_range` for every range, somewhere."""
 
+import importlib.util
+
 from spark_exporter.engines.engine import Engine
+from spark_exporter.engines.java_home import find_java
 from spark_exporter.errors import ExportError
 
 
 def open_engine(name: str | None, master: str | None = None, workers: int | None = None) -> Engine:
     """The engine of that name. Without one it is Spark where there is a master, or Java and the package; else the local one.
 
-    Raises ExportError, MissingPackage.
+    What nobody asked for by name starts no JVM for little: see `SparkEngine`. Raises ExportError, MissingPackage.
     """
-    if name == "local" or (name is None and master is None and not _has_spark()):
-        if master is not None:
-            raise ExportError("the local engine has no master")
-        from spark_exporter.engines.local import LocalEngine  # noqa: PLC0415
+    if name not in {"spark", "local", None}:
+        raise ExportError(f"there is no engine {name} (there are spark, local)")
+    if name == "local" and master is not None:
+        raise ExportError("the local engine has no master")
+    if name == "spark" or master is not None or (name is None and _has_spark()):
+        from spark_exporter.engines.spark import SparkEngine  # noqa: PLC0415  needs its package
 
-        return LocalEngine(workers)
-    raise ExportError("the Spark engine is not part of this build: --engine local")
+        return SparkEngine(master, workers, is_default=name is None and master is None)
+    from spark_exporter.engines.local import LocalEngine  # noqa: PLC0415
+
+    return LocalEngine(workers)
 
 
 def _has_spark() -> bool:
-    return False
+    return importlib.util.find_spec("pyspark") is not None and find_java() is not None

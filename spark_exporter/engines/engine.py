@@ -12,10 +12,14 @@ from spark_exporter.range_scan import ByteRange
 
 
 class Engine(Protocol):
-    """Writes ranges. `name` is for people; `workers` for the plan: how many ranges at a time."""
+    """Writes ranges. `name` is for people."""
 
     name: str
-    workers: int
+
+    @property
+    def workers(self) -> int:
+        """For the plan: how many ranges at a time."""
+        ...
 
     def write(
         self, ranges: Sequence[ByteRange], task: WriteTask, report: Callable[[int], None]

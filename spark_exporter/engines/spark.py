@@ -1,0 +1,346 @@
+"""The engine on Spark: each range is a task, written by `write_range` in a Python worker of an executor.
+
+Spark schedules, and tries again what dies: a worker, an executor, a node. No row passes through the JVM. A task gives its result twice: as
+its return value, which the driver has when the whole job is done, and as an addition to an accumulator, which it has when the task is done.
+So what is written is committed while other ranges are still being written. Spark counts the additions of each task's one good attempt only, and
+results are taken once; files of other attempts have names of their own in staging, and go with it.
+
+Executors need the same Python with this package, the segments at the same paths, and the target.
+"""
+
+import json
+import os
+import re
+import shlex
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import IO, Any, Final
+
+from spark_exporter import errors
+from spark_exporter.engines.java_home import java_for_spark
+from spark_exporter.engines.local import LocalEngine
+from spark_exporter.errors import DamagedRecords, ExportError, MissingPackage
+from spark_exporter.range_files import WriteTask, write_range
+from spark_exporter.range_result import RangeResult
+from spark_exporter.range_scan import ByteRange
+
+try:
+    from py4j.protocol import Py4JError
+    from pyspark import InheritableThread, SparkConf, SparkContext
+    from pyspark.accumulators import Accumulator, AccumulatorParam
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+except ImportError:
+    raise MissingPackage(
+        "the Spark engine needs the package pyspark: pip install 'headrace-appliance[export]'; --engine local does without"
+    ) from None
+
+_SMALL_BYTES: Final = 256 << 20  # limit: the local engine has read it sooner than a JVM has started
+_ATTEMPTS: Final = 4  # limit: what clusters have by default; Spark alone on a machine would not try again
+_REPORT_S: Final = 0.2
+_SETTLED_S: Final = 1.0
+_FIRST_EXECUTOR_S: Final = 60.0
+_JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""It has next to nothing to do here; the cores belong to the workers."""
+
+
+class SparkEngine:
+    """Spark on this machine, or on a cluster. The session is started with the first ranges to write, and stopped by `close`.
+
+    In a process that has a SparkContext already (a notebook, spark-submit) that one is used and left as it was.
+    """
+
+    def __init__(self, master: str | None = None, workers: int | None = None, *, is_default: bool = False) -> None:
+        """`master`: as Spark knows it; None: this machine. `workers`: ranges at a time; None: as many as there are cores.
+
+        `is_default`: nobody asked for Spark, so what is small is left to the local engine, and `name` then says so. Raises MissingPackage.
+        """
+        self.name = "local" if is_default else "spark"
+        self._master = master
+        self._asked_workers = workers
+        self._least_bytes = _SMALL_BYTES if is_default else 0
+        self._context: SparkContext | None = None
+        self._is_ours = False
+        self._log: IO[bytes] | None = None
+        with java_for_spark():
+            pass  # what is missing is said before anything is made
+
+    @property
+    def workers(self) -> int:
+        """How many ranges at a time. Of a cluster it is known only when it has been asked for executors."""
+        if self._asked_workers is not None:
+            return self._asked_workers
+        if _find_context() is None and _is_local(self._master):
+            return _local_cores(self._master)
+        return self._await_executors(self._open())
+
+    def write(
+        self, ranges: Sequence[ByteRange], task: WriteTask, report: Callable[[int], None]
+    ) -> Iterator[RangeResult]:
+        """See `Engine.write`. Raises ExportError if Spark gives up."""
+        if not ranges:
+            return
+        if self._context is None and sum(each.size_bytes for each in ranges) < self._least_bytes:
+            yield from LocalEngine(self._asked_workers).write(ranges, task, report)
+            return
+        self.name = "spark"
+        job = _Job(self._open(), ranges, task)
+        try:
+            yield from job.results(report)
+        finally:
+            if job.is_running:
+                # Nobody may write any more when staging is cleared.
+                job.cancel()
+                self.close()
+
+    def close(self) -> None:
+        """Stop the session, if it is ours, and its JVM."""
+        context, self._context = self._context, None
+        if context is not None and self._is_ours:
+            _stop(context)
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+    def _open(self) -> SparkContext:
+        if self._context is None:
+            found = _find_context()
+            if found is not None and not _is_local(self._master) and found.master != self._master:
+                raise ExportError(f"this process has a Spark session on {found.master} already, not on {self._master}")
+            self._is_ours = found is None
+            self._context = found or self._start()
+        return self._context
+
+    def _start(self) -> SparkContext:
+        # Workers are to find the packages that this process has.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        conf = self._configuration()
+        # What the JVM has to say is for no one, unless it fails to start.
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the session
+        try:
+            if "PYSPARK_GATEWAY_PORT" in os.environ or SparkContext._gateway is not None:  # noqa: SLF001  launched by others
+                return SparkContext(conf=conf)
+            with java_for_spark() as java_home:
+                before = os.environ.get("JAVA_HOME")
+                os.environ["JAVA_HOME"] = str(java_home)
+                try:
+                    gateway = launch_gateway(conf, {"stdout": self._log, "stderr": self._log})  # type: ignore[no-untyped-call]
+                finally:
+                    _restore("JAVA_HOME", before)
+            return SparkContext(conf=conf, gateway=gateway)
+        except (Py4JError, PySparkException, OSError) as error:
+            said = _last_error(self._log) or _first_line(error)
+            _forget_gateway()
+            raise ExportError(f"Spark ({self._master or 'local'}) does not start: {said}") from None
+
+    def _configuration(self) -> SparkConf:
+        conf = SparkConf().setAppName("headrace export").set("spark.ui.showConsoleProgress", "false")
+        if self._master is None and "PYSPARK_GATEWAY_PORT" in os.environ:
+            return conf  # spark-submit has said where
+        if not _is_local(self._master):
+            assert self._master is not None
+            return conf.setMaster(self._master)
+        said = _given_options()
+        cores = self._asked_workers if self._master is None and self._asked_workers else _local_cores(self._master)
+        conf.setMaster(f"local[{cores},{_ATTEMPTS}]")
+        for name, value in (
+            ("spark.driver.host", "127.0.0.1"),
+            ("spark.driver.bindAddress", "127.0.0.1"),
+            ("spark.ui.enabled", "false"),
+            ("spark.log.level", "ERROR"),
+            ("spark.driver.extraJavaOptions", _JVM_OPTIONS),
+        ):
+            if name not in said:
+                conf.set(name, value)
+        return conf
+
+    @staticmethod
+    def _await_executors(context: SparkContext) -> int:
+        """The cores of the cluster, once executors have come and no more do."""
+        tracker = context._jsc.sc().statusTracker()  # noqa: SLF001  the only way to see them
+        began = changed = time.monotonic()
+        cores = 0
+        while time.monotonic() - began < _FIRST_EXECUTOR_S:
+            now = int(context.defaultParallelism)
+            has_executors = len(tracker.getExecutorInfos()) > 1 or _is_local(context.master)
+            if now != cores or not has_executors:
+                cores, changed = now, time.monotonic()
+            elif time.monotonic() - changed >= _SETTLED_S:
+                break
+            time.sleep(0.1)
+        return max(1, cores)
+
+
+class _Job:
+    """One run of Spark over a list of ranges."""
+
+    def __init__(self, context: SparkContext, ranges: Sequence[ByteRange], task: WriteTask) -> None:
+        self._context = context
+        self._sizes = {each.start: each.size_bytes for each in ranges}
+        self._group = f"headrace-export-{uuid.uuid4().hex}"
+        self._gathered: Accumulator[list[str]] = context.accumulator([], _Gathered())
+        self._returned: list[str] = []
+        self._error: Exception | None = None
+        # One range a task, in the order of the log: Spark begins tasks in theirs, so that commits can follow.
+        self._tasks = context.parallelize(list(ranges), len(ranges)).mapPartitions(_RangeWriter(task, self._gathered))
+        self._thread = InheritableThread(target=self._run, name="spark-job", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether tasks may still be at it."""
+        return self._thread.is_alive()
+
+    def results(self, report: Callable[[int], None]) -> Iterator[RangeResult]:
+        """Each range's result as soon as it is there."""
+        done, taken = 0, 0
+        left = dict(self._sizes)
+        while left:
+            self._thread.join(_REPORT_S)
+            is_over = not self._thread.is_alive()
+            texts = list(self._gathered.value[taken:])
+            taken += len(texts)
+            for text in texts + self._returned if is_over else texts:
+                result = _read_result(text)
+                size = left.pop(result.start, None)
+                if size is not None:
+                    done += size
+                    report(done)
+                    yield result
+            report(done)
+            if is_over and left:
+                raise _told(self._error) if self._error else ExportError(f"Spark left {len(left)} ranges out")
+        self._thread.join()
+
+    def cancel(self) -> None:
+        """Have tasks stopped."""
+        try:
+            self._context.cancelJobGroup(self._group)
+        except (Py4JError, OSError):
+            pass  # it is dead already
+
+    def _run(self) -> None:
+        try:
+            self._context.setJobGroup(self._group, "headrace export", interruptOnCancel=True)
+            self._returned = self._tasks.collect()
+        except (Py4JError, PySparkException, OSError, EOFError) as error:
+            self._error = error
+
+
+class _RangeWriter:
+    """What a task does. Pickles."""
+
+    def __init__(self, task: WriteTask, gathered: "Accumulator[list[str]]") -> None:
+        self._task = task
+        self._gathered = gathered
+
+    def __call__(self, ranges: Iterable[ByteRange]) -> Iterator[str]:
+        for byte_range in ranges:
+            try:
+                said: dict[str, Any] = write_range(byte_range, self._task).as_json()
+            except DamagedRecords as error:
+                said = {"refused": str(error)}  # it will not get better: no other attempt
+            text = json.dumps(said)
+            self._gathered.add([text])
+            yield text
+
+
+class _Gathered(AccumulatorParam[list[str]]):
+    """A list that tasks add to."""
+
+    def zero(self, value: list[str]) -> list[str]:  # noqa: ARG002  Spark's signature
+        return []
+
+    def addInPlace(self, value1: list[str], value2: list[str]) -> list[str]:  # noqa: N802
+        value1.extend(value2)
+        return value1
+
+
+def _read_result(text: str) -> RangeResult:
+    said = json.loads(text)
+    if "refused" in said:
+        raise DamagedRecords(said["refused"])
+    return RangeResult.from_json(said)
+
+
+def _find_context() -> SparkContext | None:
+    return SparkContext._active_spark_context  # noqa: SLF001  getOrCreate would make one
+
+
+def _stop(context: SparkContext) -> None:
+    try:
+        context.stop()
+    except (Py4JError, OSError):
+        pass  # its JVM is dead
+    gateway = SparkContext._gateway  # noqa: SLF001  no other way to end the JVM before this process
+    process = getattr(gateway, "proc", None)
+    if gateway is not None and process is not None:
+        gateway.shutdown()  # type: ignore[no-untyped-call]
+        process.stdin.close()  # which the JVM takes as its end
+        process.wait()
+        _forget_gateway()
+
+
+def _forget_gateway() -> None:
+    SparkContext._active_spark_context = None  # noqa: SLF001
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+
+
+def _is_local(master: str | None) -> bool:
+    return master is None or master == "local" or master.startswith("local[")
+
+
+def _local_cores(master: str | None) -> int:
+    said = re.match(r"local(?:\[(\d+|\*))?", master or "local[*]")
+    if said is None or said[1] == "*":
+        return len(os.sched_getaffinity(0))
+    return int(said[1] or 1)
+
+
+def _given_options() -> str:
+    """What the user has set for Spark: PYSPARK_SUBMIT_ARGS, and the file in SPARK_CONF_DIR."""
+    said = " ".join(shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "")))
+    try:
+        with open(os.path.join(os.environ["SPARK_CONF_DIR"], "spark-defaults.conf"), encoding="utf-8") as file:
+            return said + file.read()
+    except (KeyError, OSError):
+        return said
+
+
+def _told(error: Exception) -> ExportError:
+    """Ours again, if it was raised in a worker; else what Spark says of it in one line."""
+    text = str(error)
+    ours = re.findall(r"^(?:.*: )?spark_exporter\.errors\.(\w+): (.*)$", text, re.MULTILINE)
+    if ours:
+        kind = getattr(errors, ours[-1][0], ExportError)
+        raised: ExportError = kind(ours[-1][1])
+        return raised
+    missing = re.search(r"ModuleNotFoundError: No module named '([\w.]+)'", text)
+    if missing:
+        return MissingPackage(
+            f"Spark's workers have no package {missing[1]}: install the exporter on every node, and set PYSPARK_PYTHON to its Python"
+        )
+    said = re.search(r"^(?:.*Exception|Caused by): (.*Job aborted.*|.*)$", text, re.MULTILINE)
+    return ExportError(f"Spark gave up: {said[1] if said else _first_line(error)}")
+
+
+def _last_error(log: IO[bytes]) -> str | None:
+    """What the JVM said last that looks like a reason."""
+    log.seek(0)
+    lines = [line.strip() for line in log.read().decode(errors="replace").splitlines()]
+    said = [line for line in lines if re.search(r"(Exception|Error|ERROR)\b", line) and not line.startswith("at ")]
+    return said[-1] if said else None
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _restore(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
