@@ -22,6 +22,13 @@ class ApplianceConfig:
     nameserver_enable: bool = option(True, help="Whether a name server runs here; if not, namesrvAddr says where.")
     ha_enable: bool = option(True, help="Whether the ha role runs: a master's port for slaves, a slave's link.")
 
+    python_filter_workers: int = option(
+        0, help="Processes for filter functions, one for each function in use; 0: there are none (headrace filter)."
+    )
+    python_filter_memory: int = option(
+        268_435_456, help="Memory that a filter function's process may map, its interpreter included (bytes)."
+    )
+
     # -- shared memory
     queue_table_capacity: int = option(65_536, help="Rows of the queue table: the most queues this broker can have.")
 
@@ -47,6 +54,8 @@ class ApplianceConfig:
         _one_of("logFormat", self.log_format, LOG_FORMATS)
         _one_of("logStderrLevel", self.log_stderr_level, (*LOG_LEVELS, "none"))
         _between("nameserverPort", self.nameserver_port, 1, 65_535)
+        _between("pythonFilterWorkers", self.python_filter_workers, 0, 64)
+        _between("pythonFilterMemory", self.python_filter_memory, 64 << 20, 1 << 40)
         _between("queueTableCapacity", self.queue_table_capacity, 1, 4_194_304)
         _between("heartbeatTimeout", self.heartbeat_timeout, 1_000, 3_600_000)
         _between("roleStopTimeout", self.role_stop_timeout, 100, 3_600_000)

@@ -91,6 +91,9 @@ class BrokerConfig:
     filter_data_clean_time_span: int = option(
         86_400_000, help="How long the filter of a group that is gone is kept (ms)."
     )
+    python_filter_timeout: int = option(
+        2000, help="How long a filter function may take over the messages of one pull (ms).", changeable=True
+    )
 
     # -- transactions
     transaction_time_out: int = option(

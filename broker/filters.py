@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
 from broker.config import BrokerConfig
+from broker.filter_functions import FilterFunctions
 from broker.json_file import JsonFile
 from headrace.model.names import RETRY_PREFIX
 from headrace.model.properties import RETRY_TOPIC
@@ -26,6 +27,7 @@ from store.filter.bloom import BloomFilter
 from store.filter.consumer_filter import ConsumerFilterData, FilterTable, compile_filter, decode_filters, encode_filters
 from store.filter.message_filter import ExpressionFilter, MessageFilter
 from store.filter.program import TRUE, Program
+from store.filter.python.functions import PYTHON, FilterFunction
 from store.filter.refusal import Refusal
 
 _logger = logging.getLogger(__name__)
@@ -59,7 +61,8 @@ class ConsumerFilterTable:
     # -- what heartbeats say ----------------------------------------------------------------------------------------------
 
     def register(self, group: str, subscriptions: Collection[SubscriptionData]) -> None:
-        """Takes the group's expressions; its filters for topics that it does not list are dead."""
+        """Takes the group's expressions; its filters for topics that it does not list are dead. (Functions are not kept here.)"""
+        subscriptions = [one for one in subscriptions if one.expression_type != PYTHON]
         for subscription in subscriptions:
             if not is_tag_type(subscription.expression_type) and subscription.sub_string:
                 self._register_one(group, subscription)
@@ -246,13 +249,17 @@ class RetryFilter:
 class PullFilters:
     """Gives pulls their filters, or says why a pull is refused (remoting spec 4.10)."""
 
-    def __init__(self, table: ConsumerFilterTable, config: BrokerConfig) -> None:
+    def __init__(
+        self, table: ConsumerFilterTable, config: BrokerConfig, functions: FilterFunctions | None = None
+    ) -> None:
+        """`functions`: those that subscriptions of type PYTHON name."""
         self.table = table
         self._config = config
+        self._functions = functions
 
     def of_request(
         self, topic: str, expression: str | None, expression_type: str | None
-    ) -> MessageFilter | Refused | None:
+    ) -> MessageFilter | FilterFunction | Refused | None:
         """For a pull that brings its own expression; None: none but its tags. (`topic` may be a retry topic.)"""
         if is_tag_type(expression_type):
             return self._of_retries(topic)
@@ -261,6 +268,8 @@ class PullFilters:
             return ResponseCode.SUBSCRIPTION_PARSE_FAILED, (
                 f"parse the consumer's subscription failed: one of type {expression_type!r} has no expression; send one"
             )
+        if expression_type == PYTHON:
+            return self._function(expression)
         refused = self._not_enabled(expression_type)
         if refused is not None:
             return refused
@@ -271,11 +280,13 @@ class PullFilters:
 
     def of_subscription(
         self, group: str, subscription: SubscriptionData, request_version: int
-    ) -> MessageFilter | Refused | None:
+    ) -> MessageFilter | FilterFunction | Refused | None:
         """For a pull by what the group's heartbeats have said; None: none but its tags."""
         topic = subscription.topic
         if is_tag_type(subscription.expression_type):
             return self._of_retries(topic)
+        if subscription.expression_type == PYTHON:
+            return self._function(subscription.sub_string)
         data = self.table.find(topic, group)
         if data is None:
             return ResponseCode.FILTER_DATA_NOT_EXIST, (
@@ -301,11 +312,22 @@ class PullFilters:
         """Whether the broker can serve a subscription: the answer to CHECK_CLIENT_CONFIG (remoting spec 4.18)."""
         if subscription is None or is_tag_type(subscription.expression_type):
             return None
+        if subscription.expression_type == PYTHON:
+            found = self._function(subscription.sub_string)
+            return found if isinstance(found, tuple) else None
         refused = self._not_enabled(subscription.expression_type)
         if refused is not None:
             return refused
         compiled = compile_filter(subscription.sub_string, subscription.expression_type)
         return None if isinstance(compiled, Program) else _not_compiled(compiled)
+
+    def _function(self, name: str) -> FilterFunction | Refused:
+        if self._functions is None:
+            return ResponseCode.SYSTEM_ERROR, (
+                f"the broker runs no filter functions, so not {name} either; subscribe by tags, or let an operator set pythonFilterWorkers"
+            )
+        found = self._functions.find(name)
+        return (ResponseCode.SYSTEM_ERROR, found) if isinstance(found, str) else found
 
     def _of_retries(self, topic: str) -> RetryFilter | None:
         if not self._config.filter_support_retry or not topic.startswith(RETRY_PREFIX):

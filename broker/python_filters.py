@@ -12,6 +12,7 @@ import socket
 from pathlib import Path
 from typing import Self
 
+from ipc.control_socket import socket_address
 from store.filter.python.wire import FAILED, HEAD, LOAD, MATCH, REASON_MAX, YES, frame
 
 
@@ -24,6 +25,10 @@ class PythonFilterFailed(Exception):  # noqa: N818  (it says what happened)
         self.reason = reason
 
 
+class NoWorker(PythonFilterFailed):
+    """Nobody answered: not the function's fault."""
+
+
 class PythonFilterWorker:
     """A worker with its function. Made by `call`; for one request after the other."""
 
@@ -31,25 +36,35 @@ class PythonFilterWorker:
         self.name = name
         self.last_error = ""
         """What the function did wrong last, for the operator."""
+        self.messages_failed = 0
+        """Over how many messages it has done something wrong."""
         self._pid_fd = pid_fd
         self._reader = reader
         self._writer = writer
 
     @classmethod
-    async def call(cls, name: str, source: str, path: Path, deadline_s: float) -> Self:
-        """Calls the worker that listens at `path`, and gives it the function. Raises PythonFilterFailed."""
+    async def call(cls, name: str, source: str, path: Path, start_s: float, load_s: float | None = None) -> Self:
+        """Calls the worker that listens at `path`, and gives it the function.
+
+        It may take `start_s` seconds to answer, and then `load_s` (as long, if not given) for the function's own lines. Raises NoWorker;
+        PythonFilterFailed, for a function that cannot be used.
+        """
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.setblocking(False)
         try:
-            async with asyncio.timeout(deadline_s):
-                await asyncio.get_running_loop().sock_connect(connection, str(path))
+            async with asyncio.timeout(start_s):
+                with socket_address(path) as address:
+                    await asyncio.get_running_loop().sock_connect(connection, address)
                 pid_fd = await _receive_handle(connection)
         except (OSError, TimeoutError) as error:
             connection.close()
-            raise PythonFilterFailed(name, f"has no worker: {str(error) or 'it did not answer'}") from error
+            raise NoWorker(name, f"has no worker: {str(error) or 'it did not answer'}") from error
+        except BaseException:
+            connection.close()
+            raise
         reader, writer = await asyncio.open_unix_connection(sock=connection)
         worker = cls(name, pid_fd, reader, writer)
-        reason = await worker._ask(LOAD, source.encode(), REASON_MAX, deadline_s)
+        reason = await worker._ask(LOAD, source.encode(), REASON_MAX, start_s if load_s is None else load_s)
         if reason:
             worker.close()
             raise PythonFilterFailed(name, f"cannot be used: {reason.decode(errors='replace')}")
@@ -67,12 +82,19 @@ class PythonFilterWorker:
             raise PythonFilterFailed(self.name, "answered nonsense and was ended")
         if reason:
             self.last_error = reason.decode(errors="replace")
+        self.messages_failed += sum(verdict == FAILED for verdict in verdicts)
         return [verdict == YES for verdict in verdicts]
 
     def close(self) -> None:
-        """Hangs up, at which the worker ends; one that does not is killed."""
-        if self._pid_fd >= 0:
+        """Ends the worker."""
+        self._kill()
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it was ended, by `close`, after a failure, or by others while nobody asked it."""
+        if self._reader.at_eof():
             self._kill()
+        return self._pid_fd < 0
 
     async def _ask(self, kind: int, rest: bytes, answer_max: int, deadline_s: float) -> bytes:
         try:
@@ -90,6 +112,10 @@ class PythonFilterWorker:
         except (asyncio.IncompleteReadError, OSError) as error:
             self._kill()
             raise PythonFilterFailed(self.name, "ended its process") from error
+        except asyncio.CancelledError:
+            # Its answer, not read, would be taken for that to the next question.
+            self._kill()
+            raise
 
     def _kill(self) -> None:
         self._writer.close()

@@ -55,7 +55,7 @@ def listen(path: str | os.PathLike[str]) -> socket.socket:
     try:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-        with _address(path) as address:
+        with socket_address(path) as address:
             server.bind(address)
         os.chmod(path, _MODE)
         server.listen(16)
@@ -71,7 +71,7 @@ def ask(path: str | os.PathLike[str], request: dict[str, Any], timeout_s: float)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
         client.settimeout(timeout_s)
         try:
-            with _address(path) as address:
+            with socket_address(path) as address:
                 client.connect(address)
         except (FileNotFoundError, ConnectionRefusedError):
             raise NobodyListens(f"no supervisor listens at {os.fspath(path)}; does the appliance run?") from None
@@ -96,8 +96,8 @@ def ask(path: str | os.PathLike[str], request: dict[str, Any], timeout_s: float)
 
 
 @contextlib.contextmanager
-def _address(path: str | os.PathLike[str]) -> Iterator[str]:
-    """A name for the socket that fits into an address: a path too long goes by way of its open folder."""
+def socket_address(path: str | os.PathLike[str]) -> Iterator[str]:
+    """A name for a socket that fits into an address: a path too long goes by way of its open folder. Raises OSError."""
     text = os.fspath(path)
     if len(os.fsencode(text)) <= _MAX_PATH_BYTES:
         yield text

@@ -8,17 +8,19 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from functools import lru_cache
 
 from broker.clients import ClientTable
 from broker.config import BrokerConfig
+from broker.filter_functions import FilterFunctions
 from broker.filters import PullFilters, Refused
 from broker.groups import GroupTable
 from broker.held_pulls import HeldPull, HeldPulls
 from broker.hot.pull import PullPath, PullPlan
 from broker.offsets import OffsetTable
 from broker.processors import guard
+from broker.processors.asked_pull import AskedPull
+from broker.processors.judged_pulls import JudgedPulls
 from broker.response_codes import code_of_get
 from broker.topics import TopicTable
 from headrace.model import names, permission, pull_sys_flag
@@ -35,9 +37,10 @@ from headrace.protocol.response_code import ResponseCode
 from headrace.remoting.connection import Connection
 from headrace.remoting.handlers import HandlerTable
 from store.commit_log.message import MessageToStore, PutResult
-from store.filter.message_filter import MessageFilter
+from store.filter.python.functions import FilterFunction
 from store.query.filtered import FilteredGetter
 from store.query.get import GetResult, MessageGetter, warm
+from store.query.judged import JudgedGetter
 from store.status import GetMessageStatus
 
 logger = logging.getLogger(__name__)
@@ -49,26 +52,11 @@ _UNREAD = {"commitOffset": "0", "suspendTimeoutMillis": "0", "subVersion": "0"}
 """Fields that a pull should have, but that are read only with certain bits of its sysFlag."""
 
 
-@dataclass(slots=True)
-class _Pull:
-    """The request, and what was found out about it."""
-
-    header: PullMessageRequestHeader
-    offset: int
-    """Where the next look begins: a held pull has perhaps passed messages that were not wanted."""
-    codes: set[int] | None = None
-    """Hashes of the wanted tags; None: all messages."""
-    wanted: MessageFilter | None = None
-    """What selects by more than tags."""
-    suggested_broker: int = 0
-    slow_broker: int = 0
-    corrected_broker: int = 0
-
-
 class PullProcessor:
     """Answers pulls. `append` stores the event of a moved offset; `executor` reads what is no longer in memory;
     a slave that lags (`corrects_offsets` False) does not send consumers elsewhere; `path` is prepared for pulls to come.
-    Without `filters` and the `filtered` getter, which go together, nobody selects by more than tags.
+    Without `filters` and the `filtered` getter, which go together, nobody selects by more than tags; without `functions` and the
+    `judged` getter nobody by functions.
     """
 
     def __init__(
@@ -87,6 +75,8 @@ class PullProcessor:
         path: PullPath | None = None,
         filters: PullFilters | None = None,
         filtered: FilteredGetter | None = None,
+        functions: FilterFunctions | None = None,
+        judged: JudgedGetter | None = None,
     ) -> None:
         self._config = config
         self._topics = topics
@@ -102,6 +92,9 @@ class PullProcessor:
         self._path = path
         self._filters = filters
         self._filtered = filtered
+        self._judged: JudgedPulls | None = None
+        if functions is not None and judged is not None:
+            self._judged = JudgedPulls(functions, judged, held, executor, self._refusal, self._answer)
         self.messages_out = 0
         self.bytes_out = 0
 
@@ -115,17 +108,19 @@ class PullProcessor:
     ) -> RemotingCommand | Awaitable[RemotingCommand | None] | None:
         """Handles a pull; None while it is held, an awaitable while it is read from disk."""
         header = PullMessageRequestHeader.from_ext(_UNREAD | command.ext)
-        pull = _Pull(header, header.queue_offset)
+        pull = AskedPull(header, header.queue_offset)
         refused = self._refusal(pull)
         if refused is not None:
             return response_to(command, *refused, {})
+        if pull.function is not None:
+            return self._pull_judged(connection, command, pull)
         if self._path is not None:
             self._prepare(self._path, pull)
         if self._getter.is_cold(header.topic, header.queue_id, header.queue_offset):
             return self._pull_cold(connection, command, pull)
         return self._read(connection, command, pull)
 
-    def _prepare(self, path: PullPath, pull: _Pull) -> None:
+    def _prepare(self, path: PullPath, pull: AskedPull) -> None:
         """Lets the hot path answer such pulls from now on: all that was checked holds until it forgets its plans."""
         header = pull.header
         topic = self._topics.find(header.topic)
@@ -138,9 +133,24 @@ class PullProcessor:
         )
         path.prepare(plan, header.sys_flag, header.subscription, header.sub_version, header.expression_type)
 
-    def _read(self, connection: Connection, command: RemotingCommand, pull: _Pull) -> RemotingCommand | None:
+    def _read(self, connection: Connection, command: RemotingCommand, pull: AskedPull) -> RemotingCommand | None:
+        return self._settle(connection, command, pull, self._get(pull))
+
+    async def _pull_judged(
+        self, connection: Connection, command: RemotingCommand, pull: AskedPull
+    ) -> RemotingCommand | None:
+        """Lets a function select, in another process."""
+        assert self._judged is not None
+        result = await self._judged.read(pull)
+        if isinstance(result, tuple):
+            return response_to(command, *result, {})
+        return self._settle(connection, command, pull, result)
+
+    def _settle(
+        self, connection: Connection, command: RemotingCommand, pull: AskedPull, result: GetResult
+    ) -> RemotingCommand | None:
+        """Commits the offset that came along, and answers, or holds a pull for which there was nothing."""
         header = pull.header
-        result = self._get(pull)
         code = code_of_get(result.status, header.queue_offset)
         if header.max_msg_nums < 0 and code in _OF_READ_ENTRIES:
             # compat: RocketMQ looks at this number only when there is something to read.
@@ -154,14 +164,14 @@ class PullProcessor:
             return None
         return self._answer(command, pull, result, code)
 
-    def _get(self, pull: _Pull) -> GetResult:
+    def _get(self, pull: AskedPull) -> GetResult:
         header = pull.header
         if pull.wanted is not None and self._filtered is not None:
             return self._filtered.get(header.topic, header.queue_id, pull.offset, header.max_msg_nums, pull.wanted)
         return self._getter.get(header.topic, header.queue_id, pull.offset, header.max_msg_nums, pull.codes)
 
     async def _pull_cold(
-        self, connection: Connection, command: RemotingCommand, pull: _Pull
+        self, connection: Connection, command: RemotingCommand, pull: AskedPull
     ) -> RemotingCommand | None:
         """Reads the records on a thread first, so that no page fault stalls the others."""
         header = pull.header
@@ -175,9 +185,13 @@ class PullProcessor:
 
     # -- waiting ----------------------------------------------------------------------------------------------------------
 
-    def _hold(self, connection: Connection, command: RemotingCommand, pull: _Pull) -> None:
+    def _hold(self, connection: Connection, command: RemotingCommand, pull: AskedPull) -> None:
         config = self._config
         hold_ms = pull.header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
+        deadline = asyncio.get_running_loop().time() + max(hold_ms, 0) / 1000
+        if pull.function is not None and self._judged is not None:
+            self._judged.hold(connection, command, pull, deadline)
+            return
 
         def try_again(last: bool) -> bool:
             if connection.is_closed:
@@ -194,10 +208,9 @@ class PullProcessor:
             connection.send(answer)
             return True
 
-        deadline = asyncio.get_running_loop().time() + max(hold_ms, 0) / 1000
         self._held.hold(HeldPull((pull.header.topic, pull.header.queue_id), deadline, try_again))
 
-    def _answer_held(self, command: RemotingCommand, pull: _Pull, last: bool) -> RemotingCommand | None:
+    def _answer_held(self, command: RemotingCommand, pull: AskedPull, last: bool) -> RemotingCommand | None:
         """The pull evaluated anew, as topic, group and subscription are by now; None: it waits on.
 
         Messages that the consumer does not want let it wait on behind them, which it learns of at the deadline.
@@ -206,6 +219,8 @@ class PullProcessor:
         refused = self._refusal(pull)
         if refused is not None:
             return response_to(command, *refused, {})
+        if pull.function is not None and self._judged is not None:
+            return self._judged.begin_anew(command, pull)
         if (pull.codes, pull.wanted) != wanted:
             # What was passed by may be wanted now.
             pull.offset = pull.header.queue_offset
@@ -224,7 +239,7 @@ class PullProcessor:
     # -- answers ----------------------------------------------------------------------------------------------------------
 
     def _answer(
-        self, command: RemotingCommand, pull: _Pull, result: GetResult, code: ResponseCode
+        self, command: RemotingCommand, pull: AskedPull, result: GetResult, code: ResponseCode
     ) -> RemotingCommand:
         suggested = pull.slow_broker if result.suggest_slave else pull.suggested_broker
         if code == ResponseCode.PULL_OFFSET_MOVED:
@@ -278,7 +293,7 @@ class PullProcessor:
 
     # -- checks -----------------------------------------------------------------------------------------------------------
 
-    def _refusal(self, pull: _Pull) -> Refused | None:
+    def _refusal(self, pull: AskedPull) -> Refused | None:
         """The checks in RocketMQ's order; a refusal says what to do. Fills in what the pull wants and from whom."""
         header, config = pull.header, self._config
         if not permission.is_readable(config.broker_permission):
@@ -312,7 +327,7 @@ class PullProcessor:
             return self._take_expression(pull)
         return self._take_subscription(pull, group)
 
-    def _take_expression(self, pull: _Pull) -> Refused | None:
+    def _take_expression(self, pull: AskedPull) -> Refused | None:
         """What is wanted, as the request says it."""
         expression, expression_type = pull.header.subscription, pull.header.expression_type
         if expression_type in (None, TAG):
@@ -333,7 +348,7 @@ class PullProcessor:
         pull.codes = None if expression == ALL else set()
         return None
 
-    def _take_subscription(self, pull: _Pull, group: SubscriptionGroupConfig) -> Refused | None:
+    def _take_subscription(self, pull: AskedPull, group: SubscriptionGroupConfig) -> Refused | None:
         """What is wanted, as the heartbeats of the group say it."""
         name = group.group_name
         consumers = self._clients.consumer_group(name)
@@ -358,10 +373,10 @@ class PullProcessor:
         pull.codes = None if is_all or subscription.sub_string == ALL else set(subscription.code_set)
         return self._take_filter(pull, subscription)
 
-    def _take_filter(self, pull: _Pull, subscription: SubscriptionData | None) -> Refused | None:
+    def _take_filter(self, pull: AskedPull, subscription: SubscriptionData | None) -> Refused | None:
         """What is wanted beyond tags, by the request's own expression or by a subscription of its group."""
         header, filters = pull.header, self._filters
-        pull.wanted = None
+        pull.wanted = pull.function = None
         if filters is None:
             expression_type = header.expression_type if subscription is None else subscription.expression_type
             return None if is_tag_type(expression_type) else (
@@ -374,7 +389,9 @@ class PullProcessor:
             found = filters.of_subscription(header.consumer_group, subscription, header.sub_version)
         if isinstance(found, tuple):
             return found
-        if pull.codes is None:
+        if isinstance(found, FilterFunction):
+            pull.function = found
+        elif pull.codes is None:
             pull.wanted = found
         return None
 

@@ -58,8 +58,16 @@ class SandboxUnavailable(Exception):  # noqa: N818  (it says what is the matter)
     """This kernel cannot build the walls; nothing untrusted may run then."""
 
 
+def check_kernel() -> None:
+    """Whether the walls can be built here, as far as one can tell from without. Raises SandboxUnavailable."""
+    if platform.machine() not in _ALLOWED:
+        raise SandboxUnavailable(f"the numbers of the kernel's calls on {platform.machine()} are not known here")
+    _landlock_version(ctypes.CDLL(None, use_errno=True))
+
+
 def enter(memory_bytes: int) -> None:
     """Builds the walls around this process. It must have one thread. Raises SandboxUnavailable; then it must end."""
+    check_kernel()
     libc = ctypes.CDLL(None, use_errno=True)
     _limit(memory_bytes)
     _call(libc, "no_new_privs", libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
@@ -74,9 +82,7 @@ def _limit(memory_bytes: int) -> None:
 
 
 def _deny_files(libc: ctypes.CDLL) -> None:
-    version = libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_VERSION_FLAG)
-    if version < 1:
-        raise SandboxUnavailable("the kernel has no Landlock (5.13 or newer, with landlock in its lsm= list)")
+    version = _landlock_version(libc)
     rights = struct.pack("Q", _LANDLOCK_FILE_RIGHTS[min(version, max(_LANDLOCK_FILE_RIGHTS))])
     ruleset = libc.syscall(_LANDLOCK_CREATE_RULESET, ctypes.c_char_p(rights), ctypes.c_size_t(len(rights)), 0)
     _call(libc, "landlock_create_ruleset", ruleset)
@@ -86,11 +92,15 @@ def _deny_files(libc: ctypes.CDLL) -> None:
         os.close(ruleset)
 
 
+def _landlock_version(libc: ctypes.CDLL) -> int:
+    version = int(libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_VERSION_FLAG))
+    if version < 1:
+        raise SandboxUnavailable("the kernel has no Landlock (5.13 or newer, with landlock in its lsm= list)")
+    return version
+
+
 def _deny_calls(libc: ctypes.CDLL) -> None:
-    machine = platform.machine()
-    if machine not in _ALLOWED:
-        raise SandboxUnavailable(f"the numbers of the kernel's calls on {machine} are not known here")
-    program = _filter_program(*_ALLOWED[machine])
+    program = _filter_program(*_ALLOWED[platform.machine()])
     buffer = ctypes.create_string_buffer(program)
     head = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
     _call(libc, "seccomp", libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.c_char_p(head), 0, 0))

@@ -1,6 +1,6 @@
 """The process in which one filter function runs: answers which messages it wants, and can do nothing else.
 
-    python -I -c '…worker.main(fd, memory)'      fd: a listening Unix socket, on which the broker calls
+    python -I -c '…worker.main(fd, memory)'      fd: a listening Unix socket, on which the broker calls (launch.py)
 
 It is started anew, not forked: nothing of the appliance's memory or descriptors is in it. It waits for the broker's call, hands over a
 descriptor of itself (by which the broker kills it when it overruns), shuts itself in, and only then takes the function's source. It
@@ -24,15 +24,14 @@ import os
 import re  # noqa: F401
 import socket
 import string  # noqa: F401
-import sys
 import types
 import zlib  # noqa: F401
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from headrace.model.message import MessageExt
 from headrace.protocol.record import decode_records
-from store.filter.python.sandbox import enter
+from store.filter.python.sandbox import SandboxUnavailable, enter
 from store.filter.python.wire import FAILED, HEAD, LOAD, MATCH, NO, REASON_MAX, YES, frame
 
 _STANDARD = 3  # descriptors of standard input, output and error
@@ -40,7 +39,7 @@ _READ_BYTES = 1 << 16
 
 
 def main(listening_fd: int, memory_bytes: int) -> None:
-    """Serves one connection, then returns. Raises SandboxUnavailable, OSError."""
+    """Serves one connection, then ends the process. Raises OSError."""
     with socket.socket(fileno=listening_fd) as listening:
         connection, _ = listening.accept()
     fd = connection.fileno()
@@ -48,7 +47,10 @@ def main(listening_fd: int, memory_bytes: int) -> None:
     socket.send_fds(connection, [b"R"], [handle])
     _keep_only(fd)
     json.loads("[]")  # whatever is imported at the first use must be imported now
-    enter(memory_bytes)
+    try:
+        enter(memory_bytes)
+    except SandboxUnavailable as error:
+        _refuse(fd, f"no function can run here: {error}")
     _serve(fd)
     # Not `sys.exit`: what the function has left behind is not asked.
     os._exit(0)
@@ -61,6 +63,14 @@ def _keep_only(fd: int) -> None:
         os.dup2(nowhere, standard)
     os.closerange(_STANDARD, fd)
     os.closerange(fd + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _refuse(fd: int, reason: str) -> NoReturn:
+    """Answers the source, unread, with the reason. (A connection closed before it was read would lose the answer.)"""
+    head = _read(fd, HEAD.size)
+    if head is not None and _read(fd, HEAD.unpack(head)[0]) is not None:
+        _write(fd, frame(LOAD, reason.encode()[:REASON_MAX]))
+    os._exit(1)
 
 
 def _serve(fd: int) -> None:
@@ -141,7 +151,3 @@ def _write(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,117 @@
+"""The operator's filter functions: files `<name>.py` in `config/filters/`.
+
+Written by `headrace filter`, read by the broker, which looks whether a file has changed before it uses it. A file is replaced whole, so a
+reader finds one version or the other. A name comes from clients and becomes a file's name: `is_name` is asked first, always.
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+PYTHON: Final = "PYTHON"
+"""The type of a subscription whose expression is a function's name."""
+
+FOLDER: Final = "filters"
+"""The folder's name under `config/`."""
+
+SOURCE_MAX: Final = 256 << 10  # limit: bytes of a function's source; one that needs more is a program
+
+_SUFFIX: Final = ".py"
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class FilterFunction:
+    """A function as its file has it. `version` differs for each file that was ever put under the name, the same text included."""
+
+    name: str
+    source: str
+    version: str
+
+
+class BadFunctionFile(Exception):  # noqa: N818  (it says what is the matter)
+    """The file cannot be a function's: too long, or no text. Its text says so in one line."""
+
+
+def is_name(name: str) -> bool:
+    """Whether a function may be called so: letters, digits, `_` and `-`, a letter first, 64 at most."""
+    return _NAME.fullmatch(name) is not None
+
+
+class FunctionFolder:
+    """Finds and replaces the files. `path` need not exist."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def names(self) -> list[str]:
+        """The functions that there are, in the order of the alphabet. Raises OSError."""
+        try:
+            found = os.listdir(self.path)
+        except FileNotFoundError:
+            return []
+        return sorted(name for file in found if file.endswith(_SUFFIX) and is_name(name := file.removesuffix(_SUFFIX)))
+
+    def version(self, name: str) -> str | None:
+        """What tells one version of a function from another, a system call; None: there is none of this name. Raises OSError."""
+        if not is_name(name):
+            return None
+        try:
+            found = os.stat(self._file(name))
+        except FileNotFoundError:
+            return None
+        return _version(found)
+
+    def find(self, name: str) -> FilterFunction | None:
+        """The function of this name. Raises BadFunctionFile, OSError."""
+        if not is_name(name):
+            return None
+        try:
+            with open(self._file(name), "rb") as file:
+                source = decode_source(file.read(SOURCE_MAX + 1))
+                return FilterFunction(name, source, _version(os.fstat(file.fileno())))
+        except FileNotFoundError:
+            return None
+
+    def put(self, name: str, source: str) -> None:
+        """Puts a function there, in place of what was there. Raises ValueError for a name that is none, OSError."""
+        if not is_name(name):
+            raise ValueError(
+                f"{name!r} is no name for a function: letters, digits, _ and -, a letter first, 64 at most"
+            )
+        self.path.mkdir(parents=True, exist_ok=True)
+        temporary = self._file(name).with_suffix(".tmp")
+        with temporary.open("wb") as file:
+            file.write(source.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self._file(name))
+
+    def remove(self, name: str) -> bool:
+        """Takes a function away; whether it was there. Raises OSError."""
+        if not is_name(name):
+            return False
+        try:
+            self._file(name).unlink()
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _file(self, name: str) -> Path:
+        return self.path / (name + _SUFFIX)
+
+
+def decode_source(data: bytes) -> str:
+    """A function's source out of its file's bytes. Raises BadFunctionFile."""
+    if len(data) > SOURCE_MAX:
+        raise BadFunctionFile(f"it has more than {SOURCE_MAX >> 10} KiB")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise BadFunctionFile(f"it is no UTF-8 text (byte {error.start})") from None
+
+
+def _version(status: os.stat_result) -> str:
+    return f"{status.st_mtime_ns}-{status.st_ino}"

@@ -1,0 +1,27 @@
+"""How a filter worker's interpreter is started: the command line and the environment, for whoever starts one.
+
+The interpreter takes nothing of its parent but the path of modules: `-I` keeps the folder it is started in and Python's variables away,
+and of the environment, in which there may be secrets, it is given next to nothing.
+"""
+
+import os
+import sys
+
+_KEPT = ("LD_LIBRARY_PATH",)
+"""Without it an interpreter may not find its own library."""
+
+
+def command(listening_fd: int, memory_bytes: int, title: str = "headrace: filter") -> list[str]:
+    """The command line of a worker that is called at a listening Unix socket, which it must inherit."""
+    path = [os.path.abspath(entry or ".") for entry in sys.path]
+    program = (
+        f"import sys; sys.path[:] = {path!r}; "
+        f"from setproctitle import setproctitle; setproctitle({title!r}); "
+        f"from store.filter.python import worker; worker.main({listening_fd}, {memory_bytes})"
+    )
+    return [sys.executable, "-I", "-B", "-c", program]
+
+
+def environment() -> dict[str, str]:
+    """What it may know of its surroundings."""
+    return {"LANG": "C.UTF-8"} | {name: os.environ[name] for name in _KEPT if name in os.environ}

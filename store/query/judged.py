@@ -1,0 +1,98 @@
+"""Reads messages of a queue for somebody else to judge, and answers a pull with those that were wanted.
+
+For filters that cannot be asked in passing: another process is shown all candidates of a pull at once. So there are two steps with a wait
+between them, `candidates` and `choose`, and nothing is kept from one to the other but bytes. A pull's limits (store spec, 3.5) count what is
+wanted; what is shown has limits of its own.
+"""
+
+from dataclasses import replace
+from struct import Struct
+
+from store.commit_log.reader import CommitLogReader, PublishedOffsets
+from store.config import StoreConfig
+from store.query.get import GetResult, MessageGetter, QueueEntries
+from store.status import GetMessageStatus
+
+_SHOWN_BYTES = 2 << 20  # limit: a worker takes this in some milliseconds; 800 messages of 2.6 KiB
+_SHOWN_COUNT = 800
+_SIZE = Struct(">i")
+_OFFSETS = Struct(">qq")
+_QUEUE_OFFSET_AT = 20  # queue offset, then physical offset (headrace.protocol.record)
+
+
+class JudgedGetter:
+    """Gets messages to be judged. Not for several threads."""
+
+    def __init__(
+        self,
+        queues: QueueEntries,
+        log: CommitLogReader,
+        control: PublishedOffsets,
+        config: StoreConfig,
+        entries_per_file: int,
+        memory_bytes: int,
+    ) -> None:
+        """Takes what a MessageGetter takes."""
+        self._config = config
+        self._control = control
+        self._in_memory_bytes = memory_bytes * config.access_message_in_memory_max_ratio // 100
+        shown = replace(
+            config,
+            max_transfer_bytes_on_message_in_memory=_SHOWN_BYTES,
+            max_transfer_count_on_message_in_memory=_SHOWN_COUNT,
+            max_transfer_bytes_on_message_in_disk=_SHOWN_BYTES,
+            max_transfer_count_on_message_in_disk=_SHOWN_COUNT,
+        )
+        self._getter = MessageGetter(queues, log, control, shown, entries_per_file, memory_bytes)
+
+    def candidates(self, topic: str, queue_id: int, offset: int, most: int) -> GetResult:
+        """Up to `most` messages from a queue offset on. Where there are none it is the answer to the pull."""
+        return self._getter.get(topic, queue_id, offset, most, None)
+
+    def is_cold(self, topic: str, queue_id: int, offset: int) -> bool:
+        """Whether they may have to be read from disk: `warm` them first."""
+        return self._getter.is_cold(topic, queue_id, offset)
+
+    def plan_warming(self, topic: str, queue_id: int, offset: int, most: int) -> list[tuple[int, int, int]]:
+        """What `warm` is to read."""
+        return self._getter.plan_warming(topic, queue_id, offset, most)
+
+    def choose(self, shown: GetResult, verdicts: list[bool], max_count: int) -> GetResult:
+        """The answer to a pull: of the candidates those that are wanted, up to `max_count`. The next pull begins behind the last one looked at."""
+        config = self._config
+        in_memory_from = self._control.wrote_offset - self._in_memory_bytes
+        taken: list[bytes] = []
+        taken_bytes = 0
+        next_begin = shown.next_begin_offset
+        for record, is_wanted in zip(split_records(shown.body), verdicts, strict=True):
+            if not is_wanted:
+                continue
+            queue_offset, physical_offset = _OFFSETS.unpack_from(record, _QUEUE_OFFSET_AT)
+            if physical_offset >= in_memory_from:
+                most_bytes, most_count = (
+                    config.max_transfer_bytes_on_message_in_memory,
+                    config.max_transfer_count_on_message_in_memory,
+                )
+            else:
+                most_bytes, most_count = (
+                    config.max_transfer_bytes_on_message_in_disk,
+                    config.max_transfer_count_on_message_in_disk,
+                )
+            if taken and (len(taken) >= min(max_count, most_count) or taken_bytes + len(record) > most_bytes):
+                next_begin = queue_offset
+                break
+            taken.append(record)
+            taken_bytes += len(record)
+        status = GetMessageStatus.FOUND if taken else GetMessageStatus.NO_MATCHED_MESSAGE
+        return replace(shown, status=status, next_begin_offset=next_begin, body=b"".join(taken), count=len(taken))
+
+
+def split_records(body: bytes) -> list[bytes]:
+    """Whole records that lie one after another, one by one."""
+    records: list[bytes] = []
+    at = 0
+    while at < len(body):
+        size: int = _SIZE.unpack_from(body, at)[0]
+        records.append(body[at : at + size])
+        at += size
+    return records
