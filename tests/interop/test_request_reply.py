@@ -11,7 +11,7 @@ def test_a_request_is_answered(client: Client) -> None:
     client.call("answer-requests", topic="Requests")
     try:
         for word in ("ask", "work", "größ"):
-            assert client.call("request", topic="Requests", text=word, timeoutMs=15_000) == f"{word}-ed"
+            assert client.call("request", topic="Requests", text=word, timeoutMs=60_000) == f"{word}-ed"
     finally:
         client.call("stop-answering", topic="Requests")
 

@@ -8,7 +8,7 @@ import pytest
 
 from support.client import Client, Message, essence
 from support.lateness import SERVERS, lately
-from support.servers import Server
+from support.servers import Server, wait_until
 
 ADDED = {"DELAY", "REAL_TOPIC", "REAL_QID", "RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "RECONSUME_TIME", "MAX_RECONSUME_TIMES"}
 
@@ -26,7 +26,22 @@ def bare(message: Message) -> Message:
     return said
 
 
-def attempts(client: Client, consumer: str, count: int, deadline_s: float = 30) -> dict[str, list[dict[str, Any]]]:
+def join(client: Client, group: str, topic: str) -> None:
+    """Returns when name servers know the group's retry topic.
+
+    The broker makes it when it first hears of the group. A consumer that started before looks for it again half a minute later.
+    """
+    client.consume(f"{group}-joins", topic, group=group)
+    route = {"topic": f"%RETRY%{group}"}
+    wait_until(
+        lambda: client.call("raw", address=client.server.name_server, code=105, ext=route)["code"] == 0,
+        60,
+        f"the retry topic of {group}",
+    )
+    client.stop(f"{group}-joins")
+
+
+def attempts(client: Client, consumer: str, count: int, deadline_s: float = 60) -> dict[str, list[dict[str, Any]]]:
     """Waits for so many attempts; by message, in their order."""
     made = client.call("await-attempts", consumer=consumer, count=count, deadlineMs=int(deadline_s * 1000))
     assert len(made) == count, [(one["msgId"], one["reconsumeTimes"]) for one in made]
@@ -39,6 +54,7 @@ def attempts(client: Client, consumer: str, count: int, deadline_s: float = 30) 
 def test_each_retry_comes_a_level_later(client: Client) -> None:
     topic, group = "Retries", "retries-group"
     client.create_topic(topic, 2)
+    join(client, group, topic)
     client.call("attempt", consumer="retries", group=group, topic=topic, failures=3)
     sent = {one["msgId"]: one for one in client.send(topic, 4)}
     made = attempts(client, "retries", 16)
@@ -75,12 +91,13 @@ def test_each_retry_comes_a_level_later(client: Client) -> None:
 def test_dead_letters(client: Client, name: str, settings: dict[str, int], reconsumed: int, tries: int) -> None:
     topic, group = f"Dead-{name}", f"dead-{name}"
     client.create_topic(topic, 1)
+    join(client, group, topic)
     client.call("attempt", consumer=group, group=group, topic=topic, **settings)
     sent = client.send(topic, 3)
     attempts(client, group, 3 * tries)
     dead_topic = "%DLQ%" + group
     client.create_topic(dead_topic, 1)  # it is there; but so the name server knows it at once
-    client.await_pullable(dead_topic, 3)
+    client.await_pullable(dead_topic, 3, 60)
     client.call("stop-attempts", consumer=group)
     dead = client.dump(dead_topic)
     by_id = {one["msgId"]: one for one in sent}
@@ -102,7 +119,7 @@ def test_an_orderly_consumer_gives_up_after_its_limit(client: Client) -> None:
     sent = client.send(topic, 2)
     dead_topic = "%DLQ%" + group
     client.create_topic(dead_topic, 1)
-    client.await_pullable(dead_topic, 2, 30)
+    client.await_pullable(dead_topic, 2, 60)
     made = client.call("attempts", consumer=group)
     client.call("stop-attempts", consumer=group)
     # In order: the second is not tried before the first has been given up.

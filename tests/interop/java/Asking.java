@@ -38,8 +38,8 @@ final class Asking {
         String names = arguments.getString("namesrv");
         synchronized (ADMINS) {
             if (!ADMINS.containsKey(names)) {
-                DefaultMQAdminExt admin = new DefaultMQAdminExt();
-                admin.setNamesrvAddr(names);
+                DefaultMQAdminExt admin = new DefaultMQAdminExt(Interop.PATIENCE_MS);
+                Interop.connect(admin, names);
                 admin.setInstanceName("admin-" + ADMINS.size());
                 admin.start();
                 ADMINS.put(names, admin);
@@ -54,7 +54,7 @@ final class Asking {
         int queues = arguments.getIntValue("queues");
         TopicConfig config = new TopicConfig(topic, queues, queues, 6);
         admin(arguments).createAndUpdateTopicConfig(arguments.getString("broker"), config);
-        boolean known = Interop.await(10000, () -> {
+        boolean known = Interop.await(Interop.PATIENCE_MS, () -> {
             try {
                 return admin(arguments).examineTopicRouteInfo(topic).getQueueDatas().stream().mapToInt(one -> one.getReadQueueNums()).sum() == queues;
             } catch (org.apache.rocketmq.client.exception.MQClientException notYet) {
@@ -135,7 +135,7 @@ final class Asking {
             request.setExtFields(new HashMap<>(ext));
         }
         request.setBody(body);
-        return REMOTING.invokeSync(address, request, 5000);
+        return REMOTING.invokeSync(address, request, Interop.PATIENCE_MS);
     }
 
     /** Any request to any address: code, ext (strings), body (Base64). */

@@ -108,7 +108,7 @@ final class Consuming {
     private static Gathering push(JSONObject arguments, String kind) throws Exception {
         String topic = arguments.getString("topic");
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(arguments.getString("group"));
-        consumer.setNamesrvAddr(arguments.getString("namesrv"));
+        Interop.connect(consumer, arguments.getString("namesrv"));
         consumer.setInstanceName(arguments.getString("consumer"));
         consumer.setVipChannelEnabled(arguments.getBooleanValue("vip"));
         consumer.setConsumeFromWhere(from(arguments));
@@ -158,7 +158,7 @@ final class Consuming {
 
     private static Gathering lite(JSONObject arguments) throws Exception {
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(arguments.getString("group"));
-        consumer.setNamesrvAddr(arguments.getString("namesrv"));
+        Interop.connect(consumer, arguments.getString("namesrv"));
         consumer.setInstanceName(arguments.getString("consumer"));
         consumer.setConsumeFromWhere(from(arguments));
         consumer.setPersistConsumerOffsetInterval(500);
@@ -218,7 +218,7 @@ final class Consuming {
         synchronized (PULLERS) {
             if (!PULLERS.containsKey(key)) {
                 DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(group);
-                consumer.setNamesrvAddr(arguments.getString("namesrv"));
+                Interop.connect(consumer, arguments.getString("namesrv"));
                 consumer.setInstanceName("puller-" + PULLERS.size());
                 consumer.start();
                 PULLERS.put(key, consumer);

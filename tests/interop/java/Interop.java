@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.common.MQVersion;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 
@@ -27,6 +28,8 @@ public class Interop {
         Object run(JSONObject arguments) throws Exception;
     }
 
+    /** How long a busy machine may take for anything; that a server is slow is for other tests to find. */
+    static final int PATIENCE_MS = 30_000;
     static final Map<String, Doing> COMMANDS = new ConcurrentHashMap<>();
     private static PrintStream out;
 
@@ -34,6 +37,7 @@ public class Interop {
         out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
         System.setOut(System.err); // whatever a library prints must not come between the answers
         System.setProperty(RemotingCommand.REMOTING_VERSION_KEY, String.valueOf(MQVersion.CURRENT_VERSION));
+        System.setProperty("com.rocketmq.remoting.client.connect.timeout", String.valueOf(PATIENCE_MS));
         Producing.addCommands(COMMANDS);
         Consuming.addCommands(COMMANDS);
         Asking.addCommands(COMMANDS);
@@ -83,6 +87,12 @@ public class Interop {
             Thread.sleep(5);
         }
         return true;
+    }
+
+    /** Tells a client its name server, and patience: one whose first heartbeat is given up is a stranger to the broker for half a minute. */
+    static void connect(ClientConfig client, String nameServer) {
+        client.setNamesrvAddr(nameServer);
+        client.setMqClientApiTimeout(PATIENCE_MS);
     }
 
     static <T> T or(T value, T otherwise) {

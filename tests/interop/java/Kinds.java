@@ -144,7 +144,7 @@ final class Kinds {
      */
     private static Object attempt(JSONObject arguments) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(arguments.getString("group"));
-        consumer.setNamesrvAddr(arguments.getString("namesrv"));
+        Interop.connect(consumer, arguments.getString("namesrv"));
         consumer.setInstanceName(arguments.getString("consumer"));
         consumer.setVipChannelEnabled(false);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
@@ -227,7 +227,7 @@ final class Kinds {
             if (!PRODUCERS.containsKey(group)) {
                 Transactions made = new Transactions();
                 made.producer = new TransactionMQProducer(group);
-                made.producer.setNamesrvAddr(arguments.getString("namesrv"));
+                Interop.connect(made.producer, arguments.getString("namesrv"));
                 made.producer.setInstanceName("transactions-" + group);
                 made.producer.setVipChannelEnabled(false);
                 made.producer.setTransactionListener(made);

@@ -48,7 +48,7 @@ final class Producing {
 
     static DefaultMQProducer start(JSONObject arguments, String group) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer(group);
-        producer.setNamesrvAddr(arguments.getString("namesrv"));
+        Interop.connect(producer, arguments.getString("namesrv"));
         producer.setInstanceName("producer-" + NUMBERS.incrementAndGet());
         producer.setVipChannelEnabled(arguments.getBooleanValue("vip"));
         producer.setMaxMessageSize(4 << 20);

@@ -61,8 +61,8 @@ final class Relaying {
     }
 
     private static Object ask(JSONObject arguments, Asked asked) throws Exception {
-        DefaultMQAdminExt admin = new DefaultMQAdminExt(10_000);
-        admin.setNamesrvAddr(arguments.getString("namesrv"));
+        DefaultMQAdminExt admin = new DefaultMQAdminExt(Interop.PATIENCE_MS);
+        Interop.connect(admin, arguments.getString("namesrv"));
         admin.setInstanceName("relaying-" + System.nanoTime());
         admin.start();
         try {

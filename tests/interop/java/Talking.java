@@ -29,17 +29,17 @@ final class Talking {
     private static Object answerRequests(JSONObject arguments) throws Exception {
         String topic = arguments.getString("topic");
         DefaultMQProducer replier = new DefaultMQProducer("repliers-" + topic);
-        replier.setNamesrvAddr(arguments.getString("namesrv"));
+        Interop.connect(replier, arguments.getString("namesrv"));
         replier.start();
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("answerers-" + topic);
-        consumer.setNamesrvAddr(arguments.getString("namesrv"));
+        Interop.connect(consumer, arguments.getString("namesrv"));
         consumer.setPullTimeDelayMillsWhenException(100);
         consumer.subscribe(topic, "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             for (Message asked : messages) {
                 try {
                     byte[] body = (new String(asked.getBody(), StandardCharsets.UTF_8) + "-ed").getBytes(StandardCharsets.UTF_8);
-                    replier.send(MessageUtil.createReplyMessage(asked, body), 3000);
+                    replier.send(MessageUtil.createReplyMessage(asked, body), Interop.PATIENCE_MS);
                 } catch (Exception problem) {
                     problem.printStackTrace();
                 }
