@@ -1,0 +1,78 @@
+"""What queries and streams both do with a log: find its end, cut it into ranges, read a range.
+
+How far a log that is being written is durable, its broker knows. The appliance hands over a function that asks it, through the entry
+point `headrace.flushed_offset`: (path) -> (() -> offset or None). Without one, or where no broker of ours runs on this machine, the log goes
+up to its last whole record.
+"""
+
+from collections.abc import Iterator, Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from pyspark_commitlog.options import Place, ReadOptions
+from spark_exporter.errors import SourceError
+from spark_exporter.plan import Source
+from spark_exporter.range_scan import ByteRange, RangeScan, ScanOptions, quarantine_batch
+
+_FLUSHED_OFFSET: Final = "headrace.flushed_offset"
+
+
+def find_end(source: Source, path: Path, known_offset: int | None = None) -> int:
+    """How far the log may be read. `known_offset`: a record lies there, or the log ended there."""
+    return source.find_end(known_offset, _flushed_offset(path))
+
+
+def find_place(source: Source, place: Place, end: int) -> int:
+    """The first record at or after a place; `end` if there is none before."""
+    if place.time_ms is not None:
+        return source.find_record_since(place.time_ms, end)
+    return source.find_record_from(place.offset or 0, end)
+
+
+def find_boundary(source: Source, start: int, wanted: int, end: int) -> int:
+    """Where the first record at or after `wanted` begins, `end` at most. A record begins at `start`, from where the log is walked."""
+    for segment in source.segments:
+        if wanted <= segment.base:
+            return min(segment.base, end)
+        if wanted < min(segment.end, end):
+            scan = RangeScan(
+                ByteRange(segment, max(start, segment.base), wanted, min(segment.end, end)), ScanOptions(columns=())
+            )
+            for _ in scan.batches():
+                pass
+            return scan.landed
+    return end
+
+
+def cut(source: Source, start: int, end: int, options: ReadOptions) -> Sequence[ByteRange]:
+    """Ranges for tasks."""
+    return source.plan(start, end, options.workers, certain=options.whole_segments).ranges
+
+
+def read_range(byte_range: ByteRange, options: ReadOptions, scan_options: ScanOptions) -> Iterator[pa.RecordBatch]:
+    """The rows of a range. Raises SourceError where the next range's cut was false: better no answer than a wrong one."""
+    scan = RangeScan(byte_range, scan_options)
+    for batch in scan.batches():
+        if not options.is_quarantine:
+            yield batch
+    if options.is_quarantine and scan.damage:
+        yield quarantine_batch(scan.damage, scan_options)
+    if scan.landed != byte_range.end:
+        raise SourceError(
+            f"{byte_range.segment.path}: no record begins at {byte_range.end}, where it was cut (a body holds a record that "
+            'says it lies there): option("wholeSegments", "true")'
+        )
+
+
+def _flushed_offset(path: Path) -> int | None:
+    for each in entry_points(group=_FLUSHED_OFFSET):
+        try:
+            known: int | None = each.load()(path)()
+        except ImportError:
+            continue  # an installation without what the appliance needs
+        if known is not None:
+            return known
+    return None

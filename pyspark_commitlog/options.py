@@ -1,0 +1,130 @@
+"""What users can say to the data source with `.option(NAME, VALUE)`; names as on the command line, in Spark's spelling.
+
+path                what is read: a store's root, an appliance's data folder, a folder of CommitLog files
+topic               these topics only, with commas between them
+includeSystem       the broker's own topics too (false)
+from, to            where to begin and end: ISO time or physical offset (begin and end of the log; a stream has no end)
+strict              damage fails the query instead of being passed over (false)
+quarantine          the rows are the damage, with the columns of the quarantine table (false)
+rawBody             bodies as stored: compressed ones are not inflated (false)
+rawProperties       the map also holds UNIQ_KEY, KEYS and TAGS (false)
+columns             these columns only, with commas; a schema that is given says the same
+broker, cluster     the constants of the rows ("broker", "")
+workers             for how many tasks at a time segments are cut (cores of the driver's machine)
+wholeSegments       segments are never cut (false)
+maxBytesPerTrigger  a stream: how much log a micro-batch takes, such as 256m (all there is)
+failOnDataLoss      a stream: fails where the log no longer has what was to come next (true)
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from spark_exporter.errors import ExportError
+from spark_exporter.range_scan import ScanOptions
+from spark_exporter.record_choice import RecordChoice
+
+_NAMES: Final = (
+    "path", "topic", "includeSystem", "from", "to", "strict", "quarantine", "rawBody", "rawProperties", "columns", "broker",
+    "cluster", "workers", "wholeSegments", "maxBytesPerTrigger", "failOnDataLoss",
+)  # fmt: skip
+_UNITS: Final = {"k": 10, "m": 20, "g": 30, "t": 40}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in the log: a physical offset, or a store time in ms."""
+
+    offset: int | None = None
+    time_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """The options, understood. Pickles."""
+
+    path: Path
+    scan: ScanOptions
+    start: Place | None
+    end: Place | None
+    is_quarantine: bool
+    workers: int
+    whole_segments: bool
+    max_bytes: int | None
+    fail_on_data_loss: bool
+
+
+def read_options(given: Mapping[str, str]) -> ReadOptions:
+    """What Spark hands over; it does not care for upper and lower case. Raises ExportError for what cannot be meant."""
+    said = {name.lower(): value for name, value in given.items()}
+    known = {name.lower(): name for name in _NAMES}
+    for name in said:
+        if name not in known and "." not in name:
+            raise ExportError(f"commitlog: there is no option {name} (there are {', '.join(_NAMES)})")
+    if not said.get("path"):
+        raise ExportError("commitlog: no path: say .load(PATH), a store's folder")
+    topics = _names(said.get("topic"))
+    columns = _names(said.get("columns"))
+    scan = ScanOptions(
+        said.get("cluster", ""),
+        said.get("broker", "broker"),
+        RecordChoice(frozenset(topics) if topics else None, _flag(said, "includeSystem")),
+        columns,
+        inflate=not _flag(said, "rawBody"),
+        all_properties=_flag(said, "rawProperties"),
+        strict=_flag(said, "strict"),
+    )
+    size = said.get("maxbytespertrigger")
+    return ReadOptions(
+        Path(said["path"].removeprefix("file://")),
+        scan,
+        _place(said, "from"),
+        _place(said, "to"),
+        _flag(said, "quarantine"),
+        _number("workers", said.get("workers") or str(os.cpu_count() or 1)),
+        _flag(said, "wholeSegments"),
+        None if size is None else _size(size),
+        _flag(said, "failOnDataLoss", default=True),
+    )
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    names = tuple(name.strip() for name in (text or "").split(",") if name.strip())
+    return names or None
+
+
+def _flag(said: Mapping[str, str], name: str, *, default: bool = False) -> bool:
+    value = said.get(name.lower())
+    if value is None:
+        return default
+    if value.lower() not in {"true", "false"}:
+        raise ExportError(f"commitlog: {name} is true or false, not {value}")
+    return value.lower() == "true"
+
+
+def _number(name: str, text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ExportError(f"commitlog: {name} is a number from 1 on, not {text}")
+    return int(text)
+
+
+def _size(text: str) -> int:
+    number, unit = (text[:-1], text[-1].lower()) if text[-1:].lower() in _UNITS else (text, "")
+    return _number("maxBytesPerTrigger", number) << _UNITS.get(unit, 0)
+
+
+def _place(said: Mapping[str, str], name: str) -> Place | None:
+    text = said.get(name)
+    if text is None:
+        return None
+    if text.isdecimal():
+        return Place(offset=int(text))
+    try:
+        return Place(time_ms=int(datetime.fromisoformat(text).astimezone().timestamp() * 1000))
+    except ValueError:
+        raise ExportError(
+            f"commitlog: {name} is neither a physical offset nor a time such as 2026-11-21T08:00: {text}"
+        ) from None

@@ -1,0 +1,62 @@
+"""What Spark sees of the data source."""
+
+import sys
+from dataclasses import replace
+from typing import Final
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from pyspark_commitlog.batch import CommitLogReader, FilteringReader
+from pyspark_commitlog.options import ReadOptions, read_options
+from pyspark_commitlog.stream import CommitLogStreamReader
+from spark_exporter.errors import ExportError
+from spark_exporter.schema import QUARANTINE, chosen
+
+_PUSHDOWN_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+class DefaultSource(DataSource):
+    """`format("commitlog")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What stands in `format(...)` and behind `using`."""
+        return "commitlog"
+
+    def schema(self) -> StructType:
+        """The columns of messages, or those that the option `columns` names."""
+        options = read_options(self.options)
+        return from_arrow_schema(QUARANTINE if options.is_quarantine else options.scan.schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For `spark.read`."""
+        options = _with_columns(read_options(self.options), schema)
+        return FilteringReader(options) if _are_filters_pushed() else CommitLogReader(options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
+        """For `spark.readStream`."""
+        return CommitLogStreamReader(_with_columns(read_options(self.options), schema))
+
+
+def _with_columns(options: ReadOptions, schema: StructType) -> ReadOptions:
+    """With the columns that Spark wants, which are those of `schema()` unless the user has said others."""
+    wanted = to_arrow_schema(schema, timezone="UTC")
+    if options.is_quarantine:
+        ours = QUARANTINE
+    else:
+        options = replace(options, scan=replace(options.scan, columns=tuple(schema.fieldNames())))
+        ours = chosen(options.scan.columns)
+    if options.is_quarantine and wanted.names != ours.names:
+        raise ExportError(f"commitlog: the quarantine has these columns: {', '.join(ours.names)}")
+    for field in wanted:
+        if field.name not in ours.names or ours.field(field.name).type != field.type:
+            raise ExportError(f"commitlog: the schema says {field.name} {field.type}, but there are {ours.to_string()}")
+    return options
+
+
+def _are_filters_pushed() -> bool:
+    # Spark refuses a reader that takes filters unless spark.sql.python.filterPushdown.enabled is true. A reader cannot see
+    # that; but only then is this process the worker that pushes them.
+    return _PUSHDOWN_WORKER in sys.modules or getattr(sys.modules["__main__"].__spec__, "name", "") == _PUSHDOWN_WORKER

@@ -1,0 +1,91 @@
+"""A stream of a log that grows. Its offset is `{"phy": N}`: all records before that physical offset have been read.
+
+Spark keeps the offsets of each micro-batch in the checkpoint before it reads it, and a micro-batch that is read again has the same rows: the same
+ranges of the log, which does not change below its flushed end.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
+
+from pyspark_commitlog import log
+from pyspark_commitlog.options import ReadOptions
+from spark_exporter.errors import ExportError, SourceError
+from spark_exporter.plan import Source, open_source
+
+
+class CommitLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Says how far the log is, and reads between two offsets."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        if options.end is not None:
+            raise ExportError("commitlog: a stream has no end: leave the option to out, or read it as a batch")
+        self._options = options
+        self._target: int | None = None
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802  Spark's name, as those below
+        """Where a new stream begins: at the option `from`, else where the log does."""
+        source = open_source(self._options.path)
+        if not source.segments:
+            return {"phy": 0}
+        if self._options.start is None:
+            return {"phy": source.first_offset}
+        end = log.find_end(source, self._options.path)
+        return {"phy": log.find_place(source, self._options.start, end)}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What `maxBytesPerTrigger` says."""
+        most = self._options.max_bytes
+        return ReadAllAvailable() if most is None else ReadMaxBytes(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """What comes later is not for this run."""
+        source = open_source(self._options.path)
+        self._target = log.find_end(source, self._options.path) if source.segments else 0
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        """How far the next micro-batch goes: to the flushed end, or as far as the limit lets it, but by one record at least."""
+        source = open_source(self._options.path)
+        begin = start["phy"]
+        if self._options.fail_on_data_loss:
+            _check_whole(source, begin)
+        end = self._find_end(source, begin)
+        if isinstance(limit, ReadMaxBytes) and end - begin > limit.max_bytes:
+            end = log.find_boundary(source, begin, begin + limit.max_bytes, end)
+        return {"phy": max(begin, end)}
+
+    def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802
+        """Nothing: to find the end of the log twice for a number in a report is too dear."""
+        return None
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
+        """One for each range between two offsets."""
+        if start["phy"] >= end["phy"]:
+            return []
+        source = open_source(self._options.path)
+        return [InputPartition(each) for each in log.cut(source, start["phy"], end["phy"], self._options)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a range."""
+        if partition.value is not None:
+            yield from log.read_range(partition.value, self._options, self._options.scan)
+
+    def _find_end(self, source: Source, begin: int) -> int:
+        if self._target is not None:
+            return self._target
+        return log.find_end(source, self._options.path, begin)
+
+
+def _check_whole(source: Source, begin: int) -> None:
+    """Raises SourceError where files are gone that were to be read."""
+    said = 'option("failOnDataLoss", "false") goes on behind the hole'
+    if source.segments and begin < source.first_offset:
+        raise SourceError(
+            f"{source.commit_log} begins at {source.first_offset}; what lay from {begin} on is gone: {said}"
+        )
+    for before, after in pairwise(source.segments):
+        if before.end != after.base and after.base > begin:
+            raise SourceError(f"{source.commit_log}: the files from {before.end} to {after.base} are not there: {said}")
