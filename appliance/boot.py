@@ -23,7 +23,7 @@ from appliance.control_server import ControlServer
 from appliance.errors import ConfigurationError, PreflightFailed
 from appliance.log_channel import LogChannel, log_to
 from appliance.role import Role
-from appliance.role_table import RoleSettings, role_table
+from appliance.role_table import RoleSettings, filter_role_names, role_table
 from appliance.service_manager import notify
 from appliance.signal_pipe import SignalPipe
 from appliance.supervisor import SIGNALS, Patience, Result, Supervisor
@@ -242,6 +242,9 @@ def _supervise(
     if is_clean:
         _remove_abort(configuration)
     made.instance.unlink()
+    for name in filter_role_names(configuration):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(paths.filter_socket(name))
     requests.answer_stop(is_clean=is_clean, error=str(result.error) if result.error else None)
     control.close()
     os.close(stacks_fd)

@@ -6,6 +6,7 @@
     DIR/namesrv        the name server's kvConfig.json
     DIR/logs           headrace.log and its older files; stacks.log, where a silent role leaves its stacks
     DIR/control.sock   the control socket, mode 0600
+    DIR/filter-N.sock  where the process of a filter function waits for the broker, mode 0600
 """
 
 import os
@@ -47,3 +48,7 @@ class AppliancePaths:
     def control_socket(self) -> str:
         """Where the supervisor listens. Longer than a socket address may be, it is reached through its folder."""
         return os.path.join(self.data, "control.sock")
+
+    def filter_socket(self, role: str) -> str:
+        """Where a filter role waits for the broker's call."""
+        return os.path.join(self.data, f"{role}.sock")

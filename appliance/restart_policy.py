@@ -33,14 +33,16 @@ class GiveUp:
     short_lives: int
 
 
-def decide_restart(*, lived_ms: int, short_lives_before: int, was_killed: bool) -> Restart | GiveUp:
+def decide_restart(
+    *, lived_ms: int, short_lives_before: int, was_killed: bool, may_give_up: bool = True
+) -> Restart | GiveUp:
     """What to do with a role that just died unasked, given how many short lives in a row it has behind it."""
     if lived_ms >= FIRST_SECONDS_MS:
         return Restart(0, 0)
     short_lives = short_lives_before + 1
-    if short_lives >= (MOST_KILLS if was_killed else MOST_FAILURES):
+    if may_give_up and short_lives >= (MOST_KILLS if was_killed else MOST_FAILURES):
         return GiveUp(short_lives)
     if short_lives == 1:
         return Restart(0, 1)
     longest_ms = LONGEST_PAUSE_AFTER_KILL_MS if was_killed else LONGEST_PAUSE_MS
-    return Restart(min(FIRST_PAUSE_MS << (short_lives - 2), longest_ms), short_lives)
+    return Restart(min(FIRST_PAUSE_MS << min(short_lives - 2, MOST_KILLS), longest_ms), short_lives)

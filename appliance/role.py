@@ -51,5 +51,12 @@ class Role(Generic[S]):
     outlives: tuple[str, ...] = ()
     """Those whose end it awaits before it stops even when the supervisor is gone, who keeps this order otherwise."""
 
+    ends_with: str = ""
+    """The role with whose process its own ends: it is of no use to the next one."""
+
+    is_expendable: bool = False
+    """It runs foreign code, which may do to its process what it likes: it shows no heartbeat, is told to stop by SIGKILL, is started again
+    however often it dies, and neither ends the appliance nor lets its stop count as unclean."""
+
     holds_store: bool = True
     """It may write to the store, and so keeps the store's lock for as long as it lives."""

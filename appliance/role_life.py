@@ -104,14 +104,14 @@ class RoleLife(Generic[S]):
             self.phase = Phase.STARTING
 
     def tell_to_stop(self, now_ms: int, timeout_ms: int) -> None:
-        """Send `STOP_ROLE`; after `timeout_ms` it is made to end."""
+        """Send `STOP_ROLE` (SIGKILL to an expendable one); after `timeout_ms` it is made to end."""
         if self._child is None:
             self.phase = Phase.STOPPED
             return
         if self.phase is not Phase.STOPPING:
             self.phase = Phase.STOPPING
             self._stop_by_ms = now_ms + timeout_ms
-            os.kill(self._child.pid, STOP_ROLE)
+            os.kill(self._child.pid, signal.SIGKILL if self.role.is_expendable else STOP_ROLE)
 
     def abort(self, now_ms: int) -> None:
         """Make it write its stacks and end (SIGABRT); `watch` kills it if it does not."""
@@ -130,7 +130,7 @@ class RoleLife(Generic[S]):
 
     def judge(self, health: RoleHealth, now_ms: int, timeout_ms: int, awake_since_ms: int) -> Verdict:
         """What its signs of life say; `awake_since_ms`: when the supervisor itself last came back from a stall."""
-        if self._child is None or self.phase is Phase.PREPARING:
+        if self._child is None or self.phase is Phase.PREPARING or self.role.is_expendable:
             return Verdict.ALIVE
         return judge(
             now_ms,
@@ -154,6 +154,8 @@ class RoleLife(Generic[S]):
             was_asked=self.phase is Phase.STOPPING,
         )
         self._child = None
-        self.ended_badly = end.code != exit_code.CLEAN or not (end.was_asked or self.role.runs_once)
+        self.ended_badly = not self.role.is_expendable and (
+            end.code != exit_code.CLEAN or not (end.was_asked or self.role.runs_once)
+        )
         self._row.ended("failed" if self.ended_badly else "stopped")
         return end

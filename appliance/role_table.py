@@ -12,6 +12,7 @@ the checkpoint. Nobody needs the name server after the broker has taken its leav
 import contextlib
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from appliance.configuration import Configuration
 from appliance.log_channel import LogChannel
@@ -32,9 +33,38 @@ def role_table(configuration: Configuration) -> tuple[Role[RoleSettings], ...]:
     """The roles that this configuration asks for, in the order in which they are started."""
     appliance = configuration.appliance
     wanted = {"nameserver": appliance.nameserver_enable, "ha": appliance.ha_enable}
-    roles = tuple(role for role in _ROLES if wanted.get(role.name, True))
+    roles = tuple(role for role in _ROLES if wanted.get(role.name, True)) + _filter_roles(configuration)
     names = {role.name for role in roles}
     return tuple(_without_absent(role, names) for role in roles)
+
+
+def filter_role_names(configuration: Configuration) -> list[str]:
+    """The roles in which filter functions run."""
+    return [f"filter-{number}" for number in range(configuration.appliance.python_filter_workers)]
+
+
+def _filter_roles(configuration: Configuration) -> tuple[Role[RoleSettings], ...]:
+    """They need nothing and nobody, are the broker's tools and end with it."""
+    return tuple(
+        Role(
+            name=name,
+            run=_run_filter,
+            after=(),
+            stops=2,
+            ends_with="broker",
+            is_expendable=True,
+            holds_store=False,
+        )
+        for name in filter_role_names(configuration)
+    )
+
+
+def _run_filter(context: RoleContext, settings: RoleSettings) -> None:
+    from appliance import filter_role
+
+    configuration = settings.configuration
+    socket = Path(configuration.paths.filter_socket(context.name))
+    filter_role.run(context, socket, configuration.appliance.python_filter_memory)
 
 
 def _without_absent(role: Role[RoleSettings], names: set[str]) -> Role[RoleSettings]:

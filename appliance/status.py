@@ -9,7 +9,7 @@
      "rates":   {"wrote_bytes": PER SECOND, "broker.<counter>": PER SECOND, …},
      "counters": {"broker": {NAME: NUMBER}, …}}
 
-A role's state is one of `role_life.Phase`; a role without a process has pid and heartbeat age null.
+A role's state is one of `role_life.Phase`; a role without a process has pid and heartbeat age null, an expendable one the age always.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,9 @@ def role_status(life: RoleLife[S], health: RoleHealth, now_ms: int) -> dict[str,
         "pid": life.pid,
         "state": life.phase.value,
         "restarts": max(0, health.start_count - 1),
-        "heartbeat_age_ms": max(0, now_ms - health.heartbeat_ms) if has_process else None,
+        "heartbeat_age_ms": max(0, now_ms - health.heartbeat_ms)
+        if has_process and not life.role.is_expendable
+        else None,
         "long_call": health.long_call if has_process else None,
     }
 

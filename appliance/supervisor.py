@@ -19,7 +19,7 @@ from appliance.child import Inheritance
 from appliance.errors import ApplianceError, RoleFailedToStart, RoleGivenUp
 from appliance.health_watch import Verdict
 from appliance.rates import RateWindow
-from appliance.restart_policy import GiveUp, Restart, decide_restart
+from appliance.restart_policy import LONGEST_PAUSE_MS, GiveUp, Restart, decide_restart
 from appliance.role import Role
 from appliance.role_life import End, Phase, RoleLife
 from appliance.service_manager import notify
@@ -202,14 +202,20 @@ class Supervisor(Generic[S]):
             life.has_run = True
 
     def _on_end(self, life: RoleLife[S], end: End, now_ms: int) -> None:
+        is_expected = end.code in {exit_code.CLEAN, exit_code.COULD_NOT_START} or (
+            life.role.is_expendable and end.was_asked
+        )
         log.log(
             # One that says it cannot start is spoken of by whoever started the appliance, in one line.
-            logging.INFO if end.code in {exit_code.CLEAN, exit_code.COULD_NOT_START} else logging.WARNING,
+            logging.INFO if is_expected else logging.WARNING,
             "role %s %s after %d ms",
             life.name,
             end,
             end.lived_ms,
         )
+        for other in self.lives.values():
+            if other.role.ends_with == life.name and other.phase in {Phase.STARTING, Phase.RUNNING}:
+                self.stop_role(other, and_start=True)
         if end.was_asked or self.is_stopping:
             life.phase = Phase.STOPPED
             if self.is_stopping:
@@ -225,11 +231,21 @@ class Supervisor(Generic[S]):
             self._restart_or_fail(life, end, now_ms)
 
     def _restart_or_fail(self, life: RoleLife[S], end: End, now_ms: int) -> None:
+        # Foreign code can end with any code; a reason is given only before it begins.
+        if life.role.is_expendable and end.could_not_start and end.reason:
+            log.error("role %s stays down, it could not start: %s", life.name, end.reason)
+            life.phase = Phase.STOPPED
+            return
         if life.role.runs_once or (end.could_not_start and not life.has_run):
             life.ended_badly = False  # it had not begun
             self._fail(life, RoleFailedToStart(f"{life.name} could not start: {end.reason or end}"))
             return
-        decision = decide_restart(lived_ms=end.lived_ms, short_lives_before=life.short_lives, was_killed=end.was_killed)
+        decision = decide_restart(
+            lived_ms=end.lived_ms,
+            short_lives_before=life.short_lives,
+            was_killed=end.was_killed,
+            may_give_up=not life.role.is_expendable,
+        )
         match decision:
             case Restart(pause_ms, short_lives):
                 log.warning("role %s is started again in %d ms", life.name, pause_ms)
@@ -275,10 +291,15 @@ class Supervisor(Generic[S]):
                 try:
                     life.fork(self._settings())
                 except OSError as error:
+                    if life.role.is_expendable:
+                        log.warning("role %s could not be forked: %s", life.name, error.strerror)
+                        life.starts_from_ms = now_ms + LONGEST_PAUSE_MS
+                        continue
                     self._fail(life, RoleFailedToStart(f"{life.name} could not be forked: {error.strerror}"))
                     return
         if not self.is_ready and all(
-            life.phase in {Phase.RUNNING, Phase.ENDED, Phase.STOPPED} for life in self.lives.values()
+            life.phase in {Phase.RUNNING, Phase.ENDED, Phase.STOPPED} or life.role.is_expendable
+            for life in self.lives.values()
         ):
             self.is_ready = True
             self._on_ready()

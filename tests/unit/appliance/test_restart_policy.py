@@ -1,6 +1,7 @@
 from appliance.restart_policy import (
     FIRST_SECONDS_MS,
     LONGEST_PAUSE_AFTER_KILL_MS,
+    LONGEST_PAUSE_MS,
     MOST_FAILURES,
     MOST_KILLS,
     GiveUp,
@@ -41,3 +42,9 @@ def test_a_role_killed_from_outside_gets_more_attempts_and_pauses_stay_bounded()
 def test_one_long_life_makes_up_for_short_ones() -> None:
     decision = decide_restart(lived_ms=FIRST_SECONDS_MS + 1, short_lives_before=MOST_FAILURES, was_killed=False)
     assert decision == Restart(0, 0)
+
+
+def test_an_expendable_role_is_started_again_however_often_it_dies() -> None:
+    for was_killed, longest_ms in ((False, LONGEST_PAUSE_MS), (True, LONGEST_PAUSE_AFTER_KILL_MS)):
+        decision = decide_restart(lived_ms=10, short_lives_before=9_999, was_killed=was_killed, may_give_up=False)
+        assert decision == Restart(longest_ms, 10_000)

@@ -32,3 +32,11 @@ def test_roles_stop_in_the_order_in_which_data_flows(tmp_path: Path) -> None:
     roles = role_table(read_configuration(Sources(data=str(tmp_path))))
     in_order = [role.name for role in sorted(roles, key=lambda role: role.stops) if not role.runs_once]
     assert in_order == ["broker", "ha", "dispatch", "flush", "housekeeper", "nameserver", "logger"]
+
+
+def test_filter_roles_are_there_where_there_are_to_be_workers_and_nobody_depends_on_them(tmp_path: Path) -> None:
+    roles = role_table(read_configuration(Sources(data=str(tmp_path), settings=("pythonFilterWorkers=3",))))
+    filters = [role for role in roles if role.name.startswith("filter-")]
+    assert [role.name for role in filters] == ["filter-0", "filter-1", "filter-2"]
+    assert all(role.is_expendable and not role.holds_store and role.ends_with == "broker" for role in filters)
+    assert not any(name.startswith("filter-") for role in roles for name in (*role.after, *role.outlives))
