@@ -12,6 +12,8 @@
 import os
 from dataclasses import dataclass
 
+from store.filter.python.functions import REPORT
+
 
 @dataclass(frozen=True, slots=True)
 class AppliancePaths:
@@ -52,3 +54,8 @@ class AppliancePaths:
     def filter_socket(self, role: str) -> str:
         """Where a filter role waits for the broker's call."""
         return os.path.join(self.data, f"{role}.sock")
+
+    @property
+    def filter_report(self) -> str:
+        """Where the broker says how filter functions fare."""
+        return os.path.join(self.store, "config", REPORT)

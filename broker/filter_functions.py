@@ -20,11 +20,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from broker.config import BrokerConfig
 from broker.python_filters import NoWorker, PythonFilterFailed, PythonFilterWorker
-from store.filter.python.functions import BadFunctionFile, FilterFunction, FunctionFolder
+from store.filter.python.functions import BadFunctionFile, FilterFunction, FunctionFolder, read_report
 
 logger = logging.getLogger(__name__)
 
@@ -352,14 +352,3 @@ class FilterFunctions:
             name: Account(**{key: value for key, value in said.items() if key in names})
             for name, said in read_report(self._report).items()
         }
-
-
-def read_report(path: Path) -> dict[str, dict[str, Any]]:
-    """What the broker has written last of each function: the fields of `Account`, and `worker`; nothing where that cannot be read."""
-    try:
-        said = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    if not isinstance(said, dict):
-        return {}
-    return {name: one for name, one in said.items() if isinstance(one, dict) and isinstance(one.get("version"), str)}

@@ -4,17 +4,21 @@ Written by `headrace filter`, read by the broker, which looks whether a file has
 reader finds one version or the other. A name comes from clients and becomes a file's name: `is_name` is asked first, always.
 """
 
+import json
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 PYTHON: Final = "PYTHON"
 """The type of a subscription whose expression is a function's name."""
 
 FOLDER: Final = "filters"
 """The folder's name under `config/`."""
+
+REPORT: Final = "pythonFilters.json"
+"""The file in `config/` in which the broker says how the functions fare."""
 
 SOURCE_MAX: Final = 256 << 10  # limit: bytes of a function's source; one that needs more is a program
 
@@ -111,6 +115,17 @@ def decode_source(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise BadFunctionFile(f"it is no UTF-8 text (byte {error.start})") from None
+
+
+def read_report(path: Path) -> dict[str, dict[str, Any]]:
+    """What the broker has written last of each function (`REPORT`): the fields of its `Account`, and `worker`; nothing if unreadable."""
+    try:
+        said = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(said, dict):
+        return {}
+    return {name: one for name, one in said.items() if isinstance(one, dict) and isinstance(one.get("version"), str)}
 
 
 def _version(status: os.stat_result) -> str:

@@ -1,0 +1,111 @@
+"""What the `headrace filter` commands and `headrace status` share: where an appliance has its filter functions, and how they fare."""
+
+import asyncio
+import contextlib
+import socket
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from appliance.cli.supervisor_client import paths_of
+from appliance.cli.text_table import text_table
+from appliance.config import ApplianceConfig
+from appliance.errors import ApplianceError
+from store.filter.python import launch
+from store.filter.python.functions import FOLDER, BadFunctionFile, FunctionFolder, decode_source, is_name
+
+_HEAD: Final = ("FUNCTION", "STATE", "WORKER", "CALLS", "MESSAGES", "WANTED", "MEAN", "FAILURES", "LAST FAILURE")
+_START_S: Final = 20.0  # limit: an interpreter starts in a fifth of a second
+_LOAD_S: Final = 5.0
+
+
+def folder_of(data: str) -> FunctionFolder:
+    """The functions of the appliance on a data folder. Raises ApplianceError where there is none."""
+    config = Path(paths_of(data).store) / "config"
+    if not config.is_dir():
+        raise ApplianceError(f"{config.parent.parent}: no appliance has run here; give its data folder with --data DIR")
+    return FunctionFolder(config / FOLDER)
+
+
+def known_function(folder: FunctionFolder, name: str) -> None:
+    """Raises ApplianceError, with what there is, where there is no function of this name."""
+    if folder.version(name) is None:
+        names = ", ".join(folder.names()) or "none"
+        raise ApplianceError(f"there is no filter function {name}; there are: {names}")
+
+
+def read_function(file: str, name: str | None = None) -> tuple[str, str]:
+    """The name and the source of a function in a file. Raises ApplianceError."""
+    path = Path(file)
+    name = name or path.name.removesuffix(".py")
+    if not is_name(name):
+        raise ApplianceError(
+            f"{name!r} is no name for a function: letters, digits, _ and -, a letter first, 64 at most; give one with --name"
+        )
+    try:
+        return name, decode_source(path.read_bytes())
+    except OSError as error:
+        raise ApplianceError(f"{file}: {error.strerror}") from error
+    except BadFunctionFile as error:
+        raise ApplianceError(f"{file}: {error}") from error
+
+
+def check_function(name: str, source: str) -> None:
+    """Loads the function in a walled process, as the broker does. Raises ApplianceError that says why it cannot be used."""
+    from broker.python_filters import PythonFilterFailed  # noqa: PLC0415  slow to import, and of no use to --help
+
+    with tempfile.TemporaryDirectory(prefix="headrace-filter-") as folder:
+        path = Path(folder, "worker.sock")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+            listening.bind(str(path))
+            listening.listen(1)
+            process = subprocess.Popen(
+                launch.command(listening.fileno(), ApplianceConfig().python_filter_memory),
+                env=launch.environment(),
+                pass_fds=[listening.fileno()],
+                stdin=subprocess.DEVNULL,
+            )
+        try:
+            asyncio.run(_load(name, source, path))
+        except PythonFilterFailed as error:
+            raise ApplianceError(str(error)) from None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            process.wait()
+
+
+async def _load(name: str, source: str, path: Path) -> None:
+    from broker.python_filters import PythonFilterWorker  # noqa: PLC0415  as above
+
+    worker = await PythonFilterWorker.call(name, source, path, _START_S, _LOAD_S)
+    worker.close()
+
+
+def function_lines(functions: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A table of how functions fare, by what the broker has reported of them."""
+    return text_table(_HEAD, [_row(name, one) for name, one in functions.items()])
+
+
+def _row(name: str, said: Mapping[str, Any]) -> tuple[str, ...]:
+    messages = int(said.get("messages", 0))
+    failures = int(said.get("failures", 0)), int(said.get("failed_messages", 0))
+    state = "out of use" if said.get("out_of_use") else "in use" if said.get("worker") else "not asked"
+    return (
+        name,
+        state,
+        said.get("worker") or "-",
+        f"{said.get('calls', 0):,}",
+        f"{messages:,}",
+        f"{said.get('wanted', 0):,}",
+        f"{said.get('busy_ms', 0) / messages:.3f} ms" if messages else "-",
+        f"{failures[0]:,} + {failures[1]:,} messages" if failures[1] else f"{failures[0]:,}",
+        f"{_clock(int(said.get('last_failure_ms', 0)))} {said.get('last_reason', '')}" if any(failures) else "-",
+    )
+
+
+def _clock(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S")
