@@ -8,6 +8,7 @@
     ├── TargetError             the target cannot be written, or is not ours
     │   ├── TargetBusy          another run is on the same target; says who
     │   └── TargetMismatch      the target was made with another schema version, layout or source
+    ├── SchemaError             a JSON Schema cannot be read, or says what no column can be
     └── MissingPackage          a package of the extra is not installed
 """
 
@@ -36,6 +37,10 @@ class TargetBusy(TargetError):
 
 class TargetMismatch(TargetError):
     """The target was made with another schema version, layout or source."""
+
+
+class SchemaError(ExportError):
+    """A JSON Schema cannot be read, or says what no column can be."""
 
 
 class MissingPackage(ExportError):

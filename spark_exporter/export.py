@@ -17,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from spark_exporter.body_inference import infer_bodies
 from spark_exporter.engines.engine import Engine
 from spark_exporter.errors import SourceError
 from spark_exporter.fault_point import fault_point
@@ -82,6 +83,7 @@ class Summary:
     files: int = 0
     file_bytes: int = 0
     damaged: int = 0
+    unfit: int = 0
     commits: int = 0
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
@@ -89,7 +91,7 @@ class Summary:
     def add(self, other: "Summary") -> None:
         """Another round of the same run (`--follow`)."""
         self.end = other.end
-        for name in ("records", "rows", "log_bytes", "files", "file_bytes", "damaged", "commits", "seconds"):
+        for name in ("records", "rows", "log_bytes", "files", "file_bytes", "damaged", "unfit", "commits", "seconds"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.notes += [note for note in other.notes if note not in self.notes]
 
@@ -105,6 +107,7 @@ class Export:
         self.sink: Sink = open_sink(request.making.format, request.target)
         self.sink.open(request.making)
         self.ledger = Ledger(self.sink.work)
+        self.sink.bodies = self.ledger.read_bodies(request.making)
         self._noted: set[str] = set()
         self._lock = TargetLock(self.sink.work, self._run, "headrace export")
 
@@ -142,6 +145,8 @@ class Export:
             ranges = hold.take(plan.ranges) if plan.ranges else []
             if hold.problem:
                 self._note(summary, hold.problem)
+            if self._request.making.infers_bodies and ranges:
+                self._infer_bodies(ranges, summary)
             committer = _Committer(self, progress, last.number + 1 if last else 1, summary)
 
             def told(done_bytes: int) -> None:
@@ -157,6 +162,17 @@ class Export:
             committer.commit()
         summary.seconds = time.monotonic() - began
         return summary
+
+    def _infer_bodies(self, ranges: Sequence[ByteRange], summary: Summary) -> None:
+        """Find out what the bodies of new topics look like, and remember it before anything is written with it."""
+        known = self.ledger.read_inferred()
+        found = infer_bodies(ranges, self._request.scan_options, frozenset(known))
+        if found:
+            self.ledger.write_inferred({**known, **found})
+            self.sink.bodies = self.ledger.read_bodies(self._request.making)
+        for topic, schema in found.items():
+            if schema is None:
+                self._note(summary, f"{topic}: its bodies are no JSON objects, and stay as they are")
 
     def _note(self, summary: Summary, note: str | None) -> None:
         """Say something once a run, however many rounds it has."""
@@ -199,6 +215,7 @@ class Export:
             self.sink.dropped,
             self._request.compression,
             writer=self.sink.writer,
+            bodies=self.sink.bodies,
         )
         left = list(ranges)
         done: dict[int, RangeResult] = {}
@@ -270,6 +287,7 @@ class _Committer:
             summary.records += each.records
             summary.rows += each.rows
             summary.damaged += each.damaged
+            summary.unfit += each.unfit
             summary.log_bytes += each.landed - each.start
         self._gathered = []
 

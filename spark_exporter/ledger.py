@@ -1,6 +1,7 @@
 """What a target knows of itself: how it was made, what has been committed, and what was being committed.
 
     _export/target.json                  how it was made: format, schema version, layout, choice of records
+    _export/bodies.json                  with inferred bodies: the JSON Schema of each topic that has been met, or null
     _export/manifests/<20 digits>.json   one for each commit: ranges, files, and how far each broker's log has come
     _export/pending.json                 a commit that has been decided and is being published
     _export/staging/<run>/               files that no reader sees
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
+from spark_exporter.body_schema import BodySchema, TableBodies
 from spark_exporter.errors import TargetMismatch
 from spark_exporter.layout import Layout
 from spark_exporter.location import Location
@@ -25,9 +27,11 @@ from spark_exporter.schema import SCHEMA_VERSION
 
 FOLDER: Final = "_export"
 _TARGET: Final = f"{FOLDER}/target.json"
+_BODIES: Final = f"{FOLDER}/bodies.json"
 _PENDING: Final = f"{FOLDER}/pending.json"
 _MANIFESTS: Final = f"{FOLDER}/manifests"
 STAGING: Final = f"{FOLDER}/staging"
+_LONGEST: Final = 200  # limit: an error is one line
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,13 @@ class Making:
     inflate: bool = True
     all_properties: bool = False
     schema_version: int = SCHEMA_VERSION
+    body: dict[str, Any] | None = None
+    """Of typed bodies their JSON Schema; an empty one: each topic's is inferred. None: bodies stay as they are."""
+
+    @property
+    def infers_bodies(self) -> bool:
+        """Whether each topic's schema is found out when it is met."""
+        return self.body is not None and not self.body
 
     def as_json(self) -> dict[str, Any]:
         """For `target.json`."""
@@ -75,6 +86,7 @@ class ExportedRange:
     records: int
     rows: int
     damaged: int
+    unfit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +131,7 @@ class Commit:
             broker_name,
             {**progress, broker_name: made},
             tuple(
-                ExportedRange(each.segment, each.start, each.landed, each.records, each.rows, each.damaged)
+                ExportedRange(each.segment, each.start, each.landed, each.records, each.rows, each.damaged, each.unfit)
                 for each in results
             ),
             tuple(file for each in results for file in each.files),
@@ -173,6 +185,25 @@ class Ledger:
     def write_making(self, making: Making) -> None:
         """Remember how the target is made."""
         self._work.write(_TARGET, json.dumps(making.as_json(), indent=1).encode())
+
+    def read_bodies(self, making: Making) -> TableBodies:
+        """The schemas of typed bodies, as far as they are known."""
+        if making.body is None:
+            return TableBodies()
+        if making.body:
+            return TableBodies(BodySchema(making.body))
+        return TableBodies(
+            by_table={topic: None if each is None else BodySchema(each) for topic, each in self.read_inferred().items()}
+        )
+
+    def read_inferred(self) -> dict[str, dict[str, Any] | None]:
+        """The schemas of the topics that have been met."""
+        data = self._work.read(_BODIES)
+        return {} if data is None else json.loads(data)
+
+    def write_inferred(self, schemas: dict[str, dict[str, Any] | None]) -> None:
+        """Remember them. They do not change any more."""
+        self._work.write(_BODIES, json.dumps(schemas, indent=1, ensure_ascii=False).encode())
 
     def read_pending(self) -> Commit | None:
         """The commit that was being published when a run died."""
@@ -231,4 +262,5 @@ class Ledger:
 
 
 def _short(value: object) -> str:
-    return json.dumps(value)
+    said = json.dumps(value)
+    return said if len(said) <= _LONGEST else said[:_LONGEST] + "…"

@@ -11,7 +11,6 @@ from spark_exporter.location import Location
 from spark_exporter.range_files import WriteTask, open_writer
 from spark_exporter.range_result import WrittenFile
 from spark_exporter.range_scan import ScanOptions
-from spark_exporter.schema import MESSAGES
 
 SMALL_BYTES: Final = 128 << 20
 """# limit: a file is small below it, and large enough above."""
@@ -20,16 +19,15 @@ _GROUP_ROWS: Final = 131_072
 
 
 def merge_files(
-    folder: Location, files: Sequence[tuple[WrittenFile, str]], staging: Location, dropped: frozenset[str]
+    folder: Location, files: Sequence[tuple[WrittenFile, str]], staging: Location, schema: pa.Schema
 ) -> list[WrittenFile]:
-    """Merge files of one partition (each with its name in `folder`) into one in `staging`. Its `name` has no folder yet.
+    """Merge files of one partition (each with its name in `folder`), of these columns, into one in `staging`. Its `name` has no folder yet.
 
     Broker by broker, so that each one's rows stay in the order of its log.
     """
     ordered = sorted(files, key=lambda each: (each[0].name.rpartition("/")[2].rsplit("-", 3)[0], each[0].first_offset))
     first, last = ordered[0][0], ordered[-1][0]
     staged = f"merged-{first.first_offset:020}-{last.last_offset:020}"
-    schema = pa.schema([field for field in MESSAGES if field.name not in dropped])
     task = WriteTask(ScanOptions(), Layout(), staging)
     with staging.open_write(staged) as sink, open_writer(sink, schema, task) as writer:
         gathered: list[pa.RecordBatch] = []

@@ -37,6 +37,7 @@ def find_target(target: str) -> Target | None:
     making = Making.from_json(made)
     sink = open_sink(making.format, target)
     sink.open(making)
+    sink.bodies = ledger.read_bodies(making)
     return Target(making, sink, ledger)
 
 
@@ -53,6 +54,7 @@ def _find_in_catalog(target: str) -> Target | None:
         return None
     making = Making.from_json(made)
     sink.open(making)
+    sink.bodies = ledger.read_bodies(making)
     return Target(making, sink, ledger)
 
 

@@ -17,11 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spark_exporter.body_schema import TableBodies
 from spark_exporter.layout import Layout, Partition, file_name
 from spark_exporter.location import Location
 from spark_exporter.range_result import RangeResult, WrittenFile
 from spark_exporter.range_scan import ByteRange, RangeScan, ScanOptions, quarantine_batch
-from spark_exporter.schema import MESSAGES, QUARANTINE
+from spark_exporter.schema import BODY_COLUMN, QUARANTINE
 
 _GROUP_ROWS: Final = 131_072  # limit: rows of a row group
 _GROUP_BYTES: Final = 64 << 20  # limit: … or so much memory
@@ -29,7 +30,7 @@ _BUFFERED_BYTES: Final = 128 << 20  # limit: of all partitions that are open at 
 _FEW_VALUES: Final = ("cluster", "broker_name", "topic", "tags", "born_host", "store_host", "real_topic", "retry_topic")
 """Columns worth a dictionary. Ids and bodies are all different."""
 _KEYS_OF_MAP: Final = "properties.key_value.key"
-_NO_STATISTICS: Final = frozenset({"body", "properties"})
+_NO_STATISTICS: Final = frozenset({"body", "properties", BODY_COLUMN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class WriteTask:
     compression_level: int = 1
     writer: dict[str, Any] = field(default_factory=dict)
     """More arguments for ParquetWriter."""
+    bodies: TableBodies = field(default_factory=TableBodies)
+    """What bodies are typed with."""
 
 
 def write_range(
@@ -55,11 +58,15 @@ def write_range(
     Raises SourceError, TargetError, DamagedRecords.
     """
     scan = RangeScan(byte_range, task.options)
+    unfit = 0
     files = _RangeFiles(task, file_name(byte_range, task.options.broker_name))
     try:
         for batch in scan.batches():
             for partition, rows in task.layout.split(batch):
-                files.add(partition, rows)
+                bodies = task.bodies.of(partition.table)
+                typed, count = (rows, 0) if bodies is None else bodies.type_bodies(rows)
+                unfit += count
+                files.add(partition, typed)
             report(scan.position - byte_range.start)
         written = files.close()
         quarantine = files.write_quarantine(quarantine_batch(scan.damage, task.options)) if scan.damage else None
@@ -78,6 +85,7 @@ def write_range(
         quarantine,
         scan.last_store_timestamp,
         scan.last_physical_offset,
+        unfit,
     )
 
 
@@ -89,7 +97,9 @@ class _OpenFile:
         self.name = name
         self.staged = staged
         self._task = task
-        self._schema = pa.schema([each for each in MESSAGES if each.name not in task.dropped])
+        self._schema = pa.schema(
+            [each for each in task.bodies.schema_of(partition.table) if each.name not in task.dropped]
+        )
         self._sink = task.staging.open_write(staged)
         self._writer = open_writer(self._sink, self._schema, task)
         self._batches: list[pa.RecordBatch] = []
@@ -191,16 +201,24 @@ class _RangeFiles:
 
 def open_writer(sink: pa.NativeFile, schema: pa.Schema, task: WriteTask) -> pq.ParquetWriter:
     """The Parquet writer that all files of messages are made with."""
+    typed = _leaves(BODY_COLUMN, schema.field(BODY_COLUMN).type) if BODY_COLUMN in schema.names else []
     return pq.ParquetWriter(
         sink,
         schema,
         compression=task.compression,
         compression_level=task.compression_level if task.compression in {"zstd", "gzip", "brotli"} else None,
-        use_dictionary=[*(name for name in _FEW_VALUES if name in schema.names), _KEYS_OF_MAP],
-        write_statistics=[name for name in schema.names if name not in _NO_STATISTICS],
+        use_dictionary=[*(name for name in _FEW_VALUES if name in schema.names), _KEYS_OF_MAP, *typed],
+        write_statistics=[*(name for name in schema.names if name not in _NO_STATISTICS), *typed],
         **task.writer,
     )
 
 
 def _order(partition: Partition) -> tuple[str, str, str]:
     return partition.table, partition.topic or "", partition.date.isoformat()
+
+
+def _leaves(path: str, type_: pa.DataType) -> list[str]:
+    """The Parquet columns of a struct that hold plain values, one a row."""
+    if pa.types.is_struct(type_):
+        return [leaf for each in type_ for leaf in _leaves(f"{path}.{each.name}", each.type)]
+    return [] if pa.types.is_nested(type_) else [path]

@@ -46,6 +46,8 @@ class RangeResult:
     last_store_ms: int
     last_record: int
     """Where the last good record lies, -1 if there was none."""
+    unfit: int = 0
+    """Rows whose bodies do not fit their schema, where there is one."""
 
     def is_of(self, byte_range: ByteRange) -> bool:
         """Whether this is what became of that range, and it ends where the next one begins."""

@@ -33,16 +33,19 @@ class RecordChoice:
     """Which records are rows. Pickles, so that executors get it as it is.
 
     `topics`: these only, whosever they are; None: all but the brokers' own, or with `include_system` all. Of them those with
-    `first_ms` <= store timestamp < `end_ms`.
+    `first_ms` <= store timestamp < `end_ms`. `without`: never these; for who looks through a log, no target remembers it.
     """
 
     topics: frozenset[str] | None = None
     include_system: bool = False
     first_ms: int = FIRST_MS
     end_ms: int = END_MS
+    without: frozenset[str] = frozenset()
 
     def is_wanted(self, topic: str) -> bool:
         """Whether records of the topic are rows."""
+        if topic in self.without:
+            return False
         if self.topics is not None:
             return topic in self.topics
         return self.include_system or not is_brokers_own(topic)

@@ -58,6 +58,9 @@ QUARANTINE: Final = pa.schema([
 ])  # fmt: skip
 """Bytes of the log that are no good record."""
 
+BODY_COLUMN: Final = "body_json"
+"""The column behind those of `MESSAGES` in tables whose bodies are typed: a struct, see `body_schema`."""
+
 DATE_COLUMN: Final = "dt"
 """The partition column that says the UTC date of `store_timestamp`; in Hive and Delta layouts it is no column of the files."""
 

@@ -21,6 +21,7 @@ class TargetStatus:
     files: int
     file_bytes: int
     damaged: int
+    unfit: int
     running: str | None
     is_pending: bool
 
@@ -28,12 +29,13 @@ class TargetStatus:
 def read_status(target: Target) -> TargetStatus:
     """The status of a target. Changes nothing."""
     progress: dict[str, Progress] = {}
-    commits = rows = damaged = 0
+    commits = rows = damaged = unfit = 0
     for commit in target.ledger.commits():
         commits += 1
         progress = commit.progress
         rows += sum(each.rows for each in commit.ranges)
         damaged += sum(each.damaged for each in commit.ranges)
+        unfit += sum(each.unfit for each in commit.ranges)
     files, _ = target.ledger.live_files()
     return TargetStatus(
         target.making,
@@ -43,6 +45,7 @@ def read_status(target: Target) -> TargetStatus:
         len(files),
         sum(each.size_bytes for each in files),
         damaged,
+        unfit,
         target.ledger.read_lock(),
         target.ledger.read_pending() is not None,
     )

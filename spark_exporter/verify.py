@@ -6,19 +6,24 @@ is compared like any other, and a row that is there twice shows.
 """
 
 import bisect
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Final
 from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_exporter.body_schema import TableBodies
 from spark_exporter.errors import SourceError
+from spark_exporter.layout import Layout
 from spark_exporter.ledger import ExportedRange
 from spark_exporter.open_target import Target
 from spark_exporter.plan import Source
 from spark_exporter.range_scan import ByteRange, RangeScan, ScanOptions
+from spark_exporter.schema import BODY_COLUMN
 
 _COMPARED: Final = (
     "broker_name", "topic", "queue_id", "queue_offset", "commit_log_offset", "store_size", "msg_id", "offset_msg_id", "keys", "tags",
@@ -85,10 +90,10 @@ def verify(
         in_log = _Sum()
         scan = RangeScan(byte_range, options)
         for batch in scan.batches():
-            for offset, value in _row_values(batch):
-                del offset
-                in_log.rows += 1
-                in_log.value = (in_log.value + value) & _MASK
+            for part in [batch] if making.body is None else _typed(batch, making.layout, target.sink.bodies):
+                for _, value in _row_values(part):
+                    in_log.rows += 1
+                    in_log.value = (in_log.value + value) & _MASK
         rows += in_log.rows
         if in_log != in_table[place]:
             if in_log.rows != in_table[place].rows:
@@ -110,7 +115,7 @@ def _sums_of_table(target: Target, broker_name: str, ranges: list[ExportedRange]
     """What the table holds of each range, and last of none."""
     starts = [each.start for each in ranges]
     sums = [_Sum() for _ in range(len(ranges) + 1)]
-    for batch in target.sink.read(target.ledger, _COMPARED):
+    for batch in target.sink.read(target.ledger, (*_COMPARED, BODY_COLUMN)):
         ours = batch.filter(pc.equal(batch["broker_name"].cast(pa.string()), pa.scalar(broker_name)))
         for offset, value in _row_values(ours):
             place = bisect.bisect_right(starts, offset) - 1
@@ -121,6 +126,13 @@ def _sums_of_table(target: Target, broker_name: str, ranges: list[ExportedRange]
     return sums
 
 
+def _typed(batch: pa.RecordBatch, layout: Layout, bodies: TableBodies) -> Iterator[pa.RecordBatch]:
+    """A batch of the log with the columns that its tables have."""
+    for partition, rows in layout.split(batch):
+        schema = bodies.of(partition.table)
+        yield rows if schema is None else schema.type_bodies(rows)[0]
+
+
 def _row_values(batch: pa.RecordBatch) -> Iterator[tuple[int, int]]:
     """Offset and number of each row."""
     texts = [
@@ -128,8 +140,13 @@ def _row_values(batch: pa.RecordBatch) -> Iterator[tuple[int, int]]:
     ]
     joined = pc.binary_join_element_wise(*texts, pa.scalar("\x01", pa.string()))
     offsets = batch["commit_log_offset"].to_pylist()
-    for offset, text, body in zip(offsets, joined.cast(pa.binary()), batch["body"], strict=True):
-        mixed = crc32(body.as_buffer(), crc32(text.as_buffer()))
+    typed = batch[BODY_COLUMN] if BODY_COLUMN in batch.schema.names else repeat(None, batch.num_rows)
+    for offset, text, body, said in zip(offsets, joined.cast(pa.binary()), batch["body"], typed, strict=True):
+        mixed = crc32(text.as_buffer())
+        if body.is_valid:
+            mixed = crc32(body.as_buffer(), mixed)
+        if said is not None and said.is_valid:
+            mixed = crc32(json.dumps(said.as_py(), default=str).encode(), mixed)
         yield offset, ((mixed << 32 | mixed) ^ offset * _SPREAD) * _SPREAD & _MASK
 
 

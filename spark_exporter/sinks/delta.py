@@ -12,13 +12,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from spark_exporter.body_schema import TableBodies
 from spark_exporter.errors import MissingPackage, TargetError, TargetMismatch
 from spark_exporter.fault_point import fault_point
 from spark_exporter.layout import table_name
 from spark_exporter.ledger import Commit, Ledger, Making
 from spark_exporter.location import Location
 from spark_exporter.range_result import WrittenFile
-from spark_exporter.schema import DATE_COLUMN, MESSAGES, QUARANTINE
+from spark_exporter.schema import BODY_COLUMN, DATE_COLUMN, MESSAGES, QUARANTINE
 from spark_exporter.sinks.sink import Compaction, move_staged
 
 try:
@@ -29,7 +30,7 @@ except ImportError:
     raise MissingPackage("Delta tables need the package deltalake: pip install 'headrace-appliance[delta]'") from None
 
 QUARANTINE_TABLE: Final = "_quarantine"
-_WITH_DATE: Final = MESSAGES.append(pa.field(DATE_COLUMN, pa.date32()))
+_DATE: Final = pa.field(DATE_COLUMN, pa.date32())
 
 
 class DeltaSink:
@@ -41,6 +42,7 @@ class DeltaSink:
         self.work = Location(target)
         self.dropped: frozenset[str] = frozenset()
         self.writer: dict[str, Any] = {}
+        self.bodies = TableBodies()
         self._partition_by = [DATE_COLUMN]
         self._has_many = False
 
@@ -52,7 +54,8 @@ class DeltaSink:
         self._has_many = making.layout.table_per_topic
         if not self._has_many:
             table = self._find("")
-            if table is not None and {field.name for field in table.schema().fields} != set(_WITH_DATE.names):
+            columns = {*MESSAGES.names, DATE_COLUMN, *([BODY_COLUMN] if making.body else [])}
+            if table is not None and {field.name for field in table.schema().fields} != columns:
                 raise TargetMismatch(f"{self.work.uri} is a Delta table with other columns")
 
     def find_end(self, broker_name: str) -> int | None:
@@ -75,7 +78,7 @@ class DeltaSink:
         for file in commit.files:
             by_table[file.table].append(file)
         for name, files in by_table.items():
-            self._commit(name, commit, files, _WITH_DATE, self._partition_by)
+            self._commit(name, commit, files, self.bodies.schema_of(name).append(_DATE), self._partition_by)
 
     def _commit(
         self, name: str, commit: Commit, files: Sequence[WrittenFile], schema: pa.Schema, partition_by: list[str]
@@ -108,7 +111,9 @@ class DeltaSink:
         for name in sorted({file.table for file in ledger.live_files()[0]} | (set() if self._has_many else {""})):
             table = self._find(name)
             if table is not None:
-                yield from table.to_pyarrow_dataset().scanner(columns=list(columns)).to_batches()
+                dataset = table.to_pyarrow_dataset()
+                there = [column for column in columns if column in dataset.schema.names]
+                yield from dataset.scanner(columns=there).to_batches()
 
     def count_quarantined(self, ledger: Ledger) -> int:  # noqa: ARG002  the table knows
         """Rows of the quarantine table."""

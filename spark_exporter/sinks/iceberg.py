@@ -16,13 +16,14 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from spark_exporter.body_schema import BodySchema, TableBodies
 from spark_exporter.errors import MissingPackage, TargetError, TargetMismatch
-from spark_exporter.layout import table_name
+from spark_exporter.layout import MAIN_TABLE, table_name
 from spark_exporter.ledger import Commit, Ledger, Making
 from spark_exporter.location import Location
 from spark_exporter.merge_files import SMALL_BYTES, merge_files
 from spark_exporter.range_result import WrittenFile
-from spark_exporter.schema import MESSAGES, QUARANTINE
+from spark_exporter.schema import QUARANTINE
 from spark_exporter.sinks.sink import Compaction, move_staged
 
 try:
@@ -53,6 +54,7 @@ class IcebergSink:
     def __init__(self, target: str) -> None:
         self.dropped: frozenset[str] = frozenset()
         self.writer: dict[str, Any] = {}
+        self.bodies = TableBodies()
         self._target = target
         uri, separator, name = target.partition("#")
         self._folder = None if separator else Location(uri)
@@ -83,10 +85,13 @@ class IcebergSink:
         """Make the main table if it is not there, and look whether it has our columns."""
         self._group_by_topic = making.layout.group_by_topic
         self._has_many = making.layout.table_per_topic
-        table = self._make(self._name, MESSAGES)
+        # With a table for each topic it is only the place where they lie.
+        is_typed = bool(making.body) and not self._has_many
+        schema = TableBodies(BodySchema(making.body) if making.body and is_typed else None).schema_of(MAIN_TABLE)
+        table = self._make(self._name, schema)
         if self._folder is None:
             self.work = Location(_as_path(table.location()))
-        if [field.name for field in table.schema().fields] != MESSAGES.names:
+        if [field.name for field in table.schema().fields] != schema.names:
             raise TargetMismatch(f"{self._target}: the table has other columns")
 
     def find_work(self) -> Location | None:
@@ -104,37 +109,43 @@ class IcebergSink:
 
     def publish(self, commit: Commit, staging: Location) -> None:
         """Move the files into the tables' folders, then commit each table."""
-        by_table: dict[str, list[WrittenFile]] = defaultdict(list)
         if commit.quarantine:
-            by_table[self._name + "_dlq"] = list(commit.quarantine)
+            self._commit(self._name + "_dlq", QUARANTINE, commit, commit.quarantine, staging)
+        by_table: dict[str, list[WrittenFile]] = defaultdict(list)
         if not self._has_many:
-            by_table[self._name] = []
+            by_table[MAIN_TABLE] = []  # its mark moves on also where no row was wanted
         for file in commit.files:
-            by_table[self._table_name(file.table)].append(file)
-        for name, files in by_table.items():
-            is_quarantine = name == self._name + "_dlq" and bool(commit.quarantine)
-            table = self._make(name, QUARANTINE if is_quarantine else MESSAGES)
-            folder = Location(_as_path(table.location()))
-            moves = [(file.staged, folder, f"data/{file.name}") for file in files]
-            move_staged(commit, staging, moves)
-            done = _exported(table, commit.broker_name)
-            if done is not None and done >= commit.end:
-                continue
-            properties = {f"{EXPORTED}{commit.broker_name}": str(commit.end)}
-            with self._told(), table.transaction() as transaction:
-                if files:
-                    transaction.add_files(
-                        [f"{table.location()}/data/{file.name}" for file in files],
-                        snapshot_properties={**properties, "headrace.run": commit.run},
-                    )
-                transaction.set_properties(properties)
+            by_table[file.table].append(file)
+        for table, files in by_table.items():
+            self._commit(self._table_name(table), self.bodies.schema_of(table), commit, files, staging)
+
+    def _commit(
+        self, name: str, schema: pa.Schema, commit: Commit, files: Sequence[WrittenFile], staging: Location
+    ) -> None:
+        table = self._make(name, schema)
+        folder = Location(_as_path(table.location()))
+        moves = [(file.staged, folder, f"data/{file.name}") for file in files]
+        move_staged(commit, staging, moves)
+        done = _exported(table, commit.broker_name)
+        if done is not None and done >= commit.end:
+            return
+        properties = {f"{EXPORTED}{commit.broker_name}": str(commit.end)}
+        with self._told(), table.transaction() as transaction:
+            if files:
+                transaction.add_files(
+                    [f"{table.location()}/data/{file.name}" for file in files],
+                    snapshot_properties={**properties, "headrace.run": commit.run},
+                )
+            transaction.set_properties(properties)
 
     def read(self, ledger: Ledger, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """What Iceberg says is in the tables."""
-        for name in self._names(ledger):
+        for name in self._names(ledger).values():
             with self._told():
-                scan = self._load_table(name).scan(selected_fields=tuple(columns))
-                yield from (batch.select(list(columns)) for batch in scan.to_arrow_batch_reader())
+                table = self._load_table(name)
+                there = [column for column in columns if column in table.schema().column_names]
+                scan = table.scan(selected_fields=tuple(there))
+                yield from (batch.select(there) for batch in scan.to_arrow_batch_reader())
 
     def count_quarantined(self, ledger: Ledger) -> int:  # noqa: ARG002  the table knows
         """Rows of the quarantine table."""
@@ -146,7 +157,7 @@ class IcebergSink:
     def compact(self, ledger: Ledger, before: date, run: str) -> Compaction:
         """One snapshot a partition: the merged file in, the small ones out."""
         partitions = files_before = files_after = 0
-        for name in self._names(ledger):
+        for topic, name in self._names(ledger).items():
             table = self._load_table(name)
             folder = Location(_as_path(table.location()))
             for small in _small_partitions(table, before):
@@ -154,7 +165,7 @@ class IcebergSink:
                     (_described(task.file), task.file.file_path.removeprefix(f"{table.location()}/")) for task in small
                 ]
                 staging = ledger.staging(run)
-                merged = merge_files(folder, described, staging, frozenset())
+                merged = merge_files(folder, described, staging, self.bodies.schema_of(topic))
                 where = described[0][1].rpartition("/")[0]
                 names = [f"{where}/{run}-{each.name}" for each in merged]
                 for each, final in zip(merged, names, strict=True):
@@ -185,7 +196,7 @@ class IcebergSink:
                 self._catalog.create_namespace(name.rpartition(".")[0])
             try:
                 with self._catalog.create_table_transaction(name, schema) as transaction:
-                    if schema is MESSAGES:
+                    if schema is not QUARANTINE:
                         with transaction.update_spec() as spec:
                             if self._group_by_topic:
                                 spec.add_field("topic", IdentityTransform(), "topic")
@@ -206,10 +217,10 @@ class IcebergSink:
     def _table_name(self, table: str) -> str:
         return f"{self._name}_{table_name(table)}" if table else self._name
 
-    def _names(self, ledger: Ledger) -> list[str]:
-        if not self._has_many:
-            return [self._name]
-        return [self._table_name(name) for name in sorted({file.table for file in ledger.live_files()[0]})]
+    def _names(self, ledger: Ledger) -> dict[str, str]:
+        """The catalog's names of the tables, by `Partition.table`."""
+        tables = {file.table for file in ledger.live_files()[0]} if self._has_many else {MAIN_TABLE}
+        return {table: self._table_name(table) for table in sorted(tables)}
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:

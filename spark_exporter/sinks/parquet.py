@@ -17,6 +17,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_exporter.body_schema import TableBodies
 from spark_exporter.fault_point import fault_point
 from spark_exporter.layout import Partition, table_name
 from spark_exporter.ledger import Commit, Ledger, Making
@@ -38,6 +39,7 @@ class ParquetSink:
         self.work = Location(target)
         self.dropped: frozenset[str] = frozenset()
         self.writer: dict[str, Any] = {}
+        self.bodies = TableBodies()
 
     def open(self, making: Making) -> None:
         """Nothing to reach but the folder."""
@@ -87,7 +89,9 @@ class ParquetSink:
             staging = ledger.staging(run)
             merged = [
                 replace(file, name=f"{partition.folder}/{file.name}")
-                for file in merge_files(self.work, [(each, _name(each)) for each in small], staging, self.dropped)
+                for file in merge_files(
+                    self.work, [(each, _name(each)) for each in small], staging, self._schema(partition.table)
+                )
             ]
             commit = Commit(
                 last.number + 1,
@@ -106,6 +110,9 @@ class ParquetSink:
             count, files_before, files_after = count + 1, files_before + len(small), files_after + len(merged)
         return Compaction(count, files_before, files_after)
 
+    def _schema(self, table: str) -> pa.Schema:
+        return pa.schema([field for field in self.bodies.schema_of(table) if field.name not in self.dropped])
+
 
 def _name(file: WrittenFile) -> str:
     return f"{table_name(file.table)}/{file.name}" if file.table else file.name
@@ -118,4 +125,4 @@ def _read(work: Location, file: WrittenFile, columns: Sequence[str]) -> Iterator
             if "topic" in columns and "topic" not in there:
                 topics = pa.repeat(pa.scalar(file.topic, pa.string()), batch.num_rows)
                 batch = batch.append_column(MESSAGES.field("topic"), topics)  # noqa: PLW2901
-            yield batch.select(list(columns))
+            yield batch.select([name for name in columns if name in batch.schema.names])

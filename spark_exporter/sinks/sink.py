@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from spark_exporter.body_schema import TableBodies
 from spark_exporter.errors import TargetError
 from spark_exporter.ledger import Commit, Ledger, Making
 from spark_exporter.location import Location
@@ -25,6 +26,7 @@ class Sink(Protocol):
     """A target of one format.
 
     `work`: the folder in which `_export` lies. `dropped`: columns that files of this format do not have, as the partition says them.
+    `bodies`: what bodies are typed with; whoever opens the sink sets it, before anything is published.
     All raise TargetError in one line if what holds the tables cannot be reached or does not fit.
     """
 
@@ -32,6 +34,7 @@ class Sink(Protocol):
     work: Location
     dropped: frozenset[str]
     writer: dict[str, Any]
+    bodies: TableBodies
 
     def open(self, making: Making) -> None:
         """Look whether the target can be reached and is what we think. Changes nothing."""
@@ -46,7 +49,7 @@ class Sink(Protocol):
         ...
 
     def read(self, ledger: Ledger, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """All rows of messages, of all tables, as a reader of the format sees them."""
+        """All rows of messages, of all tables, as a reader of the format sees them. Columns that a table does not have are left out."""
         ...
 
     def count_quarantined(self, ledger: Ledger) -> int:

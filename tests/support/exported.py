@@ -37,10 +37,11 @@ def request(
     *,
     layout: Layout | None = None,
     choice: RecordChoice = EVERYTHING,
+    making: Making | None = None,
     **more: Any,
 ) -> ExportRequest:
     """What tests ask for: all records, in small ranges, however full the machine's disk is."""
-    making = Making(table_format, layout or Layout(), choice)
+    making = making or Making(table_format, layout or Layout(), choice)
     return ExportRequest(
         source, str(target), making, **{"least_range_bytes": SMALL_RANGES, "cleaning_level": 1.0, **more}
     )

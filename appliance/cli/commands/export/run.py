@@ -5,7 +5,7 @@ import sys
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -54,6 +54,11 @@ if TYPE_CHECKING:  # slow to import, and of no use to --help
 )
 @click.option("--to", "to_place", metavar="TIME|OFFSET", help="End before this.")
 @click.option("--raw-body", is_flag=True, help="Bodies as stored: compressed ones are not inflated.")
+@click.option(
+    "--body",
+    metavar="json[:SCHEMA.json]",
+    help="Type bodies that are JSON objects: by a JSON Schema, or with a table for each topic by what its first messages look like.",
+)
 @click.option("--raw-properties", is_flag=True, help="The map also holds UNIQ_KEY, KEYS and TAGS, which have columns.")
 @click.option(
     "--compression",
@@ -86,6 +91,7 @@ def command(
     from_place: str | None,
     to_place: str | None,
     raw_body: bool,
+    body: str | None,
     raw_properties: bool,
     compression: str,
     follow: float | None,
@@ -105,14 +111,16 @@ def command(
         from spark_exporter.ledger import Making  # noqa: PLC0415
         from spark_exporter.record_choice import RecordChoice  # noqa: PLC0415
 
-        layout = Layout(group_by_topic=group_by == "topic", table_per_topic=table_per_topic)
+        typed = _body_schema(body, raw_body=raw_body)
+        # What is inferred is of one topic: so each has a table of its own.
+        layout = Layout(group_by_topic=group_by == "topic", table_per_topic=table_per_topic or typed == {})
         choice = RecordChoice(frozenset(topics) if topics else None, include_system)
         from_offset, from_ms = _place(from_place, "--from")
         to_offset, to_ms = _place(to_place, "--to")
         request = ExportRequest(
             Path(source),
             target,
-            Making(table_format, layout, choice, inflate=not raw_body, all_properties=raw_properties),
+            Making(table_format, layout, choice, inflate=not raw_body, all_properties=raw_properties, body=typed),
             broker_name,
             cluster,
             from_offset,
@@ -190,6 +198,20 @@ def _place(text: str | None, option: str) -> tuple[int | None, int | None]:
         ) from None
 
 
+def _body_schema(text: str | None, *, raw_body: bool) -> dict[str, Any] | None:
+    """As `Making` wants it."""
+    from spark_exporter.body_schema import BodySchema  # noqa: PLC0415
+
+    if text is None:
+        return None
+    kind, _, path = text.partition(":")
+    if kind != "json":
+        raise click.BadParameter(f"{text}: expected json or json:SCHEMA.json", param_hint="--body")
+    if raw_body:
+        raise click.BadParameter("bodies that stay compressed cannot be typed: without --raw-body", param_hint="--body")
+    return dict(BodySchema.from_file(path).document) if path else {}
+
+
 def _choose_engine(name: str | None, master: str | None, workers: int | None) -> "Engine":
     from spark_exporter.engines import open_engine  # noqa: PLC0415
 
@@ -219,3 +241,5 @@ def _print_summary(request: "ExportRequest", engine: "Engine", done: "Summary") 
     )
     if done.damaged:
         print(f"{done.damaged:,} damaged places of the log are in quarantine", file=sys.stderr)
+    if done.unfit:
+        print(f"{done.unfit:,} bodies do not fit their schema and are whole in the column body", file=sys.stderr)

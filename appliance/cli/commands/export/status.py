@@ -33,16 +33,20 @@ def _as_json(status: "TargetStatus") -> dict[str, object]:
             for name, each in status.progress.items()
         },
         "commits": status.commits, "rows": status.rows, "files": status.files, "file_bytes": status.file_bytes,
-        "damaged": status.damaged, "running": json.loads(status.running) if status.running else None,
+        "damaged": status.damaged, "unfit": status.unfit, "running": json.loads(status.running) if status.running else None,
         "is_pending": status.is_pending,
     }  # fmt: skip
 
 
 def _lines(target: str, status: "TargetStatus") -> list[str]:
-    lines = [f"{target}: {status.making.format}, schema version {status.making.schema_version}, {status.commits} commits"]
+    lines = [
+        f"{target}: {status.making.format}, schema version {status.making.schema_version}, {status.commits} commits"
+    ]
     lines.append(
         f"{status.rows:,} rows, {status.files:,} files of {status.file_bytes:,} bytes, {status.damaged} damaged places"
     )
+    if status.making.body is not None:
+        lines.append(f"bodies are typed; {status.unfit:,} do not fit")
     for name, each in sorted(status.progress.items()):
         last = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(each.last_store_ms / 1000))
         lines.append(f"{name}: from {each.first:,} up to {each.end:,}, the last message stored at {last}")

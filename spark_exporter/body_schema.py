@@ -1,0 +1,381 @@
+"""A JSON Schema as the type of a column: bodies that are JSON objects become structs.
+
+    schema = BodySchema({"type": "object", "properties": {"id": {"type": "integer"}}})
+    batch, unfit = schema.type_bodies(batch)        the column `body_json` behind the others
+
+Nothing that a body says is lost. Of each row:
+
+    fits                        `body_json` says it all, `body` is null
+    says more than the schema   `body_json` has what the schema knows, `body` the whole (only where the schema lets it)
+    does not fit                `body_json` is null, `body` the whole; such rows are counted
+
+A null is as good as an absent name; of a name that is there twice the last one counts. Names become column names as topics become table names
+(`layout.table_name`), because Iceberg and Delta do not take all characters.
+
+Taken of JSON Schema is what shapes types (type, properties, required, items, additionalProperties, $ref within the document, anyOf and oneOf
+with null, format date-time and date) and what is simply checked (enum, const, minimum, maximum). Another keyword that would restrict
+values is refused, not passed over.
+"""
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from typing import Any, Final, Self
+
+import msgspec
+import pyarrow as pa
+
+from spark_exporter.errors import SchemaError
+from spark_exporter.layout import table_name
+from spark_exporter.schema import BODY_COLUMN, MESSAGES, TIMESTAMP
+
+_DEEPEST: Final = 32  # limit: of nested types, so that a $ref to itself ends
+_EXACT: Final = 1 << 53  # beyond it a double says not every whole number
+_NAMELESS: Final = "~"  # no other name becomes that
+_SAYS_NOTHING: Final = frozenset({
+    "$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "title", "description", "default", "examples", "deprecated",
+    "readOnly", "writeOnly",
+})  # fmt: skip
+_CHECKS: Final = frozenset({"enum", "const", "minimum", "maximum"})
+_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)")
+
+
+class _DoesNotFit(Exception):  # noqa: N818  it says what has happened
+    """A value is not of the type."""
+
+
+@dataclass(slots=True)
+class _Body:
+    """What is learnt of one body while it is converted."""
+
+    says_more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BodySchema:
+    """The schema of one table's bodies. `document`: the JSON Schema. Raises SchemaError if no struct can be made of it. Pickles."""
+
+    document: Mapping[str, Any]
+    _root: "_Struct" = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        root = _Reader(self.document).read(self.document, "#", 0)
+        if not isinstance(root, _Struct):
+            raise SchemaError("the schema of bodies must be of an object with properties")
+        object.__setattr__(self, "_root", root)
+
+    def __reduce__(self) -> tuple[type["BodySchema"], tuple[Mapping[str, Any]]]:
+        return BodySchema, (self.document,)
+
+    @classmethod
+    def from_file(cls, path: str) -> Self:
+        """The schema in a file. Raises SchemaError."""
+        try:
+            with open(path, encoding="utf-8") as file:
+                document = json.load(file)
+        except OSError as error:
+            raise SchemaError(f"{path}: {error.strerror}") from None
+        except ValueError as error:
+            raise SchemaError(f"{path} is no JSON: {error}") from None
+        if not isinstance(document, dict):
+            raise SchemaError(f"{path} is no JSON Schema: it must be an object")
+        try:
+            return cls(document)
+        except SchemaError as error:
+            raise SchemaError(f"{path}: {error}") from None
+
+    @property
+    def column_type(self) -> pa.DataType:
+        """Of `body_json`."""
+        return self._root.arrow
+
+    def type_bodies(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int]:
+        """The batch with `body_json` behind its columns, and how many bodies do not fit."""
+        decode, convert = msgspec.json.decode, self._root.convert
+        bodies, typed, unfit = batch["body"].to_pylist(), [], 0
+        for row, body in enumerate(bodies):
+            about = _Body()
+            try:
+                value = convert(decode(body), about)
+            except (ValueError, RecursionError, _DoesNotFit):  # no JSON, no UTF-8, too deep, of another type
+                value = None
+            typed.append(value)
+            if value is None:
+                unfit += 1
+            elif not about.says_more:
+                bodies[row] = None
+        place = batch.schema.get_field_index("body")
+        with_bodies = batch.set_column(place, batch.schema.field(place), pa.array(bodies, pa.binary()))
+        return with_bodies.append_column(
+            pa.field(BODY_COLUMN, self.column_type), pa.array(typed, self.column_type)
+        ), unfit
+
+
+@dataclass(frozen=True, slots=True)
+class TableBodies:
+    """The schemas of a target's tables: that of all, or each topic's own. A table without one has no column `body_json`."""
+
+    default: BodySchema | None = None
+    by_table: Mapping[str, BodySchema | None] = field(default_factory=dict)
+
+    def of(self, table: str) -> BodySchema | None:
+        """That of a table (`Partition.table`)."""
+        return self.by_table.get(table, self.default)
+
+    def schema_of(self, table: str) -> pa.Schema:
+        """The columns of a table."""
+        typed = self.of(table)
+        return MESSAGES if typed is None else MESSAGES.append(pa.field(BODY_COLUMN, typed.column_type))
+
+
+class _Type(ABC):
+    """One type. `arrow`: as a column's."""
+
+    arrow: pa.DataType
+    takes_null = False
+    checks: tuple[Callable[[Any], bool], ...] = ()
+
+    def convert(self, value: Any, body: _Body) -> Any:
+        """What Arrow is given for a JSON value. Raises _DoesNotFit."""
+        if value is None:
+            if self.takes_null:
+                return None
+            raise _DoesNotFit
+        for check in self.checks:
+            if not check(value):
+                raise _DoesNotFit
+        return self._convert(value, body)
+
+    @abstractmethod
+    def _convert(self, value: Any, body: _Body) -> Any: ...
+
+
+class _Text(_Type):
+    arrow = pa.string()
+
+    def _convert(self, value: Any, body: _Body) -> Any:  # noqa: ARG002
+        if type(value) is not str:
+            raise _DoesNotFit
+        return value
+
+
+class _Truth(_Type):
+    arrow = pa.bool_()
+
+    def _convert(self, value: Any, body: _Body) -> Any:  # noqa: ARG002
+        if type(value) is not bool:
+            raise _DoesNotFit
+        return value
+
+
+class _Whole(_Type):
+    arrow = pa.int64()
+
+    def _convert(self, value: Any, body: _Body) -> Any:  # noqa: ARG002
+        if type(value) is float and value.is_integer() and abs(value) <= _EXACT:
+            return int(value)
+        if type(value) is not int or not -(1 << 63) <= value < 1 << 63:
+            raise _DoesNotFit
+        return value
+
+
+class _Number(_Type):
+    arrow = pa.float64()
+
+    def _convert(self, value: Any, body: _Body) -> Any:  # noqa: ARG002
+        if type(value) is int and abs(value) <= _EXACT:
+            return float(value)
+        if type(value) is not float:
+            raise _DoesNotFit
+        return value
+
+
+class _Instant(_Type):
+    arrow = TIMESTAMP
+
+    def _convert(self, value: Any, body: _Body) -> Any:  # noqa: ARG002
+        if type(value) is not str or not _INSTANT.fullmatch(value):
+            raise _DoesNotFit
+        try:
+            return datetime.fromisoformat(value.upper()).astimezone(UTC)
+        except (ValueError, OverflowError):
+            raise _DoesNotFit from None
+
+
+class _Day(_Type):
+    arrow = pa.date32()
+
+    def _convert(self, value: Any, body: _Body) -> Any:  # noqa: ARG002
+        try:
+            found = date.fromisoformat(value)
+        except (ValueError, TypeError):
+            raise _DoesNotFit from None
+        if found.isoformat() != value:
+            raise _DoesNotFit
+        return found
+
+
+class _List(_Type):
+    def __init__(self, item: _Type) -> None:
+        self._item = item
+        self.arrow = pa.list_(item.arrow)
+
+    def _convert(self, value: Any, body: _Body) -> Any:
+        if type(value) is not list:
+            raise _DoesNotFit
+        return [self._item.convert(each, body) for each in value]
+
+
+class _Map(_Type):
+    def __init__(self, item: _Type) -> None:
+        self._item = item
+        self.arrow = pa.map_(pa.string(), item.arrow)
+
+    def _convert(self, value: Any, body: _Body) -> Any:
+        if type(value) is not dict:
+            raise _DoesNotFit
+        return [(name, self._item.convert(each, body)) for name, each in value.items()]
+
+
+class _Struct(_Type):
+    def __init__(self, fields: dict[str, _Type], required: frozenset[str], *, may_say_more: bool) -> None:
+        self._fields = {name: (table_name(name) or _NAMELESS, each) for name, each in fields.items()}
+        self._required = required
+        self._may_say_more = may_say_more
+        self.arrow = pa.struct([pa.field(column, each.arrow) for column, each in self._fields.values()])
+
+    def _convert(self, value: Any, body: _Body) -> Any:
+        if type(value) is not dict or not self._required <= value.keys():
+            raise _DoesNotFit
+        converted = {}
+        for name, each in value.items():
+            known = self._fields.get(name)
+            if known is not None:
+                converted[known[0]] = known[1].convert(each, body)
+            elif not self._may_say_more:
+                raise _DoesNotFit
+            elif each is not None:
+                body.says_more = True
+        return converted
+
+
+_PLAIN: Final[dict[str, type[_Type]]] = {"string": _Text, "boolean": _Truth, "integer": _Whole, "number": _Number}
+_FORMATS: Final[dict[str, type[_Type]]] = {"date-time": _Instant, "date": _Day}
+
+
+class _Reader:
+    """Makes types of a document. `at`: where in it, for messages."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._document = document
+
+    def read(self, said: object, at: str, depth: int) -> _Type:
+        """The type that a part of the document says. Raises SchemaError."""
+        if depth > _DEEPEST:
+            raise SchemaError(f"{at}: types are nested deeper than {_DEEPEST}")
+        if not isinstance(said, Mapping):
+            raise SchemaError(f"{at} says no type")
+        if "$ref" in said:
+            self._refuse_others(said, {"$ref", *_SAYS_NOTHING}, at)
+            return self.read(self._find(said["$ref"], at), str(said["$ref"]), depth + 1)
+        for keyword in ("anyOf", "oneOf"):
+            if keyword in said:
+                self._refuse_others(said, {keyword, *_SAYS_NOTHING}, at)
+                return self._read_or_null(said[keyword], f"{at}/{keyword}", depth)
+        names = said.get("type", self._implied(said))
+        kinds = [names] if isinstance(names, str) else list(names)
+        takes_null = "null" in kinds
+        kinds = [kind for kind in kinds if kind != "null"]
+        if len(kinds) != 1:
+            raise SchemaError(f"{at} says {'no type' if not kinds else 'more than one type'}")
+        made = self._make(kinds[0], said, at, depth)
+        made.takes_null = takes_null
+        made.checks = _checks(said)
+        return made
+
+    def _make(self, kind: str, said: Mapping[str, Any], at: str, depth: int) -> _Type:
+        known = {"type", *_SAYS_NOTHING, *_CHECKS}
+        if kind in _PLAIN:
+            self._refuse_others(said, {*known, "format"}, at)
+            return (_FORMATS.get(said.get("format", ""), _Text) if kind == "string" else _PLAIN[kind])()
+        if kind == "array":
+            self._refuse_others(said, {*known, "items"}, at)
+            return _List(self.read(said.get("items"), f"{at}/items", depth + 1))
+        if kind == "object":
+            self._refuse_others(said, {*known, "properties", "required", "additionalProperties"}, at)
+            return self._make_object(said, at, depth)
+        raise SchemaError(f"{at}: there is no type {kind}")
+
+    def _make_object(self, said: Mapping[str, Any], at: str, depth: int) -> _Type:
+        properties = said.get("properties", {})
+        more = said.get("additionalProperties", True)
+        if not properties and isinstance(more, Mapping):
+            return _Map(self.read(more, f"{at}/additionalProperties", depth + 1))
+        if not properties or isinstance(more, Mapping):
+            raise SchemaError(f"{at}: an object has either properties or a type for all of them")
+        seen: dict[str, str] = {}
+        for name in properties:
+            if seen.setdefault(name.lower(), name) != name:
+                raise SchemaError(
+                    f"{at}: {seen[name.lower()]} and {name} are the same column to engines that do not mind case"
+                )
+        fields = {name: self.read(each, f"{at}/properties/{name}", depth + 1) for name, each in properties.items()}
+        required = frozenset(said.get("required", ()))
+        for name, each in fields.items():
+            if name not in required:
+                each.takes_null = True  # as good as absent
+        return _Struct(fields, required, may_say_more=bool(more))
+
+    def _read_or_null(self, choices: object, at: str, depth: int) -> _Type:
+        some = [each for each in choices if each != {"type": "null"}] if isinstance(choices, list) else []
+        if len(some) != 1:
+            raise SchemaError(f"{at} must have one type and null")
+        made = self.read(some[0], at, depth + 1)
+        made.takes_null = True
+        return made
+
+    def _find(self, reference: object, at: str) -> object:
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            raise SchemaError(f"{at}: only references within the document are known, not {reference}")
+        found: Any = self._document
+        for part in reference[2:].split("/"):
+            name = part.replace("~1", "/").replace("~0", "~")
+            if not isinstance(found, Mapping) or name not in found:
+                raise SchemaError(f"{at}: there is no {reference}")
+            found = found[name]
+        return found
+
+    @staticmethod
+    def _implied(said: Mapping[str, Any]) -> str:
+        if "properties" in said or "additionalProperties" in said:
+            return "object"
+        if "items" in said:
+            return "array"
+        values = said.get("enum", [said["const"]] if "const" in said else [])
+        return "string" if values and all(isinstance(each, str) for each in values) else "null"
+
+    @staticmethod
+    def _refuse_others(said: Mapping[str, Any], known: set[str], at: str) -> None:
+        for keyword in said:
+            if keyword not in known:
+                raise SchemaError(f"{at}: the keyword {keyword} is not known here")
+
+
+def _checks(said: Mapping[str, Any]) -> tuple[Callable[[Any], bool], ...]:
+    checks: list[Callable[[Any], bool]] = []
+    if "enum" in said:
+        allowed = list(said["enum"])
+        checks.append(lambda value: value in allowed)
+    if "const" in said:
+        only = said["const"]
+        checks.append(lambda value: value == only)
+    if "minimum" in said:
+        least = said["minimum"]
+        checks.append(lambda value: type(value) in {int, float} and value >= least)
+    if "maximum" in said:
+        most = said["maximum"]
+        checks.append(lambda value: type(value) in {int, float} and value <= most)
+    return tuple(checks)
