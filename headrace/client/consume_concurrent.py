@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 from headrace.client.consume_call import HandlerCalls, Handlers
 from headrace.client.consume_handler import Handler
-from headrace.client.consume_result import Failure
+from headrace.client.consume_result import Failure, LeftToQueue
 from headrace.client.consume_statistics import ConsumeStatistics
 from headrace.client.consume_workers import TaskWorkers, ThreadWorkers
 from headrace.client.durations import now_ms
@@ -158,6 +158,8 @@ class ConcurrentService:
                     began = clock()
                     outcome = await call(handler, messages)
                     elapsed_s = clock() - began
+            except LeftToQueue:
+                pass
             finally:
                 # A handler that is cancelled when the consumer closes has not done with its messages.
                 report((process_queue, messages, outcome, elapsed_s))

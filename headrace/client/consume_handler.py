@@ -81,6 +81,12 @@ class Handler:
                 result = await self.call(messages[0])
                 if result is None and context is None:
                     return None
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Not we were cancelled, but something that the handler waited for.
+            return self._failure(error, messages, context or ConsumeContext(messages[0].queue))
         except Exception as error:  # noqa: BLE001 (whatever a handler raises is an answer)
             return self._failure(error, messages, context or ConsumeContext(messages[0].queue))
         return self._verdict(result, messages, context or ConsumeContext(messages[0].queue))
@@ -101,7 +107,7 @@ class Handler:
             return _failed(context, max(context.ack_index + 1, 0))
         return None
 
-    def _failure(self, error: Exception, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Failure:
+    def _failure(self, error: BaseException, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Failure:
         if isinstance(error, Retry):
             context.delay_level = error.delay_level
             return _failed(context, error=error)

@@ -17,7 +17,7 @@ from typing import Final
 from headrace.client.consume_call import HandlerCalls, Handlers
 from headrace.client.consume_concurrent import StartTask
 from headrace.client.consume_handler import Handler
-from headrace.client.consume_result import ConsumeContext, Failure
+from headrace.client.consume_result import ConsumeContext, Failure, LeftToQueue
 from headrace.client.consume_statistics import ConsumeStatistics
 from headrace.client.consume_workers import ThreadWorkers
 from headrace.client.namespace import wrap
@@ -145,6 +145,9 @@ class OrderlyService:
                 except asyncio.CancelledError:
                     process_queue.rollback(messages)
                     raise
+                except LeftToQueue:
+                    process_queue.rollback(messages)
+                    return None
                 done = len(messages) if failure is None else failure.first
             else:
                 future: asyncio.Future[tuple[int, Failure | None]] = self._loop.create_future()

@@ -50,6 +50,10 @@ class Suspend(Exception):
         self.seconds = seconds(duration)
 
 
+class LeftToQueue(BaseException):
+    """Raised inside, by what stands in for a handler: the consumer closes, and the message was not handled, nor did it fail."""
+
+
 @dataclass(slots=True)
 class ConsumeContext:
     """What a handler of batches is given beside the messages, and may set.

@@ -26,9 +26,8 @@ from headrace.model.message_queue import MessageQueue
 
 logger = logging.getLogger(__name__)
 
-SETTLE_MS: Final = (
-    100  # limit: brokers see to a pull within milliseconds; this is paid when an orderly queue changes hands
-)
+# limit: brokers see to a pull within milliseconds; this is paid at the end, and when an orderly queue changes hands
+SETTLE_MS: Final = 100
 LEAVE_S: Final = 20.0  # limit: how long a queue that was lost is kept locked for a handler that does not return
 
 
@@ -167,7 +166,7 @@ class HeldQueues:
     async def settle(self, process_queues: Iterable[ProcessQueue]) -> None:
         """Waits until pulls that were sent last have been seen by the brokers: each brings an offset along, which must not come after the final one."""
         waits = [SETTLE_MS - (now_ms() - one.last_pull_ms) for one in process_queues]
-        if self._locks is not None and max(waits, default=0) > 0:
+        if max(waits, default=0) > 0:
             await asyncio.sleep(min(max(waits), SETTLE_MS) / 1000)
 
     async def refresh_locks(self) -> None:

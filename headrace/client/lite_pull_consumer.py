@@ -219,7 +219,11 @@ class LitePullConsumer(Consumer):
             self._passed.pop(queue, None)
             self._delivered.pop(queue, None)
         # With nothing new, what was committed to memory only is stored.
-        await store.persist(list(chosen) if offsets is not None else self._queues_held(), wait=wait)
+        queues = list(chosen) if offsets is not None else self._queues_held()
+        if wait:
+            await store.persist(queues, wait=True)
+        else:
+            self._instance.start_task(store.persist(queues), "commit")
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The offset committed last, None if there is none. Raises BrokerError, BrokerNotFound, RemotingError."""

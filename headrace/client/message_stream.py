@@ -6,32 +6,37 @@ committed, and is given again, to this or another member, once the consumer is c
 
 import asyncio
 from collections import deque
-from typing import Self
+from typing import Self, TypeAlias
 
-from headrace.client.consume_result import ConsumeResult
+from headrace.client.consume_result import ConsumeResult, LeftToQueue
 from headrace.client.received_message import ReceivedMessage
+
+Done: TypeAlias = "asyncio.Future[ConsumeResult | None]"
+"""What became of a message; None: nothing, it is left to its queue."""
 
 
 class MessageHandout:
     """Messages on their way from the consumer's workers to those who iterate."""
 
     def __init__(self) -> None:
-        self._given: deque[tuple[ReceivedMessage, asyncio.Future[ConsumeResult]]] = deque()
+        self._given: deque[tuple[ReceivedMessage, Done]] = deque()
         self._takers: deque[asyncio.Future[None]] = deque()
-        self._taken: set[asyncio.Future[ConsumeResult]] = set()
+        self._taken: set[Done] = set()
         self._is_closed = False
 
     async def give(self, message: ReceivedMessage) -> ConsumeResult:
-        """The consumer's handler: returns when the message is done with. Cancelled when the consumer closes before."""
-        done: asyncio.Future[ConsumeResult] = asyncio.get_running_loop().create_future()
+        """The consumer's handler: returns when the message is done with. Raises LeftToQueue when the consumer closes before."""
         if self._is_closed:
-            done.cancel()
-        else:
-            self._given.append((message, done))
-            self._wake()
-        return await done
+            raise LeftToQueue
+        done: Done = asyncio.get_running_loop().create_future()
+        self._given.append((message, done))
+        self._wake()
+        result = await done
+        if result is None:
+            raise LeftToQueue
+        return result
 
-    async def take(self) -> tuple[ReceivedMessage, "asyncio.Future[ConsumeResult]"] | None:
+    async def take(self) -> tuple[ReceivedMessage, Done] | None:
         """The next message, and what to tell when it is done with; None once the consumer is closed."""
         while not self._given:
             if self._is_closed:
@@ -63,7 +68,8 @@ class MessageHandout:
         waiting = [*(done for _, done in self._given), *self._taken]
         self._given.clear()
         for done in waiting:
-            done.cancel()
+            if not done.done():
+                done.set_result(None)
         while self._takers:
             self._wake()
 
@@ -73,7 +79,7 @@ class MessageStream:
 
     def __init__(self, handout: MessageHandout) -> None:
         self._handout = handout
-        self._before: asyncio.Future[ConsumeResult] | None = None
+        self._before: Done | None = None
 
     def __aiter__(self) -> Self:
         return self

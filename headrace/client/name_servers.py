@@ -76,9 +76,7 @@ class NameServers:
             raise NoNameServer("no name server is known; give name_servers, or set NAMESRV_ADDR")
         end = asyncio.get_running_loop().time() + timeout_ms / 1000
         problem: Exception | None = None
-        # One more than there are servers: the connection to the first may have broken unnoticed.
-        for _ in range(len(self._addresses) + 1):
-            address = self._choose()
+        for address in self._candidates():
             remaining_ms = int((end - asyncio.get_running_loop().time()) * 1000)
             if remaining_ms <= 0:
                 break
@@ -86,7 +84,8 @@ class NameServers:
                 answer = await self._transport.request(address, command, remaining_ms)
             except (ConnectError, SendRequestError) as error:
                 problem = error
-                self._chosen = None
+                if self._chosen == address:
+                    self._chosen = None
             except RequestTimeout:
                 self._chosen = None
                 raise
@@ -98,11 +97,16 @@ class NameServers:
         servers = ", ".join(self._addresses)
         raise ConnectError(f"no name server can be reached ({servers}): {problem}") from problem
 
-    def _choose(self) -> str:
-        if self._chosen is None:
-            self._at += 1
-            return self._addresses[self._at % len(self._addresses)]
-        return self._chosen
+    def _candidates(self) -> list[str]:
+        """Whom to ask, in order: the one chosen, whose connection may have broken unnoticed, then each once.
+
+        order: worked out at the beginning of a request, for itself: requests under way at once would pass over servers in each other's place.
+        """
+        addresses = self._addresses
+        self._at += 1
+        start = self._at % len(addresses)
+        in_turn = [*addresses[start:], *addresses[:start]]
+        return in_turn if self._chosen is None else [self._chosen, *in_turn]
 
 
 def _fetch(url: str) -> str:

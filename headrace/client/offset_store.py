@@ -74,13 +74,18 @@ class OffsetMemory:
 
 
 class RemoteOffsets(OffsetMemory):
-    """Offsets at the brokers. Only those that changed are sent, and the others once a minute."""
+    """Offsets at the brokers. Only those that changed are sent, and the others once a minute.
+
+    Each is sent as a request with an answer, one at a time for a queue: brokers handle requests in several threads, and of two that are under
+    way the older may be stored last.
+    """
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         super().__init__()
         self._instance = instance
         self._group = group
-        self._sent: dict[MessageQueue, tuple[int, float, bool]] = {}
+        self._sent: dict[MessageQueue, tuple[int, float]] = {}
+        self._turns: dict[MessageQueue, asyncio.Lock] = {}
 
     async def load(self) -> None:
         """Nothing is read beforehand."""
@@ -91,17 +96,10 @@ class RemoteOffsets(OffsetMemory):
 
     async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
         """Sends the offsets to the brokers. `wait` raises what kept one of them from being stored."""
-        now = time.monotonic()
-        due = [
-            (queue, offset)
-            for queue in queues
-            if (offset := self._offsets.get(queue)) is not None and self._is_due(queue, offset, now, wait=wait)
-        ]
-        results = await asyncio.gather(
-            *(self._send(queue, offset, now, wait=wait) for queue, offset in due), return_exceptions=True
-        )
+        known = [(queue, offset) for queue in queues if (offset := self._offsets.get(queue)) is not None]
+        results = await asyncio.gather(*(self._send(queue, offset) for queue, offset in known), return_exceptions=True)
         problems = [result for result in results if isinstance(result, BaseException)]
-        for (queue, offset), result in zip(due, results, strict=True):
+        for (queue, offset), result in zip(known, results, strict=True):
             if isinstance(result, HeadraceError):
                 logger.warning(
                     "offset not stored group=%s queue=%s offset=%d reason=%s", self._group, queue, offset, result
@@ -109,14 +107,13 @@ class RemoteOffsets(OffsetMemory):
         if problems and (wait or not isinstance(problems[0], HeadraceError)):
             raise problems[0]
 
-    def _is_due(self, queue: MessageQueue, offset: int, now: float, *, wait: bool) -> bool:
-        sent, at, is_confirmed = self._sent.get(queue, (-1, 0.0, False))
-        # Who waits must know that the broker has it; that it was sent is not enough.
-        return sent != offset or now - at > RESEND_S or (wait and not is_confirmed)
-
-    async def _send(self, queue: MessageQueue, offset: int, now: float, *, wait: bool) -> None:
-        await queue_requests.update_consumer_offset(self._instance, self._group, queue, offset, wait=wait)
-        self._sent[queue] = offset, now, wait
+    async def _send(self, queue: MessageQueue, offset: int) -> None:
+        async with self._turns.setdefault(queue, asyncio.Lock()):
+            sent, at = self._sent.get(queue, (-1, 0.0))
+            now = time.monotonic()
+            if sent != offset or now - at > RESEND_S:
+                await queue_requests.update_consumer_offset(self._instance, self._group, queue, offset)
+                self._sent[queue] = offset, now
 
     def remove(self, queue: MessageQueue) -> None:
         """Forgets what is in memory, and what was sent: another member may have gone on since."""

@@ -38,14 +38,14 @@ def by_random(queues: Sequence[MessageQueue], _message: Message, _key: Any) -> M
 
 
 class QueueTurn:
-    """Round robin over a topic's queues, beginning anywhere; anew when the route changes."""
+    """Round robin over a topic's queues, beginning anywhere. `before`: the turn with an older route, which this one goes on with."""
 
     __slots__ = ("_at", "queues", "route")
 
-    def __init__(self, route: Route) -> None:
+    def __init__(self, route: Route, before: "QueueTurn | None" = None) -> None:
         self.route = route
         self.queues = route.publish_queues
-        self._at = random.randrange(1 << 16)
+        self._at: int = random.randrange(1 << 16) if before is None else before._at  # noqa: SLF001 (another of its kind)
 
     def next(self, avoid: str | None = None) -> MessageQueue:
         """The next queue; one of another broker than `avoid` if there is one."""

@@ -72,13 +72,7 @@ async def consumer_offset(instance: ClientInstance, group: str, queue: MessageQu
     return OffsetResponseHeader.from_ext(expect_success(answer, address).ext).offset
 
 
-async def update_consumer_offset(
-    instance: ClientInstance, group: str, queue: MessageQueue, offset: int, *, wait: bool = True
-) -> None:
-    """Stores a group's offset at the broker. `wait=False` does not wait for the answer. Raises as `max_offset` does."""
+async def update_consumer_offset(instance: ClientInstance, group: str, queue: MessageQueue, offset: int) -> None:
+    """Stores a group's offset at the broker. Raises as `max_offset` does."""
     header = UpdateConsumerOffsetRequestHeader(group, queue.topic, queue.queue_id, offset, bname=queue.broker_name)
-    if wait:
-        expect_success(*await _ask(instance, queue, header, OFFSET_TIMEOUT_MS))
-    else:
-        address = instance.vip(await instance.find_broker(queue.broker_name, queue.topic))
-        await instance.oneway(address, create_request(header.CODE, header.to_ext()))
+    expect_success(*await _ask(instance, queue, header, OFFSET_TIMEOUT_MS))

@@ -82,7 +82,7 @@ class Sender:
             )
         turn = self._turns.get(topic)
         if turn is None or turn.route is not route:
-            turn = self._turns[topic] = QueueTurn(route)
+            turn = self._turns[topic] = QueueTurn(route, turn)
         return turn
 
     async def send(

@@ -68,7 +68,8 @@ def test_a_message_lies_where_the_result_says_and_as_it_was_sent(server: Server)
 
 def test_the_first_message_makes_the_topic_and_others_take_turns(server: Server) -> None:
     async def main() -> None:
-        async with Producer("sdk-turns", server.name_server) as producer:
+        # A try that times out would be followed by one to the next queue.
+        async with Producer("sdk-turns", server.name_server, send_timeout=30) as producer:
             results = [await producer.send(Message("SdkTurns", b"x")) for _ in range(8)]
             queues = [result.queue.queue_id for result in results]
             assert sorted(queues) == [0, 0, 1, 1, 2, 2, 3, 3]

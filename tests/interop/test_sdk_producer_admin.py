@@ -123,6 +123,22 @@ def test_a_group_without_members_is_put_to_a_time(server: Server) -> None:
     run(main())
 
 
+@serves("relays")
+def test_a_group_that_has_consumed_only_some_queues_is_put_to_the_ends_of_all(server: Server) -> None:
+    async def main() -> None:
+        async with Admin(server.name_server) as admin, Producer("admin-partly", server.name_server) as producer:
+            await admin.create_topic("AdminPartly", 2)
+            first, second = await producer.queues("AdminPartly")
+            for queue in (first, first, second):
+                await producer.send(Message("AdminPartly", b"x"), queue=queue)
+            await dump(admin, "AdminPartly", 3)
+            await admin.update_consumer_offset("admin-part", first, 1)
+            assert await admin.reset_offsets("admin-part", "AdminPartly", LATEST) == {first: 2, second: 1}
+            assert await admin.consumer_offset("admin-part", second) == 1
+
+    run(main())
+
+
 def test_messages_are_found_by_key_and_by_both_ids(server: Server) -> None:
     async def main() -> None:
         async with Admin(server.name_server) as admin, Producer("admin-query", server.name_server) as producer:

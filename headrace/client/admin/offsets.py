@@ -3,11 +3,12 @@
 from headrace.client import queue_requests
 from headrace.client.admin.calls import LONG_TIMEOUT_MS, AdminCalls
 from headrace.client.durations import Moment, epoch_ms
-from headrace.errors import BrokerError, HeadraceError
+from headrace.errors import BrokerError
 from headrace.model.message_queue import MessageQueue
-from headrace.protocol.bodies import QueryCorrectionOffsetBody, ResetOffsetBody
+from headrace.protocol.bodies import ConsumerConnection, QueryCorrectionOffsetBody, ResetOffsetBody
 from headrace.protocol.headers import (
     CloneGroupOffsetRequestHeader,
+    GetConsumerConnectionListRequestHeader,
     QueryCorrectionOffsetRequestHeader,
     ResetOffsetRequestHeader,
 )
@@ -60,7 +61,8 @@ class OffsetAdmin(AdminCalls):
                 body = await self._body(ResetOffsetBody, address, header)
                 done.update({self._unwrap_queue(queue): offset for queue, offset in body.offset_table.items()})
             except BrokerError as error:
-                if error.code != ResponseCode.CONSUMER_NOT_ONLINE and not await self._never_consumed(group, topic):
+                # compat: a group that lacks an offset for one of the queues is refused before it is known whether anybody is connected.
+                if error.code != ResponseCode.CONSUMER_NOT_ONLINE and await self._is_connected(group, address):
                     raise
                 done.update(await self._reset_offline(group, topic, broker_name, timestamp, force=force))
         return done
@@ -84,16 +86,13 @@ class OffsetAdmin(AdminCalls):
         )
         return (await self._body(QueryCorrectionOffsetBody, broker, header)).correction_offsets
 
-    async def _never_consumed(self, group: str, topic: str) -> bool:
-        """Whether no queue has an offset of the group: there is nobody to be told."""
-        route = await self._fresh_route(topic)
-        for queue in route.subscribe_queues:
-            try:
-                if await queue_requests.consumer_offset(self._instance, self._wrap(group), queue):
-                    return False
-            except HeadraceError:
-                return False
-        return True
+    async def _is_connected(self, group: str, address: str) -> bool:
+        """Whether a member of the group is connected to the broker: somebody would have to be told."""
+        header = GetConsumerConnectionListRequestHeader(self._wrap(group))
+        try:
+            return bool((await self._body(ConsumerConnection, address, header)).connection_set)
+        except BrokerError as error:
+            return error.code != ResponseCode.CONSUMER_NOT_ONLINE
 
     async def _reset_offline(
         self, group: str, topic: str, broker_name: str, timestamp: int, *, force: bool

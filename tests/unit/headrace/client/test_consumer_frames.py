@@ -33,7 +33,9 @@ def recorded(scenario: str, code: int, wanted: Callable[[RemotingCommand], bool]
 def shape(command: RemotingCommand) -> Any:
     """What must be the same."""
     ext = {key: "…" if key in VARYING else value for key, value in command.ext.items()}
-    return command.flag, command.ext_fields is None, ext
+    # We want to know that an offset is stored, and wait for the answer (offset_store.py); the official client does not ask for one.
+    flag = 0 if command.code == RequestCode.UPDATE_CONSUMER_OFFSET else command.flag
+    return flag, command.ext_fields is None, ext
 
 
 def assert_alike(scenario: str, broker: ConsumingBroker, *codes: RequestCode) -> None:

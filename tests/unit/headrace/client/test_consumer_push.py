@@ -382,3 +382,30 @@ def test_iterating_without_a_handler_says_with_the_next_that_one_is_done_with() 
             assert broker.offsets[KEY] == 3
 
     run(main())
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+def test_a_handler_whose_own_task_was_cancelled_has_failed_and_others_go_on(orderly: bool) -> None:
+    async def main() -> None:
+        async with consuming_cluster() as (cluster, broker):
+            gathered, tries = Gathered(), 0
+
+            async def handler(message: ReceivedMessage) -> None:
+                nonlocal tries
+                if message.body == b"0":
+                    tries += 1
+                    if not orderly or tries == 1:
+                        cut_off = asyncio.ensure_future(asyncio.sleep(60))
+                        cut_off.cancel()
+                        await cut_off
+                gathered(message)
+
+            consumer = consumer_of(cluster, handler, orderly=orderly, workers=1, suspend_time=0.05)
+            async with consumer:
+                broker.store("T", *bodies(5))
+                await eventually(lambda: len(gathered.messages) == (5 if orderly else 4), "the others")
+                await stored(consumer, broker, 5)
+            sent_back = broker.requests(RequestCode.CONSUMER_SEND_MSG_BACK)
+            assert len(sent_back) == (0 if orderly else 1)
+
+    run(main())

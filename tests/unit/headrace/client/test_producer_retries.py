@@ -190,6 +190,20 @@ def test_name_servers_that_are_gone_are_passed_over_and_known_routes_stay() -> N
     run(main())
 
 
+def test_requests_under_way_at_once_all_find_the_one_name_server_that_is_left() -> None:
+    async def main() -> None:
+        async with Cluster("a") as cluster:
+            gone = [await cluster.add_name_server() for _ in range(2)]
+            for server in gone:
+                await server.stop(0)
+            cluster.topics.update(f"T{number}" for number in range(9))
+            async with Producer("g", cluster.name_server) as producer:
+                sends = [producer.send(Message(f"T{number}", b"x")) for number in range(9)]
+                assert all(result.ok for result in await asyncio.gather(*sends))
+
+    run(main())
+
+
 def test_without_any_name_server_the_error_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NAMESRV_ADDR", raising=False)
 

@@ -23,6 +23,13 @@ def turn(*brokers: str, queues: int = 2) -> QueueTurn:
     return QueueTurn(Route("T", data, publish_queues("T", data), subscribe_queues("T", data)))
 
 
+def test_a_turn_goes_on_where_it_was_when_the_route_changes() -> None:
+    first = turn("a", queues=4)
+    taken = [first.next().queue_id for _ in range(2)]
+    second = QueueTurn(turn("a", queues=4).route, first)
+    assert sorted([*taken, second.next().queue_id, second.next().queue_id]) == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
