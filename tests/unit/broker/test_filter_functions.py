@@ -1,0 +1,247 @@
+"""FilterFunctions: which function runs where, what is counted of it, and when it is out of use. The workers are real."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.config import BrokerConfig
+from broker.filter_functions import MOST_FAILURES, FilterFunctions
+from broker.python_filters import NoWorker, PythonFilterFailed
+from headrace.protocol.record import encode_record
+from store.filter.python.functions import FilterFunction, FunctionFolder, is_name, read_report
+from support.filter_workers import FilterWorkers
+
+pytestmark = pytest.mark.slow
+
+LONG = "def wants(message):\n    return len(message.body) > 3\n"
+DIES = "import os\ndef wants(message):\n    os._exit(0)\n"
+RAISES = "def wants(message):\n    raise ValueError('dear')\n"
+
+
+class World:
+    """Functions over real workers, with a clock that a test can put forward."""
+
+    def __init__(self, root: Path, workers: FilterWorkers) -> None:
+        self.folder = FunctionFolder(root / "config" / "filters")
+        self.report = root / "config" / "pythonFilters.json"
+        self.workers = workers
+        self.ahead = 0.0
+        self.functions = self.begin()
+
+    def begin(self) -> FilterFunctions:
+        config = BrokerConfig(python_filter_timeout=20_000)
+        self.functions = FilterFunctions(
+            self.folder, self.workers.paths, config, self.report, lambda: time.monotonic() + self.ahead
+        )
+        return self.functions
+
+    async def ask(self, name: str, *bodies: str) -> list[bool]:
+        """As a pull does."""
+        found = self.functions.find(name)
+        assert isinstance(found, FilterFunction), found
+        return await self.functions.match(name, [encode_record(topic="T", body=body.encode()) for body in bodies])
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        async def within() -> Any:
+            try:
+                async with asyncio.timeout(60):
+                    return await work
+            finally:
+                self.functions.close()
+
+        return asyncio.run(within())
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110  (a process or a file, which set no event)
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def make_world(tmp_path: Path) -> Iterator[Callable[[int], World]]:
+    made: list[FilterWorkers] = []
+
+    def make(count: int) -> World:
+        made.append(FilterWorkers(tmp_path / "workers", count).__enter__())
+        return World(tmp_path / "store", made[-1])
+
+    yield make
+    for workers in made:
+        workers.__exit__()
+
+
+def test_a_name_is_never_a_path() -> None:
+    assert all(is_name(name) for name in ("a", "Long-bodies_2", "x" * 64))
+    bad = ("", "../a", "a/b", "a.b", ".", "-a", "1a", "a b", "a\n", "ä", "x" * 65, "a\0")
+    assert not any(is_name(name) for name in bad)
+
+
+def test_what_cannot_be_asked_is_told_with_what_to_do(tmp_path: Path) -> None:
+    folder = FunctionFolder(tmp_path / "filters")
+    folder.put("long", LONG)
+    without = FilterFunctions(folder, (), BrokerConfig(), tmp_path / "report")
+    assert "pythonFilterWorkers" in str(without.find("long"))
+    functions = FilterFunctions(folder, [tmp_path / "nobody"], BrokerConfig(), tmp_path / "report")
+    assert isinstance(functions.find("long"), FilterFunction)
+    assert functions.find("../filters/long") == (
+        "there is no filter function ../filters/long; an operator puts one with: headrace filter put ../filters/long.py"
+    )
+    (tmp_path / "filters" / "latin.py").write_bytes(b"\xe4")
+    assert functions.find("latin") == "the filter function latin cannot be read: it is no UTF-8 text (byte 0)"
+
+
+def test_functions_select_and_their_work_is_counted(make_world: Callable[[int], World]) -> None:
+    world = make_world(2)
+    world.folder.put("long", LONG)
+    world.folder.put("raises", RAISES)
+
+    async def work() -> None:
+        assert await world.ask("long", "abc", "abcd", "abcde") == [False, True, True]
+        assert await asyncio.gather(*(world.ask("long", "abcd") for _ in range(5))) == [[True]] * 5
+        assert await world.ask("raises", "a", "b") == [False, False]
+
+    world.run(work())
+    report = read_report(world.report)
+    long, raises = report["long"], report["raises"]
+    assert [long[key] for key in ("calls", "messages", "wanted", "failures", "failed_messages")] == [6, 8, 7, 0, 0]
+    assert long["busy_ms"] > 0
+    assert [raises[key] for key in ("calls", "messages", "wanted", "failures", "failed_messages")] == [1, 2, 0, 0, 2]
+    assert raises["last_reason"] == "ValueError: dear (line 2)"
+    assert raises["last_failure_ms"] > 0
+    assert not raises["out_of_use"]
+
+
+def test_who_fails_three_times_within_a_minute_is_out_of_use_until_it_is_put_anew(make_world: Callable[[int], World]) -> None:
+    world = make_world(1)
+    world.folder.put("dies", DIES)
+
+    async def fail() -> None:
+        with pytest.raises(PythonFilterFailed, match="the filter function dies ended its process"):
+            await world.ask("dies", "a")
+
+    async def work() -> None:
+        await fail()
+        world.ahead += 100
+        for _ in range(MOST_FAILURES):
+            assert isinstance(world.functions.find("dies"), FilterFunction)
+            await fail()
+        assert "is out of use, it ended its process" in str(world.functions.find("dies"))
+        # Also for a broker that is started again …
+        world.functions.close()
+        world.begin()
+        assert "headrace filter enable dies" in str(world.functions.find("dies"))
+        # … and one that is put right is noticed by itself.
+        world.folder.put("dies", LONG)
+        world.ahead += 1
+        assert await world.ask("dies", "abcd") == [True]
+
+    world.run(work())
+    assert read_report(world.report)["dies"]["out_of_use"] == ""
+
+
+def test_a_worker_is_called_away_from_a_function_that_nobody_asks(make_world: Callable[[int], World]) -> None:
+    world = make_world(1)
+    for name in ("one", "two"):
+        world.folder.put(name, LONG)
+
+    async def work() -> None:
+        assert await world.ask("one", "abcd") == [True]
+        with pytest.raises(NoWorker, match="two has no worker: all 1 are at work for other functions"):
+            await world.ask("two", "abcd")
+        world.ahead += 10
+        assert await world.ask("two", "abcd") == [True]
+        world.ahead += 10
+        assert await world.ask("one", "abcd") == [True]
+
+    world.run(work())
+    report = read_report(world.report)
+    assert report["one"]["failures"] == 0
+    assert (report["two"]["failures"], report["two"]["out_of_use"]) == (1, "")
+
+
+def test_a_worker_that_was_killed_while_nobody_asked_is_no_failure(make_world: Callable[[int], World]) -> None:
+    world = make_world(1)
+    world.folder.put("long", LONG)
+
+    async def work() -> None:
+        assert await world.ask("long", "abcd") == [True]
+        process = world.workers.processes[world.workers.paths[0]]
+        process.kill()
+        await eventually(lambda: world.workers.starts == 2)
+        assert await world.ask("long", "abcd") == [True]
+
+    world.run(work())
+    assert read_report(world.report)["long"]["failures"] == 0
+
+
+def test_a_new_version_takes_over_from_one_that_is_at_work(make_world: Callable[[int], World]) -> None:
+    world = make_world(1)
+    world.folder.put("f", "def wants(message):\n    while True: pass\n")
+
+    async def work() -> None:
+        stuck = asyncio.ensure_future(world.ask("f", "abcd"))
+        await eventually(lambda: any(one.worker is not None for one in world.functions._functions.values()))
+        world.folder.put("f", LONG)
+        world.ahead += 1
+        assert await world.ask("f", "abcd") == [True]
+        with pytest.raises(PythonFilterFailed, match="was replaced meanwhile"):
+            await stuck
+
+    world.run(work())
+    assert read_report(world.report)["f"]["failures"] == 0
+
+
+def test_whoever_goes_away_leaves_the_function_to_the_others(make_world: Callable[[int], World]) -> None:
+    world = make_world(1)
+    world.folder.put("slow", "import time\ndef wants(message):\n    time.sleep(0.2)\n    return True\n")
+
+    async def work() -> None:
+        await world.ask("slow", "a")
+        gone = asyncio.ensure_future(world.ask("slow", "a"))
+        await asyncio.sleep(0.05)
+        gone.cancel()
+        assert await world.ask("slow", "a", "b") == [True, True]
+
+    world.run(work())
+    report = read_report(world.report)["slow"]
+    assert (report["calls"], report["failures"]) == (3, 0)
+
+
+def test_a_selective_function_is_shown_more_and_a_slow_one_less(make_world: Callable[[int], World]) -> None:
+    world = make_world(2)
+    world.folder.put("never", "def wants(message):\n    return False\n")
+    world.folder.put("slow", "import time\ndef wants(message):\n    time.sleep(0.5)\n    return False\n")
+
+    async def work() -> None:
+        for name in ("never", "slow"):
+            await world.ask(name, "a")
+            assert world.functions.most_candidates(name, 32) >= 32 or name == "slow"
+        for _ in range(30):
+            await world.ask("never", "a")
+        for _ in range(3):
+            await world.ask("slow", "a")
+        assert world.functions.most_candidates("never", 32) == 800
+        assert world.functions.most_candidates("slow", 32) < 32
+
+    world.run(work())
+
+
+def test_functions_that_nobody_has_asked_for_are_reported_and_removed_ones_are_not(make_world: Callable[[int], World]) -> None:
+    world = make_world(1)
+    world.folder.put("asked", LONG)
+    world.folder.put("unasked", LONG)
+
+    async def work() -> None:
+        keeping = asyncio.ensure_future(world.functions.keep())
+        await world.ask("asked", "abcd")
+        await eventually(lambda: read_report(world.report).keys() == {"asked", "unasked"})
+        world.folder.remove("unasked")
+        await eventually(lambda: "unasked" not in read_report(world.report))
+        keeping.cancel()
+
+    world.run(work())
+    assert list(read_report(world.report)) == ["asked"]
