@@ -4,12 +4,16 @@
 
 A file holds the rows of one UTC day (of `store_timestamp`), with `group_by_topic` also of one topic. With `table_per_topic` each topic is
 a table of its own. Folders are named as Hive does, `topic=…/dt=…`; values are percent-encoded.
+
+With `small_topic_bytes` many topics make few files: a topic has a file of its own only where it has so much in a range, `Orders@part-….parquet`, and the
+others share one, sorted by topic. Then the topic is no folder but a column, whose statistics tell readers which files to open.
 """
 
 from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any, Self
 from urllib.parse import quote
+from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,17 +23,20 @@ from spark_exporter.schema import DATE_COLUMN
 
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 
+_LONGEST_GROUP = 100  # limit: with the rest below what file systems take
+
 MAIN_TABLE = ""
 """The name of the one table there is, unless each topic has its own."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Partition:
-    """A table, and within it a day and perhaps a topic."""
+    """A table, and within it a day and perhaps a topic. `group`: the topic that may have files of its own in the same folder as others."""
 
     table: str
     topic: str | None
     date: date
+    group: str | None = None
 
     @property
     def folder(self) -> str:
@@ -44,6 +51,13 @@ class Layout:
 
     group_by_topic: bool = False
     table_per_topic: bool = False
+    small_topic_bytes: int = 0
+    """With `group_by_topic`: what a topic must have in a range, in Arrow's memory, for a file of its own; 0: all have folders of their own."""
+
+    @property
+    def has_topic_folders(self) -> bool:
+        """Whether the topic is a partition."""
+        return self.group_by_topic and not self.small_topic_bytes
 
     def split(self, batch: pa.RecordBatch) -> list[tuple[Partition, pa.RecordBatch]]:
         """A batch's rows by partition, each in the log's order."""
@@ -51,7 +65,8 @@ class Layout:
         for topic, rows in self._by_topic(batch):
             for day, some in _by_date(rows):
                 table = topic if self.table_per_topic and topic is not None else MAIN_TABLE
-                parts.append((Partition(table, topic if self.group_by_topic else None, day), some))
+                folder = topic if self.has_topic_folders else None
+                parts.append((Partition(table, folder, day, topic if self.small_topic_bytes else None), some))
         return parts
 
     def _by_topic(self, batch: pa.RecordBatch) -> list[tuple[str | None, pa.RecordBatch]]:
@@ -71,7 +86,8 @@ class Layout:
 
     def as_json(self) -> dict[str, Any]:
         """For the target to remember."""
-        return asdict(self)
+        said = asdict(self)
+        return said if self.small_topic_bytes else {k: v for k, v in said.items() if k != "small_topic_bytes"}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
@@ -83,6 +99,21 @@ def file_name(byte_range: ByteRange, broker_name: str) -> str:
     """The name of a range's file in each partition it has rows in."""
     broker = escape(broker_name) or "broker"
     return f"part-{broker}-{byte_range.segment.base:020}-{byte_range.start:020}-{byte_range.end:020}.parquet"
+
+
+def name_in_group(name: str, group: str | None) -> str:
+    """The name of a file that only has rows of one topic, where others have theirs in the same folder."""
+    if group is None:
+        return name
+    plain = table_name(group)
+    if len(plain) > _LONGEST_GROUP:
+        plain = f"{plain[:_LONGEST_GROUP]}~{crc32(group.encode()):08x}"
+    return f"{plain}@{name}"
+
+
+def group_of(name: str) -> str:
+    """What `name_in_group` has put before a file's name; nothing for a shared one."""
+    return name.rpartition("/")[2].rpartition("@")[0]
 
 
 def escape(text: str) -> str:

@@ -10,7 +10,7 @@ In Spark: `createDataFrame(ranges).mapInArrow(...)` with `write_range` in it; th
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_exporter.body_schema import TableBodies
-from spark_exporter.layout import Layout, Partition, file_name
+from spark_exporter.layout import Layout, Partition, file_name, name_in_group
 from spark_exporter.location import Location
 from spark_exporter.range_result import RangeResult, WrittenFile
 from spark_exporter.range_scan import ByteRange, RangeScan, ScanOptions, quarantine_batch
@@ -106,20 +106,15 @@ class _OpenFile:
         self._gathered_rows = 0
         self.gathered_bytes = 0
         self._rows = 0
-        self._first: tuple[int, int] | None = None
-        self._last_offset = 0
-        self._first_ms = 0
-        self._last_ms = 0
+        self._offsets: list[int] = []
+        self._times_ms: list[int] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
         """More rows."""
-        offsets, times = batch["commit_log_offset"], batch["store_timestamp"]
-        least, most = (value.value // 1000 for value in pc.min_max(times).values())
-        if self._first is None:
-            self._first = (offsets[0].as_py(), 0)
-            self._first_ms, self._last_ms = least, most
-        self._first_ms, self._last_ms = min(self._first_ms, least), max(self._last_ms, most)
-        self._last_offset = offsets[-1].as_py()
+        # The first and last of what was there before and comes now.
+        for seen, name, unit in ((self._offsets, "commit_log_offset", 1), (self._times_ms, "store_timestamp", 1000)):
+            least, most = (value.as_py() // unit for value in pc.min_max(batch[name].cast(pa.int64())).values())
+            seen[:] = [min([least, *seen]), max([most, *seen])]
         self._batches.append(batch)
         self._gathered_rows += batch.num_rows
         self.gathered_bytes += batch.nbytes
@@ -140,33 +135,35 @@ class _OpenFile:
         self._writer.close()
         self._sink.close()
         self._task.staging.sync(self.staged)
-        assert self._first is not None
         return WrittenFile(
             self.partition.table,
-            self.partition.topic,
+            self.partition.topic if self.partition.group is None else self.partition.group,
             self.partition.date.isoformat(),
-            f"{self.partition.folder}/{self.name}",
+            f"{self.partition.folder}/{name_in_group(self.name, self.partition.group)}",
             self.staged,
             self._rows,
             self._task.staging.size_of(self.staged),
-            self._first[0],
-            self._last_offset,
-            self._first_ms,
-            self._last_ms,
+            *self._offsets,
+            *self._times_ms,
         )
 
 
 class _RangeFiles:
-    """The files of one range, one for each partition."""
+    """The files of one range, one for each partition. Topics that may turn out to be small wait in memory until that is known."""
 
     def __init__(self, task: WriteTask, name: str) -> None:
         self._task = task
         self._name = name
         self._attempt = uuid.uuid4().hex
         self._open: dict[Partition, _OpenFile] = {}
+        self._waiting: dict[Partition, list[pa.RecordBatch]] = {}
+        self._waiting_bytes: dict[Partition, int] = {}
 
     def add(self, partition: Partition, rows: pa.RecordBatch) -> None:
         """Rows of one partition."""
+        if partition.group is not None and partition not in self._open:
+            self._wait(partition, rows)
+            return
         file = self._open.get(partition)
         if file is None:
             staged = f"{self._attempt}/{len(self._open)}"
@@ -175,8 +172,29 @@ class _RangeFiles:
         if sum(each.gathered_bytes for each in self._open.values()) >= _BUFFERED_BYTES:
             max(self._open.values(), key=lambda each: each.gathered_bytes).flush()
 
+    def _wait(self, partition: Partition, rows: pa.RecordBatch) -> None:
+        self._waiting.setdefault(partition, []).append(rows)
+        self._waiting_bytes[partition] = self._waiting_bytes.get(partition, 0) + rows.nbytes
+        if self._waiting_bytes[partition] >= self._task.layout.small_topic_bytes:
+            self._pour(partition, partition)
+        elif sum(self._waiting_bytes.values()) >= _BUFFERED_BYTES:
+            # None is large, but all together are: the largest has a file of its own after all.
+            most = max(sorted(self._waiting, key=_order), key=lambda each: self._waiting_bytes[each])
+            self._pour(most, most)
+
+    def _pour(self, waiting: Partition, into: Partition) -> None:
+        """Put what has waited into a file."""
+        del self._waiting_bytes[waiting]
+        batches = self._waiting.pop(waiting)
+        if into not in self._open:
+            self._open[into] = _OpenFile(self._task, into, self._name, f"{self._attempt}/{len(self._open)}")
+        for rows in batches:
+            self.add(into, rows)
+
     def close(self) -> tuple[WrittenFile, ...]:
         """Finish all files."""
+        for partition in sorted(self._waiting, key=_order):
+            self._pour(partition, replace(partition, group=None))
         return tuple(self._open[partition].close() for partition in sorted(self._open, key=_order))
 
     def write_quarantine(self, batch: pa.RecordBatch) -> WrittenFile:
@@ -213,8 +231,8 @@ def open_writer(sink: pa.NativeFile, schema: pa.Schema, task: WriteTask) -> pq.P
     )
 
 
-def _order(partition: Partition) -> tuple[str, str, str]:
-    return partition.table, partition.topic or "", partition.date.isoformat()
+def _order(partition: Partition) -> tuple[str, str, str, str]:
+    return partition.table, partition.topic or "", partition.date.isoformat(), partition.group or ""
 
 
 def _leaves(path: str, type_: pa.DataType) -> list[str]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from spark_exporter.body_schema import TableBodies
 from spark_exporter.errors import MissingPackage, TargetError, TargetMismatch
 from spark_exporter.fault_point import fault_point
-from spark_exporter.layout import table_name
+from spark_exporter.layout import group_of, table_name
 from spark_exporter.ledger import Commit, Ledger, Making
 from spark_exporter.location import Location
 from spark_exporter.range_result import WrittenFile
@@ -48,7 +48,7 @@ class DeltaSink:
 
     def open(self, making: Making) -> None:
         """Look whether what is there is our kind of table."""
-        if making.layout.group_by_topic:
+        if making.layout.has_topic_folders:
             self.dropped = frozenset({"topic"})
             self._partition_by = ["topic", DATE_COLUMN]
         self._has_many = making.layout.table_per_topic
@@ -157,10 +157,11 @@ def _app_id(broker_name: str) -> str:
 
 def _add(file: WrittenFile, partition_by: list[str]) -> AddAction:
     values: dict[str, str | None] = {"topic": file.topic, DATE_COLUMN: file.date}
+    one_topic = {"topic": file.topic} if group_of(file.name) else {}
     statistics = {
         "numRecords": file.rows,
-        "minValues": {"commit_log_offset": file.first_offset},
-        "maxValues": {"commit_log_offset": file.last_offset},
+        "minValues": {"commit_log_offset": file.first_offset, **one_topic},
+        "maxValues": {"commit_log_offset": file.last_offset, **one_topic},
         "nullCount": {"commit_log_offset": 0},
     }
     return AddAction(

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from spark_exporter.body_schema import BodySchema, TableBodies
 from spark_exporter.errors import MissingPackage, TargetError, TargetMismatch
-from spark_exporter.layout import MAIN_TABLE, table_name
+from spark_exporter.layout import MAIN_TABLE, group_of, table_name
 from spark_exporter.ledger import Commit, Ledger, Making
 from spark_exporter.location import Location
 from spark_exporter.merge_files import SMALL_BYTES, merge_files
@@ -83,7 +83,7 @@ class IcebergSink:
 
     def open(self, making: Making) -> None:
         """Make the main table if it is not there, and look whether it has our columns."""
-        self._group_by_topic = making.layout.group_by_topic
+        self._group_by_topic = making.layout.has_topic_folders
         self._has_many = making.layout.table_per_topic
         # With a table for each topic it is only the place where they lie.
         is_typed = bool(making.body) and not self._has_many
@@ -167,7 +167,8 @@ class IcebergSink:
                 staging = ledger.staging(run)
                 merged = merge_files(folder, described, staging, self.bodies.schema_of(topic))
                 where = described[0][1].rpartition("/")[0]
-                names = [f"{where}/{run}-{each.name}" for each in merged]
+                group = group_of(described[0][1])
+                names = [f"{where}/{f'{group}@' if group else ''}{run}-{each.name}" for each in merged]
                 for each, final in zip(merged, names, strict=True):
                     staging.move_to(each.staged, folder, final)
                 with self._told(), table.transaction() as transaction:
@@ -252,7 +253,8 @@ def _small_partitions(table: Table, before: date) -> list[list[Any]]:
         value = task.file.partition[day]
         day_of = value if isinstance(value, date) else epoch + timedelta(days=value)
         if day_of < before and task.file.file_size_in_bytes < SMALL_BYTES:
-            partitions[tuple(task.file.partition[at] for at in range(len(table.spec().fields)))].append(task)
+            values = (task.file.partition[at] for at in range(len(table.spec().fields)))
+            partitions[(*values, group_of(task.file.file_path))].append(task)
     return [tasks for tasks in partitions.values() if len(tasks) > 1]
 
 

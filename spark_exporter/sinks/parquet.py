@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from spark_exporter.body_schema import TableBodies
 from spark_exporter.fault_point import fault_point
-from spark_exporter.layout import Partition, table_name
+from spark_exporter.layout import Partition, group_of, name_in_group, table_name
 from spark_exporter.ledger import Commit, Ledger, Making
 from spark_exporter.location import Location
 from spark_exporter.merge_files import SMALL_BYTES, merge_files
@@ -44,7 +44,7 @@ class ParquetSink:
     def open(self, making: Making) -> None:
         """Nothing to reach but the folder."""
         # As in any Hive layout, what the folder says is not in the files.
-        self.dropped = frozenset({"topic"}) if making.layout.group_by_topic else frozenset()
+        self.dropped = frozenset({"topic"}) if making.layout.has_topic_folders else frozenset()
 
     def find_end(self, broker_name: str) -> int | None:  # noqa: ARG002  the manifests know
         """The manifests are the table."""
@@ -86,9 +86,11 @@ class ParquetSink:
                 continue
             last = ledger.last()
             assert last is not None
+            folder = small[0].name.rpartition("/")[0]
+            is_group = bool(group_of(small[0].name))
             staging = ledger.staging(run)
             merged = [
-                replace(file, name=f"{partition.folder}/{file.name}")
+                replace(file, name=f"{folder}/{name_in_group(file.name, partition.topic if is_group else None)}")
                 for file in merge_files(
                     self.work, [(each, _name(each)) for each in small], staging, self._schema(partition.table)
                 )

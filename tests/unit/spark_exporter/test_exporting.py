@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from spark_exporter import location
@@ -19,7 +20,7 @@ from spark_exporter.export import Export, Summary
 from spark_exporter.follow import follow
 from spark_exporter.held_segments import HeldSegments, count_held
 from spark_exporter.hold import TOO_FULL, Hold, delete_abandoned
-from spark_exporter.layout import Layout, table_name
+from spark_exporter.layout import Layout, group_of, name_in_group, table_name
 from spark_exporter.location import Location
 from spark_exporter.open_target import find_target, open_target
 from spark_exporter.plan import open_source
@@ -340,6 +341,61 @@ def test_the_local_engine_needs_no_master_and_an_unknown_format_is_refused() -> 
         open_engine("local", "spark://somewhere")
     with pytest.raises(ExportError, match="there is no format csv"):
         open_sink("csv", "/tmp/x")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_topics_with_little_data_share_a_file_and_large_ones_have_their_own(table_format: str, tmp_path: Path) -> None:
+    log = SmallLog(tmp_path / "store", 1 << 20)
+    target = tmp_path / "target"
+    layout = Layout(group_by_topic=True, small_topic_bytes=8_000)
+    for day in range(2):
+        for part in range(2):
+            for number in range(60):
+                log.append(b"x" * 500, topic="Large", store_timestamp=STORE_MS + day * DAY_MS)
+                if number % 6 == 0:
+                    log.append(b"y", topic=f"Small-{9 - number // 6}", store_timestamp=STORE_MS + day * DAY_MS)
+            log.append(b"z", topic="%RETRY%g", store_timestamp=STORE_MS + day * DAY_MS)
+            log.write()
+            asked: dict[str, Any] = {"layout": layout, "least_range_bytes": 1 << 20}
+            assert export(log.root, target, table_format, **asked).files == 2, part
+    rows = rows_of(read(target, table_format))
+    assert [row["commit_log_offset"] for row in rows] == log.offsets
+    assert verify(open_source(log.root), open_target(str(target)), "broker").differences == ()
+    for done in (False, True):
+        if done:
+            compacted = compact(open_target(str(target)))
+            if table_format == "delta":  # it has a compaction of its own, which knows nothing of topics
+                break
+            assert (compacted.partitions, compacted.files_before, compacted.files_after) == (2, 4, 2)
+        topics = sorted(
+            tuple(pq.ParquetFile(path).read(["topic"])["topic"].to_pylist())
+            for path in live_paths(target, table_format)
+        )
+        small = ("%RETRY%g", *[f"Small-{number}" for number in range(10)])
+        assert {tuple(sorted(set(each))) for each in topics} == {small, ("Large",)}
+        assert len(topics) == (6 if done else 8)
+        if not done:
+            assert all(list(each) == sorted(each) for each in topics)
+        assert rows_of(read(target, table_format)) == rows
+    assert verify(open_source(log.root), open_target(str(target)), "broker").differences == ()
+
+
+def live_paths(target: Path, table_format: str) -> list[Path]:
+    """The files that make the table now."""
+    if table_format == "iceberg":
+        from pyiceberg.catalog import load_catalog  # noqa: PLC0415
+
+        table = load_catalog("headrace", uri=f"sqlite:///{target}/catalog.db").load_table("headrace.messages")
+        return [Path(task.file.file_path.removeprefix("file://")) for task in table.scan().plan_files()]
+    return [path for path in target.rglob("*.parquet") if "_" not in path.parts[len(target.parts)][:1]]
+
+
+def test_the_file_of_a_topic_with_an_endless_name_has_a_name_that_file_systems_take() -> None:
+    names = {name_in_group("part-b.parquet", "%" * 126 + last) for last in "ab"}
+    assert len(names) == 2
+    assert all(len(each) < 200 and group_of(f"dt=2026-11-21/{each}") for each in names)
+    assert group_of("dt=2026-11-21/part-b.parquet") == ""
 
 
 def test_table_names_are_made_of_plain_characters() -> None:

@@ -45,6 +45,12 @@ if TYPE_CHECKING:  # slow to import, and of no use to --help
     "--include-system", is_flag=True, help="The broker's own topics too: half, op, delay, timer and trace messages."
 )
 @click.option("--group-by", type=click.Choice(["topic"]), help="Files of one topic each, in folders named after it.")
+@click.option(
+    "--small-topics",
+    metavar="MIB",
+    type=click.IntRange(1, 64),
+    help="With --group-by topic: topics with less than that in a range share a file. No folders then; the topic is a column.",
+)
 @click.option("--table-per-topic", is_flag=True, help="A table for each topic.")
 @click.option(
     "--from",
@@ -87,6 +93,7 @@ def command(
     topics: tuple[str, ...],
     include_system: bool,
     group_by: str | None,
+    small_topics: int | None,
     table_per_topic: bool,
     from_place: str | None,
     to_place: str | None,
@@ -113,7 +120,9 @@ def command(
 
         typed = _body_schema(body, raw_body=raw_body)
         # What is inferred is of one topic: so each has a table of its own.
-        layout = Layout(group_by_topic=group_by == "topic", table_per_topic=table_per_topic or typed == {})
+        layout = Layout(group_by == "topic", table_per_topic or typed == {}, (small_topics or 0) << 20)
+        if small_topics and (not layout.group_by_topic or layout.table_per_topic):
+            raise click.UsageError("--small-topics goes with --group-by topic, in one table")
         choice = RecordChoice(frozenset(topics) if topics else None, include_system)
         from_offset, from_ms = _place(from_place, "--from")
         to_offset, to_ms = _place(to_place, "--to")
