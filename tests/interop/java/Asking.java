@@ -40,7 +40,7 @@ final class Asking {
             if (!ADMINS.containsKey(names)) {
                 DefaultMQAdminExt admin = new DefaultMQAdminExt(Interop.PATIENCE_MS);
                 Interop.connect(admin, names);
-                admin.setInstanceName("admin-" + ADMINS.size());
+                admin.setInstanceName(Interop.named("admin-") + ADMINS.size());
                 admin.start();
                 ADMINS.put(names, admin);
             }

@@ -219,7 +219,7 @@ final class Consuming {
             if (!PULLERS.containsKey(key)) {
                 DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(group);
                 Interop.connect(consumer, arguments.getString("namesrv"));
-                consumer.setInstanceName("puller-" + PULLERS.size());
+                consumer.setInstanceName(Interop.named("puller-") + PULLERS.size());
                 consumer.start();
                 PULLERS.put(key, consumer);
             }

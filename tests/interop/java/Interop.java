@@ -95,6 +95,11 @@ public class Interop {
         client.setMqClientApiTimeout(PATIENCE_MS);
     }
 
+    /** A client's name that no other JVM has: a broker sends a reply to whoever registered last under the asker's name. */
+    static String named(String word) {
+        return word + ProcessHandle.current().pid() + "-";
+    }
+
     static <T> T or(T value, T otherwise) {
         return value == null ? otherwise : value;
     }

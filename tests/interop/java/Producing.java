@@ -49,7 +49,7 @@ final class Producing {
     static DefaultMQProducer start(JSONObject arguments, String group) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer(group);
         Interop.connect(producer, arguments.getString("namesrv"));
-        producer.setInstanceName("producer-" + NUMBERS.incrementAndGet());
+        producer.setInstanceName(Interop.named("producer-") + NUMBERS.incrementAndGet());
         producer.setVipChannelEnabled(arguments.getBooleanValue("vip"));
         producer.setMaxMessageSize(4 << 20);
         producer.setSendMsgTimeout(arguments.containsKey("timeoutMs") ? arguments.getIntValue("timeoutMs") : 10000);

@@ -63,7 +63,7 @@ final class Relaying {
     private static Object ask(JSONObject arguments, Asked asked) throws Exception {
         DefaultMQAdminExt admin = new DefaultMQAdminExt(Interop.PATIENCE_MS);
         Interop.connect(admin, arguments.getString("namesrv"));
-        admin.setInstanceName("relaying-" + System.nanoTime());
+        admin.setInstanceName(Interop.named("relaying-") + System.nanoTime());
         admin.start();
         try {
             return asked.of(admin, arguments);
