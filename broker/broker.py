@@ -114,8 +114,9 @@ class _Broker:
         self._waiting.wakeups.attach(loop)
         await self._registration.start()
         tasks = [
-            asyncio.create_task(self._tick(Counters(context.counters, requests, self._waiting, server))),
+            asyncio.create_task(self._tick(Counters(context.counters, self._tables.stats, self._waiting, server))),
             asyncio.create_task(self._traffic.keep()),
+            asyncio.create_task(self._tables.stats.keep()),
             asyncio.create_task(self._tables.filters.keep()),
             asyncio.create_task(self._tables.offsets.keep(settings.broker.flush_consumer_offset_interval / 1000)),
             *self._deliveries.start(),
@@ -212,6 +213,7 @@ class _Broker:
             self._other_roles,
             reading,
             writing.appender,
+            tables.stats,
             self._traffic,
         )
         return Requests(settings, live, tables, self._waiting, writing, reading, self._deliveries, families)

@@ -65,6 +65,14 @@ class BrokerConfig:
         True, help="Whether replies of request-reply are stored besides being passed on.", changeable=True
     )
 
+    # -- statistics
+    enable_detail_stat: bool = option(
+        True, help="Whether the time that pulls take is kept for each queue, and not for a group's topic only."
+    )
+    auto_delete_unused_stats: bool = option(
+        False, help="Whether the statistics of a topic or group go when it is deleted.", changeable=True
+    )
+
     # -- pulling
     long_polling_enable: bool = option(
         True, help="Whether a pull that finds nothing is held as long as the consumer asks.", changeable=True
@@ -190,7 +198,6 @@ _NO_QUEUES: Final = "requests do not wait in queues: a connection that cannot be
 _NOT_NETTY: Final = "a setting of Netty, which is not used here"
 _CLIENT: Final = "a setting of Netty's client, which is not used here"
 _NO_COMMERCIAL: Final = "belongs to a commercial edition"
-_STATISTICS: Final = "statistics of single queues are not kept"
 
 ACCEPTED_UNUSED: Final[dict[str, str]] = {
     "rocketmqHome": "there is no RocketMQ installation to find files in",
@@ -203,8 +210,6 @@ ACCEPTED_UNUSED: Final[dict[str, str]] = {
     "isolateLogEnable": "every process has its own name in one log",
     "disableConsumeIfConsumerReadSlowly": "slow consumers are not cut off",
     "consumerFallbehindThreshold": "slow consumers are not cut off",
-    "enableDetailStat": _STATISTICS,
-    "autoDeleteUnusedStats": _STATISTICS,
     **dict.fromkeys(
         (
             "sendMessageThreadPoolNums", "putMessageFutureThreadPoolNums", "pullMessageThreadPoolNums",

@@ -48,6 +48,7 @@ SERVED: Final[Mapping[Code, str]] = {
     Code.CLONE_GROUP_OFFSET: "broker.admin.offset_admin",
     Code.UPDATE_BROKER_CONFIG: "broker.admin.config_admin",
     Code.GET_BROKER_CONFIG: "broker.admin.config_admin",
+    Code.VIEW_BROKER_STATS_DATA: "broker.admin.stats_admin",
     Code.GET_BROKER_RUNTIME_INFO: "broker.admin.runtime_info",
     Code.GET_TOPIC_STATS_INFO: "broker.admin.consume_progress",
     Code.GET_CONSUME_STATS: "broker.admin.consume_progress",
@@ -75,7 +76,6 @@ NOT_YET: Final[Mapping[Code, str]] = {
     Code.DELETE_ACL_CONFIG: _ACL,
     Code.GET_BROKER_CLUSTER_ACL_INFO: _ACL,
     Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: _ACL,
-    Code.VIEW_BROKER_STATS_DATA: "statistics",
 }
 """What a 4.9 broker answers and this one does not yet: answered with code 3. The part that it waits for."""
 

@@ -18,6 +18,7 @@ MESSAGES_IN: Final = "messages_in"
 BYTES_IN: Final = "bytes_in"
 PUTS_FAILED: Final = "puts_failed"
 MESSAGES_OUT: Final = "messages_out"
+BYTES_OUT: Final = "bytes_out"
 PULLS_FOUND: Final = "pulls_found"
 PULLS_MISSED: Final = "pulls_missed"
 

@@ -17,6 +17,9 @@ cdef class PullPlan:
     cdef readonly set codes
     cdef readonly long long suggested_broker
     cdef readonly long long slow_broker
+    cdef long long messages_out
+    cdef long long bytes_out
+    cdef long long[::1] pulls
 
 cdef class PullPath:
     cdef Gatherer _gatherer
@@ -25,13 +28,13 @@ cdef class PullPath:
     cdef bint _commits
     cdef dict _plans
     cdef bytes _tail
-    cdef readonly long long messages_out
-    cdef readonly long long bytes_out
-    cdef readonly long long pulls_found
+    cdef list _counted
     cdef Py_ssize_t _value_start[11]
     cdef Py_ssize_t _value_length[11]
     cdef long long _opaque
 
+    @cython.locals(plan=PullPlan, queue_id=int)
+    cpdef list take_counts(self)
     @cython.locals(p=bytes_pointer, length=cython.longlong, header_length=cython.longlong)
     cpdef bytes answer(self, bytes data, Py_ssize_t position)
     @cython.locals(field=int, code=cython.longlong, flag=cython.longlong, start=Py_ssize_t, name=int, name_length=Py_ssize_t, number=cython.longlong)

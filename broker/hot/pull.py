@@ -40,7 +40,7 @@ _FIELDS = 11
 
 
 class PullPlan:
-    """What the checks of a pull came to: which messages, from which broker next, of how many queues."""
+    """What the checks of a pull came to: which messages, from which broker next, of how many queues; and what came of it since the counts were taken."""
 
     def __init__(
         self, group: str, topic: str, queue_count: int, codes: set[int] | None, suggested_broker: int, slow_broker: int
@@ -51,6 +51,10 @@ class PullPlan:
         self.codes = codes
         self.suggested_broker = suggested_broker
         self.slow_broker = slow_broker
+        self.messages_out = 0
+        self.bytes_out = 0
+        self.pulls = memoryview(bytearray(8 * max(queue_count, 1))).cast("q")
+        """How many were answered, by queue."""
 
 
 class PullPath:
@@ -74,9 +78,7 @@ class PullPath:
         self._commits = commits
         self._plans: dict[tuple[object, ...], PullPlan] = {}
         self._tail = b',"remark":"FOUND","serializeTypeCurrentRPC":"JSON","version":%d}' % version
-        self.messages_out = 0
-        self.bytes_out = 0
-        self.pulls_found = 0
+        self._counted: list[PullPlan] = []
         if not cython.compiled:
             self._value_start = [0] * _FIELDS
             self._value_length = [0] * _FIELDS
@@ -106,14 +108,27 @@ class PullPath:
         """Something that plans were made of has changed."""
         self._plans.clear()
 
+    def take_counts(self) -> list[tuple[str, str, int, int, dict[int, int]]]:
+        """What was answered since the last time: group, topic, messages, bytes, and pulls by queue."""
+        counts = []
+        for plan in self._counted:
+            pulls = {}
+            for queue_id in range(plan.queue_count):
+                if plan.pulls[queue_id]:
+                    pulls[queue_id] = plan.pulls[queue_id]
+                    plan.pulls[queue_id] = 0
+            counts.append((plan.group, plan.topic, plan.messages_out, plan.bytes_out, pulls))
+            plan.messages_out = 0
+            plan.bytes_out = 0
+        self._counted.clear()
+        return counts
+
     def answer(self, data: bytes, position: int) -> bytes | None:
         """The whole answer to the frame at `position`, which is complete; None: the plain path's."""
         p = data
         length = frame_length(p, position)
         header_length = frame_length(p, position + 4)
-        if header_length > length - 4 or not self._scan(
-            p, position + 8, position + 8 + header_length
-        ):
+        if header_length > length - 4 or not self._scan(p, position + 8, position + 8 + header_length):
             return None
         return self._answer(p, data)
 
@@ -241,9 +256,11 @@ class PullPath:
         if commit != BAD:
             self._commit(plan.group, plan.topic, queue_id, commit)
         gatherer = self._gatherer
-        self.messages_out += gatherer.count
-        self.bytes_out += gatherer.length
-        self.pulls_found += 1
+        if plan.messages_out == 0:
+            self._counted.append(plan)
+        plan.messages_out += gatherer.count
+        plan.bytes_out += gatherer.length
+        plan.pulls[queue_id] += 1
         next_offset, least, most, is_far_behind = found
         head = b'{"code":0,"extFields":{"suggestWhichBrokerId":"%d","nextBeginOffset":"%d","minOffset":"%d","maxOffset":"%d"},' % (
             plan.slow_broker if is_far_behind else plan.suggested_broker, next_offset, least, most

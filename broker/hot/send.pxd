@@ -18,6 +18,9 @@ cdef void _copy_within(unsigned char[::1] out, Py_ssize_t at, unsigned char[::1]
 cdef bint _is(unsigned char[::1] source, Py_ssize_t at, Py_ssize_t length, bytes_pointer word, Py_ssize_t word_length) noexcept
 
 cdef class HotTopic:
+    cdef readonly str name
+    cdef long long messages_in
+    cdef long long bytes_in
     cdef readonly TopicQueues queues
     cdef public int queue_count
     cdef public int sys_flag
@@ -26,6 +29,7 @@ cdef class SendPath:
     cdef readonly CommitLogAppender appender
     cdef object _crc32
     cdef dict _topics
+    cdef list _counted
     cdef bytes _store_host
     cdef int _store_flag
     cdef bytes _cluster_property
@@ -35,8 +39,6 @@ cdef class SendPath:
     cdef bytes _tail
     cdef public bint writeable
     cdef readonly int stopped_at
-    cdef readonly long long messages_in
-    cdef readonly long long bytes_in
     cdef unsigned char[::1] _properties
     cdef unsigned char[::1] _unescaped
     cdef unsigned char[::1] _out
@@ -51,6 +53,8 @@ cdef class SendPath:
     cdef Py_ssize_t _properties_length
     cdef bint _wait
 
+    @cython.locals(topic=HotTopic)
+    cpdef list take_counts(self)
     @cython.locals(p=bytes_pointer, end=Py_ssize_t, length=cython.longlong, header_length=cython.longlong, header=Py_ssize_t, body=Py_ssize_t, body_length=Py_ssize_t)
     cpdef Py_ssize_t take(self, bytes data, Py_ssize_t position, bytes born_host, int born_flag) except -1
     @cython.locals(letter=int, seen=int, stop=Py_ssize_t, name=int, name_length=Py_ssize_t, start=Py_ssize_t, number=cython.longlong)

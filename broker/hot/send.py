@@ -57,9 +57,12 @@ _BATCH = 12
 
 
 class HotTopic:
-    """A topic to which anybody may send."""
+    """A topic to which anybody may send, and what was sent to it since the counts were taken."""
 
-    def __init__(self, queues: TopicQueues, queue_count: int, sys_flag: int) -> None:
+    def __init__(self, name: str, queues: TopicQueues, queue_count: int, sys_flag: int) -> None:
+        self.name = name
+        self.messages_in = 0
+        self.bytes_in = 0
         self.queues = queues
         self.queue_count = queue_count
         self.sys_flag = sys_flag
@@ -138,6 +141,7 @@ class SendPath:
         self.appender = appender
         self._crc32 = crc32
         self._topics: dict[bytes, HotTopic] = {}
+        self._counted: list[HotTopic] = []
         self._store_host = store_host
         self._store_flag = 0x20 if len(store_host) > 8 else 0
         self._cluster_property = b"CLUSTER\x01" + cluster.encode()
@@ -150,8 +154,6 @@ class SendPath:
         self._tail = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % version
         self.writeable = True
         self.stopped_at = _PARTIAL
-        self.messages_in = 0
-        self.bytes_in = 0
         self._properties = memoryview(bytearray(_PROPERTIES_LIMIT + 1024))
         self._unescaped = memoryview(bytearray(_PROPERTIES_LIMIT + 1024))
         self._out = memoryview(bytearray(65536))
@@ -166,7 +168,7 @@ class SendPath:
         """From now on takes sends to `topic` (queues below `queue_count`; `sys_flag` is added to each message)."""
         known = self._topics.get(topic)
         if known is None:
-            self._topics[topic] = HotTopic(self.appender.queues_of(topic), queue_count, sys_flag)
+            self._topics[topic] = HotTopic(topic.decode(), self.appender.queues_of(topic), queue_count, sys_flag)
         else:
             known.queue_count = queue_count
             known.sys_flag = sys_flag
@@ -178,6 +180,16 @@ class SendPath:
     def topics(self) -> dict[bytes, HotTopic]:
         """The prepared topics."""
         return self._topics
+
+    def take_counts(self) -> list[tuple[str, int, int]]:
+        """What was appended since the last time: messages and bytes of each topic."""
+        counts = []
+        for topic in self._counted:
+            counts.append((topic.name, topic.messages_in, topic.bytes_in))
+            topic.messages_in = 0
+            topic.bytes_in = 0
+        self._counted.clear()
+        return counts
 
     def take_answers(self) -> bytes:
         """The answers that may go now."""
@@ -426,9 +438,7 @@ class SendPath:
         flag = parse_number(p, self._value_start[_FLAG], self._value_length[_FLAG])
         reconsume_times = 0
         if self._value_length[_RECONSUME_TIMES] >= 0:
-            reconsume_times = parse_number(
-                p, self._value_start[_RECONSUME_TIMES], self._value_length[_RECONSUME_TIMES]
-            )
+            reconsume_times = parse_number(p, self._value_start[_RECONSUME_TIMES], self._value_length[_RECONSUME_TIMES])
         if (
             not 0 <= queue_id < topic.queue_count
             or not 0 <= sys_flag <= 0x7FFFFFFF
@@ -483,8 +493,10 @@ class SendPath:
             )
         if offset < 0:
             return _NO_FILE
-        self.messages_in += 1
-        self.bytes_in += self.appender.wrote_offset - before
+        if topic.messages_in == 0:
+            self._counted.append(topic)
+        topic.messages_in += 1
+        topic.bytes_in += self.appender.wrote_offset - before
         if self._flag == 0:
             self._answer(offset, queue_offset, queue_id)
         return _PARTIAL

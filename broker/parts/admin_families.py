@@ -11,6 +11,7 @@ from broker.admin.offset_admin import OffsetAdmin
 from broker.admin.queue_facts import QueueFacts
 from broker.admin.relays import Relays
 from broker.admin.runtime_info import RuntimeInfo
+from broker.admin.stats_admin import StatsAdmin
 from broker.admin.topic_admin import TopicAdmin
 from broker.appender import Appender
 from broker.live_config import LiveConfig
@@ -19,6 +20,7 @@ from broker.parts.reading_end import ReadingEnd
 from broker.parts.settings import Settings
 from broker.parts.tables import Tables
 from broker.registration import Registration
+from broker.statistics.broker_stats import BrokerStats
 from broker.traffic import Traffic
 from ipc.control_block import ControlBlock
 
@@ -32,6 +34,7 @@ def admin_families(
     other_roles: OtherRoles,
     reading: ReadingEnd,
     appender: Appender,
+    stats: BrokerStats,
     traffic: Traffic,
 ) -> list[AdminFamily]:
     """All of them."""
@@ -54,7 +57,8 @@ def admin_families(
         OffsetAdmin(topics, offsets, clients, bounds, delay_offsets),
         ClientAdmin(clients, offsets),
         Relays(config.broker_name, topics, clients, offsets, bounds, by_time.offset_at, reading.view),
-        ConsumeProgress(topics, groups, offsets, clients, facts, config.address),
+        ConsumeProgress(topics, groups, offsets, clients, facts, config.address, stats.group_tps),
         ConsumeQueueAdmin(bounds, reading.queues.entries, clients),
+        StatsAdmin(stats),
         CleaningAdmin(other_roles.delete_expired, other_roles.clean_topics),
     ]

@@ -1,7 +1,8 @@
 """The broker's counters: what its parts have counted, added to the page that outlives it."""
 
-from broker.parts.requests import Requests
 from broker.parts.waiting import Waiting
+from broker.statistics.broker_stats import BrokerStats
+from broker.traffic import BYTES_IN, BYTES_OUT, MESSAGES_IN, MESSAGES_OUT, PULLS_FOUND, PULLS_MISSED, PUTS_FAILED
 from headrace.remoting.server import RemotingServer
 from ipc.counter_page import CounterPage
 
@@ -9,9 +10,9 @@ from ipc.counter_page import CounterPage
 class Counters:
     """`add` carries over what was counted since the last time."""
 
-    def __init__(self, page: CounterPage, requests: Requests, waiting: Waiting, server: RemotingServer) -> None:
+    def __init__(self, page: CounterPage, stats: BrokerStats, waiting: Waiting, server: RemotingServer) -> None:
         self._page = page
-        self._requests = requests
+        self._stats = stats
         self._waiting = waiting
         self._server = server
         # How many there are now, unlike all else on the page, did not outlive a predecessor that was killed.
@@ -19,12 +20,16 @@ class Counters:
 
     def add(self) -> None:
         """Once a tick."""
-        requests = self._requests
+        stats = self._stats
+        stats.gather()
         now = {
-            "messages_in": requests.sends.messages_in + requests.send_path.messages_in,
-            "bytes_in": requests.sends.bytes_in + requests.send_path.bytes_in,
-            "messages_out": requests.pulls.messages_out + requests.pull_path.messages_out,
-            "bytes_out": requests.pulls.bytes_out + requests.pull_path.bytes_out,
+            MESSAGES_IN: stats.messages_in,
+            BYTES_IN: stats.bytes_in,
+            PUTS_FAILED: stats.puts_failed,
+            MESSAGES_OUT: stats.messages_out,
+            BYTES_OUT: stats.bytes_out,
+            PULLS_FOUND: stats.pulls_found,
+            PULLS_MISSED: stats.pulls_missed,
             "held_pulls": len(self._waiting.held),
             "connections": len(self._server.connections),
         }

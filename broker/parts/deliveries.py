@@ -1,7 +1,9 @@
 """What a master does by itself: delivers messages when they are due, asks producers about transactions; and what redirects messages to there."""
 
 import asyncio
+import re
 from collections.abc import Awaitable
+from typing import Final
 
 from broker.appender import Appender
 from broker.parts.reading_end import ReadingEnd
@@ -22,9 +24,15 @@ from headrace.model.names import (
     SCHEDULE_TOPIC,
     TIMER_TOPIC,
     TRANSACTION_CHECK_MAX_TIME_TOPIC,
+    TRANSACTION_GROUP,
     TRANSACTION_HALF_TOPIC,
 )
 from ipc.control_block import ControlBlock
+from store.commit_log.message import MessageToStore, PutResult
+from store.query.get import GetResult
+from store.status import GetMessageStatus, PutMessageStatus
+
+_DELAY_LEVEL: Final = re.compile(rb"(?:^|\x02)DELAY\x01([0-9]{1,9})")
 
 
 class Deliveries:
@@ -39,6 +47,7 @@ class Deliveries:
         self._reading = reading
         self._appender = appender
         levels_ms = parse_delay_levels(settings.store.message_delay_level)
+        self._levels = len(levels_ms)
         self.delays = Delays(levels_ms)
         self._delay_delivery = self._make_delay_delivery(levels_ms)
         self.timers = Timers(self._timer_rules, lambda: tables.topics.create_on_send_back(TIMER_TOPIC, 1))
@@ -84,7 +93,7 @@ class Deliveries:
             levels_ms,
             self._tables.delay_offsets,
             queues,
-            appender.append,
+            self._deliver_delayed,
             appender.log.queues_of(SCHEDULE_TOPIC.encode()).next_offset,
             self._reading.log,
             lambda: self._control.wrote_offset,
@@ -92,6 +101,15 @@ class Deliveries:
         )
         appender.on_append(SCHEDULE_TOPIC, lambda message, _: delivery.appended(message.queue_id))
         return delivery
+
+    def _deliver_delayed(self, message: MessageToStore) -> PutResult | None:
+        result = self._appender.append(message)
+        if result is not None and result.status is PutMessageStatus.PUT_OK:
+            level = _DELAY_LEVEL.search(message.properties)
+            queue_id = min(int(level[1]), self._levels) - 1 if level else 0
+            self._tables.stats.taken_from_level(queue_id, result.size_bytes)
+            self._tables.stats.delivered(message.topic, result.size_bytes)
+        return result
 
     def _warm_delayed(self, queue_id: int, offset: int, count: int) -> Awaitable[None] | None:
         getter = self._reading.getter
@@ -115,12 +133,19 @@ class Deliveries:
             self._reading.queues,
             self._reading.log,
             self._control,
-            appender.append,
+            self._deliver_timed,
             lambda: appender.log.queues_of(TIMER_TOPIC.encode()).next_offset(0),
             self._warm_timed,
         )
         appender.on_append(TIMER_TOPIC, delivery.appended)
         return delivery
+
+    def _deliver_timed(self, message: MessageToStore) -> PutResult | None:
+        result = self._appender.append(message)
+        # Back into the timer topic goes what waits longer than the wheel turns.
+        if result is not None and result.status is PutMessageStatus.PUT_OK and message.topic != TIMER_TOPIC:
+            self._tables.stats.delivered(message.topic, result.size_bytes)
+        return result
 
     def _warm_timed(self, entries: list[bytes]) -> Awaitable[None] | None:
         plan = plan_warming(entries, self._reading.log, self._control.wrote_offset)
@@ -129,10 +154,10 @@ class Deliveries:
     # -- transactions -----------------------------------------------------------------------------------------------------
 
     def _make_transaction_check(self) -> TransactionCheck:
-        topics, getter, queues = self._tables.topics, self._reading.getter, self._reading.queues
+        topics, queues = self._tables.topics, self._reading.queues
         return TransactionCheck(
             self._tables.offsets,
-            lambda topic, queue_id, offset, most: getter.get(topic, queue_id, offset, most, None),
+            self._read_for_check,
             lambda topic, queue_id: queues.bounds(topic, queue_id)[0],
             self._appender.append,
             ProducerAsking(self._tables.clients.producers).ask,
@@ -141,6 +166,12 @@ class Deliveries:
             lambda: topics.create_on_send_back(TRANSACTION_CHECK_MAX_TIME_TOPIC, 1),
             self._control,
         )
+
+    def _read_for_check(self, topic: str, queue_id: int, offset: int, most: int) -> GetResult:
+        result = self._reading.getter.get(topic, queue_id, offset, most, None)
+        if result.status is GetMessageStatus.FOUND:
+            self._tables.stats.read(topic, TRANSACTION_GROUP, result.count, len(result.body))
+        return result
 
     def _transaction_rules(self) -> Rules:
         config = self._settings.broker

@@ -1,13 +1,16 @@
 """Who answers which request: the processors, the hot path of pulls, and the tables of handlers of both ports."""
 
 import time
+from functools import partial
 
 from broker.admin.handling import AdminFamily
 from broker.admin.handling import register as register_admin
 from broker.filters import PullFilters
 from broker.hot.connection import BrokerConnection
 from broker.hot.pull import PullPath, PullPlan
+from broker.hot.send import SendPath
 from broker.live_config import LiveConfig
+from broker.notices.queue_visits import QueueVisits
 from broker.parts.deliveries import Deliveries
 from broker.parts.reading_end import ReadingEnd
 from broker.parts.settings import Settings
@@ -25,6 +28,7 @@ from broker.processors.reply import ReplyProcessor
 from broker.processors.send import HotTopics, SendProcessor
 from broker.processors.send_back import SendBackProcessor
 from broker.rebalance_locks import RebalanceLocks
+from broker.statistics.broker_stats import BrokerStats
 from headrace.protocol.version import CURRENT_VERSION
 from headrace.remoting.endpoint import Endpoint
 from headrace.remoting.handlers import HandlerTable
@@ -47,12 +51,13 @@ class Requests:
         config, store_config, store_host = settings.broker, settings.store, settings.store_host
         topics, groups, offsets, clients = tables.topics, tables.groups, tables.offsets, tables.clients
         appender, delays, timers, view = writing.appender, deliveries.delays, deliveries.timers, reading.view
+        stats, visits = tables.stats, tables.visits
         by_time, is_slave = reading.by_time, store_config.is_slave
         filters = PullFilters(tables.filters, config)
         self._appender = appender
         self.send_path = writing.path
         self.pull_path = _make_pull_path(reading, tables, live, commits=not is_slave)
-        self.sends = SendProcessor(config, store_config, topics, groups, appender, store_host, delays, timers)
+        self.sends = SendProcessor(config, store_config, topics, groups, appender, store_host, delays, timers, stats)
         self.pulls = PullProcessor(
             config,
             topics,
@@ -68,22 +73,25 @@ class Requests:
             self.pull_path,
             filters,
             reading.filtered,
+            stats=stats,
+            visits=visits,
         )
         self.main, self.fast = main, fast = HandlerTable(), HandlerTable()
         self.sends.register(main, fast)
-        ReplyProcessor(config, clients, self.sends, appender, store_host).register(main, fast)
+        ReplyProcessor(config, clients, self.sends, appender, store_host, stats).register(main, fast)
         RecallProcessor(config, topics, appender, timers, store_host, is_slave=is_slave).register(main, fast)
         EndTransactionProcessor(appender, delays, timers, view, store_host, is_slave=is_slave).register(main, fast)
-        SendBackProcessor(config, topics, groups, appender, delays, view).register(main, fast)
+        SendBackProcessor(config, topics, groups, appender, delays, view, stats).register(main, fast)
         self.pulls.register(main)
         ClientProcessor(config, topics, groups, clients, filters).register(main, fast)
-        LockProcessor(RebalanceLocks(lambda: time.monotonic_ns() // 1_000_000)).register(main, fast)
+        LockProcessor(RebalanceLocks(lambda: time.monotonic_ns() // 1_000_000), visits).register(main, fast)
         OffsetProcessor(
-            offsets, reading.getter, reading.queues.bounds, by_time.offset_at, by_time.earliest_timestamp
+            offsets, reading.getter, reading.queues.bounds, by_time.offset_at, by_time.earliest_timestamp, visits
         ).register(main, fast)
         QueryProcessor(reading.by_key.query, view, store_config.default_query_max_num).register(main, fast)
         register_admin(main, families)
         register_admin(fast, families)
+        stats.follow(partial(_bring_counts, self.send_path, self.pull_path, stats, visits))
         self._follow_options(settings, live, HotTopics(config, topics, self.send_path))
 
     def connection(self, endpoint: Endpoint) -> BrokerConnection:
@@ -97,6 +105,15 @@ class Requests:
             hot_topics.follow(None)
 
         live.on_change(changed)
+
+
+def _bring_counts(sends: SendPath, pulls: PullPath, stats: BrokerStats, visits: QueueVisits) -> None:
+    """What the hot paths have counted since the last time."""
+    for topic, messages, size_bytes in sends.take_counts():
+        stats.sent(topic, 0, messages, size_bytes, messages)
+    for group, topic, messages, size_bytes, by_queue in pulls.take_counts():
+        stats.got(topic, group, by_queue, messages, size_bytes)
+        visits.visited(group, topic, by_queue)
 
 
 def _make_pull_path(reading: ReadingEnd, tables: Tables, live: LiveConfig, *, commits: bool) -> PullPath:

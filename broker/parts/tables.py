@@ -1,14 +1,16 @@
-"""The tables: what the broker knows of topics, groups and clients. All but the clients are kept under `config/`."""
+"""The tables: what the broker knows of topics, groups and clients. What is to be known after a restart is kept under `config/`."""
 
 from broker.clients import ClientTable
 from broker.filters import ConsumerFilterTable
 from broker.groups import GroupTable
 from broker.json_file import JsonFile
+from broker.notices.queue_visits import QueueVisits
 from broker.offsets import OffsetTable
 from broker.parts.settings import Settings
 from broker.processors.client import MembersNotice
 from broker.schedule.delay_offsets import DelayOffsets
 from broker.schedule.delivered_copies import LevelsFile
+from broker.statistics.broker_stats import BrokerStats
 from broker.topics import TopicTable
 
 
@@ -25,4 +27,16 @@ class Tables:
         )
         self.clients = ClientTable(MembersNotice(config, self.groups))
         self.filters = ConsumerFilterTable(JsonFile(paths.config_file("consumerFilter.json")), config)
+        self.stats = BrokerStats(config)
+        self.topics.on_change(self._topic_changed)
+        self.groups.on_change(self._group_changed)
+        self.visits = QueueVisits()
         self.clients.on_change(lambda: self.filters.forget_groups_beyond(self.clients.consumer_groups()))
+
+    def _topic_changed(self, name: str | None) -> None:
+        if name is not None and self.topics.find(name) is None:
+            self.stats.forget_topic(name)
+
+    def _group_changed(self, name: str | None) -> None:
+        if name is not None and name not in self.groups.all():
+            self.stats.forget_group(name)

@@ -1,6 +1,7 @@
 """One pull while it is being answered: the request, and what was found out about it."""
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 
 from headrace.protocol.headers.pull import PullMessageRequestHeader
 from store.filter.message_filter import MessageFilter
@@ -23,3 +24,5 @@ class AskedPull:
     suggested_broker: int = 0
     slow_broker: int = 0
     corrected_broker: int = 0
+    began: float = field(default_factory=time.monotonic)
+    """When this look at it began, in seconds."""

@@ -1,5 +1,6 @@
 """LOCK_BATCH_MQ and UNLOCK_BATCH_MQ, by which orderly consumers own their queues (remoting spec 4.17)."""
 
+from broker.notices.queue_visits import QueueVisits
 from broker.processors import guard
 from broker.rebalance_locks import RebalanceLocks
 from headrace.errors import RemoteProtocolError
@@ -14,8 +15,9 @@ from headrace.remoting.handlers import HandlerTable
 class LockProcessor:
     """Answers the two requests."""
 
-    def __init__(self, locks: RebalanceLocks) -> None:
+    def __init__(self, locks: RebalanceLocks, visits: QueueVisits) -> None:
         self._locks = locks
+        self._visits = visits
 
     def register(self, *tables: HandlerTable) -> None:
         """Serves them on these ports."""
@@ -25,6 +27,8 @@ class LockProcessor:
         """Locks what is free; answers which of the queues the client owns now."""
         group, client_id, body = _parse(command)
         owned = self._locks.lock(group, client_id, body.mq_set)
+        for queue in owned:
+            self._visits.visited(group, queue.topic, (queue.queue_id,))
         return response_to(command, ResponseCode.SUCCESS, body=LockBatchResponseBody(owned).encode())
 
     def unlock(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:

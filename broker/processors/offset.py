@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from broker.notices.queue_visits import QueueVisits
 from broker.offsets import OffsetTable
 from broker.processors import guard
 from headrace.protocol.headers.offset import (
@@ -36,12 +37,14 @@ class OffsetProcessor:
         bounds: Bounds,
         offset_by_time: OffsetByTime,
         earliest_time: EarliestTime,
+        visits: QueueVisits,
     ) -> None:
         self._offsets = offsets
         self._getter = getter
         self._bounds = bounds
         self._offset_by_time = offset_by_time
         self._earliest_time = earliest_time
+        self._visits = visits
 
     def register(self, *tables: HandlerTable) -> None:
         """Serves these requests on these ports."""
@@ -82,6 +85,7 @@ class OffsetProcessor:
         """Takes a commit, backwards too."""
         header = UpdateConsumerOffsetRequestHeader.from_ext(command.ext_fields)
         self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+        self._visits.visited(header.consumer_group, header.topic, (header.queue_id,))
         return response_to(command, ResponseCode.SUCCESS, ext={})
 
     def max_offset(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
@@ -103,9 +107,7 @@ class OffsetProcessor:
         """When the first message still kept was stored; -1 without one."""
         header = GetEarliestMsgStoretimeRequestHeader.from_ext(command.ext_fields)
         timestamp = self._earliest_time(header.topic, header.queue_id)
-        return response_to(
-            command, ResponseCode.SUCCESS, ext=GetEarliestMsgStoretimeResponseHeader(timestamp).to_ext()
-        )
+        return response_to(command, ResponseCode.SUCCESS, ext=GetEarliestMsgStoretimeResponseHeader(timestamp).to_ext())
 
 
 def _offset(command: RemotingCommand, offset: int) -> RemotingCommand:

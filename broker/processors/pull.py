@@ -17,11 +17,13 @@ from broker.filters import PullFilters, Refused
 from broker.groups import GroupTable
 from broker.held_pulls import HeldPull, HeldPulls
 from broker.hot.pull import PullPath, PullPlan
+from broker.notices.queue_visits import QueueVisits
 from broker.offsets import OffsetTable
 from broker.processors import guard
 from broker.processors.asked_pull import AskedPull
 from broker.processors.judged_pulls import JudgedPulls
 from broker.response_codes import code_of_get
+from broker.statistics.broker_stats import BrokerStats
 from broker.topics import TopicTable
 from headrace.model import names, permission, pull_sys_flag
 from headrace.model.consumption import MessageModel
@@ -56,7 +58,7 @@ class PullProcessor:
     """Answers pulls. `append` stores the event of a moved offset; `executor` reads what is no longer in memory;
     a slave that lags (`corrects_offsets` False) does not send consumers elsewhere; `path` is prepared for pulls to come.
     Without `filters` and the `filtered` getter, which go together, nobody selects by more than tags; without `functions` and the
-    `judged` getter nobody by functions.
+    `judged` getter nobody by functions. `stats` counts what was found, `visits` knows who was where.
     """
 
     def __init__(
@@ -77,6 +79,9 @@ class PullProcessor:
         filtered: FilteredGetter | None = None,
         functions: FilterFunctions | None = None,
         judged: JudgedGetter | None = None,
+        *,
+        stats: BrokerStats,
+        visits: QueueVisits,
     ) -> None:
         self._config = config
         self._topics = topics
@@ -95,8 +100,8 @@ class PullProcessor:
         self._judged: JudgedPulls | None = None
         if functions is not None and judged is not None:
             self._judged = JudgedPulls(functions, judged, held, executor, self._refusal, self._answer)
-        self.messages_out = 0
-        self.bytes_out = 0
+        self._stats = stats
+        self._visits = visits
 
     def register(self, main: HandlerTable) -> None:
         """Pulls are served on the main port only. # compat: RocketMQ's fast port answers them with code 3."""
@@ -112,6 +117,7 @@ class PullProcessor:
         refused = self._refusal(pull)
         if refused is not None:
             return response_to(command, *refused, {})
+        self._visits.visited(header.consumer_group, header.topic, (header.queue_id,))
         if pull.function is not None:
             return self._pull_judged(connection, command, pull)
         if self._path is not None:
@@ -129,7 +135,12 @@ class PullProcessor:
         if header.expression_type == "":  # not the same as none, which it looks like there
             return
         plan = PullPlan(
-            header.consumer_group, topic.name, topic.read_queue_count, pull.codes, pull.suggested_broker, pull.slow_broker
+            header.consumer_group,
+            topic.name,
+            topic.read_queue_count,
+            pull.codes,
+            pull.suggested_broker,
+            pull.slow_broker,
         )
         path.prepare(plan, header.sys_flag, header.subscription, header.sub_version, header.expression_type)
 
@@ -155,7 +166,10 @@ class PullProcessor:
         if header.max_msg_nums < 0 and code in _OF_READ_ENTRIES:
             # compat: RocketMQ looks at this number only when there is something to read.
             return response_to(
-                command, ResponseCode.SYSTEM_ERROR, f"maxMsgNums is {header.max_msg_nums}: ask for at least one message", {}
+                command,
+                ResponseCode.SYSTEM_ERROR,
+                f"maxMsgNums is {header.max_msg_nums}: ask for at least one message",
+                {},
             )
         if header.sys_flag & pull_sys_flag.COMMIT_OFFSET and not self._is_slave:
             self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
@@ -188,7 +202,9 @@ class PullProcessor:
     def _hold(self, connection: Connection, command: RemotingCommand, pull: AskedPull) -> None:
         config = self._config
         hold_ms = pull.header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
-        deadline = asyncio.get_running_loop().time() + max(hold_ms, 0) / 1000
+        hold_s = max(hold_ms, 0) / 1000
+        deadline = asyncio.get_running_loop().time() + hold_s
+        self._visits.visited(pull.header.consumer_group, pull.header.topic, (pull.header.queue_id,), hold_s)
         if pull.function is not None and self._judged is not None:
             self._judged.hold(connection, command, pull, deadline)
             return
@@ -215,7 +231,7 @@ class PullProcessor:
 
         Messages that the consumer does not want let it wait on behind them, which it learns of at the deadline.
         """
-        wanted = pull.codes, pull.wanted
+        wanted, pull.began = (pull.codes, pull.wanted), time.monotonic()
         refused = self._refusal(pull)
         if refused is not None:
             return response_to(command, *refused, {})
@@ -248,8 +264,7 @@ class PullProcessor:
             else:
                 code = ResponseCode.PULL_RETRY_IMMEDIATELY
                 suggested = pull.corrected_broker
-        self.messages_out += result.count
-        self.bytes_out += len(result.body)
+        self._count(pull, result, code)
         ext = {
             "suggestWhichBrokerId": str(suggested),
             "nextBeginOffset": str(result.next_begin_offset),
@@ -257,6 +272,14 @@ class PullProcessor:
             "maxOffset": str(result.max_offset),
         }
         return response_to(command, code, result.status.value, ext, result.body)
+
+    def _count(self, pull: AskedPull, result: GetResult, code: ResponseCode) -> None:
+        if code != ResponseCode.SUCCESS:
+            self._stats.pulls_missed += 1
+            return
+        header, ms = pull.header, int((time.monotonic() - pull.began) * 1000)
+        pulls = {header.queue_id: 1}
+        self._stats.got(header.topic, header.consumer_group, pulls, result.count, len(result.body), ms)
 
     def _tell_moved_offset(self, header: PullMessageRequestHeader, corrected: int) -> None:
         """Stores the event of a moved offset for whoever watches the topic of such events (store spec, 3.5)."""

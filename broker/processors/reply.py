@@ -12,6 +12,7 @@ from broker.clients import Client, ClientTable
 from broker.config import BrokerConfig
 from broker.processors import guard
 from broker.processors.send import SendProcessor
+from broker.statistics.broker_stats import BrokerStats
 from headrace.errors import RemotingError
 from headrace.model import properties, sys_flag
 from headrace.model.host import Host, format_host
@@ -38,6 +39,7 @@ class ReplyProcessor:
         sends: SendProcessor,
         appender: Appender,
         store_host: Host,
+        stats: BrokerStats,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._config = config
@@ -45,6 +47,7 @@ class ReplyProcessor:
         self._sends = sends
         self._appender = appender
         self._store_host = store_host
+        self._stats = stats
         self._clock_ms = clock_ms
 
     def register(self, *tables: HandlerTable) -> None:
@@ -65,6 +68,7 @@ class ReplyProcessor:
         if self._config.store_reply_message_enable:
             result = await self._store(connection, command, header, topic, queue_id)
             if result.status.is_stored:
+                self._stats.sent(topic.name, queue_id, 1, result.size_bytes)
                 ext = {
                     "msgId": result.message_ids[0],
                     "queueId": str(queue_id),

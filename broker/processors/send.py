@@ -16,6 +16,7 @@ from broker.hot.send import SendPath
 from broker.processors import guard
 from broker.response_codes import code_of_put
 from broker.schedule.delays import Delays, delay_level
+from broker.statistics.broker_stats import BrokerStats
 from broker.timer.recall_handle import RecallHandle
 from broker.timer.timers import DELIVERED_RECORD, Outcome, Timers, cancels, due_of_record
 from broker.topics import TopicTable
@@ -55,6 +56,7 @@ class SendProcessor:
         store_host: Host,
         delays: Delays,
         timers: Timers,
+        stats: BrokerStats,
     ) -> None:
         self._config = config
         self._store_config = store_config
@@ -64,8 +66,7 @@ class SendProcessor:
         self._store_host = store_host
         self._delays = delays
         self._timers = timers
-        self.messages_in = 0
-        self.bytes_in = 0
+        self._stats = stats
 
     def register(self, *tables: HandlerTable) -> None:
         """Serves the sends on these ports."""
@@ -122,7 +123,10 @@ class SendProcessor:
         if problem is not None:
             return ResponseCode.SYSTEM_ERROR, problem
         if header.topic in names.FORBIDDEN_TO_SEND or header.topic == names.TIMER_TOPIC:
-            return ResponseCode.NO_PERMISSION, f"Sending message to topic[{header.topic}] is forbidden; it is the broker's own"
+            return (
+                ResponseCode.NO_PERMISSION,
+                f"Sending message to topic[{header.topic}] is forbidden; it is the broker's own",
+            )
         if topic is None:
             if not header.default_topic:
                 return ResponseCode.SYSTEM_ERROR, (
@@ -202,7 +206,10 @@ class SendProcessor:
         common[properties.CLUSTER] = self._config.broker_cluster_name
         wait = common.get(properties.WAIT, "true").lower() == "true"
         if header.sys_flag & sys_flag.TRANSACTION_MASK or delay_level(common) > 0:
-            return ResponseCode.MESSAGE_ILLEGAL, "a batch can be neither transactional nor delayed; send its messages alone"
+            return (
+                ResponseCode.MESSAGE_ILLEGAL,
+                "a batch can be neither transactional nor delayed; send its messages alone",
+            )
         if len(command.body) > self._store_config.effective_max_message_size:
             return self._too_large()
         entries = decode_batch(command.body)
@@ -283,8 +290,7 @@ class SendProcessor:
         status = result.status
         code = code_of_put(status)
         if status.is_stored:
-            self.messages_in += count
-            self.bytes_in += result.size_bytes
+            self._stats.sent(message.topic, message.queue_id, count, result.size_bytes)
             answer = self._answer(command, code)
             assert answer.ext_fields is not None
             answer.ext_fields.update(
@@ -294,6 +300,7 @@ class SendProcessor:
             if handle is not None:
                 answer.ext_fields["recallHandle"] = handle
             return answer
+        self._stats.puts_failed += 1
         if code == ResponseCode.MESSAGE_ILLEGAL:
             return self._answer(command, *self._too_large())
         remarks = {

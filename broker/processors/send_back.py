@@ -6,6 +6,7 @@ the last attempt to its dead letters.
 
 import random
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 from broker.appender import Appender
@@ -14,6 +15,7 @@ from broker.groups import GroupTable
 from broker.processors import guard
 from broker.schedule.delays import Delays
 from broker.schedule.restored import copied
+from broker.statistics.broker_stats import BrokerStats
 from broker.topics import TopicTable
 from headrace.model import names, permission, properties
 from headrace.model.message import MessageExt
@@ -46,6 +48,7 @@ class SendBackProcessor:
         appender: Appender,
         delays: Delays,
         by_offset: Callable[[int], bytes | None],
+        stats: BrokerStats,
     ) -> None:
         self._config = config
         self._topics = topics
@@ -53,12 +56,15 @@ class SendBackProcessor:
         self._appender = appender
         self._delays = delays
         self._by_offset = by_offset
+        self._stats = stats
 
     def register(self, *tables: HandlerTable) -> None:
         """Serves the request on these ports."""
         guard.register(tables, {RequestCode.CONSUMER_SEND_MSG_BACK: self.send_back})
 
-    def send_back(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand | Awaitable[RemotingCommand]:
+    def send_back(
+        self, _connection: Connection, command: RemotingCommand
+    ) -> RemotingCommand | Awaitable[RemotingCommand]:
         """Stores the message for another attempt. An answer has neither fields nor a body."""
         header = ConsumerSendMsgBackRequestHeader.from_ext(command.ext_fields)
         group = self._groups.find(header.group)
@@ -90,9 +96,12 @@ class SendBackProcessor:
         most = group.retry_max_times
         if header.max_reconsume_times is not None and command.version >= MIN_MAX_RECONSUME_TIMES_VERSION:
             most = header.max_reconsume_times
-        message = self._again(decode_record(data), header, retry, group.retry_queue_count, most)
+        record = decode_record(data)
+        message = self._again(record, header, retry, group.retry_queue_count, most)
+        origin = record.properties.get(properties.RETRY_TOPIC, record.topic)
+        answer = partial(self._answer, command, origin, header.group, message)
         result = self._appender.start_put((message,))
-        return _answer(command, result) if isinstance(result, PutResult) else _answer_later(command, result)
+        return answer(result) if isinstance(result, PutResult) else _answer_later(answer, result)
 
     def _again(
         self, record: MessageExt, header: ConsumerSendMsgBackRequestHeader, retry: TopicConfig, queues: int, most: int
@@ -114,12 +123,16 @@ class SendBackProcessor:
             message.properties = properties.encode_properties(found).encode()
         return message
 
-
-async def _answer_later(command: RemotingCommand, result: Awaitable[PutResult]) -> RemotingCommand:
-    return _answer(command, await result)
-
-
-def _answer(command: RemotingCommand, result: PutResult) -> RemotingCommand:
-    if result.status is PutMessageStatus.PUT_OK:
+    def _answer(
+        self, command: RemotingCommand, origin: str, group: str, message: MessageToStore, result: PutResult
+    ) -> RemotingCommand:
+        if result.status is not PutMessageStatus.PUT_OK:
+            return response_to(command, ResponseCode.SYSTEM_ERROR, str(result.status))
+        self._stats.sent_back(origin, group, message.topic, message.queue_id, result.size_bytes)
         return response_to(command, ResponseCode.SUCCESS)
-    return response_to(command, ResponseCode.SYSTEM_ERROR, str(result.status))
+
+
+async def _answer_later(
+    answer: Callable[[PutResult], RemotingCommand], result: Awaitable[PutResult]
+) -> RemotingCommand:
+    return answer(await result)

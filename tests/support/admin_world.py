@@ -22,6 +22,7 @@ from broker.admin.offset_admin import OffsetAdmin
 from broker.admin.queue_facts import QueueFacts
 from broker.admin.relays import Relays
 from broker.admin.runtime_info import RuntimeInfo
+from broker.admin.stats_admin import StatsAdmin
 from broker.admin.topic_admin import TopicAdmin
 from broker.broker_conf import BrokerConf
 from broker.clients import Client, ClientTable
@@ -31,6 +32,7 @@ from broker.json_file import JsonFile
 from broker.live_config import LiveConfig
 from broker.offsets import OffsetTable
 from broker.registration import Registration
+from broker.statistics.broker_stats import BrokerStats
 from broker.topics import TopicTable
 from broker.traffic import Traffic
 from headrace.model.subscription import SubscriptionData
@@ -100,6 +102,7 @@ class AdminWorld:
         self.changed_options: dict[str, str] = {}
         self.counts: dict[str, int] = {}
         self.delay_offsets: dict[int, int] = {}
+        self.stats = BrokerStats(self.config)
         self.store_times: dict[tuple[str, int], list[int]] = {}
         self.first_offsets: dict[tuple[str, int], int] = {}
         self.handlers = HandlerTable()
@@ -125,6 +128,7 @@ class AdminWorld:
             ConsumeProgress(topics, groups, offsets, clients, facts, self.config.address),
             ConsumeQueueAdmin(self.bounds, self.entries, clients),
             OffsetAdmin(topics, offsets, clients, self.bounds, lambda: self.delay_offsets),
+            StatsAdmin(self.stats),
             CleaningAdmin(self.delete_expired, self.clean_topics),
             ConfigAdmin(live),
             RuntimeInfo(

@@ -12,7 +12,6 @@ from typing import Any, Final
 import pytest
 
 NOT_SERVED: Final[dict[str, str]] = {
-    "broker statistics": "VIEW_BROKER_STATS_DATA",
     "acl": "aclEnable and the requests that change accounts",
     "tls": "connections by TLS",
 }

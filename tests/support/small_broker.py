@@ -19,6 +19,7 @@ from broker.config import BrokerConfig
 from broker.groups import GroupTable
 from broker.held_pulls import HeldPulls
 from broker.json_file import JsonFile
+from broker.notices.queue_visits import QueueVisits
 from broker.offsets import OffsetTable
 from broker.processors.client import ClientProcessor, MembersNotice
 from broker.processors.end_transaction import EndTransactionProcessor
@@ -31,6 +32,7 @@ from broker.processors.send import SendProcessor
 from broker.processors.send_back import SendBackProcessor
 from broker.rebalance_locks import RebalanceLocks
 from broker.schedule.delays import Delays
+from broker.statistics.broker_stats import BrokerStats
 from broker.timer.timers import TimerRules, Timers
 from broker.topics import TopicTable
 from headrace.model.delay_level import parse_delay_levels
@@ -109,6 +111,8 @@ class SmallBroker:
         self.offsets = OffsetTable(JsonFile(self.paths.config_file("consumerOffset.json")))
         self.clients = ClientTable(MembersNotice(self.config, self.groups))
         self.now = 0.0
+        self.stats = BrokerStats(self.config, self.clock_ms)
+        self.visits = QueueVisits(lambda: self.now)
         self.locks = RebalanceLocks(lambda: int(self.now * 1000))
         self.held = HeldPulls()
         self.executor = ThreadPoolExecutor(1)
@@ -141,7 +145,7 @@ class SmallBroker:
         )
         self.sends = SendProcessor(
             self.config, self.store_config, self.topics, self.groups, self.appender, parse_host(self.config.address), self.delays,
-            self.timers,
+            self.timers, self.stats,
         )  # fmt: skip
         self.pulls = PullProcessor(
             self.config,
@@ -155,6 +159,8 @@ class SmallBroker:
             self.executor,
             is_slave,
             not is_slave or self.store_config.offset_check_in_slave,
+            stats=self.stats,
+            visits=self.visits,
         )
         main, fast = HandlerTable(), HandlerTable()
         self.sends.register(main, fast)
@@ -166,13 +172,13 @@ class SmallBroker:
             self.config, self.topics, self.appender, self.timers, parse_host(self.config.address), is_slave=is_slave
         ).register(main, fast)
         SendBackProcessor(
-            self.config, self.topics, self.groups, self.appender, self.delays, partial(view_by_offset, reader)
+            self.config, self.topics, self.groups, self.appender, self.delays, partial(view_by_offset, reader), self.stats
         ).register(main, fast)
         self.pulls.register(main)
         ClientProcessor(self.config, self.topics, self.groups, self.clients).register(main, fast)
-        LockProcessor(self.locks).register(main, fast)
+        LockProcessor(self.locks, self.visits).register(main, fast)
         OffsetProcessor(
-            self.offsets, self.getter, queues.bounds, by_time.offset_at, by_time.earliest_timestamp
+            self.offsets, self.getter, queues.bounds, by_time.offset_at, by_time.earliest_timestamp, self.visits
         ).register(main, fast)
         QueryProcessor(
             self.by_key.query, partial(view_by_offset, reader), self.store_config.default_query_max_num

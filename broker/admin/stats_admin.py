@@ -1,0 +1,40 @@
+"""VIEW_BROKER_STATS_DATA: what was counted for a topic, a group, or the broker in the last minute, hour and day (admin spec 6.3)."""
+
+from collections.abc import Mapping
+
+from broker.admin.handling import AdminHandler, refuse, tell
+from broker.statistics.broker_stats import BrokerStats
+from broker.statistics.stats_item import DAY, HOUR, MINUTE, StatsItem, Window
+from headrace.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
+from headrace.protocol.headers.admin import ViewBrokerStatsDataRequestHeader
+from headrace.protocol.remoting_command import RemotingCommand
+from headrace.protocol.request_code import RequestCode
+from headrace.protocol.response_code import ResponseCode
+
+
+class StatsAdmin:
+    """Answers from the broker's statistics."""
+
+    def __init__(self, stats: BrokerStats) -> None:
+        self._stats = stats
+
+    def handlers(self) -> Mapping[RequestCode, AdminHandler]:
+        """The request of this family."""
+        return {RequestCode.VIEW_BROKER_STATS_DATA: self.view}
+
+    def view(self, command: RemotingCommand) -> RemotingCommand:
+        """VIEW_BROKER_STATS_DATA (315). Nothing counted and nothing to count are the same to RocketMQ."""
+        header = ViewBrokerStatsDataRequestHeader.from_ext(command.ext_fields)
+        item = self._stats.find(header.stats_name, header.stats_key)
+        if item is None:
+            return refuse(
+                command,
+                ResponseCode.SYSTEM_ERROR,
+                f"The stats <{header.stats_name}> <{header.stats_key}> not exist: nothing was counted since the broker started",
+            )
+        return tell(command, BrokerStatsData(_shown(item, MINUTE), _shown(item, HOUR), _shown(item, DAY)))
+
+
+def _shown(item: StatsItem, window: Window) -> BrokerStatsItem:
+    figures = item.figures(window)
+    return BrokerStatsItem(figures.sum, figures.tps, figures.average)

@@ -1,0 +1,34 @@
+"""QueueVisits: when a queue was last pulled from, committed or locked by a consumer group.
+
+One store a pull, not a message; for the pulls of the hot path a tenth of a second later. Who owns a queue does at least one of these every
+twenty seconds: it pulls; while it has enough to do it commits; one that consumes in order renews its lock.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+
+class QueueVisits:
+    """By group and topic. Times are of the monotonic clock, in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._visits: dict[tuple[str, str], dict[int, float]] = {}
+
+    def visited(self, group: str, topic: str, queue_ids: Iterable[int], hold_s: float = 0.0) -> None:
+        """The group has just been at these queues, and stays there for so long."""
+        now = self._clock() + hold_s
+        visits = self._visits.get((group, topic))
+        if visits is None:
+            visits = self._visits[group, topic] = {}
+        for queue_id in queue_ids:
+            visits[queue_id] = now
+
+    def of(self, group: str, topic: str) -> Mapping[int, float]:
+        """When the group was last at each queue of the topic; ahead of now where a pull is held."""
+        return self._visits.get((group, topic), {})
+
+    def keep_only(self, groups: Collection[str]) -> None:
+        """Forgets all other groups."""
+        for key in [key for key in self._visits if key[0] not in groups]:
+            del self._visits[key]

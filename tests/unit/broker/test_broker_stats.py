@@ -1,0 +1,147 @@
+"""What is counted for which request, and how tools are told of it (admin spec 6.1, 6.3)."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from broker.admin.stats_admin import StatsAdmin
+from broker.config import BrokerConfig
+from broker.statistics.broker_stats import BrokerStats
+from broker.statistics.stats_item import MINUTE
+from headrace.protocol.bodies.stats import BrokerStatsData
+from headrace.protocol.headers.admin import ViewBrokerStatsDataRequestHeader
+from headrace.protocol.remoting_command import RemotingCommand, create_request
+from headrace.protocol.request_code import RequestCode
+from support.small_broker import Peer, SmallBroker
+
+MakeBroker = Callable[..., SmallBroker]
+
+
+def view(stats: BrokerStats, name: str, key: str) -> RemotingCommand:
+    header = ViewBrokerStatsDataRequestHeader(name, key)
+    return StatsAdmin(stats).view(create_request(RequestCode.VIEW_BROKER_STATS_DATA, header.to_ext()))
+
+
+def counted(stats: BrokerStats, name: str, key: str) -> tuple[int, int] | None:
+    """(value, times); None for what does not exist."""
+    item = stats.find(name, key)
+    return (item.value, item.times) if item is not None else None
+
+
+def test_a_send_counts_for_its_topic_and_the_cluster(broker: SmallBroker, client: Peer) -> None:
+    broker.topic("T")
+    client.send(b"one", "T")
+    client.send(b"two", "T")
+    stats = broker.stats
+    size = broker.control.wrote_offset
+    assert counted(stats, "TOPIC_PUT_NUMS", "T") == (2, 2)
+    assert counted(stats, "TOPIC_PUT_SIZE", "T") == (size, 2)
+    assert counted(stats, "BROKER_PUT_NUMS", "DefaultCluster") == (2, 0)
+    assert (stats.messages_in, stats.bytes_in) == (2, size)
+    assert counted(stats, "QUEUE_PUT_NUMS", "T@0") is None
+
+
+def test_a_delayed_message_counts_for_the_topic_of_delays(broker: SmallBroker, client: Peer) -> None:
+    broker.topic("T")
+    client.send(b"later", "T", i="DELAY\x013")
+    assert counted(broker.stats, "TOPIC_PUT_NUMS", "SCHEDULE_TOPIC_XXXX") == (1, 1)
+    assert counted(broker.stats, "QUEUE_PUT_NUMS", "SCHEDULE_TOPIC_XXXX@2") == (1, 1)
+    assert counted(broker.stats, "TOPIC_PUT_NUMS", "T") is None
+
+
+def test_a_pull_that_finds_messages_counts_for_the_group_and_its_queue(broker: SmallBroker, client: Peer) -> None:
+    broker.topic("T")
+    for _ in range(3):
+        client.send(b"x", "T")
+    broker.dispatch()
+    answer = client.pull(0)
+    assert answer.code == 0
+    stats = broker.stats
+    assert counted(stats, "GROUP_GET_NUMS", "T@CG") == (3, 1)
+    assert counted(stats, "GROUP_GET_SIZE", "T@CG") == (len(answer.body), 1)
+    assert counted(stats, "BROKER_GET_NUMS", "DefaultCluster") == (3, 0)
+    latency = counted(stats, "GROUP_GET_LATENCY", "0@T@CG")
+    assert latency is not None
+    assert latency[1] == 1
+    assert (stats.messages_out, stats.bytes_out, stats.pulls_found, stats.pulls_missed) == (3, len(answer.body), 1, 0)
+
+
+def test_a_pull_that_finds_nothing_counts_for_nobody(broker: SmallBroker, client: Peer) -> None:
+    broker.topic("T")
+    assert client.pull(0).code == 19
+    assert counted(broker.stats, "GROUP_GET_NUMS", "T@CG") is None
+    assert broker.stats.pulls_missed == 1
+
+
+def test_without_details_pulls_are_timed_by_topic_and_group(make_broker: MakeBroker) -> None:
+    broker = make_broker(broker={"enable_detail_stat": False})
+    broker.stats.got("T", "CG", {0: 2, 5: 1}, 10, 1000, 7)
+    assert counted(broker.stats, "GROUP_GET_LATENCY", "T@CG") == (7, 3)
+    assert counted(broker.stats, "GROUP_GET_LATENCY", "5@T@CG") is None
+
+
+def test_what_is_sent_back_counts_for_its_first_topic() -> None:
+    stats = BrokerStats(BrokerConfig())
+    stats.sent_back("T", "CG", "SCHEDULE_TOPIC_XXXX", 2, 300)
+    stats.sent_back("T", "CG", "%DLQ%CG", 0, 300)
+    assert counted(stats, "SNDBCK_PUT_NUMS", "T@CG") == (2, 2)
+    assert counted(stats, "TOPIC_PUT_NUMS", "SCHEDULE_TOPIC_XXXX") == (1, 1)
+    assert counted(stats, "TOPIC_PUT_NUMS", "%DLQ%CG") is None
+    assert counted(stats, "BROKER_PUT_NUMS", "DefaultCluster") is None
+
+
+def test_what_a_hot_path_has_counted_is_there_when_asked() -> None:
+    stats = BrokerStats(BrokerConfig())
+    waiting = [5]
+    stats.follow(lambda: stats.sent("T", 0, waiting.pop(), 500, 5) if waiting else None)
+    assert counted(stats, "TOPIC_PUT_NUMS", "T") == (5, 5)
+    assert counted(stats, "TOPIC_PUT_NUMS", "T") == (5, 5)
+
+
+def test_the_minute_is_told_after_the_first_look() -> None:
+    stats = BrokerStats(BrokerConfig(), lambda: 1_000_000)
+    stats.sent("T", 0, 20, 4000, 2)
+    data = BrokerStatsData.decode(view(stats, "TOPIC_PUT_NUMS", "T").body)
+    assert (data.stats_minute.sum, data.stats_hour.sum, data.stats_day.sum) == (0, 0, 0)
+    asyncio.run(stats.look(MINUTE))
+    data = BrokerStatsData.decode(view(stats, "TOPIC_PUT_NUMS", "T").body)
+    assert (data.stats_minute.sum, data.stats_minute.tps, data.stats_minute.avgpt) == (20, 2.0, 10.0)
+    assert (data.stats_hour.sum, data.stats_day.sum) == (0, 0)
+
+
+@pytest.mark.parametrize(("name", "key"), [("TOPIC_PUT_NUMS", "X"), ("NO_SUCH_SET", "T"), ("GROUP_GET_FROM_DISK_NUMS", "T@CG")])
+def test_what_was_never_counted_does_not_exist(name: str, key: str) -> None:
+    stats = BrokerStats(BrokerConfig())
+    stats.sent("T", 0, 1, 100)
+    answer = view(stats, name, key)
+    assert answer.code == 1
+    assert (answer.remark or "").startswith(f"The stats <{name}> <{key}> not exist")
+
+
+def test_what_a_group_gets_a_second_is_that_of_the_minute() -> None:
+    stats = BrokerStats(BrokerConfig(), lambda: 1_000_000)
+    assert stats.group_tps("T", "CG") == 0.0
+    stats.got("T", "CG", {0: 1}, 50, 5000)
+    asyncio.run(stats.look(MINUTE))
+    assert stats.group_tps("T", "CG") == 5.0
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+def test_items_of_what_is_deleted_go_on_wish(deletes: bool) -> None:
+    stats = BrokerStats(BrokerConfig(auto_delete_unused_stats=deletes))
+    for topic in ("T", "T2"):
+        for group in ("G", "TG"):
+            stats.got(topic, group, {0: 1}, 1, 100)
+        stats.sent(topic, 0, 1, 100)
+    stats.forget_topic("T")
+    stats.forget_group("G")
+    kept = [
+        key
+        for name, key in [
+            ("TOPIC_PUT_NUMS", "T"), ("GROUP_GET_NUMS", "T@TG"), ("GROUP_GET_LATENCY", "0@T@TG"), ("GROUP_GET_NUMS", "T2@G"),
+            ("TOPIC_PUT_NUMS", "T2"), ("GROUP_GET_NUMS", "T2@TG"),
+        ]
+        if stats.find(name, key) is not None
+    ]  # fmt: skip
+    assert kept == (["T2", "T2@TG"] if deletes else ["T", "T@TG", "0@T@TG", "T2@G", "T2", "T2@TG"])
