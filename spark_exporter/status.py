@@ -36,14 +36,14 @@ def read_status(target: Target) -> TargetStatus:
         rows += sum(each.rows for each in commit.ranges)
         damaged += sum(each.damaged for each in commit.ranges)
         unfit += sum(each.unfit for each in commit.ranges)
-    files, _ = target.ledger.live_files()
+    sizes = target.sink.file_sizes(target.ledger)
     return TargetStatus(
         target.making,
         progress,
         commits,
         rows,
-        len(files),
-        sum(each.size_bytes for each in files),
+        len(sizes),
+        sum(sizes),
         damaged,
         unfit,
         target.ledger.read_lock(),

@@ -108,12 +108,18 @@ class DeltaSink:
 
     def read(self, ledger: Ledger, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """What Delta says is in the tables."""
-        for name in sorted({file.table for file in ledger.live_files()[0]} | (set() if self._has_many else {""})):
-            table = self._find(name)
-            if table is not None:
-                dataset = table.to_pyarrow_dataset()
-                there = [column for column in columns if column in dataset.schema.names]
-                yield from dataset.scanner(columns=there).to_batches()
+        for _, table in self._tables(ledger):
+            dataset = table.to_pyarrow_dataset()
+            there = [column for column in columns if column in dataset.schema.names]
+            yield from dataset.scanner(columns=there).to_batches()
+
+    def file_sizes(self, ledger: Ledger) -> list[int]:
+        """What Delta says: its compaction is not in our manifests."""
+        return [
+            size
+            for _, table in self._tables(ledger)
+            for size in pa.table(table.get_add_actions())["size_bytes"].to_pylist()
+        ]
 
     def count_quarantined(self, ledger: Ledger) -> int:  # noqa: ARG002  the table knows
         """Rows of the quarantine table."""
@@ -123,10 +129,7 @@ class DeltaSink:
     def compact(self, ledger: Ledger, before: date, run: str) -> Compaction:  # noqa: ARG002  Delta has its own log
         """Delta's own compaction, partition by partition."""
         partitions = files_before = files_after = 0
-        for name in sorted({file.table for file in ledger.live_files()[0]} | (set() if self._has_many else {""})):
-            table = self._find(name)
-            if table is None:
-                continue
+        for name, table in self._tables(ledger):
             try:
                 done = table.optimize.compact(partition_filters=[(DATE_COLUMN, "<", before.isoformat())])
             except (DeltaError, OSError) as error:
@@ -135,6 +138,13 @@ class DeltaSink:
             files_before += done["numFilesRemoved"]
             files_after += done["numFilesAdded"]
         return Compaction(partitions, files_before, files_after)
+
+    def _tables(self, ledger: Ledger) -> "Iterator[tuple[str, DeltaTable]]":
+        """Those of messages that are there."""
+        for name in sorted({file.table for file in ledger.live_files()[0]} | (set() if self._has_many else {""})):
+            table = self._find(name)
+            if table is not None:
+                yield name, table
 
     def _find(self, name: str) -> "DeltaTable | None":
         try:

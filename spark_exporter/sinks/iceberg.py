@@ -147,6 +147,14 @@ class IcebergSink:
                 scan = table.scan(selected_fields=tuple(there))
                 yield from (batch.select(there) for batch in scan.to_arrow_batch_reader())
 
+    def file_sizes(self, ledger: Ledger) -> list[int]:
+        """What the catalog says: compaction is not in our manifests."""
+        sizes: list[int] = []
+        for name in self._names(ledger).values():
+            with self._told():
+                sizes += [task.file.file_size_in_bytes for task in self._load_table(name).scan().plan_files()]
+        return sizes
+
     def count_quarantined(self, ledger: Ledger) -> int:  # noqa: ARG002  the table knows
         """Rows of the quarantine table."""
         try:

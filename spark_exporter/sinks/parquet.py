@@ -65,6 +65,10 @@ class ParquetSink:
         for file in files:
             yield from _read(self.work, file, columns)
 
+    def file_sizes(self, ledger: Ledger) -> list[int]:
+        """Those of the files in the manifests."""
+        return [file.size_bytes for file in ledger.live_files()[0]]
+
     def count_quarantined(self, ledger: Ledger) -> int:
         """Rows of the quarantine's files."""
         _, quarantine = ledger.live_files()

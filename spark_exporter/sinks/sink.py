@@ -52,6 +52,10 @@ class Sink(Protocol):
         """All rows of messages, of all tables, as a reader of the format sees them. Columns that a table does not have are left out."""
         ...
 
+    def file_sizes(self, ledger: Ledger) -> list[int]:
+        """Bytes of each file that now holds rows of messages."""
+        ...
+
     def count_quarantined(self, ledger: Ledger) -> int:
         """Rows in quarantine."""
         ...

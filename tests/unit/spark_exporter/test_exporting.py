@@ -86,8 +86,11 @@ def test_days_are_partitions_and_compaction_puts_each_together_but_the_last(tabl
             export(log.root, target, table_format)
     before = rows_of(read(target, table_format))
     assert len(before) == 24
+    assert counted_files(target) == [12, sum(path.stat().st_size for path in live_paths(target, table_format))]
     done = compact(open_target(str(target)))
     assert (done.partitions, done.files_before, done.files_after) == (2, 8, 2)
+    live = sum(path.stat().st_size for path in live_paths(target, table_format))
+    assert counted_files(target) == [6, live], "what readers open, not what was once exported"
     assert rows_of(read(target, table_format)) == before
     assert verify(open_source(log.root), open_target(str(target)), "broker").differences == ()
     assert compact(open_target(str(target))).partitions == 0
@@ -382,13 +385,23 @@ def test_topics_with_little_data_share_a_file_and_large_ones_have_their_own(tabl
 
 
 def live_paths(target: Path, table_format: str) -> list[Path]:
-    """The files that make the table now."""
+    """The files that make the table now, as its readers find them."""
     if table_format == "iceberg":
         from pyiceberg.catalog import load_catalog  # noqa: PLC0415
 
         table = load_catalog("headrace", uri=f"sqlite:///{target}/catalog.db").load_table("headrace.messages")
         return [Path(task.file.file_path.removeprefix("file://")) for task in table.scan().plan_files()]
-    return [path for path in target.rglob("*.parquet") if "_" not in path.parts[len(target.parts)][:1]]
+    if table_format == "delta":
+        from deltalake import DeltaTable  # noqa: PLC0415
+
+        return [Path(uri.removeprefix("file://")) for uri in DeltaTable(str(target)).file_uris()]
+    return list(target.glob("dt=*/*.parquet"))
+
+
+def counted_files(target: Path) -> list[int]:
+    """What `headrace export status` says: files and their bytes."""
+    status = read_status(open_target(str(target)))
+    return [status.files, status.file_bytes]
 
 
 def test_the_file_of_a_topic_with_an_endless_name_has_a_name_that_file_systems_take() -> None:
