@@ -17,15 +17,13 @@ from broker.topics import TopicTable
 from headrace.errors import RemoteProtocolError
 from headrace.model import permission, properties
 from headrace.model.host import Host
+from headrace.protocol.headers.recall import RecallMessageRequestHeader, RecallMessageResponseHeader
 from headrace.protocol.remoting_command import RemotingCommand, response_to
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
 from headrace.remoting.connection import Connection
 from headrace.remoting.handlers import HandlerTable
 from store.commit_log.message import MessageToStore, PutResult
-
-ILLEGAL_OPERATION: Final = 604
-"""RocketMQ 5's code for a handle that cannot be accepted."""
 
 _TAG: Final = "_RECALL_TAG_"
 _BODY: Final = b"0"
@@ -59,29 +57,35 @@ class RecallProcessor:
 
     def recall(self, connection: Connection, command: RemotingCommand) -> RemotingCommand | Awaitable[RemotingCommand]:
         """RECALL_MESSAGE (370); the answer has the message's id."""
-        ext = command.ext
-        topic, text = ext.get("topic"), ext.get("recallHandle")
-        if not topic or not text:
+        header = RecallMessageRequestHeader.from_ext(command.ext_fields)
+        topic = header.topic
+        if not topic or not header.recall_handle:
             raise RemoteProtocolError("the fields topic and recallHandle are needed")
         if self._is_slave:
-            return self._answer(command, ResponseCode.SLAVE_NOT_AVAILABLE, "recall failed, a slave cancels nothing; ask the master")
+            return self._answer(command, ResponseCode.SLAVE_NOT_AVAILABLE, "a slave cancels nothing; ask the master")
         if not permission.is_writeable(self._config.broker_permission):
             return self._answer(
-                command, ResponseCode.SERVICE_NOT_AVAILABLE, "recall failed, the broker may not be written to (brokerPermission)"
+                command,
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                "nothing can be cancelled: the broker may not be written to (brokerPermission)",
             )
         if self._topics.find(topic) is None:
-            return self._answer(command, ResponseCode.TOPIC_NOT_EXIST, f"recall failed, the topic[{topic}] not exist")
-        handle = RecallHandle.decode(text)
+            return self._answer(command, ResponseCode.TOPIC_NOT_EXIST, f"there is no topic {topic}")
+        handle = RecallHandle.decode(header.recall_handle)
         if handle is None:
-            return self._answer(command, ILLEGAL_OPERATION, "recall handle is invalid; give it back as it was told")
+            return self._refuse(command, "this is no recallHandle; give it back as the answer to the send said it")
         if handle.topic != topic:
-            return self._answer(command, ILLEGAL_OPERATION, f"recall failed, topic not match: the handle is of {handle.topic}")
+            return self._refuse(command, f"the message waits for topic {handle.topic}, not for {topic}")
         if handle.broker_name != self._config.broker_name:
-            return self._answer(
-                command, ILLEGAL_OPERATION, f"recall failed, the message waits at broker {handle.broker_name}; ask that one"
-            )
+            return self._refuse(command, f"the message waits at broker {handle.broker_name}; ask that one")
         message = MessageToStore(
-            topic, 0, _BODY, b"", born_timestamp=self._clock_ms(), born_host=connection.remote_address, store_host=self._store_host
+            topic,
+            0,
+            _BODY,
+            b"",
+            born_timestamp=self._clock_ms(),
+            born_host=connection.remote_address,
+            store_host=self._store_host,
         )
         found = {
             properties.TAGS: _TAG,
@@ -104,16 +108,19 @@ class RecallProcessor:
 
     def _told(self, command: RemotingCommand, handle: RecallHandle, result: PutResult) -> RemotingCommand:
         if not result.status.is_stored:
-            return self._answer(command, ResponseCode.SYSTEM_ERROR, f"recall failed, execute error: {result.status}")
+            return self._answer(command, ResponseCode.SYSTEM_ERROR, f"the cancellation was not stored: {result.status}")
         if result.store_timestamp >= handle.due_ms:
             return self._too_late(command)
         answer = self._answer(command, ResponseCode.SUCCESS)
         assert answer.ext_fields is not None
-        answer.ext_fields["msgId"] = handle.unique_id
+        answer.ext_fields |= RecallMessageResponseHeader(handle.unique_id).to_ext()
         return answer
 
     def _too_late(self, command: RemotingCommand) -> RemotingCommand:
-        return self._answer(command, ILLEGAL_OPERATION, "recall failed, timestamp invalid: it is being delivered, or was")
+        return self._refuse(command, "too late: the message is being delivered, or was")
+
+    def _refuse(self, command: RemotingCommand, why: str) -> RemotingCommand:
+        return self._answer(command, ResponseCode.ILLEGAL_OPERATION, why)
 
     def _answer(self, command: RemotingCommand, code: int, remark: str | None = None) -> RemotingCommand:
         return response_to(command, code, remark, {"MSG_REGION": self._config.region_id})

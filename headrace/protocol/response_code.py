@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class ResponseCode(IntEnum):
-    """A response's code. Numbers 209 to 211 mean something else to RocketMQ 5's pop clients, who never meet them here."""
+    """A response's code. Numbers 209 to 211 mean something else to RocketMQ 5's pop clients, who never meet them here; 604 is RocketMQ 5's."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -44,6 +44,7 @@ class ResponseCode(IntEnum):
     DELETE_ACL_CONFIG_FAILED = 210
     UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED = 211
     FLOW_CONTROL = 215
+    ILLEGAL_OPERATION = 604
     GO_AWAY = 1500
 
 

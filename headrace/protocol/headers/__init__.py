@@ -78,6 +78,7 @@ from headrace.protocol.headers.query import (
     QueryMessageResponseHeader,
     ViewMessageRequestHeader,
 )
+from headrace.protocol.headers.recall import RecallMessageRequestHeader, RecallMessageResponseHeader
 from headrace.protocol.headers.send import (
     ConsumerSendMsgBackRequestHeader,
     ReplyMessageRequestHeader,
@@ -160,6 +161,8 @@ __all__ = [
     "QueryMessageRequestHeader",
     "QueryMessageResponseHeader",
     "QueryTopicConsumeByWhoRequestHeader",
+    "RecallMessageRequestHeader",
+    "RecallMessageResponseHeader",
     "RegisterBrokerRequestHeader",
     "RegisterBrokerResponseHeader",
     "ReplyMessageRequestHeader",
