@@ -1,0 +1,53 @@
+"""A log as Arrow batches: what DuckDB is handed."""
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from ipc.instance import Instance
+from spark_exporter.errors import ExportError, SourceError
+from spark_exporter.read_log import ask_flushed_offset, read_log
+from spark_exporter.schema import MESSAGES
+from support.small_log import SmallLog, write_log
+
+
+def test_duckdb_counts_a_log_that_nobody_has_exported(tmp_path: Path) -> None:
+    log = SmallLog(tmp_path)
+    for number in range(300):
+        log.append(b"x" * 900, topic=f"T{number % 3}")
+    log.write()
+    messages = read_log(tmp_path)
+    assert messages.schema == MESSAGES
+    found = duckdb.sql("select topic, count(*), sum(octet_length(body)) from messages group by 1 order by 1").fetchall()
+    assert found == [(f"T{number}", 100, 90_000) for number in range(3)]
+    assert [row["topic"] for row in read_log(tmp_path, topics=["T1"], columns=["topic"]).read_all().to_pylist()] == [
+        "T1"
+    ] * 100
+    later = read_log(tmp_path, columns=["commit_log_offset"], start=log.offsets[290] + 1).read_all()
+    assert later["commit_log_offset"].to_pylist() == log.offsets[291:]
+
+
+def test_a_running_appliance_is_asked_how_far_its_log_may_be_read(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x"] * 10)
+    assert ask_flushed_offset(log.root) is None
+    instance = Instance.create(log.root)
+    try:
+        assert ask_flushed_offset(tmp_path) == 0
+        assert read_log(tmp_path).read_all().num_rows == 0
+    finally:
+        instance.unlink()
+        instance.close()
+    assert read_log(tmp_path).read_all().num_rows == 10
+
+
+def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="there is no such folder"):
+        read_log(tmp_path / "nowhere")
+    log = write_log(tmp_path / "store", [b"x"])
+    with pytest.raises(ExportError, match="no such column: bodies"):
+        read_log(log.root, columns=["bodies"])
+    empty = SmallLog(tmp_path / "empty")
+    empty.write()
+    with pytest.raises(SourceError, match="holds no records"):
+        read_log(empty.root)
