@@ -13,7 +13,7 @@ from store.config import StoreConfig
 from store.query.get import GetResult, MessageGetter, QueueEntries
 from store.status import GetMessageStatus
 
-_SHOWN_BYTES = 2 << 20  # limit: a worker takes this in some milliseconds; 800 messages of 2.6 KiB
+_SHOWN_BYTES = 1 << 20  # limit: putting more together would hold up the event loop for milliseconds; 800 messages of 1.3 KiB
 _SHOWN_COUNT = 800
 _SIZE = Struct(">i")
 _OFFSETS = Struct(">qq")
