@@ -9,13 +9,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from support.reference import SCRIPT, mqadmin
+from support.java import Java
+from support.reference import SCRIPT
 from support.servers import free_ports, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,9 +77,15 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
         both.stop()
 
 
-def printed(arguments: tuple[str, ...], name_server: str) -> list[str]:
+def mqadmin(java: Java, *arguments: str) -> str:
+    """What Apache's command line prints."""
+    said: str = java.call("mqadmin", arguments=arguments)
+    return said
+
+
+def printed(java: Java, arguments: tuple[str, ...], name_server: str) -> list[str]:
     """What mqadmin prints. Lists come in no order, so the lines are sorted; the name server's own address and rates of the broker are blotted out."""
-    done = mqadmin(*arguments, "-n", name_server).replace(name_server, "NAME SERVER")
+    done = mqadmin(java, *arguments, "-n", name_server).replace(name_server, "NAME SERVER")
     return sorted(_FRACTION.sub("FRACTION", done).splitlines())
 
 
@@ -104,18 +109,15 @@ SAME = (
 )
 
 
-@pytest.mark.timeout(600)
-def test_mqadmin_prints_of_ours_what_it_prints_of_apaches(both: Both) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        for arguments in SAME:
-            apaches, ours = pool.map(partial(printed, arguments), (both.apaches, both.ours))
-            assert ours == apaches, arguments
-            assert apaches, arguments
+def test_mqadmin_prints_of_ours_what_it_prints_of_apaches(both: Both, java: Java) -> None:
+    for arguments in SAME:
+        apaches, ours = (printed(java, arguments, name_server) for name_server in (both.apaches, both.ours))
+        assert ours == apaches, arguments
+        assert apaches, arguments
 
 
-@pytest.mark.timeout(300)
-def test_a_broker_that_takes_its_leave_is_gone_from_ours_at_once(both: Both) -> None:
-    assert both.broker in mqadmin("clusterList", "-n", both.ours)
+def test_a_broker_that_takes_its_leave_is_gone_from_ours_at_once(both: Both, java: Java) -> None:
+    assert both.broker in mqadmin(java, "clusterList", "-n", both.ours)
     both.stop_broker()
-    wait_until(lambda: both.broker not in mqadmin("clusterList", "-n", both.ours), 60, "the broker is gone")
-    assert mqadmin("topicList", "-n", both.ours).split() == []
+    wait_until(lambda: both.broker not in mqadmin(java, "clusterList", "-n", both.ours), 60, "the broker is gone")
+    assert mqadmin(java, "topicList", "-n", both.ours).split() == []

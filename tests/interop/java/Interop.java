@@ -44,6 +44,7 @@ public class Interop {
         Kinds.addCommands(COMMANDS);
         Talking.addCommands(COMMANDS);
         Relaying.addCommands(COMMANDS);
+        Administering.addCommands(COMMANDS);
         ExecutorService threads = Executors.newCachedThreadPool(task -> {
             Thread thread = new Thread(task);
             thread.setDaemon(true);
