@@ -37,6 +37,7 @@ from typing import Any, Final
 
 from headrace.client.answers import expect_success
 from headrace.client.broker_requests import BrokerRequests
+from headrace.client.client_connection import ClientConnection
 from headrace.client.client_id import build_client_id, fresh_instance_name
 from headrace.client.durations import milliseconds, seconds
 from headrace.client.heartbeats import Heartbeats
@@ -228,6 +229,10 @@ class ClientInstance:
         # Not `async def`: each layer between a caller and its answer costs at every step.
         self.check_usable()
         return self._transport.request(address, command, timeout_ms)
+
+    def standing_connection(self, address: str) -> ClientConnection | None:
+        """The connection to the peer at an address, if one is open now."""
+        return self._transport.standing(address)
 
     async def invoke(self, address: str, command: RemotingCommand, timeout_ms: int | None = None) -> RemotingCommand:
         """The answer, if it is a success. Raises BrokerError, and as `request` does. Without a time-out: `api_timeout`."""

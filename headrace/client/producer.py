@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 from headrace.client.accumulator import Accumulator
 from headrace.client.batches import split_batches
+from headrace.client.direct_send import DirectSends, Flight
 from headrace.client.durations import Duration, Moment, epoch_ms, milliseconds, seconds
 from headrace.client.hooks import SendHook
 from headrace.client.instance import ClientInstance
@@ -51,6 +52,7 @@ class Producer(ClientObject):
         self._namespace = self._config.namespace
         self._hooks: list[SendHook] = list(self._settings.hooks)
         self._sending: Sender | None = None
+        self._direct: DirectSends | None = None
         self._accumulator: Accumulator | None = None
         self._tracing: TraceDispatcher | None = None
         self._known_to_repliers: set[str] = set()
@@ -94,6 +96,13 @@ class Producer(ClientObject):
         Raises SendFailed when all tries are used up, MessageInvalid, RouteNotFound, NoNameServer, StateError, and the BrokerError of an answer after
         which there is no use in trying again.
         """
+        if self._direct is not None:
+            # Nearly all sends say nothing of these.
+            is_free = queue is None and sharding_key is None and selector is None
+            if is_free and delay is None and deliver_at is None and timeout is None:
+                flight = self._direct.begin(message)
+                if flight is not None:
+                    return await self._arrive(message, flight)
         sender = self._begin_send()
         try:
             if delay is not None or deliver_at is not None:
@@ -227,6 +236,8 @@ class Producer(ClientObject):
             self._accumulator = Accumulator(
                 seconds(self._settings.linger), self._settings.batch_size, self._send_gathered, instance.start_task
             )
+        else:
+            self._direct = self._sending.direct
         instance.register_producer(self)
         # Not waited for: name servers and brokers need not be there yet.
         instance.start_task(self._introduce(instance), "introduction")
@@ -236,6 +247,7 @@ class Producer(ClientObject):
         await instance.send_heartbeat()
 
     async def _end(self, instance: ClientInstance) -> None:
+        self._direct = None
         await self.flush()
         while self._under_way:
             self._idle.clear()
@@ -262,6 +274,16 @@ class Producer(ClientObject):
         self._under_way -= 1
         if not self._under_way:
             self._idle.set()
+
+    async def _arrive(self, message: Message, flight: Flight) -> SendResult:
+        sender, direct = self._sending, self._direct
+        assert sender is not None
+        assert direct is not None
+        self._under_way += 1
+        try:
+            return await sender.arrive(message, flight, direct)
+        finally:
+            self._end_send()
 
     async def _send(
         self,

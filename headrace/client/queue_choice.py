@@ -59,6 +59,11 @@ class QueueTurn:
         self._at += 1
         return queues[self._at % len(queues)]
 
+    def next_index(self) -> int:
+        """The place of the next queue in `queues`."""
+        self._at += 1
+        return self._at % len(self.queues)
+
     def next_available(self, faults: FaultTolerance, now_ms: int) -> MessageQueue:
         """The next queue of a broker that nothing speaks against; else of one of the better ones."""
         for _ in self.queues:

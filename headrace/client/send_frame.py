@@ -19,6 +19,8 @@ from headrace.protocol.version import CURRENT_VERSION
 
 _CODE: Final = int(RequestCode.SEND_MESSAGE_V2)
 _END: Final = f',"serializeTypeCurrentRPC":"JSON","version":{CURRENT_VERSION}}}'
+HEADER_END: Final = _END
+"""What follows the opaque."""
 _MAX_QUEUES: Final = 65536  # limit: queues of one producer whose beginnings are kept, some 30 MB
 
 
@@ -55,7 +57,7 @@ class SendFrames:
             return None
         ends = self._ends.get(queue)
         if ends is None:
-            ends = self._ends_of(message.topic, queue)
+            ends = self.ends_of(message.topic, queue)
         opaque = next_opaque()
         try:
             header = (
@@ -71,7 +73,8 @@ class SendFrames:
         # The serialize type in the upper byte is 0, JSON.
         return ReadyRequest(opaque, (length - 4 << 32 | len(header)).to_bytes(HEAD_SIZE, "big") + header + body)
 
-    def _ends_of(self, topic: str, queue: MessageQueue) -> tuple[str, str]:
+    def ends_of(self, topic: str, queue: MessageQueue) -> tuple[str, str]:
+        """What is the same for all messages to a queue: up to the sysFlag, and from behind the reconsume times to the opaque."""
         settings = self._settings
         start = (
             f'{{"code":{_CODE},"extFields":{{"a":{quote(self._group)},"b":{quote(topic)},"c":{quote(settings.create_topic_template)},'

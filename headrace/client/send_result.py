@@ -52,3 +52,33 @@ class SendResult:
     def ok(self) -> bool:
         """Whether it is stored as safely as the broker is set to."""
         return self.status is SendStatus.SEND_OK
+
+
+_blank: Final = SendResult.__new__
+_setters: Final = tuple(getattr(SendResult, name).__set__ for name in SendResult.__slots__)
+(
+    _set_status, _set_message_id, _set_offset_message_id, _set_queue, _set_queue_offset, _set_transaction_id, _set_region, _set_trace_on,
+) = _setters  # fmt: skip
+
+
+def stored_result(
+    status: SendStatus,
+    message_id: str,
+    offset_message_id: str,
+    queue: MessageQueue,
+    queue_offset: int,
+    transaction_id: str | None,
+    region: str,
+    trace_on: bool,
+) -> SendResult:
+    """A SendResult made at half the cost: a frozen dataclass sets each field by way of a call that looks it up by name."""
+    result = _blank(SendResult)
+    _set_status(result, status)
+    _set_message_id(result, message_id)
+    _set_offset_message_id(result, offset_message_id)
+    _set_queue(result, queue)
+    _set_queue_offset(result, queue_offset)
+    _set_transaction_id(result, transaction_id)
+    _set_region(result, region)
+    _set_trace_on(result, trace_on)
+    return result

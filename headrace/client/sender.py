@@ -10,15 +10,17 @@ messages back) and the trace dispatcher each have a Sender of their own; it belo
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
+from headrace.client.answer_scan import SendAnswer
 from headrace.client.answers import error_of
+from headrace.client.direct_send import DirectSends, Flight
 from headrace.client.durations import milliseconds
 from headrace.client.fault_tolerance import FaultTolerance
 from headrace.client.hooks import SendContext, SendHook, call_safely
 from headrace.client.instance import ClientInstance
 from headrace.client.namespace import unwrap
-from headrace.client.outgoing import Outgoing
+from headrace.client.outgoing import Outgoing, prepare_now
 from headrace.client.producer_settings import ProducerSettings
 from headrace.client.queue_choice import QueueTurn
 from headrace.client.send_frame import SendFrames
@@ -36,6 +38,8 @@ from headrace.errors import (
     SendFailed,
     TooManyRequests,
 )
+from headrace.model import properties as property_names
+from headrace.model.message import Message
 from headrace.model.message_queue import MessageQueue
 from headrace.protocol.remoting_command import RemotingCommand
 
@@ -61,8 +65,12 @@ class Sender:
         self._namespace = instance.config.namespace
         # A stamp (signature, header encoding) works on commands, not on frames.
         self._frames: SendFrames | None = None
+        self.direct: DirectSends | None = None
+        """The short way, if the settings leave it open."""
         if not instance.stamp.is_needed:
             self._frames = SendFrames(group, settings, unit_mode=instance.config.unit_mode)
+            if not (hooks or self._faults or self._namespace or instance.config.vip_channel):
+                self.direct = DirectSends(instance, settings, self._frames, self._turns)
 
     @property
     def topics(self) -> Collection[str]:
@@ -93,28 +101,44 @@ class Sender:
         Raises SendFailed (its cause is the last try's error), TooManyRequests if the time was used up before the first try, BrokerError for an answer
         that no other broker would better, RouteNotFound, NoNameServer, MessageInvalid.
         """
-        loop = self._loop
-        settings = self._settings
-        budget_ms = milliseconds(settings.send_timeout) if timeout_ms is None else timeout_ms
-        end = loop.time() + budget_ms / 1000
+        budget_ms = milliseconds(self._settings.send_timeout) if timeout_ms is None else timeout_ms
+        end = self._loop.time() + budget_ms / 1000
         if queue is not None:
             self._check_queue(message, queue)
             return await self._try(message, queue, budget_ms)
         turn = self._known_turn(message.topic) or await self._turn_until(message.topic, end, budget_ms)
+        return await self._tries(message, turn, end, budget_ms)
+
+    async def _tries(
+        self,
+        message: Outgoing,
+        turn: QueueTurn,
+        end: float,
+        budget_ms: int,
+        first: tuple[str, Callable[[], SendResult]] | None = None,
+    ) -> SendResult:
+        """Try after try. `first`: the broker of the first one, which has been made, and what gives its result or raises its error."""
+        loop, settings = self._loop, self._settings
         attempt_ms = milliseconds(settings.attempt_timeout) if settings.attempt_timeout is not None else budget_ms
         brokers: list[str] = []
         not_stored: SendResult | None = None
         problem: HeadraceError | None = None
         for attempt in range(settings.retries + 1):
-            remaining_ms = int((end - loop.time()) * 1000)
-            if remaining_ms <= 0:
-                break
-            chosen = self._choose(turn, brokers[-1] if brokers else None)
-            brokers.append(chosen.broker_name)
-            # The last try may take all that is left.
-            is_last = attempt == settings.retries
             try:
-                result = await self._try(message, chosen, remaining_ms if is_last else min(attempt_ms, remaining_ms))
+                if attempt == 0 and first is not None:
+                    brokers.append(first[0])
+                    result = first[1]()
+                else:
+                    remaining_ms = int((end - loop.time()) * 1000)
+                    if remaining_ms <= 0:
+                        break
+                    chosen = self._choose(turn, brokers[-1] if brokers else None)
+                    brokers.append(chosen.broker_name)
+                    # The last try may take all that is left.
+                    is_last = attempt == settings.retries
+                    result = await self._try(
+                        message, chosen, remaining_ms if is_last else min(attempt_ms, remaining_ms)
+                    )
             except (RemotingError, BrokerNotFound, RemoteProtocolError) as error:
                 problem = error
             except BrokerError as error:
@@ -128,10 +152,45 @@ class Sender:
                     return result
                 not_stored = result
                 continue
-            logger.debug("send failed topic=%s broker=%s reason=%s", message.topic, chosen.broker_name, problem)
+            logger.debug("send failed topic=%s broker=%s reason=%s", message.topic, brokers[-1], problem)
         if not_stored is not None:
             return not_stored
         raise self._failure(message, problem, brokers, budget_ms)
+
+    async def arrive(self, message: Message, flight: Flight, direct: DirectSends) -> SendResult:
+        """Waits for a send that was begun the short way; it was the first try, others follow if it failed. Raises as `send` does."""
+        try:
+            answer = await flight.answer
+        except RemotingError as error:
+            problem = error
+            flight.connection.forget(flight.opaque)
+        except BaseException:
+            flight.connection.forget(flight.opaque)
+            raise
+        else:
+            if isinstance(answer, SendAnswer):
+                return direct.result(flight, answer)
+            return await self._go_on(message, flight, answer)
+        if isinstance(problem, RequestTimeout) and flight.connection.silent_since(flight.began):
+            flight.connection.close(
+                f"no answer to a send within {direct.timeout_s:g} s, and nothing else", logging.WARNING
+            )
+        return await self._go_on(message, flight, problem)
+
+    async def _go_on(self, message: Message, flight: Flight, outcome: RemotingCommand | RemotingError) -> SendResult:
+        """After a first try that was not an ordinary success."""
+        known = Message(message.topic, message.body, flag=message.flag, properties=message.properties)
+        known.properties |= {property_names.WAIT: "true", property_names.UNIQ_KEY: flight.unique_id}
+        ready = prepare_now(known, self._settings, self._namespace)
+
+        def first_result() -> SendResult:
+            if isinstance(outcome, RemotingError):
+                raise outcome
+            return self._result(ready, flight.queue, outcome, flight.connection.remote)
+
+        budget_ms = milliseconds(self._settings.send_timeout)
+        first = flight.queue.broker_name, first_result
+        return await self._tries(ready, self._turns[message.topic], flight.began + budget_ms / 1000, budget_ms, first)
 
     async def send_oneway(self, message: Outgoing, queue: MessageQueue | None = None) -> None:
         """Sends once and does not wait. Raises RouteNotFound, NoNameServer, BrokerNotFound, ConnectError, MessageInvalid."""

@@ -5,13 +5,12 @@ import logging
 import ssl
 from typing import Final
 
+from headrace.client.client_connection import ClientConnection
 from headrace.client.settings import ClientConfig, Credentials
-from headrace.errors import ConnectError, RequestTimeout
-from headrace.model.host import parse_host
+from headrace.errors import RequestTimeout
 from headrace.protocol.acl_signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, sign
 from headrace.protocol.remoting_command import RemotingCommand, SerializeType
 from headrace.remoting.client import CONNECT_TIMEOUT_S, RemotingClient
-from headrace.remoting.connection import Connection
 from headrace.remoting.endpoint import OnClose
 from headrace.remoting.handlers import HandlerTable
 
@@ -53,9 +52,19 @@ class ClientTransport(RemotingClient):
     def __init__(
         self, config: ClientConfig, stamp: RequestStamp, handlers: HandlerTable, on_close: OnClose | None = None
     ) -> None:
-        super().__init__(handlers, before_request=stamp if stamp.is_needed else None, on_close=on_close)
+        super().__init__(
+            handlers,
+            before_request=stamp if stamp.is_needed else None,
+            on_close=on_close,
+            ssl=ssl.create_default_context() if config.tls is True else config.tls or None,
+            make_connection=ClientConnection,
+        )
         self._loop = asyncio.get_running_loop()
-        self._tls = ssl.create_default_context() if config.tls is True else config.tls or None
+
+    def standing(self, address: str) -> ClientConnection | None:
+        """The connection to an address, if there is one that is open now."""
+        connection = self._connections.get(address)
+        return connection if isinstance(connection, ClientConnection) and not connection.is_closed else None
 
     async def request(self, address: str, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
         """As RemotingClient's; by a shorter way where the connection stands and nothing is to be stamped."""
@@ -76,19 +85,3 @@ class ClientTransport(RemotingClient):
         while connection.is_held and not connection.is_closed:  # noqa: ASYNC110 - a connection has no event for it
             await asyncio.sleep(_WRITABLE_PAUSE_S)
         await super().oneway(address, command)
-
-    async def _connect(self, address: str) -> Connection:
-        if self._tls is None:
-            return await super()._connect(address)
-        endpoint = self._open_endpoint()
-        try:
-            host, port = parse_host(address)
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                _, connection = await endpoint.loop.create_connection(
-                    lambda: Connection(endpoint), host, port, ssl=self._tls, server_hostname=host
-                )
-        except TimeoutError as error:
-            raise ConnectError(f"cannot connect to {address} by TLS within {CONNECT_TIMEOUT_S:g} s", address) from error
-        except (OSError, ValueError) as error:
-            raise ConnectError(f"cannot connect to {address} by TLS: {error}", address) from error
-        return connection

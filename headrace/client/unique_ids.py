@@ -8,12 +8,12 @@ from headrace.model.message_id import UniqueIdGenerator
 _generator: UniqueIdGenerator | None = None
 
 
-def create_unique_id() -> str:
-    """The next unique id. May be called from any thread; a forked child has ids of its own."""
+def create_unique_id(now_ms: int | None = None) -> str:
+    """The next unique id, of the time given or now. May be called from any thread; a forked child has ids of its own."""
     global _generator
     if _generator is None:
         _generator = UniqueIdGenerator(local_address().strip("[]"))
-    return _generator.create()
+    return _generator.create(now_ms)
 
 
 def _renew() -> None:

@@ -37,9 +37,9 @@ class Message:
         self.topic = topic
         self.body = body.encode() if isinstance(body, str) else bytes(body)
         self.flag = flag
-        self.properties: dict[str, str] = dict(properties or {})
+        self.properties: dict[str, str] = dict(properties) if properties else {}
         if tags:
-            self.tags = tags
+            self.properties[names.TAGS] = tags
         if keys:
             self.properties[names.KEYS] = keys if isinstance(keys, str) else names.KEY_SEPARATOR.join(keys)
         if delay_level:

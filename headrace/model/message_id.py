@@ -56,16 +56,22 @@ class UniqueIdGenerator:
         self._head = head.hex().upper()
         self._count = itertools.count()  # its next() is one step for all threads
         self._month = (0, 0)
+        self._start = (-1, self._head)
 
     def create(self, now_ms: int | None = None) -> str:
         """The next unique id, of the time `now_ms` or now."""
         now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-        start, end = self._month
-        if now_ms >= end:
-            start, end = self._month = _month_start_ms(now_ms), _month_start_ms(now_ms, -1)
-        # A clock that was set back may stand before the month.
-        elapsed = max(0, now_ms - start) & 0xFFFFFFFF
-        return f"{self._head}{elapsed:08X}{next(self._count) & 0xFFFF:04X}"
+        # order: taken as one, for other threads may be here.
+        at, front = self._start
+        if at != now_ms:
+            start, end = self._month
+            if now_ms >= end:
+                start, end = self._month = _month_start_ms(now_ms), _month_start_ms(now_ms, -1)
+            # A clock that was set back may stand before the month.
+            elapsed = max(0, now_ms - start) & 0xFFFFFFFF
+            front = f"{self._head}{elapsed:08X}"
+            self._start = now_ms, front
+        return f"{front}{next(self._count) & 0xFFFF:04X}"
 
 
 _generator: tuple[int, UniqueIdGenerator] | None = None

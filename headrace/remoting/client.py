@@ -7,6 +7,7 @@ caller to know. A request that gets no answer although nothing else was heard ei
 import asyncio
 import logging
 from collections.abc import Callable
+from ssl import SSLContext, SSLError
 from typing import Final, TypeAlias
 
 from headrace.errors import ConnectError, RequestTimeout, StateError
@@ -30,7 +31,8 @@ class RemotingClient:
     """Sends requests to addresses (`host:port`).
 
     `handlers` answer what peers ask of us; `before_request(address, command)` sees each request before it is encoded, and may sign it;
-    `on_close(connection, reason)` is told of lost connections. Use it in one loop only.
+    `on_close(connection, reason)` is told of lost connections; `ssl` has all connections speak TLS; `make_connection` is their class. Use it in one
+    loop only.
     """
 
     def __init__(
@@ -41,12 +43,16 @@ class RemotingClient:
         idle_timeout_s: float = IDLE_TIMEOUT_S,
         before_request: BeforeRequest | None = None,
         on_close: OnClose | None = None,
+        ssl: SSLContext | None = None,
+        make_connection: Callable[[Endpoint], Connection] = Connection,
     ) -> None:
         self._handlers = handlers or HandlerTable()
         self._connect_timeout_s = connect_timeout_s
         self._idle_timeout_s = idle_timeout_s
         self._before_request = before_request
         self._on_close = on_close
+        self._ssl = ssl
+        self._make_connection = make_connection
         self._endpoint: Endpoint | None = None
         self._sweep: IdleSweep | None = None
         self._connections: dict[str, Connection] = {}
@@ -123,17 +129,26 @@ class RemotingClient:
 
     async def _connect(self, address: str) -> Connection:
         endpoint = self._open_endpoint()
+        name = address if self._ssl is None else f"{address} by TLS"
         try:
             host, port = parse_host(address)
         except ValueError as error:
             raise ConnectError(f"cannot connect: {error}", address) from error
         try:
             async with asyncio.timeout(self._connect_timeout_s):
-                _, connection = await endpoint.loop.create_connection(lambda: Connection(endpoint), host, port)
+                _, connection = await endpoint.loop.create_connection(
+                    lambda: self._make_connection(endpoint),
+                    host,
+                    port,
+                    ssl=self._ssl,
+                    server_hostname=None if self._ssl is None else host,
+                )
         except TimeoutError as error:
-            raise ConnectError(f"cannot connect to {address} within {self._connect_timeout_s:g} s", address) from error
+            raise ConnectError(f"cannot connect to {name} within {self._connect_timeout_s:g} s", address) from error
         except OSError as error:
-            raise ConnectError(f"cannot connect to {address}: {error.strerror or error}", address) from error
+            # A TLS error's own text says more than its number.
+            reason = error if isinstance(error, SSLError) else error.strerror or error
+            raise ConnectError(f"cannot connect to {name}: {reason}", address) from error
         return connection
 
     def _open_endpoint(self) -> Endpoint:

@@ -346,13 +346,29 @@ class Connection(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         """Sends bytes that are whole frames. On a closed connection they are dropped."""
-        if self._is_batching:
+        # order: nothing overtakes what waits for the end of the turn.
+        if self._is_batching or self._batch:
             self._batch.append(data)
             self._batch_size += len(data)
             if self._batch_size >= BATCH_LIMIT:
                 self._flush()
         else:
             self._put(data)
+
+    def write_soon(self, head: bytes, body: bytes) -> None:
+        """Sends the two parts of a frame, with all that is sent so in this turn of the loop, by one write."""
+        batch = self._batch
+        if not batch and not self._is_batching:
+            self._endpoint.loop.call_soon(self._end_turn)
+        batch.append(head)
+        batch.append(body)
+        self._batch_size += len(head) + len(body)
+        if self._batch_size >= BATCH_LIMIT:
+            self._flush()
+
+    def _end_turn(self) -> None:
+        if self._batch and not self._is_batching:
+            self._flush()
 
     def _flush(self) -> None:
         data = self._batch[0] if len(self._batch) == 1 else b"".join(self._batch)

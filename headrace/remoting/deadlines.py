@@ -35,14 +35,21 @@ class Deadlines:
         Returns the bucket, for `remove`.
         """
         bucket = math.ceil((self._loop.time() + timeout_s) * BUCKETS_PER_SECOND)
+        self._bucket(bucket)[future] = expire
+        return bucket
+
+    def bucket(self, timeout_s: float) -> dict[asyncio.Future[Any], Expire]:
+        """The bucket of all deadlines in `timeout_s` seconds from now: who adds many at once puts them there, and takes them out, without more."""
+        return self._bucket(math.ceil((self._loop.time() + timeout_s) * BUCKETS_PER_SECOND))
+
+    def _bucket(self, bucket: int) -> dict[asyncio.Future[Any], Expire]:
         futures = self._buckets.get(bucket)
         if futures is None:
             futures = self._buckets[bucket] = {}
             heapq.heappush(self._order, bucket)
             if self._timer is None or bucket < self._timer_bucket:
                 self._arm()
-        futures[future] = expire
-        return bucket
+        return futures
 
     def remove(self, future: asyncio.Future[Any], bucket: int) -> None:
         """Forgets a future that is done. Forgetting one twice is no error."""

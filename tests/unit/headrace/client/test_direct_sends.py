@@ -1,0 +1,274 @@
+"""The short way of sends: the same frames, the same results, the same tries as the ordinary way."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace import Message, Producer, SendFailed, SendStatus
+from headrace.client.answer_scan import SendAnswer, take_answers
+from headrace.client.client_connection import ClientConnection
+from headrace.errors import MessageIllegal, MessageInvalid, RequestTimeout, SendRequestError
+from headrace.protocol.remoting_command import RESPONSE_FLAG, RemotingCommand, SerializeType
+from support.loops import until
+from support.sdk import run
+from support.sdk_cluster import Answer, Cluster, FakeBroker
+
+
+async def warm(producer: Producer) -> None:
+    """Sends to all queues once: from then on sends go the short way."""
+    for _ in range(4):
+        await producer.send(Message("T", b"first"))
+
+
+def connection_of(producer: Producer) -> ClientConnection:
+    connections = producer._instance._transport._connections.values()
+    return next(one for one in connections if isinstance(one, ClientConnection) and one._endpoint is not None)
+
+
+def asked(producer: Producer) -> int:
+    """How many answers are waited for."""
+    connections = producer._instance._transport._connections.values()
+    return sum(len(one._asked) + len(one._pending or ()) for one in connections if isinstance(one, ClientConnection))
+
+
+def deadlines(producer: Producer) -> int:
+    return len(connection_of(producer)._endpoint.deadlines)
+
+
+def goes_directly(producer: Producer, message: Message) -> bool:
+    """Whether a message goes the short way; it is sent if so."""
+    direct = producer._direct
+    assert direct is not None
+    flight = direct.begin(message)
+    if flight is not None:
+        flight.connection.forget(flight.opaque)
+        flight.answer.cancel()
+    return flight is not None
+
+
+def without_ids(command: RemotingCommand) -> tuple[Any, ...]:
+    ext = {name: "…" if name in ("g", "e") else value for name, value in command.ext.items()}
+    ext["i"] = ext["i"][: -len("UNIQ_KEY") - 33] + "…" if "UNIQ_KEY" in ext["i"] else ext["i"]
+    return command.code, command.flag, command.language, command.version, ext, command.body
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Message("T", b"x"),
+        Message("T", b"x", tags="TagÄ", flag=-5),
+        Message("T", "größe", tags='quo"te\\', keys=["a", "b"], properties={"tab\t": "\x1f\x7f", "é": "\U0001f600"}),
+        Message("T", b"x" * 4000, keys="one", delay_level=3),
+    ],
+)
+def test_the_short_way_writes_the_frames_of_the_ordinary_one(message: Message) -> None:
+    async def main() -> None:
+        async with Cluster("a", queues=2) as cluster, Producer("g", cluster.name_server) as producer:
+            await warm(producer)
+            sends = cluster.brokers["a"].sends
+            sends.clear()
+            result = await producer.send(message)
+            assert producer._direct is not None
+            producer._direct = None
+            other = await producer.send(message)
+            short, ordinary = sends
+            assert without_ids(short) == without_ids(ordinary)
+            assert (other.status, other.region, other.trace_on) == (result.status, result.region, result.trace_on)
+            assert {result.queue.queue_id, other.queue.queue_id} == {0, 1}
+            assert result.message_id in short.ext["i"]
+            assert other.queue_offset == result.queue_offset + 1
+            assert len(result.offset_message_id) == len(other.offset_message_id)
+
+    run(main())
+
+
+def test_what_is_special_goes_the_ordinary_way() -> None:
+    async def main() -> None:
+        async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
+            assert not goes_directly(producer, Message("T", b"x")), "nothing is known of the topic yet"
+            await warm(producer)
+            assert goes_directly(producer, Message("T", b"x"))
+            for message in (
+                Message("Other", b"x"),
+                Message("T", b""),
+                Message("T", b"x" * 4096),
+                Message("T", b"x", wait_store=False),
+                Message("T", b"x", properties={"UNIQ_KEY": "mine"}),
+                Message("T", b"x", properties={"TRAN_MSG": "true"}),
+                Message("T", b"x", properties={"MSG_TYPE": "reply"}),
+                Message("T", b"x", properties={"lone": "\ud800"}),
+            ):
+                assert not goes_directly(producer, message)
+            with pytest.raises(MessageInvalid):
+                await producer.send(Message("T", b"x", properties={"a": "\x01"}))
+            assert asked(producer) == 0
+
+    run(main())
+
+
+@pytest.mark.parametrize("code", [1, 14, 16, 17, 204, 205])
+def test_after_a_refusal_another_broker_is_tried_with_the_same_id(code: int) -> None:
+    async def main() -> None:
+        async with Cluster("a", "b") as cluster, Producer("g", cluster.name_server) as producer:
+            await warm(producer)
+            for broker in cluster.brokers.values():
+                broker.sends.clear()
+                broker.answers = [Answer(code)]
+            result = await producer.send(Message("T", b"x"))
+            sends = [command for broker in cluster.brokers.values() for command in broker.sends]
+            assert len(sends) == 3, "a, b, and then one that says yes"
+            assert len({command.ext["i"] for command in sends}) == 1
+            assert result.message_id in sends[0].ext["i"]
+
+    run(main())
+
+
+def test_a_refusal_that_every_broker_would_repeat_is_raised_at_once() -> None:
+    async def main() -> None:
+        async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
+            await warm(producer)
+            cluster.brokers["a"].answers = [Answer(13, "too large")]
+            with pytest.raises(MessageIllegal, match="too large"):
+                await producer.send(Message("T", b"x"))
+            assert asked(producer) == 0
+
+    run(main())
+
+
+@pytest.mark.parametrize("retry_not_stored", [False, True])
+def test_stored_less_safely_is_a_result_unless_another_try_is_wanted(retry_not_stored: bool) -> None:
+    async def main() -> None:
+        async with (
+            Cluster("a") as cluster,
+            Producer("g", cluster.name_server, retry_not_stored=retry_not_stored) as producer,
+        ):
+            await warm(producer)
+            cluster.brokers["a"].answers = [Answer(10)]
+            result = await producer.send(Message("T", b"x"))
+            assert result.status is (SendStatus.SEND_OK if retry_not_stored else SendStatus.FLUSH_DISK_TIMEOUT)
+
+    run(main())
+
+
+def test_a_silent_broker_uses_up_the_time_and_leaves_nothing_behind() -> None:
+    async def main() -> None:
+        async with Cluster("a") as cluster, Producer("g", cluster.name_server, send_timeout=0.3) as producer:
+            await warm(producer)
+            cluster.brokers["a"].is_silent = True
+            sends = [producer.send(Message("T", b"x")) for _ in range(20)]
+            results = await asyncio.gather(*sends, return_exceptions=True)
+            for result in results:
+                assert isinstance(result, SendFailed)
+                assert isinstance(result.__cause__, (RequestTimeout, SendRequestError))
+            cluster.brokers["a"].is_silent = False
+            assert (await producer.send(Message("T", b"x"))).ok
+            assert asked(producer) == 0
+            assert deadlines(producer) == 0
+
+    run(main())
+
+
+def test_a_connection_that_breaks_fails_what_was_under_way_and_another_try_is_made() -> None:
+    async def main() -> None:
+        async with Cluster("a", "b") as cluster, Producer("g", cluster.name_server) as producer:
+            await warm(producer)
+            broken: FakeBroker = cluster.brokers["a"]
+            broken.is_silent = True
+            sends = [asyncio.create_task(producer.send(Message("T", b"x"))) for _ in range(10)]
+            await until(lambda: broken.sends[4:])
+            await broken.stop()
+            results = await asyncio.gather(*sends)
+            assert {result.queue.broker_name for result in results} == {"b"}
+
+    run(main())
+
+
+def test_a_cancelled_send_leaves_nothing_behind() -> None:
+    async def main() -> None:
+        async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
+            await warm(producer)
+            cluster.brokers["a"].answers = [Answer(delay_s=0.2)] * 10
+            sends = [asyncio.create_task(producer.send(Message("T", b"x"))) for _ in range(10)]
+            await asyncio.sleep(0.05)
+            assert asked(producer) == 10
+            for task in sends:
+                task.cancel()
+            await asyncio.gather(*sends, return_exceptions=True)
+            assert all(task.cancelled() for task in sends)
+            assert asked(producer) == 0
+            assert deadlines(producer) == 0
+            assert (await producer.send(Message("T", b"x"))).ok
+
+    run(main())
+
+
+# ---- answers cut out of what was read
+
+
+class Waiting:
+    """Stands in for a future."""
+
+    def __init__(self) -> None:
+        self.result: SendAnswer | None = None
+
+    def done(self) -> bool:
+        return self.result is not None
+
+    def set_result(self, result: SendAnswer) -> None:
+        self.result = result
+
+
+def answer(opaque: int, code: int = 0, **fields: Any) -> RemotingCommand:
+    ext = {"msgId": f"id{opaque}", "queueId": "3", "queueOffset": str(opaque * 7), **fields}
+    return RemotingCommand(code, opaque=opaque, flag=RESPONSE_FLAG, ext_fields=ext)
+
+
+ODD = [
+    answer(1, code=14),
+    answer(1, queueId="x"),
+    answer(99),
+    RemotingCommand(0, opaque=1, flag=RESPONSE_FLAG),
+    RemotingCommand(0, opaque=1, flag=0, ext_fields=answer(1).ext_fields),
+    RemotingCommand(
+        0, opaque=1, flag=RESPONSE_FLAG, ext_fields=answer(1).ext_fields, serialize_type=SerializeType.ROCKETMQ
+    ),
+    RemotingCommand(0, opaque=-1, flag=RESPONSE_FLAG, ext_fields=answer(1).ext_fields),
+]
+
+
+@given(st.integers(0, 30), st.integers(0, 10_000), st.sampled_from([None, *ODD]))
+def test_answers_are_taken_until_there_is_something_else(count: int, cut: int, odd: RemotingCommand | None) -> None:
+    frames = [answer(opaque).encode() for opaque in range(2, 2 + count)]
+    whole = b"".join(frames)
+    data = whole + (odd.encode() if odd is not None else answer(1).encode())
+    data = data[: len(data) - cut % len(data)]
+    waiting: dict[int, Any] = {opaque: (Waiting(), {}) for opaque in range(1, 2 + count)}
+    futures = {opaque: one[0] for opaque, one in waiting.items()}
+    at, is_cut = take_answers(data, waiting)
+    expected = 0
+    for opaque, frame in enumerate(frames, 2):
+        if expected + len(frame) > len(data):
+            break
+        expected += len(frame)
+        found = futures[opaque].result
+        assert found is not None
+        assert (found.opaque, found.extFields.msgId, found.extFields.queueOffset) == (opaque, f"id{opaque}", opaque * 7)
+        assert opaque not in waiting
+    if odd is None and expected == len(whole) and len(data) == len(whole) + len(answer(1).encode()):
+        expected = len(data)
+    assert at == expected
+    if at == len(data):
+        assert not is_cut
+    elif len(data) < len(whole):
+        assert is_cut
+
+
+@given(st.binary(max_size=200))
+def test_whatever_was_read_is_left_to_the_decoder_if_it_is_no_answer(data: bytes) -> None:
+    waiting: dict[int, Any] = {1: (Waiting(), {})}
+    at, _ = take_answers(data, waiting)
+    assert at == 0
+    assert 1 in waiting
