@@ -7,6 +7,7 @@ behind them. A function that cannot be asked refuses its pulls and nobody else's
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 
@@ -105,7 +106,7 @@ class JudgedPulls:
     async def _answer_held(self, command: RemotingCommand, pull: AskedPull, last: bool) -> RemotingCommand | None:
         """The pull evaluated anew, as topic, group and function are by now; None: it waits on."""
         while True:
-            function = pull.function
+            function, pull.began = pull.function, time.monotonic()
             refused = self._refusal(pull)
             if refused is not None:
                 return response_to(command, *refused, {})
