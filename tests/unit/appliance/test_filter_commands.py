@@ -1,0 +1,96 @@
+"""`headrace filter`: what is put there, what is refused, and what is shown."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from appliance.cli.commands.filter import command
+from appliance.errors import ApplianceError
+from store.filter.python.functions import REPORT, FunctionFolder
+
+GOOD = "def wants(message):\n    return True\n"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    (tmp_path / "run" / "store" / "config").mkdir(parents=True)
+    return tmp_path / "run"
+
+
+def run(*arguments: object, check: bool = True) -> Result:
+    return CliRunner().invoke(command, [str(argument) for argument in arguments], catch_exceptions=not check)
+
+
+def refusal(*arguments: object) -> str:
+    error = run(*arguments, check=False).exception
+    assert isinstance(error, ApplianceError), error
+    return str(error)
+
+
+def folder_of(data: Path) -> FunctionFolder:
+    return FunctionFolder(data / "store" / "config" / "filters")
+
+
+def file(folder: Path, name: str, text: str = GOOD) -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.slow
+def test_a_function_is_put_when_it_can_be_loaded(data: Path, tmp_path: Path) -> None:
+    good = file(tmp_path, "good.py")
+    assert run("check", good).output == "good can be used\n"
+    assert run("put", good, "--data", data).output == "good is there\n"
+    assert run("put", good, "--data", data, "--name", "other").output == "other is there\n"
+    assert folder_of(data).names() == ["good", "other"]
+    bad = file(tmp_path, "good.py", "import os\nos.listdir('/')\n" + GOOD)
+    assert "the filter function good cannot be used: PermissionError" in refusal("put", bad, "--data", data)
+    found = folder_of(data).find("good")
+    assert found is not None
+    assert found.source == GOOD
+
+
+def test_one_that_is_put_again_or_enabled_is_another_version(data: Path, tmp_path: Path) -> None:
+    path = file(tmp_path, "good.py")
+    folder = folder_of(data)
+    versions = []
+    for arguments in (("put", path, "--no-check"), ("put", path, "--no-check"), ("enable", "good")):
+        run(*arguments, "--data", data)
+        versions.append(folder.version("good"))
+    assert len(set(versions)) == 3
+    assert run("remove", "good", "--data", data).output == "good is gone\n"
+    assert folder.names() == []
+
+
+def test_what_cannot_be_is_refused_in_one_line(data: Path, tmp_path: Path) -> None:
+    assert "no appliance has run here" in refusal("list", "--data", tmp_path / "elsewhere")
+    assert "No such file" in refusal("put", tmp_path / "none.py", "--data", data)
+    assert "'two words' is no name for a function" in refusal("put", file(tmp_path, "two words.py"), "--data", data)
+    assert "'../up' is no name" in refusal("put", file(tmp_path, "x.py"), "--data", data, "--name", "../up")
+    assert "more than 256 KiB" in refusal("check", file(tmp_path, "long.py", "#" * (257 << 10)))
+    run("put", file(tmp_path, "good.py"), "--data", data, "--no-check")
+    for do in ("remove", "enable"):
+        assert refusal(do, "nothing", "--data", data) == "there is no filter function nothing; there are: good"
+
+
+def test_the_list_shows_what_the_broker_has_said_of_this_version(data: Path, tmp_path: Path) -> None:
+    assert "put one with" in run("list", "--data", data).output
+    for name in ("one", "two"):
+        run("put", file(tmp_path, f"{name}.py"), "--data", data, "--no-check")
+    account = {
+        "calls": 7, "messages": 2000, "wanted": 5, "busy_ms": 500.0, "failures": 3, "failed_messages": 1, "last_reason": "ended its process",
+        "last_failure_ms": 1_700_000_000_000, "out_of_use": "ended its process", "worker": None,
+    }  # fmt: skip
+    report = {
+        "one": account | {"version": folder_of(data).version("one")},
+        "two": account | {"version": "an older one"},
+    }
+    (data / "store" / "config" / REPORT).write_text(json.dumps(report))
+    _, one, two = run("list", "--data", data).output.splitlines()
+    assert one.split()[:4] == ["one", "out", "of", "use"]
+    assert all(word in one for word in ("2,000", "0.250 ms", "3 + 1 messages", "2023-11-", "ended its process"))
+    assert two.split() == ["two", "not", "asked", "-", "0", "0", "0", "-", "0", "-"]
+    assert json.loads(run("list", "--data", data, "--json").output)["one"]["calls"] == 7
