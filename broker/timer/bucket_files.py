@@ -124,5 +124,12 @@ class BucketFiles:
             self._buckets.discard(bucket)
 
     def clear(self) -> None:
-        """Deletes all files: they are to be made anew. Raises OSError."""
+        """Deletes all files, and what has been gathered. Raises OSError."""
         self.delete_before(1 << 62)
+
+    def begin_anew(self) -> None:
+        """Deletes all files: they are to be made anew. What has been gathered stays: it is as new as can be. Raises OSError."""
+        gathered = dict(self._gathered)
+        self.clear()
+        self._gathered = gathered
+        self._buckets = set(gathered)

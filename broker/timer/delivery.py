@@ -202,10 +202,15 @@ class TimerDelivery:
         """Brings the index to where the log is; see docs/storage/timers.md, "At the start"."""
         least, _ = self._queue.bounds(TIMER_TOPIC, 0)
         found = self._read_checkpoint()
-        if found is None or found.queue_offset > self._first_appended or found.physical_offset > self._offsets.wrote_offset:
+        if (
+            found is None
+            or found.queue_offset > self._first_appended
+            or found.physical_offset > self._offsets.wrote_offset
+        ):
             if found is not None:
                 _logger.warning("timer index belongs to another log, made anew")
-            self._files.clear()
+            # order: requests are served already; what they have added by now is in no queue read below.
+            self._files.begin_anew()
             found = Checkpoint(least, 0, self._offsets.min_offset)
         self._floor = self._written = self._synced = found
         self._delivered_before, self._marked_offset = found.delivered_before, found.physical_offset
@@ -378,7 +383,9 @@ class TimerDelivery:
         """The record that an entry leads to, if it is the one that the entry was made for."""
         if physical_offset < self._offsets.min_offset:
             self.lost += 1
-            _logger.error("timer lost, its record has been deleted physical_offset=%d due_ms=%d", physical_offset, due_ms)
+            _logger.error(
+                "timer lost, its record has been deleted physical_offset=%d due_ms=%d", physical_offset, due_ms
+            )
             return None
         record = _decoded(self._log.read(physical_offset, size))
         if record is None or record.topic != TIMER_TOPIC or due_of_record(record.properties) != due_ms:

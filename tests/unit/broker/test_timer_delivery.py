@@ -31,8 +31,8 @@ class Scene:
         self.client: Peer = broker.connect()
         self.start()
 
-    def start(self) -> None:
-        """A new broker process over the same store: what was in memory is gone."""
+    def start(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """A new broker process over the same store: what was in memory is gone. `meanwhile` is done before timers are found again."""
         broker = self.broker
         directory = broker.paths.root / "timer"
         self.delivery = TimerDelivery(
@@ -47,6 +47,7 @@ class Scene:
         )
         broker.appender.on_append(TIMER_TOPIC, self.delivery.appended)
         broker.dispatch()
+        meanwhile()
         self.run(self.delivery.recover())
 
     def append(self, message: MessageToStore) -> PutResult | None:
@@ -61,7 +62,9 @@ class Scene:
 
     def send(self, body: str, delay_ms: int = 1000, due_ms: int | None = None, **fields: Any) -> RemotingCommand:
         due_ms = self.broker.clock_ms() + delay_ms if due_ms is None else due_ms
-        answer = self.client.send(body.encode(), i=f"TIMER_DELIVER_MS\x01{due_ms}\x02UNIQ_KEY\x01{body}", queue_id=3, **fields)
+        answer = self.client.send(
+            body.encode(), i=f"TIMER_DELIVER_MS\x01{due_ms}\x02UNIQ_KEY\x01{body}", queue_id=3, **fields
+        )
         assert answer.code == 0
         return answer
 
@@ -122,6 +125,21 @@ def test_messages_come_in_the_order_of_their_times(scene: Scene) -> None:
     assert scene.bodies()[:1] == ["a"]
     scene.deliver(SPAN_MS * 3)
     assert scene.bodies() == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("saved", [False, True])
+def test_what_comes_before_the_index_is_found_again_waits_too(scene: Scene, saved: bool) -> None:
+    scene.send("before", 5000)
+    if saved:
+        scene.keep()
+    scene.start(meanwhile=lambda: scene.send("meanwhile", 6000))
+    scene.keep()
+    scene.deliver(7000)
+    assert scene.bodies() == ["before", "meanwhile"]
+    scene.keep()
+    scene.start()
+    assert scene.deliver(1000) is None
+    assert scene.bodies() == ["before", "meanwhile"]
 
 
 @pytest.mark.parametrize("saved", [False, True])
@@ -260,9 +278,7 @@ def test_entries_that_lead_nowhere_are_passed_over(scene: Scene) -> None:
     scene.client.send(b"ordinary")
     ordinary = scene.last()
     for physical_offset in (ordinary.physical_offset, 3, 1 << 30):
-        scene.delivery._note(
-            {"TIMER_OUT_MS": str(scene.broker.clock_ms() + 500)}, physical_offset, ordinary.size_bytes
-        )
+        scene.delivery._note({"TIMER_OUT_MS": str(scene.broker.clock_ms() + 500)}, physical_offset, ordinary.size_bytes)
     scene.deliver(2000)
     assert scene.bodies() == ["ordinary", "a"]
 
@@ -342,7 +358,9 @@ def test_slaves_recall_nothing(make_broker: Callable[..., SmallBroker]) -> None:
         ("TIMER_DELAY_MS\x019000\x02DELAY\x013", "SCHEDULE_TOPIC_XXXX"),
     ],
 )
-def test_how_a_time_may_be_asked_for(scene: Scene, monkeypatch: pytest.MonkeyPatch, text: str, outcome: int | str) -> None:
+def test_how_a_time_may_be_asked_for(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, text: str, outcome: int | str
+) -> None:
     now = 1_900_000_000_000
     monkeypatch.setattr(scene.broker.timers, "_clock_ms", lambda: now)
     answer = scene.client.send(i=text)
