@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from headrace.client.outgoing import ReadyEntry
-from headrace.client.send_result import SendResult
+from headrace.client.send_result import SendResult, stored_result
 from headrace.errors import HeadraceError
 
 SendBatch: TypeAlias = Callable[[list[ReadyEntry]], Awaitable[SendResult]]
@@ -102,6 +102,6 @@ def parts_of(whole: SendResult, count: int) -> list[SendResult]:
     status, queue, first = whole.status, whole.queue, whole.queue_offset
     transaction_id, region, trace_on = whole.transaction_id, whole.region, whole.trace_on
     return [
-        SendResult(status, ids[at], offset_ids[at], queue, first + at, transaction_id, region, trace_on)
+        stored_result(status, ids[at], offset_ids[at], queue, first + at, transaction_id, region, trace_on)
         for at in range(count)
     ]

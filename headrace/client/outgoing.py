@@ -20,7 +20,7 @@ from headrace.model import properties as property_names
 from headrace.model import sys_flag as sys_flags
 from headrace.model.message import Message
 from headrace.model.message_queue import MessageQueue
-from headrace.protocol.batch import encode_batch
+from headrace.protocol.batch import encode_entry
 from headrace.protocol.compression import compress
 from headrace.protocol.remoting_command import RemotingCommand, create_request
 from headrace.protocol.request_code import RequestCode
@@ -144,33 +144,23 @@ class ReadyEntry(NamedTuple):
 
 
 def prepare_entry(message: Message, settings: ProducerSettings, namespace: str | None) -> ReadyEntry:
-    """A message made ready to be in a batch. Raises MessageInvalid for one that can be in none (client spec 2.10)."""
+    """A message made ready to be in a batch, if `batch_problem` has none with it. Raises MessageInvalid for one that can be in none (client spec 2.10)."""
     topic = wrap(namespace, message.topic) if namespace else message.topic
     check_topic(topic)
     if names.is_retry_topic(topic):
         raise MessageInvalid("messages to a retry topic cannot be sent as a batch")
-    problem = batch_problem(message, message)
-    if problem is not None:
-        raise MessageInvalid(problem)
     check_body(message, settings.max_message_size)
     properties = _complete_properties(message, namespace)
-    property_text(properties)
     try:
-        data = encode_batch((Message(topic, message.body, flag=message.flag, properties=properties),))
-    except LocalProtocolError as error:
+        data = encode_entry(message.body, message.flag, property_text(properties).encode())
+    except (LocalProtocolError, UnicodeEncodeError) as error:
         raise MessageInvalid(str(error)) from error
     return ReadyEntry(message, properties[property_names.UNIQ_KEY], data)
 
 
 def batch_of(entries: Sequence[ReadyEntry], settings: ProducerSettings, namespace: str | None) -> Outgoing:
-    """One batch of messages made ready. Raises MessageInvalid for those that cannot be sent together, or are too many."""
-    if not entries:
-        raise MessageInvalid("a batch without messages")
+    """One batch of messages, which can be sent together, made ready. Raises MessageInvalid if they are too many."""
     first = entries[0].message
-    for entry in entries:
-        problem = batch_problem(first, entry.message)
-        if problem is not None:
-            raise MessageInvalid(problem)
     body = b"".join([entry.data for entry in entries])
     if len(body) > settings.max_message_size:
         size = len(body)
@@ -187,14 +177,20 @@ def batch_of(entries: Sequence[ReadyEntry], settings: ProducerSettings, namespac
         ",".join([entry.unique_id for entry in entries]),
         0,
         0,
-        tuple(entry.message for entry in entries),
+        [entry.message for entry in entries],
         RequestCode.SEND_BATCH_MESSAGE,
         is_batch=True,
     )
 
 
 def prepare_batch(messages: Sequence[Message], settings: ProducerSettings, namespace: str | None) -> Outgoing:
-    """Messages made ready as one batch. Raises MessageInvalid for those that cannot be sent together (client spec 2.10)."""
+    """Messages made ready as one batch. Raises MessageInvalid for those that cannot be sent together, or are too many (client spec 2.10)."""
+    if not messages:
+        raise MessageInvalid("a batch without messages")
+    for message in messages:
+        problem = batch_problem(messages[0], message)
+        if problem is not None:
+            raise MessageInvalid(problem)
     return batch_of([prepare_entry(message, settings, namespace) for message in messages], settings, namespace)
 
 
@@ -205,8 +201,9 @@ def batch_problem(first: Message, message: Message) -> str | None:
             return f"messages of a batch have one topic, not {first.topic} and {message.topic}"
         if message.wait_store != first.wait_store:
             return "messages of a batch either all wait to be stored, or none"
-    if message.properties.get(property_names.DELAY, "0") != "0":
+    properties = message.properties
+    if property_names.DELAY in properties and properties[property_names.DELAY] != "0":
         return "delayed messages cannot be sent as a batch"
-    if message.properties.get(property_names.TRANSACTION_PREPARED) == "true":
+    if properties.get(property_names.TRANSACTION_PREPARED) == "true":
         return "messages of transactions cannot be sent as a batch"
     return None

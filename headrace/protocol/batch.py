@@ -38,22 +38,22 @@ class BatchEntry(NamedTuple):
         return decode_properties(str(self.properties_raw, "utf-8", "replace"))
 
 
+def encode_entry(body: bytes, flag: int, properties: bytes) -> bytes:
+    """One message of a batch. Raises LocalProtocolError if its properties do not fit."""
+    length = len(body)
+    size = ENTRY_OVERHEAD + length + len(properties)
+    try:
+        return b"".join((_HEAD.pack(size, 0, 0, flag, length), body, _I16.pack(len(properties)), properties))
+    except struct_error:
+        raise LocalProtocolError(f"a message of {size} bytes does not fit a batch") from None
+
+
 def encode_batch(messages: Iterable[Message]) -> bytes:
     """The body of a batch of these messages. Raises LocalProtocolError if one's properties do not fit."""
-    entries: list[bytes] = []
-    for message in messages:
-        properties = encode_properties(message.properties).encode()
-        size = ENTRY_OVERHEAD + len(message.body) + len(properties)
-        try:
-            entries += (
-                _HEAD.pack(size, 0, 0, message.flag, len(message.body)),
-                message.body,
-                _I16.pack(len(properties)),
-                properties,
-            )
-        except struct_error:
-            raise LocalProtocolError(f"a message of {size} bytes does not fit a batch") from None
-    return b"".join(entries)
+    return b"".join([
+        encode_entry(message.body, message.flag, encode_properties(message.properties).encode())
+        for message in messages
+    ])  # fmt: skip
 
 
 def decode_batch(body: bytes | bytearray | memoryview) -> list[BatchEntry]:
