@@ -210,6 +210,7 @@ def _run_broker(context: RoleContext, settings: RoleSettings) -> None:
         configuration.broker.listen_port,
         configuration.nameserver_addresses,
         configuration.broker_conf,
+        [Path(configuration.paths.filter_socket(name)) for name in filter_role_names(configuration)],
     )
 
 

@@ -5,6 +5,7 @@ The composition root, with the files of `broker/parts/`: nobody else knows all o
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from broker.broker_conf import BrokerConf
@@ -47,12 +48,14 @@ def run(
     port: int,
     namesrv_addresses: list[str],
     broker_conf: Path | None = None,
+    filter_workers: Sequence[Path] = (),
 ) -> None:
     """Runs the broker until it is told to stop. Raises PortTaken, ConfigFileUnreadable, OSError.
 
-    Options that are changed by request are written to the file `broker_conf`, if there is one.
+    Options that are changed by request are written to the file `broker_conf`, if there is one. `filter_workers`: where processes of
+    filter functions wait for a call.
     """
-    settings = Settings(config, store_config, paths, host, port, namesrv_addresses, broker_conf)
+    settings = Settings(config, store_config, paths, host, port, namesrv_addresses, broker_conf, tuple(filter_workers))
     main = _Broker(context, settings).main()
     try:
         import uvloop  # noqa: PLC0415  (not there on every platform)
@@ -113,6 +116,7 @@ class _Broker:
             await self._listen(server, settings.port + FAST_PORT_OFFSET, requests.fast)
         self._waiting.wakeups.attach(loop)
         await self._registration.start()
+        functions = self._tables.functions
         tasks = [
             asyncio.create_task(self._tick(Counters(context.counters, self._tables.stats, self._waiting, server))),
             asyncio.create_task(self._traffic.keep()),
@@ -120,6 +124,7 @@ class _Broker:
             asyncio.create_task(self._tables.filters.keep()),
             asyncio.create_task(self._tables.offsets.keep(settings.broker.flush_consumer_offset_interval / 1000)),
             *self._deliveries.start(),
+            *([asyncio.create_task(functions.keep())] if functions is not None else []),
         ]
         context.running()
         logger.info("broker running name=%s address=%s", settings.broker.broker_name, settings.broker.address)
@@ -171,6 +176,8 @@ class _Broker:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._tables.functions is not None:
+            self._tables.functions.close()
         self._deliveries.persist()
         self._tables.filters.persist()
         self._let_go()

@@ -18,6 +18,7 @@ from store.query.by_offset import view_by_offset
 from store.query.by_time import TimeQuery
 from store.query.filtered import FilteredGetter
 from store.query.get import MessageGetter, warm
+from store.query.judged import JudgedGetter
 
 
 class ReadingEnd:
@@ -32,6 +33,9 @@ class ReadingEnd:
         self.queues = ConsumeQueueReader(paths, config, queue_table)
         self.getter = MessageGetter(self.queues, self.log, control, config, entries_per_file, memory_bytes)
         self.filtered = FilteredGetter(self.queues, self.log, control, config, paths, entries_per_file, memory_bytes)
+        self.judged: JudgedGetter | None = None
+        if settings.filter_workers:
+            self.judged = JudgedGetter(self.queues, self.log, control, config, entries_per_file, memory_bytes)
         self.by_time = TimeQuery(self.queues, self.log)
         self.by_key = KeyQuery(paths, config, self.log)
         self.view = partial(view_by_offset, self.log)

@@ -53,7 +53,7 @@ class Requests:
         appender, delays, timers, view = writing.appender, deliveries.delays, deliveries.timers, reading.view
         stats, visits = tables.stats, tables.visits
         by_time, is_slave = reading.by_time, store_config.is_slave
-        filters = PullFilters(tables.filters, config)
+        filters = PullFilters(tables.filters, config, tables.functions)
         self._appender = appender
         self.send_path = writing.path
         self.pull_path = _make_pull_path(reading, tables, live, commits=not is_slave)
@@ -73,6 +73,8 @@ class Requests:
             self.pull_path,
             filters,
             reading.filtered,
+            tables.functions,
+            reading.judged,
             stats=stats,
             visits=visits,
         )

@@ -20,6 +20,8 @@ class Settings:
     port: int
     namesrv_addresses: list[str]
     broker_conf: Path | None
+    filter_workers: tuple[Path, ...] = ()
+    """Where the processes of filter functions wait for a call."""
 
     @property
     def store_host(self) -> Host:

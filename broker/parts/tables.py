@@ -1,6 +1,7 @@
 """The tables: what the broker knows of topics, groups and clients. What is to be known after a restart is kept under `config/`."""
 
 from broker.clients import ClientTable
+from broker.filter_functions import FilterFunctions
 from broker.filters import ConsumerFilterTable
 from broker.groups import GroupTable
 from broker.json_file import JsonFile
@@ -12,6 +13,7 @@ from broker.schedule.delay_offsets import DelayOffsets
 from broker.schedule.delivered_copies import LevelsFile
 from broker.statistics.broker_stats import BrokerStats
 from broker.topics import TopicTable
+from store.filter.python.functions import FOLDER, REPORT, FunctionFolder
 
 
 class Tables:
@@ -31,6 +33,10 @@ class Tables:
         self.topics.on_change(self._topic_changed)
         self.groups.on_change(self._group_changed)
         self.visits = QueueVisits()
+        self.functions: FilterFunctions | None = None
+        if settings.filter_workers:
+            folder = FunctionFolder(paths.config_file(FOLDER))
+            self.functions = FilterFunctions(folder, settings.filter_workers, config, paths.config_file(REPORT))
         self.clients.on_change(lambda: self.filters.forget_groups_beyond(self.clients.consumer_groups()))
 
     def _topic_changed(self, name: str | None) -> None:

@@ -7,10 +7,13 @@ from typing import Any
 
 import click
 
+from appliance.cli.filter_functions import function_lines
 from appliance.cli.options import data_option
 from appliance.cli.supervisor_client import ask_supervisor
+from appliance.cli.text_table import text_table
 from appliance.paths import AppliancePaths
 from spark_exporter.held_segments import count_held
+from store.filter.python.functions import read_report
 
 
 @click.command("status", short_help="Say how an appliance fares.")
@@ -20,13 +23,15 @@ def command(data: str, as_json: bool) -> None:
     """Say how an appliance fares: its roles, the offsets of its log, how far each role is behind, rates.
 
     With --json: {"roles": {ROLE: {"pid", "state", "restarts", "heartbeat_age_ms", ...}}, "offsets": {CELL: NUMBER},
-    "lag": {ROLE: BYTES}, "rates": {NAME: PER SECOND}, ..., "held": {"runs", "segments", "kept_bytes"} while exports hold
+    "lag": {ROLE: BYTES}, "rates": {NAME: PER SECOND}, "filter_functions": {NAME: {"calls", "failures", "last_reason", ...}}, ...,
+    "held": {"runs", "segments", "kept_bytes"} while exports hold
     segments against retention, else null}. Fails when no appliance runs on DIR.
     """
     status = ask_supervisor(data, {"command": "status"}, timeout_s=5.0)["status"]
     # Looked for here: the supervisor waits for no disk.
     held = count_held(Path(AppliancePaths(data).store))
     status["held"] = asdict(held) if held.segments else None
+    status["filter_functions"] = read_report(Path(AppliancePaths(data).filter_report))
     print(json.dumps(status, indent=2) if as_json else "\n".join(_lines(status)))
 
 
@@ -36,7 +41,7 @@ def _lines(status: dict[str, Any]) -> list[str]:
     return [
         f"{status['state']}, pid {status['pid']}, up {uptime}, data {status['data']}",
         "",
-        *_table(
+        *text_table(
             ("ROLE", "STATE", "PID", "RESTARTS", "HEARTBEAT", ""),
             [
                 (
@@ -51,7 +56,7 @@ def _lines(status: dict[str, Any]) -> list[str]:
             ],
         ),
         "",
-        *_table(
+        *text_table(
             ("OFFSET", "BYTES", "BEHIND"),
             [
                 (name, f"{status['offsets'][name]:,}", f"{status['lag'][role]:,}" if role in status["lag"] else "")
@@ -67,7 +72,8 @@ def _lines(status: dict[str, Any]) -> list[str]:
         *(f"raised: {name}" for name, value in status["offsets"].items() if name.startswith("flag_") and value),
         *_held(status["held"]),
         "",
-        *_table(("RATE", "PER SECOND"), [(name, f"{rate:,.1f}") for name, rate in status["rates"].items() if rate]),
+        *text_table(("RATE", "PER SECOND"), [(name, f"{rate:,.1f}") for name, rate in status["rates"].items() if rate]),
+        *(("", *function_lines(status["filter_functions"])) if status["filter_functions"] else ()),
     ]
 
 
@@ -77,14 +83,3 @@ def _held(held: dict[str, int] | None) -> list[str]:
     segments = "1 segment" if held["segments"] == 1 else f"{held['segments']:,} segments"
     kept = f"{held['kept_bytes']:,} bytes" if held["kept_bytes"] else "none"
     return [f"held by exports: {segments}, {kept} of them deleted by the broker already"]
-
-
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(line[column]) for line in (head, *rows)) for column in range(len(head))]
-    return [
-        "  ".join(
-            cell.rjust(width) if cell[:1].isdigit() else cell.ljust(width)
-            for cell, width in zip(line, widths, strict=True)
-        ).rstrip()
-        for line in (head, *rows)
-    ]

@@ -1,4 +1,5 @@
 import com.alibaba.fastjson.JSONObject;
+import java.lang.reflect.Constructor;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -105,6 +106,13 @@ final class Consuming {
         return "last".equals(arguments.getString("from")) ? ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET : ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET;
     }
 
+    /** A type of expression that the client has no method for, and hands on as it is. */
+    private static MessageSelector byFunction(String name) throws Exception {
+        Constructor<MessageSelector> constructor = MessageSelector.class.getDeclaredConstructor(String.class, String.class);
+        constructor.setAccessible(true);
+        return constructor.newInstance("PYTHON", name);
+    }
+
     private static Gathering push(JSONObject arguments, String kind) throws Exception {
         String topic = arguments.getString("topic");
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(arguments.getString("group"));
@@ -115,7 +123,9 @@ final class Consuming {
         consumer.setPersistConsumerOffsetInterval(500);
         consumer.setPullBatchSize(arguments.containsKey("pullBatch") ? arguments.getIntValue("pullBatch") : 32);
         consumer.setConsumeMessageBatchMaxSize(8);
-        if (arguments.containsKey("sql")) {
+        if (arguments.containsKey("function")) {
+            consumer.subscribe(topic, byFunction(arguments.getString("function")));
+        } else if (arguments.containsKey("sql")) {
             consumer.subscribe(topic, MessageSelector.bySql(arguments.getString("sql")));
         } else {
             consumer.subscribe(topic, Interop.or(arguments.getString("tags"), "*"));
