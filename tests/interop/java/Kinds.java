@@ -184,10 +184,11 @@ final class Kinds {
         return attempts.say();
     }
 
-    /** A producer whose messages say themselves what is to become of them: properties "outcome", and "checked" when it is asked. */
+    /** A producer whose messages say themselves what is to become of them: "outcome", and "checked" when it is asked ("otherwise", if they do not). */
     private static final class Transactions implements TransactionListener {
         private final List<Map<String, Object>> checks = new ArrayList<>();
         private TransactionMQProducer producer;
+        private String otherwise;
 
         @Override
         public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
@@ -206,7 +207,7 @@ final class Kinds {
             } catch (Exception problem) {
                 throw new IllegalStateException(problem);
             }
-            return state(message.getUserProperty("checked"));
+            return state(Interop.or(message.getUserProperty("checked"), otherwise));
         }
 
         List<Map<String, Object>> say() {
@@ -226,6 +227,7 @@ final class Kinds {
         synchronized (PRODUCERS) {
             if (!PRODUCERS.containsKey(group)) {
                 Transactions made = new Transactions();
+                made.otherwise = arguments.getString("otherwise");
                 made.producer = new TransactionMQProducer(group);
                 Interop.connect(made.producer, arguments.getString("namesrv"));
                 made.producer.setInstanceName("transactions-" + group);

@@ -1,0 +1,159 @@
+"""What a store's last broker had left to do, the next one does, whoever made either: waiting delays, pending transactions, retries, offsets.
+
+Delays that wait for hours are due at once where the table of levels says so: their time is further off than their level's pause.
+"""
+
+import base64
+import shutil
+from pathlib import Path
+
+import pytest
+
+from support import golden
+from support.appliance import Appliance
+from support.client import Client
+from support.java import Java
+from support.lateness import SERVERS, SETTINGS
+from support.sdk import await_registered
+from support.servers import wait_until
+
+pytestmark = pytest.mark.timeout(240)
+
+DUE_NOW = "1s 2s 1s 1s 2s 3s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 1s 1s"
+"""The levels of the golden store, but that what waited for 20 and 40 hours is due."""
+HALF, OP, WAITING = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "SCHEDULE_TOPIC_XXXX"
+
+
+def consumed_by(client: Client, group: str, topic: str) -> dict[str, int]:
+    consumed: dict[str, int] = client.call("consumed", group=group, topic=topic)
+    return consumed
+
+
+@pytest.mark.parametrize("make", SERVERS)
+def test_what_waits_in_a_store_of_rocketmqs_goes_on(make: str, java: Java, tmp_path: Path) -> None:
+    head, *lines = golden.expected("kinds")
+    records = [line for line in lines if line["kind"] == "record"]
+    waiting = {
+        one["properties"]["UNIQ_KEY"]: one
+        for one in records
+        if one["topic"] == WAITING and one["properties"]["DELAY"] in ("17", "18")
+    }
+    decided = {int(base64.b64decode(one["body"])) for one in records if one["topic"] == OP}
+    # The last broker had got as far as 76 in the half topic.
+    pending = {
+        one["properties"]["UNIQ_KEY"]
+        for one in records
+        if one["topic"] == HALF and one["queueOffset"] >= 76 and one["queueOffset"] not in decided
+    }
+    assert (len(waiting), len(pending)) == (21, 9)
+    golden.unpack("kinds", tmp_path / "data").rename(tmp_path / "data" / "store")
+    settings = {key: str(value) for key, value in head["settings"].items()} | {"messageDelayLevel": DUE_NOW}
+    with SERVERS[make](tmp_path / "data", settings=settings) as server:
+        await_registered(server.name_server)
+        client = Client(java, server)
+        was_there = {topic: sum(one["topic"] == topic for one in records) for topic in ("Delayed", "Paid")}
+
+        client.call("start-transactions", group="transaction-producer", otherwise="commit")
+        client.await_pullable("Delayed", was_there["Delayed"] + len(waiting), 60)
+        come = client.dump("Delayed")
+        assert len(come) == was_there["Delayed"] + len(waiting)
+        for message in come:
+            if message["msgId"] in waiting:
+                original = waiting[message["msgId"]]
+                kept = {key: value for key, value in original["properties"].items() if key != "CLUSTER"}
+                assert kept.items() <= message["properties"].items()
+                assert message["bodyCrc"] == original["bodyCRC"]
+                assert str(message["queueId"]) == original["properties"]["REAL_QID"]
+
+        client.await_pullable("Paid", was_there["Paid"] + len(pending), 60)
+        paid = [message["msgId"] for message in client.dump("Paid")]
+        assert sorted(paid) == sorted(
+            [one["properties"]["UNIQ_KEY"] for one in records if one["topic"] == "Paid"] + list(pending)
+        )
+        checks = client.call("checks", group="transaction-producer")
+        client.call("stop-transactions", group="transaction-producer")
+        assert {check["transactionId"] for check in checks} == pending
+        assert {check["properties"]["REAL_TOPIC"] for check in checks} == {"Paid"}
+
+        # The group goes on where it was: it is given what is new, and that again when it has failed.
+        before = consumed_by(client, "failing-group", "Failing")
+        assert before == {"0": 6, "1": 6, "2": 6, "3": 6}
+        client.call("attempt", consumer="golden-failing", group="failing-group", topic="Failing", failures=1)
+        sent = {one["msgId"] for one in client.send("Failing", 4)}
+        made = client.call("await-attempts", consumer="golden-failing", count=8, deadlineMs=60_000)
+        client.call("stop-attempts", consumer="golden-failing")
+        assert sorted((one["msgId"], one["reconsumeTimes"]) for one in made) == sorted(
+            (message_id, attempt) for message_id in sent for attempt in (0, 1)
+        )
+
+
+@pytest.mark.parametrize("order", [("headrace", "reference"), ("reference", "headrace")])
+def test_what_one_make_leaves_waiting_the_other_goes_on_with(
+    order: tuple[str, str], java: Java, tmp_path: Path
+) -> None:
+    first, second = order
+    group = f"left-by-{first}"
+    patient = SETTINGS | {"transactionTimeOut": "60000"}
+    with SERVERS[first](tmp_path / "first", settings=patient) as server:
+        await_registered(server.name_server)
+        client = Client(java, server)
+        for topic in ("Later", "Anytime", "Bought", "Difficult"):
+            client.create_topic(topic, 2)
+        client.consume(f"{group}-done", "Later", group=group)
+        done = client.send("Later", 10)
+        client.receive(f"{group}-done", 10)
+        client.await_committed("Later", group, 10, f"{group}-done")
+        client.stop(f"{group}-done")
+        later = client.call("send-with", topic="Later", first=10, count=10, set={"DELAY": "17"})
+        anytime = []
+        if first == "headrace":
+            anytime = client.call("send-with", topic="Anytime", first=0, count=10, set={"TIMER_DELAY_SEC": "86400"})
+        # The producer is gone before anybody could ask it.
+        bought = client.call(
+            "transact", group=group, topic="Bought", first=0, count=6, outcome="unknown", checked="commit"
+        )
+        client.call("transact", group=group, topic="Bought", first=6, count=6, outcome="unknown", checked="rollback")
+        client.call("stop-transactions", group=group)
+        client.call("attempt", consumer=group, group=f"{group}-tries", topic="Difficult", failures=9, level=17)
+        difficult = client.send("Difficult", 4)
+        client.call("await-attempts", consumer=group, count=4, deadlineMs=60_000)
+        # What is sent back waits with the messages of the same level; timers wait elsewhere.
+        wait_until(lambda: waiting(client, 17) == 14, 60, "four messages sent back")
+        client.call("stop-attempts", consumer=group)
+    if isinstance(server, Appliance):
+        server.run("store", "deliver-timers", str(server.store))
+    (tmp_path / "second").mkdir()
+    shutil.move(server.store, tmp_path / "second" / "store")
+
+    settings = SETTINGS | {"messageDelayLevel": DUE_NOW}
+    with SERVERS[second](tmp_path / "second", settings=settings) as server:
+        await_registered(server.name_server)
+        client = Client(java, server)
+        client.consume(f"{group}-goes-on", "Later", group=group)
+        client.call("start-transactions", group=group)
+        client.call("attempt", consumer=f"{group}-again", group=f"{group}-tries", topic="Difficult")
+        assert ids(client.receive(f"{group}-goes-on", 10, 60)) == ids(later)
+        assert ids(client.dump("Later")) == ids([*done, *later])
+        client.await_pullable("Bought", 6, 60)
+        assert ids(client.dump("Anytime")) == ids(anytime)
+        again = client.call("await-attempts", consumer=f"{group}-again", count=4, deadlineMs=60_000)
+        assert ids(again) == ids(difficult)
+        assert {one["reconsumeTimes"] for one in again} == {1}
+        wait_until(
+            lambda: len({one["transactionId"] for one in client.call("checks", group=group)}) == 12, 60, "checks of all"
+        )
+        assert ids(client.dump("Bought")) == ids(bought)
+        client.call("stop-attempts", consumer=f"{group}-again")
+        client.call("stop-transactions", group=group)
+        client.stop(f"{group}-goes-on")
+
+
+def waiting(client: Client, level: int) -> int:
+    """How many messages have come to a delay level's queue."""
+    ext = {"topic": WAITING, "queueId": str(level - 1)}
+    answer = client.call("raw", address=client.server.broker, code=30, ext=ext)
+    return int(answer["ext"]["offset"])
+
+
+def ids(messages: list[dict[str, object]]) -> list[object]:
+    return sorted(str(message["msgId"]) for message in messages)
