@@ -85,6 +85,7 @@ class ControlRequests(Generic[S]):
             "lag": lags(offsets),
             "rates": supervisor.rates.per_second(now_ms, supervisor.read_counters()),
             "counters": self._instance.read_counters(),
+            "noticed": self._instance.noticed().read(),
         }
 
     def answer_stop(self, *, is_clean: bool, error: str | None) -> None:

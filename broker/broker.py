@@ -15,6 +15,7 @@ from broker.live_config import LiveConfig
 from broker.parts.admin_families import admin_families
 from broker.parts.counters import Counters
 from broker.parts.deliveries import Deliveries
+from broker.parts.notices import notice_board
 from broker.parts.other_roles import OtherRoles
 from broker.parts.reading_end import ReadingEnd
 from broker.parts.requests import Requests
@@ -121,6 +122,7 @@ class _Broker:
             asyncio.create_task(self._tick(Counters(context.counters, self._tables.stats, self._waiting, server))),
             asyncio.create_task(self._traffic.keep()),
             asyncio.create_task(self._tables.stats.keep()),
+            asyncio.create_task(notice_board(settings, self._tables, context.instance.noticed()).keep()),
             asyncio.create_task(self._tables.filters.keep()),
             asyncio.create_task(self._tables.offsets.keep(settings.broker.flush_consumer_offset_interval / 1000)),
             *self._deliveries.start(),

@@ -31,6 +31,15 @@ class Client:
     last_update_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What a member itself said of the group in its last heartbeat, and since when it is there (ms)."""
+
+    since_ms: int
+    message_model: str
+    subscriptions: tuple[SubscriptionData, ...]
+
+
 @dataclass(slots=True)
 class ConsumerGroup:
     """The consumers of a group that are connected, and what the group wants."""
@@ -41,6 +50,10 @@ class ConsumerGroup:
     consume_from_where: str = ""
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
     clients: dict[Connection, Client] = field(default_factory=dict)
+    members: dict[Connection, Membership] = field(default_factory=dict)
+    """The same connections as `clients`."""
+    wanted_since_s: dict[str, float] = field(default_factory=dict)
+    """Since when each topic is among the subscriptions, by the monotonic clock."""
 
     def client_ids(self) -> list[str]:
         """One id a connection."""
@@ -54,8 +67,9 @@ class ConsumerGroup:
 class ClientTable:
     """All clients. `members_changed` is called after a group gained or lost a member or a topic."""
 
-    def __init__(self, members_changed: MembersChanged) -> None:
+    def __init__(self, members_changed: MembersChanged, clock: Callable[[], float] = time.monotonic) -> None:
         self._members_changed = members_changed
+        self._clock = clock
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[Connection, Client]] = {}
         self._groups_of: dict[Connection, set[tuple[bool, str]]] = {}
@@ -115,13 +129,17 @@ class ClientTable:
                 group_name, known.client_id, client.client_id, client.connection.remote,
             )  # fmt: skip
         group.clients[client.connection] = client
+        member = group.members.get(client.connection)
+        since_ms = client.last_update_ms if member is None else member.since_ms
+        subscriptions = tuple(subscriptions)
+        group.members[client.connection] = Membership(since_ms, message_model, subscriptions)
         self._groups_of.setdefault(client.connection, set()).add((True, group_name))
         before = group.subscriptions
         is_other_kind = group.message_model != message_model
         group.consume_type = consume_type
         group.message_model = message_model
         group.consume_from_where = consume_from_where
-        topics_changed = _take_subscriptions(group, subscriptions)
+        topics_changed = _take_subscriptions(group, subscriptions, self._clock())
         if is_new or is_other_kind or group.subscriptions is not before:
             self._tell_listeners()
         if is_new:
@@ -177,6 +195,7 @@ class ClientTable:
         if group is None or connection not in group.clients:
             return
         client = group.clients.pop(connection)
+        del group.members[connection]
         logger.info("consumer left group=%s client=%s remote=%s", name, client.client_id, connection.remote)
         if not group.clients:
             del self._consumers[name]
@@ -189,7 +208,7 @@ class ClientTable:
             listener()
 
 
-def _take_subscriptions(group: ConsumerGroup, subscriptions: Iterable[SubscriptionData]) -> bool:
+def _take_subscriptions(group: ConsumerGroup, subscriptions: Iterable[SubscriptionData], now_s: float) -> bool:
     """The group's subscriptions become these, in a new table where they differ; whether a topic came or went."""
     listed = {subscription.topic: subscription for subscription in subscriptions}
     known = group.subscriptions
@@ -200,6 +219,7 @@ def _take_subscriptions(group: ConsumerGroup, subscriptions: Iterable[Subscripti
     if taken == known:
         return False
     group.subscriptions = taken
+    group.wanted_since_s = {topic: group.wanted_since_s.get(topic, now_s) for topic in taken}
     came, went = taken.keys() - known.keys(), known.keys() - taken.keys()
     for topic in sorted(came):
         logger.info("subscription came group=%s topic=%s expression=%r", group.name, topic, taken[topic].sub_string)

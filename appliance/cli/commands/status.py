@@ -25,7 +25,8 @@ def command(data: str, as_json: bool) -> None:
     With --json: {"roles": {ROLE: {"pid", "state", "restarts", "heartbeat_age_ms", ...}}, "offsets": {CELL: NUMBER},
     "lag": {ROLE: BYTES}, "rates": {NAME: PER SECOND}, "filter_functions": {NAME: {"calls", "failures", "last_reason", ...}}, ...,
     "held": {"runs", "segments", "kept_bytes"} while exports hold
-    segments against retention, else null}. Fails when no appliance runs on DIR.
+    segments against retention, else null, "noticed": [{"since", "group", "kind", "about", "what", "members", "queues", "advice"}, ...]:
+    consumer groups that an operator should look at, as long as it lasts}. Fails when no appliance runs on DIR.
     """
     status = ask_supervisor(data, {"command": "status"}, timeout_s=5.0)["status"]
     # Looked for here: the supervisor waits for no disk.
@@ -71,10 +72,22 @@ def _lines(status: dict[str, Any]) -> list[str]:
         ),
         *(f"raised: {name}" for name, value in status["offsets"].items() if name.startswith("flag_") and value),
         *_held(status["held"]),
+        *_noticed(status["noticed"]),
         "",
         *text_table(("RATE", "PER SECOND"), [(name, f"{rate:,.1f}") for name, rate in status["rates"].items() if rate]),
         *(("", *function_lines(status["filter_functions"])) if status["filter_functions"] else ()),
     ]
+
+
+def _noticed(noticed: list[dict[str, Any]]) -> list[str]:
+    if not noticed:
+        return []
+    lines = ["", "noticed"]
+    for notice in noticed:
+        lines.append(f"  group {notice['group']}: {notice['what']}")
+        lines += [f"    {member}" for member in notice["members"]]
+        lines.append(f"    {notice['advice']}")
+    return lines
 
 
 def _held(held: dict[str, int] | None) -> list[str]:

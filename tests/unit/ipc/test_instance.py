@@ -34,7 +34,7 @@ def test_a_name_is_the_same_through_every_link_to_the_store(tmp_path: Path) -> N
 def test_an_instance_has_every_page_and_a_bell_for_who_sleeps(instance: Instance, tmp_path: Path) -> None:
     pages = [name.split("-", 2)[2] for name in names_of(tmp_path)]
     assert pages == sorted(
-        ["control", "queue-table", "changed-rows", "changed-options", "health", *(f"counters-{role}" for role in ROLES)]
+        ["control", "queue-table", "changed-rows", "changed-options", "noticed", "health", *(f"counters-{role}" for role in ROLES)]
     )
     assert set(instance.bells) == set(BELL_ROLES)
     assert instance.roles == list(ROLES)
@@ -108,7 +108,7 @@ def test_stale_segments_can_be_removed_by_name(tmp_path: Path) -> None:
     Instance.create(tmp_path, ["supervisor"], queue_table_capacity=4).close()
     removed = Instance.remove_stale(tmp_path)
     assert removed[0] == segment_name(tmp_path, "control")  # first, so that no visitor finds half of it
-    assert len(removed) == 6
+    assert len(removed) == 7
     assert names_of(tmp_path) == []
     assert Instance.remove_stale(tmp_path) == []
 
