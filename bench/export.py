@@ -1,0 +1,383 @@
+"""The exporter's speed beside pyarrow's own: MiB of log a second on two cores, for bodies of 1 KiB and of 100 bytes.
+
+    python bench/export.py [--gib 2] [--rounds 3] [--body 1024 --body 100] [--folder /dev/shm]
+
+W is what can be hoped for: pyarrow writes the same rows, from memory, with the same settings, in two processes. The engines read, decode, check,
+write and commit. The rounds take turns, so that what else the machine does hits all alike; each round gives ratios to its own W, and the median
+counts. `others` is the processor time that was not ours, in cores: figures with more than a tenth are not worth much.
+Files lie in memory (--folder), because a disk would be what is measured. Spark is started and has run once before; what the first run took is said apart.
+"""
+
+import argparse
+import multiprocessing
+import os
+import random
+import resource
+import shutil
+import statistics
+import struct
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import pyarrow as pa  # noqa: E402  (bench/ is no package)
+
+from headrace.protocol.record import encode_blank, encode_record  # noqa: E402
+from spark_exporter.engines.engine import Engine  # noqa: E402
+from spark_exporter.engines.local import LocalEngine  # noqa: E402
+from spark_exporter.engines.spark import SparkEngine  # noqa: E402
+from spark_exporter.export import Export, ExportRequest  # noqa: E402
+from spark_exporter.layout import Layout  # noqa: E402
+from spark_exporter.ledger import Making  # noqa: E402
+from spark_exporter.location import Location  # noqa: E402
+from spark_exporter.plan import open_source  # noqa: E402
+from spark_exporter.range_files import WriteTask, open_writer  # noqa: E402
+from spark_exporter.range_scan import ByteRange, RangeScan, ScanOptions  # noqa: E402
+from spark_exporter.record_choice import RecordChoice  # noqa: E402
+from spark_exporter.schema import MESSAGES  # noqa: E402
+
+PROCESSES = 2
+MIB = 1 << 20
+SEGMENT = 1 << 30
+LAST_SEGMENT = 32 << 20
+"""What the last one has: it is being written, as in any log, and its end must be looked for before anything else is done."""
+POOL = 24_000
+"""Different records. They come again after more than any compressor looks back."""
+GROUP_ROWS = 131_072
+GROUP_BYTES = 64 << 20
+FLOORS = {1024: {"spark": 0.58, "local": 0.70}, 100: {"spark": 0.45, "local": 0.55}}
+SCAN_FLOOR_MIB_S = 300 * 1e6 / MIB
+MEMORY_FLOOR_MIB = 512
+
+
+# ---- the log
+
+
+def make_log(folder: Path, body_bytes: int, size: int) -> None:
+    """A CommitLog with segments of a GiB, as brokers write it: bodies of JSON, half to one and a half times as long as asked for."""
+    folder.mkdir(parents=True)
+    chance = random.Random(body_bytes)
+    pool = [_record(chance, body_bytes) for _ in range(POOL)]
+    place = struct.Struct(">qq")
+    stored = struct.Struct(">q")
+    number = 0
+    for base in range(0, size, SEGMENT):
+        end = min(SEGMENT, size - base)
+        with (folder / f"{base:020}").open("w+b") as file:
+            file.truncate(SEGMENT)
+            data = bytearray(end)
+            at = 0
+            while True:
+                record = pool[number % POOL]
+                if at + len(record) + 8 > end:
+                    break
+                data[at : at + len(record)] = record
+                place.pack_into(data, at + 20, number // 112, base + at)
+                stored.pack_into(data, at + 56, 1_795_000_000_000 + number // 50)
+                at += len(record)
+                number += 1
+            if end == SEGMENT:
+                data[at:] = encode_blank(SEGMENT - at).ljust(SEGMENT - at, b"\0")
+            file.write(data)
+
+
+def _record(chance: random.Random, body_bytes: int) -> bytes:
+    number = chance.randrange(1 << 40)
+    body = bytearray(b'{"id":%d,"items":[' % number)
+    wanted = int(body_bytes * chance.uniform(0.5, 1.5)) - 3
+    while len(body) < wanted:
+        body += b'{"sku":"%c%c-%06d","count":%d,"price":"%.2f"},' % (
+            chance.randint(65, 90), chance.randint(65, 90), chance.randrange(10**6), chance.randint(1, 9),
+            chance.random() * 1000,
+        )  # fmt: skip
+    body[max(wanted, 12) :] = b"]}"
+    properties = ""
+    if chance.random() < 0.9:
+        pairs = {
+            "KEYS": f"order-{number}", "UNIQ_KEY": f"{chance.randrange(1 << 128):032X}", "CLUSTER": "DefaultCluster",
+            "WAIT": "true", "TAGS": f"Tag{chance.randint(0, 9)}",
+        }  # fmt: skip
+        properties = "".join(f"{name}\x01{value}\x02" for name, value in pairs.items())
+    return encode_record(
+        topic=f"Topic{min(int(chance.expovariate(0.4)), 13)}",
+        body=bytes(body),
+        properties=properties,
+        queue_id=chance.randrange(8),
+        born_timestamp=1_795_000_000_000,
+        born_host=(f"10.0.0.{chance.randint(1, 40)}", chance.randint(40000, 40200)),
+        store_host=("10.0.1.1", 10911),
+    )
+
+
+# ---- W
+
+
+class MemoryWriters:
+    """Two processes that have all rows in memory, and write them when they are told to."""
+
+    def __init__(self, log: Path) -> None:
+        self._pipes: list[Connection] = []
+        context = multiprocessing.get_context("spawn")
+        source = open_source(log)
+        ranges = source.plan(source.first_offset, source.find_end(), PROCESSES).ranges
+        self._processes = []
+        for number in range(PROCESSES):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_write_again, args=(theirs, ranges[number::PROCESSES]), daemon=True)
+            process.start()
+            self._pipes.append(ours)
+            self._processes.append(process)
+        for pipe in self._pipes:
+            pipe.recv()
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """They hold the whole log, as no worker does."""
+        return frozenset(process.pid for process in self._processes if process.pid is not None)
+
+    def write(self, target: Path) -> float:
+        """Seconds that the slower one took."""
+        began = time.perf_counter()
+        for pipe in self._pipes:
+            pipe.send(str(target))
+        for pipe in self._pipes:
+            pipe.recv()
+        return time.perf_counter() - began
+
+    def close(self) -> None:
+        """End them."""
+        for process in self._processes:
+            process.kill()
+            process.join()
+
+
+def _write_again(pipe: Connection, ranges: list[ByteRange]) -> None:
+    files = [_groups_of(each) for each in ranges]
+    pipe.send("ready")
+    while True:
+        staging = Location(pipe.recv())
+        task = WriteTask(ScanOptions(), Layout(), staging)
+        for byte_range, groups in zip(ranges, files, strict=True):
+            with (
+                staging.open_write(f"{byte_range.start}.parquet") as sink,
+                open_writer(sink, MESSAGES, task) as writer,
+            ):
+                for group in groups:
+                    writer.write_table(group, row_group_size=group.num_rows)
+        pipe.send("written")
+
+
+def _groups_of(byte_range: ByteRange) -> list[pa.Table]:
+    """The rows, put together as the exporter does."""
+    groups: list[pa.Table] = []
+    gathered: list[pa.RecordBatch] = []
+    options = ScanOptions("cluster", "broker", RecordChoice(include_system=True))
+    for batch in RangeScan(byte_range, options).batches():
+        gathered.append(batch)
+        if (
+            sum(each.num_rows for each in gathered) >= GROUP_ROWS
+            or sum(each.nbytes for each in gathered) >= GROUP_BYTES
+        ):
+            groups.append(pa.Table.from_batches(gathered))
+            gathered = []
+    return [*groups, pa.Table.from_batches(gathered)] if gathered else groups
+
+
+# ---- the engines, the scan
+
+
+def export(log: Path, target: Path, engine: Engine) -> float:
+    """Seconds of one run, from looking at the target to the commit."""
+    making = Making("parquet", Layout(), RecordChoice(include_system=True))
+    began = time.perf_counter()
+    with Export(ExportRequest(log, str(target), making, cluster="cluster"), engine) as run:
+        run.run_once()
+    return time.perf_counter() - began
+
+
+def scan(log: Path, engine: SparkEngine) -> float:
+    """Seconds that `format("commitlog")` takes into a sink that does nothing."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415  the engine has the context
+
+    session = SparkSession(engine._open())  # noqa: SLF001  a program of ours
+    rows = session.read.format("commitlog").option("includeSystem", "true").load(str(log))
+    began = time.perf_counter()
+    rows.write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - began
+
+
+# ---- what it took
+
+
+@dataclass
+class Taken:
+    """One subject's rounds."""
+
+    rates: list[float] = field(default_factory=list)
+    ratios: list[float] = field(default_factory=list)
+    cpu_s: list[float] = field(default_factory=list)
+    """Of a GiB, of all our processes."""
+    others: list[float] = field(default_factory=list)
+    worker_mib: float = 0.0
+
+
+class Watch(threading.Thread):
+    """Looks at our worker processes: the most memory that one had, and the processor time of all."""
+
+    def __init__(self, kind: str, but: frozenset[int]) -> None:
+        super().__init__(daemon=True)
+        self._kind = kind
+        self._but = but
+        self._over = threading.Event()
+        self.most_mib = 0.0
+
+    def run(self) -> None:
+        """Until `stop`."""
+        while not self._over.wait(0.05):
+            for child in psutil.Process().children(recursive=True):
+                try:
+                    if child.pid not in self._but and any(self._kind in part for part in child.cmdline()):
+                        self.most_mib = max(self.most_mib, _resident_mib(child.pid))
+                except (psutil.Error, OSError):
+                    continue
+
+    def stop(self) -> None:
+        """End it."""
+        self._over.set()
+        self.join()
+
+
+def _resident_mib(pid: int) -> float:
+    """Memory of its own: not what it shares with the daemon it was forked from, nor files."""
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))
+
+
+@contextmanager
+def watched(taken: Taken, kind: str, size: int, but: frozenset[int]) -> Iterator[None]:
+    """Notes memory of workers and processor time, ours and that of others. `but`: processes that are none of the workers."""
+    watch = Watch(kind, but)
+    watch.start()
+    began, all_before, ours_before = time.perf_counter(), _busy_s(), _our_s()
+    yield
+    seconds = time.perf_counter() - began
+    ours = _our_s() - ours_before
+    taken.others.append(max(0.0, (_busy_s() - all_before - ours) / seconds))
+    taken.cpu_s.append(ours * (1 << 30) / size)
+    watch.stop()
+    taken.worker_mib = max(taken.worker_mib, watch.most_mib)
+
+
+def _busy_s() -> float:
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system + times.irq + times.softirq + times.steal)
+
+
+def _our_s() -> float:
+    total = 0.0
+    for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN):
+        usage = resource.getrusage(who)
+        total += usage.ru_utime + usage.ru_stime
+    for child in psutil.Process().children(recursive=True):
+        try:
+            times = child.cpu_times()
+            total += times.user + times.system + times.children_user + times.children_system
+        except psutil.Error:
+            continue
+    return total
+
+
+def measure(log: Path, scratch: Path, rounds: int, spark: SparkEngine, body_bytes: int) -> dict[str, Taken]:
+    """All subjects in turns."""
+    size = sum(each.size_bytes for each in _plan(log))
+    writers = MemoryWriters(log)
+    taken = {name: Taken() for name in ("W", "local", "spark", "scan")}
+    subjects: dict[str, tuple[str, Callable[[], float]]] = {
+        "W": ("spawn_main", lambda: writers.write(scratch / "w")),
+        "local": ("spawn_main", lambda: export(log, scratch / "local", LocalEngine(PROCESSES))),
+        "spark": ("pyspark", lambda: export(log, scratch / "spark", spark)),
+        "scan": ("pyspark", lambda: scan(log, spark)),
+    }
+    try:
+        began = time.perf_counter()
+        subjects["spark"][1]()
+        print(f"the first export by Spark, with its start: {time.perf_counter() - began:.1f} s", flush=True)
+        shutil.rmtree(scratch, ignore_errors=True)
+        for number in range(rounds):
+            for name, (kind, run) in subjects.items():
+                with watched(taken[name], kind, size, writers.pids):
+                    seconds = run()
+                shutil.rmtree(scratch, ignore_errors=True)
+                taken[name].rates.append(size / MIB / seconds)
+                taken[name].ratios.append(taken[name].rates[-1] / taken["W"].rates[-1])
+                print(
+                    f"  {body_bytes} B, round {number + 1}: {name:5} {taken[name].rates[-1]:6.0f} MiB/s "
+                    f"{taken[name].ratios[-1]:5.2f} W, {taken[name].cpu_s[-1]:.1f} core-s a GiB, "
+                    f"others {taken[name].others[-1]:.2f} cores",
+                    flush=True,
+                )
+    finally:
+        writers.close()
+    return taken
+
+
+def _plan(log: Path) -> tuple[ByteRange, ...]:
+    source = open_source(log)
+    return source.plan(source.first_offset, source.find_end(), PROCESSES).ranges
+
+
+def table(results: dict[int, dict[str, Taken]]) -> str:
+    """For people."""
+    lines = [
+        "| bodies | | MiB/s, median (least to most) | of W | floor | core-s a GiB | MiB a worker | others, cores |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for body_bytes, taken in results.items():
+        for name, each in taken.items():
+            floor = FLOORS.get(body_bytes, {}).get(name)
+            said = f"{floor:.2f} W" if floor else f"{SCAN_FLOOR_MIB_S:.0f} MiB/s" if name == "scan" else ""
+            lines.append(
+                f"| {body_bytes} B | {name} | {statistics.median(each.rates):.0f} ({min(each.rates):.0f} to {max(each.rates):.0f}) "
+                f"| {statistics.median(each.ratios):.2f} | {said} | {statistics.median(each.cpu_s):.1f} | {f'{each.worker_mib:.0f}' if each.worker_mib else ''} "
+                f"| {statistics.median(each.others):.2f} |"
+            )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gib", type=float, default=2.0, help="size of the log")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--body", type=int, action="append", help="bytes of a body; may be given again (1024, 100)")
+    parser.add_argument("--folder", type=Path, default=Path("/dev/shm"), help="where log and targets lie")  # noqa: S108
+    given: Any = parser.parse_args()
+    spark = SparkEngine(f"local[{PROCESSES}]")
+    results: dict[int, dict[str, Taken]] = {}
+    folder = Path(tempfile.mkdtemp(prefix="headrace-bench-", dir=given.folder))
+    try:
+        for body_bytes in given.body or [1024, 100]:
+            log = folder / "store" / "commitlog"
+            make_log(log, body_bytes, int(given.gib * SEGMENT) + LAST_SEGMENT)
+            results[body_bytes] = measure(log, folder / "scratch", given.rounds, spark, body_bytes)
+            shutil.rmtree(folder / "store")
+    finally:
+        spark.close()
+        shutil.rmtree(folder, ignore_errors=True)
+    print(f"\n{given.gib:g} GiB of log, {PROCESSES} cores of {os.cpu_count()}\n\n{table(results)}")
+
+
+if __name__ == "__main__":
+    main()
