@@ -59,6 +59,7 @@ if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers; see _E
     from headrace.client.pull_consumer import PullConsumer as PullConsumer
     from headrace.client.pull_request import PullResult as PullResult
     from headrace.client.pull_request import PullStatus as PullStatus
+    from headrace.client.pull_scheduler import PullScheduler as PullScheduler
     from headrace.client.push_consumer import PushConsumer as PushConsumer
     from headrace.client.queue_choice import by_hash as by_hash
     from headrace.client.queue_choice import by_random as by_random
@@ -117,6 +118,7 @@ _EXPORTS = {
     "headrace.client.producer_settings": ("Compression", "ProducerSettings"),
     "headrace.client.pull_consumer": ("PullConsumer",),
     "headrace.client.pull_request": ("PullResult", "PullStatus"),
+    "headrace.client.pull_scheduler": ("PullScheduler",),
     "headrace.client.push_consumer": ("PushConsumer",),
     "headrace.client.queue_choice": ("by_hash", "by_random"),
     "headrace.client.received_message": ("ReceivedMessage",),

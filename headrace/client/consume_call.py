@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from headrace.client.consume_handler import Handler
+from headrace.client.consume_handler import Handler, HandlerFunction
 from headrace.client.consume_hooks import ConsumeHook, HandlingContext, call_hooks
 from headrace.client.consume_result import ConsumeContext, Failure
 from headrace.client.namespace import wrap
@@ -28,6 +28,11 @@ class Handlers:
     def put(self, topic: str, handler: Handler) -> None:
         """Gives a topic its handler."""
         self._by_topic[topic] = handler
+
+    def functions(self) -> list[HandlerFunction]:
+        """The coroutine functions among them."""
+        known = [*self._by_topic.values(), *([self.default] if self.default is not None else [])]
+        return [handler.call for handler in known if handler.is_async]
 
     @property
     def is_empty(self) -> bool:

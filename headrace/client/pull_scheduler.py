@@ -3,11 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar, Unpack
 
+from headrace.client.consumer_settings import PullOptions
 from headrace.client.instance import ClientInstance
 from headrace.client.namespace import wrap
 from headrace.client.pull_consumer import PullConsumer
+from headrace.client.settings import ConfigLike
 from headrace.model.message_queue import MessageQueue
 
 logger = logging.getLogger(__name__)
@@ -39,8 +41,8 @@ class PullScheduler(PullConsumer):
     Offsets are stored every few seconds. After an exception the next call comes a second later.
     """
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __init__(self, group: str, config: ConfigLike = None, **options: Unpack[PullOptions]) -> None:
+        super().__init__(group, config, **options)
         self._functions: dict[str, PullTask] = {}
         self._calls: dict[MessageQueue, asyncio.Task[None]] = {}
 

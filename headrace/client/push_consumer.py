@@ -18,6 +18,7 @@ from headrace.client.consumer_settings import PushOptions, PushSettings
 from headrace.client.durations import seconds
 from headrace.client.held_queues import HeldQueues
 from headrace.client.instance import ClientInstance
+from headrace.client.loop_watch import LoopWatch
 from headrace.client.message_stream import MessageHandout, MessageStream
 from headrace.client.namespace import wrap
 from headrace.client.process_queue import ProcessQueue
@@ -91,6 +92,7 @@ class PushConsumer(Consumer):
         self._tasks: list[asyncio.Task[Any]] = []
         self._rebalancing: asyncio.Task[None] | None = None
         self._resetting = asyncio.Lock()
+        self._watch: LoopWatch | None = None
 
     @property
     def settings(self) -> PushSettings:
@@ -113,6 +115,7 @@ class PushConsumer(Consumer):
             self._handlers.put(wrapped, Handler.of(handler, batch=batch))
         self._subscriptions.put(subscription)
         if self._state == "running":
+            self._watch_loop()
             self._instance.start_task(self._subscribed(), "subscription")
 
     def unsubscribe(self, topic: str) -> None:
@@ -253,12 +256,17 @@ class PushConsumer(Consumer):
         self._tasks = [
             instance.start_task(self._statistics.run(), "statistics"),
         ]
+        self._watch_loop()
         self._rebalancing = instance.start_task(self._rebalance.run(), "rebalance")
         if locks is not None:
             self._tasks.append(instance.start_task(self._refresh_locks(self._held), "queue locks"))
         if isinstance(self._service, ConcurrentService) and send_back is not None:
             self._tasks.append(instance.start_task(self._clean_expired(self._service, self._held), "expired messages"))
         self._rebalance.soon()
+
+    def _watch_loop(self) -> None:
+        if self._watch is None and self._handout is None and self._handlers.functions():
+            self._watch = LoopWatch(self._handlers.functions, f"headrace-{self._group}")
 
     async def _end(self, instance: ClientInstance) -> None:
         assert self._rebalance is not None
@@ -270,6 +278,8 @@ class PushConsumer(Consumer):
             task.cancel()
         await asyncio.wait(self._tasks)
         self._held.stop_pulling()
+        if self._watch is not None:
+            self._watch.close()
         if self._handout is not None:
             self._handout.close()
         # order: handlers return, what they did is stored, locks are given back, and only then do others hear that we go.

@@ -13,6 +13,7 @@ One engine, an event loop in a background thread, serves all clients of a proces
 from headrace.sync import clients, names
 from headrace.sync.clients import *  # noqa: F403
 from headrace.sync.names import *  # noqa: F403
+from headrace.sync.pull_scheduler import PullScheduler as PullScheduler
 from headrace.sync.transaction import Transaction as Transaction
 
-__all__ = sorted({*clients.__all__, *names.__all__, "Transaction"})  # noqa: PLE0605 (two lists and a name)
+__all__ = sorted({*clients.__all__, *names.__all__, "PullScheduler", "Transaction"})  # noqa: PLE0605 (two lists and two names)

@@ -11,12 +11,12 @@ from headrace import (
     LitePullConsumer,
     MessageQueue,
     PullConsumer,
+    PullScheduler,
     PullStatus,
     StartFrom,
     StateError,
 )
 from headrace.client.admin import Admin
-from headrace.client.pull_scheduler import PullScheduler
 from headrace.client.received_message import ReceivedMessage
 from support.consuming import await_consumed, config_for, create_topic, eventually, push, send
 from support.sdk import run

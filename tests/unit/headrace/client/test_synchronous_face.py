@@ -18,8 +18,18 @@ import pytest
 import headrace
 import headrace.sync
 from headrace.client.members import ConsumerMember, ProducerMember
-from headrace.sync import Message, Producer, RouteNotFound, SendHook, StateError, TransactionProducer
+from headrace.sync import (
+    Message,
+    MessageQueue,
+    Producer,
+    PullScheduler,
+    RouteNotFound,
+    SendHook,
+    StateError,
+    TransactionProducer,
+)
 from headrace.sync.engine import shared_engine
+from support.consuming_broker import consuming_cluster
 from support.sdk_cluster import Answer, Cluster
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -187,3 +197,32 @@ def test_the_codec_alone_loads_no_client() -> None:
     program = "import sys, headrace.protocol, headrace.model; print([n for n in sys.modules if n.startswith(('headrace.client', 'headrace.remoting', 'asyncio'))])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_scheduler_calls_plain_functions_in_threads() -> None:
+    async def main() -> None:
+        async with consuming_cluster() as (cluster, broker):
+            broker.offsets["g", "T", 0] = 0
+            broker.store("T", b"0", b"1", b"2")
+            await asyncio.to_thread(pull_all, cluster.name_server)
+            assert broker.offsets["g", "T", 0] == 3
+
+    def pull_all(name_server: str) -> None:
+        scheduler = PullScheduler("g", name_server)
+        found: list[bytes] = []
+        all_found = threading.Event()
+
+        @scheduler.task("T")
+        def look(queue: MessageQueue, scheduler: PullScheduler) -> float:
+            result = scheduler.pull(queue, "*", scheduler.fetch_offset(queue) or 0, 32)
+            found.extend(message.body for message in result.messages)
+            scheduler.update_offset(queue, result.next_offset)
+            if len(found) == 3:
+                all_found.set()
+            return 0.05
+
+        with scheduler:
+            assert all_found.wait(30)
+        assert found == [b"0", b"1", b"2"]
+
+    asyncio.run(main())

@@ -1,0 +1,94 @@
+"""A coroutine handler that holds the event loop is named, with its stack; one that only waits is not."""
+
+import asyncio
+import functools
+import logging
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from headrace import PushConsumer, ReceivedMessage, StartFrom
+from headrace.client import loop_watch
+from headrace.client.loop_watch import LoopWatch
+from support.consuming import eventually
+from support.consuming_broker import consuming_cluster
+from support.sdk import run
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_watch, "_PERIOD_S", 0.02)
+
+
+def hold() -> None:
+    """What a handler should not do."""
+    time.sleep(2.5)  # longer than the watch waits
+
+
+async def blocking(_message: ReceivedMessage) -> None:
+    hold()
+
+
+def test_a_handler_that_blocks_is_named_with_its_stack(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with consuming_cluster() as (cluster, broker):
+            consumer = PushConsumer("g", cluster.name_server, start_from=StartFrom.FIRST)
+            consumer.subscribe("T", "*", blocking)
+            async with consumer:
+                broker.store("T", b"x")
+                await eventually(lambda: broker.offsets.get(("g", "T", 0)) or said(caplog), "the warning")
+
+    with caplog.at_level(logging.WARNING, "headrace.client.loop_watch"):
+        run(main())
+    (text,) = said(caplog)
+    assert "handler=blocking" in text
+    assert "time.sleep(2.5)" in text
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if "is held" in record.getMessage()]
+
+
+def test_one_that_waits_is_not(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with consuming_cluster() as (cluster, broker):
+            consumer = PushConsumer("g", cluster.name_server, start_from=StartFrom.FIRST)
+            done = asyncio.Event()
+
+            @consumer.handler("T")
+            async def patient(_message: ReceivedMessage) -> None:
+                await asyncio.sleep(0.2)
+                done.set()
+
+            async with consumer:
+                assert [one for one in threading.enumerate() if one.name == "headrace-g-watch"]
+                broker.store("T", b"x")
+                await done.wait()
+            assert not [one for one in threading.enumerate() if one.name == "headrace-g-watch"]
+
+    # A machine that stands still is not what this is about.
+    with caplog.at_level(logging.WARNING, "headrace.client.loop_watch"):
+        run(main())
+    assert not [text for text in said(caplog) if "patient" in text]
+
+
+class Callable:
+    async def __call__(self, _message: Any) -> None:
+        hold()
+
+
+@pytest.mark.parametrize(
+    ("handler", "name"),
+    [(Callable(), "Callable"), (functools.partial(blocking), "blocking"), (Callable().__call__, "Callable.__call__")],
+)
+def test_whatever_can_be_called_is_named(handler: Any, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        watch = LoopWatch(lambda: [handler], "test", held_s=0.1)
+        await handler(None)
+        watch.close()
+
+    with caplog.at_level(logging.WARNING, "headrace.client.loop_watch"):
+        asyncio.run(main())
+    assert [text for text in said(caplog) if f"handler={name} " in text]
