@@ -7,7 +7,7 @@ import pytest
 from support.appliance import Appliance
 from support.client import Client
 from support.java import QUICK_START, Java
-from support.reference import Reference
+from support.reference import Reference, thrown_away
 from support.sdk import await_registered
 from support.servers import Server
 
@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", params=SERVERS)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that serves all scenarios of a run, one after the other."""
-    with SERVERS[request.param](tmp_path_factory.mktemp(request.param) / "data") as server:
+    with thrown_away(SERVERS[request.param](tmp_path_factory.mktemp(request.param) / "data")) as server:
         # Apache's broker serves a little before name servers know it.
         await_registered(server.name_server)
         yield server

@@ -13,6 +13,7 @@ from support.client import Client, essence
 from support.golden import expected, unpack
 from support.java import Java
 from support.lateness import SERVERS, lately
+from support.reference import thrown_away
 from support.servers import Server
 
 LEVELS_MS = {1: 1000, 2: 2000, 5: 2000, 6: 3000}
@@ -22,7 +23,7 @@ SYSTEM = {"DELAY", "REAL_TOPIC", "REAL_QID"}
 
 @pytest.fixture(scope="module", params=SERVERS)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with lately(request.param, tmp_path_factory.mktemp(request.param) / "data") as server:
+    with thrown_away(lately(request.param, tmp_path_factory.mktemp(request.param) / "data")) as server:
         yield server
 
 

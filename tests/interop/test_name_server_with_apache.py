@@ -57,7 +57,7 @@ class Both:
 
     def stop(self) -> None:
         """Ends what still runs."""
-        self._reference("down")
+        self._reference("down", "--kill")
         self._process.send_signal(signal.SIGTERM)
         _, _ = self._process.communicate(timeout=30)
         assert self._process.returncode == 0

@@ -8,6 +8,7 @@ import pytest
 
 from support.client import Client, Message, essence
 from support.lateness import SERVERS, lately
+from support.reference import thrown_away
 from support.servers import Server, wait_until
 
 ADDED = {"DELAY", "REAL_TOPIC", "REAL_QID", "RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "RECONSUME_TIME", "MAX_RECONSUME_TIMES"}
@@ -15,7 +16,7 @@ ADDED = {"DELAY", "REAL_TOPIC", "REAL_QID", "RETRY_TOPIC", "ORIGIN_MESSAGE_ID", 
 
 @pytest.fixture(scope="module", params=SERVERS)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with lately(request.param, tmp_path_factory.mktemp(request.param) / "data") as server:
+    with thrown_away(lately(request.param, tmp_path_factory.mktemp(request.param) / "data")) as server:
         yield server
 
 

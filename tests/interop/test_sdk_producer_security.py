@@ -8,7 +8,7 @@ import pytest
 
 from headrace import Admin, ClientConfig, ConnectError, Credentials, Message, PermissionDenied, Producer
 from support.not_served import NOT_SERVED
-from support.reference import Reference
+from support.reference import Reference, thrown_away
 from support.sdk import await_registered, dump, run
 
 ACCOUNTS = """
@@ -36,7 +36,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reference]:
     home = root / "home"
     (home / "conf").mkdir(parents=True)
     (home / "conf" / "plain_acl.yml").write_text(ACCOUNTS)
-    with Reference(root / "data", settings={"aclEnable": "true"}, more=(f"--home={home}",)) as server:
+    with thrown_away(Reference(root / "data", settings={"aclEnable": "true"}, more=(f"--home={home}",))) as server:
         await_registered(server.name_server)
         yield server
 

@@ -7,6 +7,7 @@ import pytest
 from support.client import Client, Message, assert_exactly
 from support.java import JavaError
 from support.lateness import SERVERS
+from support.reference import thrown_away
 from support.servers import Server
 
 SETTINGS = {
@@ -18,7 +19,7 @@ SETTINGS = {
 @pytest.fixture(scope="module", params=[(make, kind) for make in SERVERS for kind in SETTINGS], ids="-".join)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     make, kind = request.param
-    with SERVERS[make](tmp_path_factory.mktemp(make) / "data", settings=SETTINGS[kind]) as server:
+    with thrown_away(SERVERS[make](tmp_path_factory.mktemp(make) / "data", settings=SETTINGS[kind])) as server:
         yield server
 
 

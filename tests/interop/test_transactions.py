@@ -11,6 +11,7 @@ from support.client import Client, Message, essence
 from support.golden import expected, unpack
 from support.java import Java, JavaError
 from support.lateness import SERVERS, SETTINGS, lately
+from support.reference import thrown_away
 from support.servers import Server, wait_until
 
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -21,7 +22,7 @@ COMMIT, ROLLBACK, UNKNOWN = "8", "12", "0"
 
 @pytest.fixture(scope="module", params=SERVERS)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with lately(request.param, tmp_path_factory.mktemp(request.param) / "data") as server:
+    with thrown_away(lately(request.param, tmp_path_factory.mktemp(request.param) / "data")) as server:
         yield server
 
 

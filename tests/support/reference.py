@@ -6,11 +6,15 @@
 To open somebody's store, put it at `data / "store"` first.
 """
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
+from support.appliance import Appliance
 from support.servers import free_ports
 
 PATIENT = {
@@ -18,6 +22,8 @@ PATIENT = {
     "waitTimeMillsInSendQueue": "30000",
     "osPageCacheBusyTimeOutMills": "30000",
 }
+QUICK_START = {"JAVA_TOOL_OPTIONS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+"""It is to start soon, not to be fast for long: this takes a third of the processor's time away."""
 SCRIPT = Path(__file__).resolve().parents[2] / "bench" / "reference" / "reference"
 
 
@@ -75,13 +81,21 @@ class Reference:
         self.stop()
 
 
-def mqadmin(*arguments: str) -> str:
-    """Runs Apache's command line; its output. CalledProcessError when it exits with anything but 0."""
-    return subprocess.run([sys.executable, str(SCRIPT), "mqadmin", *arguments], check=True, capture_output=True, text=True).stdout
+_Made = TypeVar("_Made", Reference, Appliance, Reference | Appliance)
+
+
+@contextmanager
+def thrown_away(server: _Made) -> Iterator[_Made]:
+    """For a fixture: a server whose store nobody looks at afterwards. Apache's takes ten seconds to leave in order; it is killed."""
+    with server:
+        yield server
+        if isinstance(server, Reference):
+            server.kill()
 
 
 def _run(*arguments: str) -> None:
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments], check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+        [sys.executable, str(SCRIPT), *arguments],
+        check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | QUICK_START,
+    )  # fmt: skip
     assert done.returncode == 0, f"reference {' '.join(arguments)} exited with {done.returncode}\n{done.stdout}"
