@@ -6,6 +6,8 @@ rename; there a move is a copy and a delete, and readers that look at file names
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, Any
 
 import pyarrow as pa
@@ -126,6 +128,17 @@ class Location:
         return f"{self._root}/{name}" if name else self._root
 
 
+@contextmanager
+def telling(uri: str) -> Iterator[None]:
+    """Turns what goes wrong with files of a target, also that one is gone or is no Parquet, into a TargetError of one line."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        raise TargetError(f"{uri}: {str(error).strip().splitlines()[0]}") from None
+    except OSError as error:
+        raise TargetError(f"{uri}: {reason_of(error)}") from None
+
+
 class _told:  # noqa: N801  reads as a clause
     """Turns errors of file systems into one line; a file that is missing stays FileNotFoundError."""
 
@@ -137,7 +150,14 @@ class _told:  # noqa: N801  reads as a clause
 
     def __exit__(self, _kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, OSError) and not isinstance(error, FileNotFoundError):
-            raise TargetError(f"{self._uri}: {error.strerror or error}") from None
+            raise TargetError(f"{self._uri}: {reason_of(error)}") from None
+
+
+def reason_of(error: OSError) -> str:
+    """What went wrong, in a few words: those of the system where it has a number for it."""
+    if error.errno:
+        return os.strerror(error.errno)
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _open(uri: str) -> tuple[fs.FileSystem, str]:

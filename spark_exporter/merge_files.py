@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_exporter.layout import Layout
-from spark_exporter.location import Location
+from spark_exporter.location import Location, telling
 from spark_exporter.range_files import WriteTask, open_writer
 from spark_exporter.range_result import WrittenFile
 from spark_exporter.range_scan import ScanOptions
@@ -29,7 +29,7 @@ def merge_files(
     first, last = ordered[0][0], ordered[-1][0]
     staged = f"merged-{first.first_offset:020}-{last.last_offset:020}"
     task = WriteTask(ScanOptions(), Layout(), staging)
-    with staging.open_write(staged) as sink, open_writer(sink, schema, task) as writer:
+    with telling(folder.uri), staging.open_write(staged) as sink, open_writer(sink, schema, task) as writer:
         gathered: list[pa.RecordBatch] = []
         rows = 0
         for _, name in ordered:

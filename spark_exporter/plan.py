@@ -10,7 +10,6 @@ ended), the others' because of what `range_scan` calls landing; a reader that ca
 `certain=True`, which cuts at segments only.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,7 +22,7 @@ from spark_exporter.log_end import find_record_from, find_record_since, find_set
 from spark_exporter.queue_cuts import QueueCuts
 from spark_exporter.range_scan import ByteRange
 from spark_exporter.resync import find_record
-from spark_exporter.segments import Segment, find_commit_log, list_segments, open_segment
+from spark_exporter.segments import Segment, find_commit_log, list_segments, open_segment, read_some
 
 LEAST_RANGE_BYTES: Final = 64 << 20
 """# limit: smaller ranges make many small files, and what a task costs by itself shows."""
@@ -155,16 +154,16 @@ def _cut(whole: ByteRange, parts: int, least_range_bytes: int, cuts: QueueCuts) 
 
 
 def _store_timestamp(descriptor: int, segment: Segment, offset: int) -> int:
-    data = os.pread(descriptor, _HEAD_WITH_TIME, offset - segment.base)
+    data = read_some(descriptor, segment, offset, _HEAD_WITH_TIME)
     at = store_timestamp_at(int.from_bytes(data[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big"))
     return int.from_bytes(data[at : at + 8], "big", signed=True)
 
 
 def _is_record(descriptor: int, segment: Segment, offset: int, limit: int) -> bool:
-    head = os.pread(descriptor, _RECORD_HEAD, offset - segment.base)
+    head = read_some(descriptor, segment, offset, _RECORD_HEAD)
     size = int.from_bytes(head[:4], "big", signed=True)
     if len(head) < _RECORD_HEAD or not _RECORD_HEAD < size <= limit - offset:
         return False
     if int.from_bytes(head[28:36], "big", signed=True) != offset:
         return False
-    return check_record(os.pread(descriptor, size, offset - segment.base), check_crc=False) == (True, size)
+    return check_record(read_some(descriptor, segment, offset, size), check_crc=False) == (True, size)

@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from spark_exporter.body_schema import TableBodies
+from spark_exporter.errors import TargetError
 from spark_exporter.layout import Layout, Partition, file_name, name_in_group
-from spark_exporter.location import Location
+from spark_exporter.location import Location, reason_of
 from spark_exporter.range_result import RangeResult, WrittenFile
 from spark_exporter.range_scan import ByteRange, RangeScan, ScanOptions, quarantine_batch
 from spark_exporter.schema import BODY_COLUMN, QUARANTINE
@@ -70,6 +71,9 @@ def write_range(
             report(scan.position - byte_range.start)
         written = files.close()
         quarantine = files.write_quarantine(quarantine_batch(scan.damage, task.options)) if scan.damage else None
+    except OSError as error:  # reading raises SourceError: this is a disk that is full, or a store that has gone
+        files.abandon()
+        raise TargetError(f"{task.staging.uri}: {reason_of(error)}") from None
     except BaseException:
         files.abandon()
         raise

@@ -6,6 +6,7 @@ short under a mapping kills the process.
 """
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,14 +53,16 @@ def list_segments(commit_log: Path) -> list[Segment]:
     for name in sorted(filter(_is_segment_name, _names(commit_log))):
         path = commit_log / name
         try:
-            size = path.stat().st_size
+            status = path.stat()
         except FileNotFoundError:
             continue  # deleted by retention between listing and looking
         except OSError as error:
             raise SourceError(f"{path}: {error.strerror}") from None
-        if size == 0:
+        if not stat.S_ISREG(status.st_mode):
+            raise SourceError(f"{path} is no file")
+        if status.st_size == 0:
             continue
-        segment = Segment(str(path), int(name), size)
+        segment = Segment(str(path), int(name), status.st_size)
         if segments and segments[-1].end > segment.base:
             raise SourceError(f"{path} begins within {segments[-1].path}: not the files of one log")
         segments.append(segment)
@@ -69,7 +72,7 @@ def list_segments(commit_log: Path) -> list[Segment]:
 def has_records(segment: Segment) -> bool:
     """Whether anything has been written at its begin."""
     with open_segment(segment) as descriptor:
-        return any(os.pread(descriptor, 8, 0))
+        return any(read_some(descriptor, segment, segment.base, 8))
 
 
 @contextmanager
@@ -92,6 +95,14 @@ def _open(segment: Segment) -> int:
         return os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         raise SourceError(f"{segment.path} was deleted before it was read") from None
+    except OSError as error:
+        raise SourceError(f"{segment.path}: {error.strerror}") from None
+
+
+def read_some(descriptor: int, segment: Segment, physical_offset: int, length: int) -> bytes:
+    """The bytes from `physical_offset` on, as many of them as there are. Raises SourceError."""
+    try:
+        return os.pread(descriptor, length, physical_offset - segment.base)
     except OSError as error:
         raise SourceError(f"{segment.path}: {error.strerror}") from None
 

@@ -17,7 +17,7 @@ from spark_exporter.errors import MissingPackage, TargetError, TargetMismatch
 from spark_exporter.fault_point import fault_point
 from spark_exporter.layout import group_of, table_name
 from spark_exporter.ledger import Commit, Ledger, Making
-from spark_exporter.location import Location
+from spark_exporter.location import Location, telling
 from spark_exporter.range_result import WrittenFile
 from spark_exporter.schema import BODY_COLUMN, DATE_COLUMN, MESSAGES, QUARANTINE
 from spark_exporter.sinks.sink import Compaction, move_staged
@@ -108,10 +108,11 @@ class DeltaSink:
 
     def read(self, ledger: Ledger, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """What Delta says is in the tables."""
-        for _, table in self._tables(ledger):
-            dataset = table.to_pyarrow_dataset()
-            there = [column for column in columns if column in dataset.schema.names]
-            yield from dataset.scanner(columns=there).to_batches()
+        for name, table in self._tables(ledger):
+            with telling(self._uri(name)):
+                dataset = table.to_pyarrow_dataset()
+                there = [column for column in columns if column in dataset.schema.names]
+                yield from dataset.scanner(columns=there).to_batches()
 
     def file_sizes(self, ledger: Ledger) -> list[int]:
         """What Delta says: its compaction is not in our manifests."""

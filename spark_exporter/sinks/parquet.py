@@ -21,7 +21,7 @@ from spark_exporter.body_schema import TableBodies
 from spark_exporter.fault_point import fault_point
 from spark_exporter.layout import Partition, group_of, name_in_group, table_name
 from spark_exporter.ledger import Commit, Ledger, Making
-from spark_exporter.location import Location
+from spark_exporter.location import Location, telling
 from spark_exporter.merge_files import SMALL_BYTES, merge_files
 from spark_exporter.range_result import WrittenFile
 from spark_exporter.schema import MESSAGES
@@ -72,10 +72,11 @@ class ParquetSink:
     def count_quarantined(self, ledger: Ledger) -> int:
         """Rows of the quarantine's files."""
         _, quarantine = ledger.live_files()
-        return sum(
-            pq.ParquetFile(self.work.open_read(f"{QUARANTINE_FOLDER}/{file.name}")).metadata.num_rows
-            for file in quarantine
-        )
+        with telling(f"{self.work.uri}/{QUARANTINE_FOLDER}"):
+            return sum(
+                pq.ParquetFile(self.work.open_read(f"{QUARANTINE_FOLDER}/{file.name}")).metadata.num_rows
+                for file in quarantine
+            )
 
     def compact(self, ledger: Ledger, before: date, run: str) -> Compaction:
         """One commit a partition: the merged file in, the small ones out."""
@@ -125,7 +126,7 @@ def _name(file: WrittenFile) -> str:
 
 
 def _read(work: Location, file: WrittenFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    with pq.ParquetFile(work.open_read(_name(file))) as opened:
+    with telling(f"{work.uri}/{_name(file)}"), pq.ParquetFile(work.open_read(_name(file))) as opened:
         there = [name for name in columns if name in opened.schema_arrow.names]
         for batch in opened.iter_batches(columns=there):
             if "topic" in columns and "topic" not in there:

@@ -244,6 +244,22 @@ def test_a_target_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> 
         assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_a_table_that_has_lost_a_file_or_has_a_broken_one_is_said_in_one_line(
+    table_format: str, tmp_path: Path
+) -> None:
+    log = write_log(tmp_path / "store", [b"x" * 1000] * 50)
+    target = tmp_path / "target"
+    export(log.root, target, table_format)
+    path = live_paths(target, table_format)[0]
+    for damage in (lambda: path.write_bytes(b"PAR1 no more"), path.unlink):
+        damage()
+        with pytest.raises(TargetError) as error:
+            verify(open_source(log.root), open_target(str(target)), "broker")
+        assert "\n" not in str(error.value)
+
+
 def test_a_catalog_that_cannot_be_reached_is_said_in_one_line(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"])
     with pytest.raises(TargetError) as error:

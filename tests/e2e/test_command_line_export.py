@@ -1,0 +1,227 @@
+"""`headrace export` as a program, given what it cannot use: one clear line, an exit code, and the target as it was."""
+
+import ctypes
+import json
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from support.servers import wait_until
+from support.small_log import SmallLog, write_log
+
+pytestmark = pytest.mark.slow
+
+REPOSITORY = Path(__file__).parents[2]
+PR_CAPBSET_DROP = 24
+CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 1, 2
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "appliance.cli.main", "export", *map(str, arguments)]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+
+
+def export(
+    *arguments: object, prefix: tuple[str, ...] = (), before: Callable[[], None] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*prefix, *command("--engine", "local", *arguments)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        preexec_fn=before,
+    )
+
+
+def content(target: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(target)): path.read_bytes() for path in target.rglob("*") if path.is_file()}
+
+
+def check_refused(done: subprocess.CompletedProcess[str], said: str, *notes: str) -> None:
+    lines = done.stderr.splitlines()
+    assert done.returncode == 1, done
+    assert lines[:-1] == [f"headrace: {note}" for note in notes]
+    assert lines[-1].startswith("headrace: ")
+    assert said in lines[-1]
+    assert done.stdout == ""
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> SmallLog:
+    return write_log(tmp_path / "store", [b"x" * 1000] * 100)
+
+
+@pytest.fixture
+def target(tmp_path: Path, log: SmallLog) -> Path:
+    """Half of the log has been exported into it."""
+    target = tmp_path / "target"
+    done = export("--to", log.offsets[50], log.root, target)
+    assert done.returncode == 0, done
+    assert " 50 rows of 50 records" in done.stdout
+    return target
+
+
+def rows_in(target: Path) -> int:
+    ((count,),) = duckdb.sql(f"select count(*) from read_parquet('{target}/dt=*/*.parquet')").fetchall()  # noqa: S608
+    return int(count)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda _path: None, "there is no such folder"),
+        (lambda path: path.mkdir(), "is no store: it has no commitlog"),
+        (lambda path: path.write_text("x"), "is a file: name a store's folder"),
+        (lambda path: (path / "commitlog").mkdir(parents=True), "its commitlog is empty"),
+        (lambda path: write_log(path, []), "holds no records"),
+    ],
+    ids=["nothing", "an empty folder", "a file", "an empty commitlog", "no records"],
+)
+def test_what_is_no_store_is_said_and_no_target_is_begun(
+    tmp_path: Path, make: Callable[[Path], None], said: str
+) -> None:
+    make(tmp_path / "source")
+    check_refused(export(tmp_path / "source", tmp_path / "target"), said)
+    left = content(tmp_path / "target")
+    assert [name for name in left if name.endswith(".parquet") or "manifests" in name] == []
+
+
+def drop_the_right_to_read_everything() -> None:
+    """Even root is then asked for permission."""
+    libc = ctypes.CDLL(None)
+    libc.prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE)
+    libc.prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH)
+
+
+def test_a_file_that_may_not_be_read_is_named(log: SmallLog, target: Path) -> None:
+    before = content(target)
+    path = log.folder / f"{1 << 16:020}"
+    path.chmod(0)
+    check_refused(export(log.root, target, before=drop_the_right_to_read_everything), f"{path}: Permission denied")
+    assert content(target) == before
+    path.unlink()
+    path.mkdir()
+    check_refused(export(log.root, target), f"{path} is no file")
+    assert content(target) == before
+
+
+def test_a_half_written_last_record_is_left_for_the_next_run(log: SmallLog, target: Path) -> None:
+    whole = (log.folder / f"{log.offsets[-1] >> 16 << 16:020}").read_bytes()
+    log.overwrite(log.offsets[-1] + 300, b"\0" * 500)
+    done = export(log.root, target)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"({log.offsets[50]:,} to {log.offsets[-1]:,})" in done.stdout
+    assert rows_in(target) == 99
+    (log.folder / f"{log.offsets[-1] >> 16 << 16:020}").write_bytes(whole)
+    assert " 1 rows of 1 records" in export(log.root, target).stdout
+    assert rows_in(target) == 100
+
+
+def test_a_disk_that_is_full_leaves_the_target_as_it_was(log: SmallLog, target: Path) -> None:
+    before = content(target)
+
+    def let_files_be_small() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+    done = export(log.root, target, before=let_files_be_small)
+    check_refused(done, "File too large")
+    assert content(target) == before
+    if (
+        shutil.which("unshare")
+        and subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0
+    ):
+        # A file system of its own, with hardly any room.
+        small = target.with_name("small")
+        small.mkdir()
+        script = f"mount -t tmpfs -o size=64k none '{small}' && cp -r '{target}' '{small}/target' && exec \"$@\""
+        inside = ("unshare", "--mount", "sh", "-c", script, "sh")
+        listing = ("sh", "-c", f"\"$@\"; code=$?; find '{small}' -type f | sort; exit $code", "sh")
+        done = export("--compression", "none", log.root, small / "target", prefix=(*inside, *listing))
+        assert done.returncode == 1
+        assert "No space left on device" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+        assert done.stdout.split() == sorted(str(small / "target" / name) for name in before)
+    assert export(log.root, target).returncode == 0
+    assert rows_in(target) == 100
+
+
+def test_a_catalog_that_cannot_be_reached_is_said(tmp_path: Path, log: SmallLog) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens there
+        catalog = f"http://127.0.0.1:{taken.getsockname()[1]}#lake.messages"
+        check_refused(export("--format", "iceberg", log.root, catalog), f"{catalog}: ")
+    missing = f"sqlite:///{tmp_path}/missing/catalog.db#lake.messages"
+    check_refused(export("--format", "iceberg", log.root, missing), "unable to open database file")
+    assert not (tmp_path / "missing").exists()
+
+
+def test_a_target_of_another_schema_version_is_left_alone(log: SmallLog, target: Path) -> None:
+    path = target / "_export" / "target.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 99}))
+    before = content(target)
+    check_refused(export(log.root, target), "was made with schema_version 99, not 1: export into another target")
+    assert content(target) == before
+
+
+def test_another_layout_format_or_store_is_left_alone(tmp_path: Path, log: SmallLog, target: Path) -> None:
+    before = content(target)
+    check_refused(export("--group-by", "topic", log.root, target), "was made with layout")
+    check_refused(export("--format", "delta", log.root, target), "was made with format")
+    other = write_log(tmp_path / "other", [b"y" * 1001] * 100)
+    check_refused(export(other.root, target), "is not the log that was exported before")
+    assert content(target) == before
+
+
+def test_a_source_file_that_is_deleted_meanwhile_is_named_unless_it_could_be_held(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x" * 1000] * 6_000)
+    last = log.folder / f"{log.offsets[-1] >> 16 << 16:020}"
+    kept = last.read_bytes()
+    target = tmp_path / "held"
+    assert delete_while_it_reads(log, target, last) == (0, [])
+    assert rows_in(target) == 6_000
+    (log.root / "hold").write_text("in the way")
+    code = 0
+    for number in range(5):  # on a busy machine the file may have been read by the time it is deleted
+        last.write_bytes(kept)
+        target = tmp_path / f"not-held-{number}"
+        assert export("--to", log.offsets[1000], log.root, target).returncode == 0
+        before = content(target)
+        code, lines = delete_while_it_reads(log, target, last)
+        assert lines[0] == "headrace: segments are not held against retention: Not a directory"
+        if code != 0:
+            break
+    assert (code, lines[1:]) == (1, [f"headrace: {last} was deleted before it was read"])
+    assert content(target) == before
+
+
+def delete_while_it_reads(log: SmallLog, target: Path, path: Path) -> tuple[int, list[str]]:
+    """Run an export that is stopped as soon as it writes, and goes on when the file is gone: exit code, and lines on standard error."""
+    with subprocess.Popen(
+        command("--engine", "local", log.root, target), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:  # fmt: skip
+        staging = target / "_export" / "staging"
+        deadline = time.monotonic() + 60
+        while not (staging.exists() and any(staging.rglob("0"))):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+        process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", 60, "stopped")  # fmt: skip
+        path.unlink()
+        process.send_signal(signal.SIGCONT)
+        _, said = process.communicate(timeout=100)
+    return process.returncode, said.splitlines()
