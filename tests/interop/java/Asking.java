@@ -117,13 +117,13 @@ final class Asking {
         Map<String, Object> said = new LinkedHashMap<>();
         for (MessageQueue queue : new java.util.TreeSet<>(consumer.fetchSubscribeMessageQueues(arguments.getString("topic")))) {
             RemotingCommand answer = request(arguments.getString("broker"), 14, Map.of("consumerGroup", arguments.getString("group"),
-                "topic", queue.getTopic(), "queueId", String.valueOf(queue.getQueueId())), null);
+                "topic", queue.getTopic(), "queueId", String.valueOf(queue.getQueueId())), null, Interop.PATIENCE_MS);
             said.put(String.valueOf(queue.getQueueId()), answer.getCode() == 0 ? Long.parseLong(answer.getExtFields().get("offset")) : -1L);
         }
         return said;
     }
 
-    private static RemotingCommand request(String address, int code, Map<String, String> ext, byte[] body) throws Exception {
+    private static RemotingCommand request(String address, int code, Map<String, String> ext, byte[] body, int patienceMs) throws Exception {
         synchronized (REMOTING) {
             if (!started) {
                 REMOTING.start();
@@ -135,10 +135,10 @@ final class Asking {
             request.setExtFields(new HashMap<>(ext));
         }
         request.setBody(body);
-        return REMOTING.invokeSync(address, request, Interop.PATIENCE_MS);
+        return REMOTING.invokeSync(address, request, patienceMs);
     }
 
-    /** Any request to any address: code, ext (strings), body (Base64). */
+    /** Any request to any address: code, ext (strings), body (Base64), patienceMs (how long to wait for an answer; not given: long). */
     private static Object raw(JSONObject arguments) throws Exception {
         Map<String, String> ext = new HashMap<>();
         if (arguments.get("ext") != null) {
@@ -146,7 +146,7 @@ final class Asking {
         }
         String body = arguments.getString("body");
         RemotingCommand answer = request(arguments.getString("address"), arguments.getIntValue("code"), arguments.get("ext") == null ? null : ext,
-            body == null ? null : Base64.getDecoder().decode(body));
+            body == null ? null : Base64.getDecoder().decode(body), Interop.or(arguments.getInteger("patienceMs"), Interop.PATIENCE_MS));
         Map<String, Object> said = new LinkedHashMap<>();
         said.put("code", answer.getCode());
         said.put("remark", answer.getRemark());
