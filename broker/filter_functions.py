@@ -19,6 +19,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -127,51 +128,61 @@ class FilterFunctions:
 
     def most_candidates(self, name: str, wanted: int) -> int:
         """How many messages to show the function for a pull of so many, by what it wanted and how long it took before."""
-        function = self._functions[name]  # `find` has just found it
+        function = self._functions.get(name)
+        if function is None:
+            return wanted
         most = int(wanted / max(function.share, _SHARE_LEAST)) + 1
         if function.seconds:
             # A quarter of its time: what it will take is only guessed.
             most = min(most, int(self._config.python_filter_timeout / 1000 / 4 / function.seconds) + 1)
         return max(1, min(most, CANDIDATES_MOST))
 
-    async def match(self, name: str, records: list[bytes]) -> list[bool]:
+    async def match(self, name: str, show: Callable[[], list[bytes]]) -> list[bool]:
         """Which of the whole records it wants. Raises PythonFilterFailed.
 
-        Whoever waits may be cancelled; the function is asked to the end all the same, since its worker is in the middle of an answer.
+        `show` is called for them when the function's turn has come: whoever waits for it keeps none. Whoever waits may be cancelled;
+        once it is asked it is asked to the end all the same, since its worker is in the middle of an answer.
         """
         function = self._functions.get(name)
         if function is None:
             raise PythonFilterFailed(name, "is gone")
-        task = asyncio.get_running_loop().create_task(self._match(function, records))
+        await function.turn.acquire()
+        task = asyncio.get_running_loop().create_task(self._match(function, show))
         self._tasks.add(task)
-        task.add_done_callback(self._asked)
+        task.add_done_callback(partial(self._asked, function))
         return await asyncio.shield(task)
 
-    def _asked(self, task: asyncio.Task[list[bool]]) -> None:
+    def _asked(self, function: _Function, task: asyncio.Task[list[bool]]) -> None:
+        function.turn.release()
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # whoever asked has it, if they are still there
 
-    async def _match(self, function: _Function, records: list[bytes]) -> list[bool]:
-        async with function.turn:
-            account = function.account
-            if account.out_of_use:  # since this one began to wait for its turn
-                raise PythonFilterFailed(function.found.name, f"is out of use, it {account.out_of_use}")
-            function.asked_at = self._clock()
-            try:
-                worker = await self._worker_of(function)
-                failed_before = worker.messages_failed
-                began = self._clock()
-                verdicts = await worker.match(records, self._config.python_filter_timeout / 1000)
-            except PythonFilterFailed as error:
-                if self._functions.get(function.found.name) is not function:
-                    raise PythonFilterFailed(function.found.name, "was replaced meanwhile") from None
-                self._failed(function, error)
-                raise
-            self._count(function, verdicts, self._clock() - began)
-            if worker.messages_failed > failed_before:
-                self._failed_over_messages(function, worker.messages_failed - failed_before, worker.last_error)
-            return verdicts
+    async def _match(self, function: _Function, show: Callable[[], list[bytes]]) -> list[bool]:
+        account = function.account
+        # While this one waited for its turn …
+        if self._functions.get(function.found.name) is not function:
+            raise PythonFilterFailed(function.found.name, "was replaced meanwhile")
+        if account.out_of_use:
+            raise PythonFilterFailed(function.found.name, f"is out of use, it {account.out_of_use}")
+        function.asked_at = self._clock()
+        try:
+            worker = await self._worker_of(function)
+            records = show()
+            if not records:
+                return []
+            failed_before = worker.messages_failed
+            began = self._clock()
+            verdicts = await worker.match(records, self._config.python_filter_timeout / 1000)
+        except PythonFilterFailed as error:
+            if self._functions.get(function.found.name) is not function:
+                raise PythonFilterFailed(function.found.name, "was replaced meanwhile") from None
+            self._failed(function, error)
+            raise
+        self._count(function, verdicts, self._clock() - began)
+        if worker.messages_failed > failed_before:
+            self._failed_over_messages(function, worker.messages_failed - failed_before, worker.last_error)
+        return verdicts
 
     # -- functions --------------------------------------------------------------------------------------------------------
 
@@ -225,13 +236,17 @@ class FilterFunctions:
         account.failed_messages += count
         account.last_reason = reason
         account.last_failure_ms = int(time.time() * 1000)
+        self._say(
+            function, "filter function %s failed over messages=%d of this batch, %d so far, which are not wanted: %s",
+            function.found.name, count, account.failed_messages, reason,
+        )  # fmt: skip
+
+    def _say(self, function: _Function, text: str, *more: object) -> None:
+        """Logs what may come with every pull, now and then."""
         now = self._clock()
         if now - function.said_at >= _SAY_S:
             function.said_at = now
-            logger.warning(
-                "filter function %s failed over messages=%d of this batch, %d so far, which are not wanted: %s",
-                function.found.name, count, account.failed_messages, reason,
-            )  # fmt: skip
+            logger.warning(text, *more)
 
     def _failed(self, function: _Function, error: PythonFilterFailed) -> None:
         account, now = function.account, self._clock()
@@ -240,9 +255,10 @@ class FilterFunctions:
         account.last_failure_ms = int(time.time() * 1000)
         account.failures += 1
         self._is_changed = True
-        logger.warning("%s", error)
         if isinstance(error, NoWorker):
+            self._say(function, "%s", error)
             return
+        logger.warning("%s", error)
         function.recent.append(now)
         if len(function.recent) == MOST_FAILURES and now - function.recent[0] <= WITHIN_S:
             account.out_of_use = error.reason

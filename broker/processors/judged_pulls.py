@@ -56,19 +56,25 @@ class JudgedPulls:
         assert pull.function is not None
         name = pull.function.name
         place = header.topic, header.queue_id, pull.offset
-        most = self._functions.most_candidates(name, max(header.max_msg_nums, 1))
+        wanted = max(header.max_msg_nums, 1)
         if getter.is_cold(*place):
             # Shielded: `warm` must run even if the connection goes meanwhile, because it closes the plan's descriptors.
-            plan = getter.plan_warming(*place, most)
+            plan = getter.plan_warming(*place, self._functions.most_candidates(name, wanted))
             await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._executor, warm, plan))
-        shown = getter.candidates(*place, most)
+        shown = getter.candidates(*place, 1)
         if not shown.count:
             return shown
+
+        def show() -> list[bytes]:
+            nonlocal shown
+            shown = getter.candidates(*place, self._functions.most_candidates(name, wanted))
+            return split_records(shown.body)
+
         try:
-            verdicts = await self._functions.match(name, split_records(shown.body))
+            verdicts = await self._functions.match(name, show)
         except PythonFilterFailed as error:
             return ResponseCode.SYSTEM_ERROR, f"{error}; see headrace status where the broker runs"
-        return getter.choose(shown, verdicts, header.max_msg_nums)
+        return getter.choose(shown, verdicts, header.max_msg_nums) if verdicts else shown
 
     # -- waiting ----------------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,8 @@ class World:
         self.ahead = 0.0
         self.functions = self.begin()
 
-    def begin(self) -> FilterFunctions:
-        config = BrokerConfig(python_filter_timeout=20_000)
+    def begin(self, timeout_ms: int = 20_000) -> FilterFunctions:
+        config = BrokerConfig(python_filter_timeout=timeout_ms)
         self.functions = FilterFunctions(
             self.folder, self.workers.paths, config, self.report, lambda: time.monotonic() + self.ahead
         )
@@ -43,7 +44,7 @@ class World:
         """As a pull does."""
         found = self.functions.find(name)
         assert isinstance(found, FilterFunction), found
-        return await self.functions.match(name, [encode_record(topic="T", body=body.encode()) for body in bodies])
+        return await self.functions.match(name, lambda: [encode_record(topic="T", body=body.encode()) for body in bodies])
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         async def within() -> Any:
@@ -211,18 +212,37 @@ def test_whoever_goes_away_leaves_the_function_to_the_others(make_world: Callabl
     assert (report["calls"], report["failures"]) == (3, 0)
 
 
-def test_a_selective_function_is_shown_more_and_a_slow_one_less(make_world: Callable[[int], World]) -> None:
-    world = make_world(2)
-    world.folder.put("never", "def wants(message):\n    return False\n")
-    world.folder.put("slow", "import time\ndef wants(message):\n    time.sleep(0.5)\n    return False\n")
+def test_whoever_goes_away_before_its_turn_is_not_shown_anything(make_world: Callable[[int], World]) -> None:
+    world = make_world(1)
+    world.folder.put("slow", "import time\ndef wants(message):\n    time.sleep(0.3)\n    return True\n")
+    shown: list[int] = []
+
+    def show(number: int) -> list[bytes]:
+        shown.append(number)
+        return [encode_record(topic="T", body=b"a")]
 
     async def work() -> None:
-        for name in ("never", "slow"):
-            await world.ask(name, "a")
-            assert world.functions.most_candidates(name, 32) >= 32 or name == "slow"
+        await world.ask("slow", "a")
+        asking = [asyncio.ensure_future(world.functions.match("slow", partial(show, number))) for number in range(3)]
+        await eventually(lambda: bool(shown))
+        asking[1].cancel()
+        assert await asking[2] == [True]
+        assert shown == [0, 2]
+        assert await asking[0] == [True]
+
+    world.run(work())
+
+
+def test_a_selective_function_is_shown_more_and_a_slow_one_less(make_world: Callable[[int], World]) -> None:
+    world = make_world(2)
+    world.begin(4000)
+    world.folder.put("never", "def wants(message):\n    return False\n")
+    world.folder.put("slow", "import time\ndef wants(message):\n    time.sleep(0.1)\n    return False\n")
+
+    async def work() -> None:
         for _ in range(30):
             await world.ask("never", "a")
-        for _ in range(3):
+        for _ in range(4):
             await world.ask("slow", "a")
         assert world.functions.most_candidates("never", 32) == 800
         assert world.functions.most_candidates("slow", 32) < 32
