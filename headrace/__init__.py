@@ -51,6 +51,7 @@ if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers; see _E
     from headrace.client.hooks import MessageKind as MessageKind
     from headrace.client.hooks import SendContext as SendContext
     from headrace.client.hooks import SendHook as SendHook
+    from headrace.client.hooks import Sending as Sending
     from headrace.client.lite_pull_consumer import LitePullConsumer as LitePullConsumer
     from headrace.client.offset_store import OffsetStore as OffsetStore
     from headrace.client.producer import Producer as Producer
@@ -111,7 +112,7 @@ _EXPORTS = {
     "headrace.client.consume_hooks": ("ConsumeHook", "HandlingContext"),
     "headrace.client.consume_result": ("ConsumeContext", "ConsumeResult", "Reject", "Retry", "Suspend"),
     "headrace.client.consumer_settings": ("LitePullSettings", "PullSettings", "PushSettings"),
-    "headrace.client.hooks": ("EndTransactionContext", "EndTransactionHook", "MessageKind", "SendContext", "SendHook"),
+    "headrace.client.hooks": ("EndTransactionContext", "EndTransactionHook", "MessageKind", "SendContext", "SendHook", "Sending"),
     "headrace.client.lite_pull_consumer": ("LitePullConsumer",),
     "headrace.client.offset_store": ("OffsetStore",),
     "headrace.client.producer": ("Producer",),

@@ -10,7 +10,7 @@ from headrace.client.accumulator import Accumulator
 from headrace.client.batches import split_batches
 from headrace.client.direct_send import DirectSends, Flight
 from headrace.client.durations import Duration, Moment, epoch_ms, milliseconds, seconds
-from headrace.client.hooks import SendHook
+from headrace.client.hooks import Observation, SendHook, observers_among
 from headrace.client.instance import ClientInstance
 from headrace.client.lifecycle import ClientObject
 from headrace.client.members import TransactionCheck
@@ -51,6 +51,7 @@ class Producer(ClientObject):
         self._group = wrap(self._config.namespace, group)
         self._namespace = self._config.namespace
         self._hooks: list[SendHook] = list(self._settings.hooks)
+        self._observers = observers_among(self._hooks)
         self._sending: Sender | None = None
         self._direct: DirectSends | None = None
         self._accumulator: Accumulator | None = None
@@ -112,7 +113,10 @@ class Producer(ClientObject):
                 is_free = queue is None and sharding_key is None and selector is None
                 if is_free and self._may_be_gathered(message):
                     # order: what is wrong with one message is found here, so that it does not fail the batch of others.
-                    return await accumulator.send(prepare_entry(message, self._settings, self._namespace))
+                    with self._observe((message,)) as sending:
+                        entry = prepare_entry(sending.messages[0], self._settings, self._namespace)
+                        result = sending.result = await accumulator.send(entry)
+                        return result
             return await self._send(sender, message, queue, sharding_key, selector, key, timeout)
         finally:
             self._end_send()
@@ -132,9 +136,10 @@ class Producer(ClientObject):
         """
         sender = self._begin_send()
         try:
-            ready = await prepare(message, self._settings, self._namespace)
-            chosen = await self._chosen(sender, ready.topic, message, queue, sharding_key, selector, key)
-            await sender.send_oneway(ready, chosen)
+            with self._observe((message,), is_oneway=True) as sending:
+                ready = await prepare(sending.messages[0], self._settings, self._namespace)
+                chosen = await self._chosen(sender, ready.topic, message, queue, sharding_key, selector, key)
+                await sender.send_oneway(ready, chosen)
         finally:
             self._end_send()
 
@@ -147,8 +152,10 @@ class Producer(ClientObject):
         """
         sender = self._begin_send()
         try:
-            ready = prepare_batch(messages, self._settings, self._namespace)
-            return await sender.send(ready, self._wrapped(queue), self._timeout_ms(timeout))
+            with self._observe(messages) as sending:
+                ready = prepare_batch(sending.messages, self._settings, self._namespace)
+                result = sending.result = await sender.send(ready, self._wrapped(queue), self._timeout_ms(timeout))
+                return result
         finally:
             self._end_send()
 
@@ -295,11 +302,13 @@ class Producer(ClientObject):
         key: Any,
         timeout: Duration | None,
     ) -> SendResult:
-        ready = await prepare(message, self._settings, self._namespace)
-        chosen = None
-        if queue is not None or sharding_key is not None or selector is not None:
-            chosen = await self._chosen(sender, ready.topic, message, queue, sharding_key, selector, key)
-        return await sender.send(ready, chosen, self._timeout_ms(timeout))
+        with self._observe((message,)) as sending:
+            ready = await prepare(sending.messages[0], self._settings, self._namespace)
+            chosen = None
+            if queue is not None or sharding_key is not None or selector is not None:
+                chosen = await self._chosen(sender, ready.topic, message, queue, sharding_key, selector, key)
+            result = sending.result = await sender.send(ready, chosen, self._timeout_ms(timeout))
+            return result
 
     async def _chosen(
         self,
@@ -320,6 +329,9 @@ class Producer(ClientObject):
         if not isinstance(chosen, MessageQueue):
             raise MessageInvalid(f"the selector chose {chosen!r}, which is no queue")
         return self._wrapped(chosen)
+
+    def _observe(self, messages: Sequence[Message], *, is_oneway: bool = False) -> Observation:
+        return Observation(self._observers, self._group, messages, is_oneway=is_oneway)
 
     async def _send_gathered(self, entries: list[ReadyEntry]) -> SendResult:
         assert self._sending is not None

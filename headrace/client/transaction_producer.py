@@ -176,9 +176,11 @@ class TransactionProducer(Producer):
             half.properties.pop(property_names.DELAY, None)
             half.properties[property_names.TRANSACTION_PREPARED] = "true"
             half.properties[property_names.PRODUCER_GROUP] = self._group
-            ready = await prepare(half, self._settings, self._namespace)
-            half.properties[property_names.UNIQ_KEY] = ready.unique_id
-            result = await sender.send(ready, None, self._timeout_ms(timeout))
+            with self._observe((half,)) as sending:
+                (half,) = sending.messages
+                ready = await prepare(half, self._settings, self._namespace)
+                half.properties[property_names.UNIQ_KEY] = ready.unique_id
+                result = sending.result = await sender.send(ready, None, self._timeout_ms(timeout))
             half.properties[property_names.TRANSACTION_ID] = result.transaction_id or ready.unique_id
             return half, result
         finally:
