@@ -205,7 +205,7 @@ def test_an_operator_puts_replaces_and_removes_functions_and_consumers_wait_for_
                 sender.send(number + 4)
         waiting.join(DEADLINE_S)
         assert [int(body.split()[0]) for body in bodies(answers[0])] == [176]
-        assert pull(offset=44, hold_ms=300).ext["nextBeginOffset"] == "45"
+        assert pull(offset=44, hold_ms=5_000).ext["nextBeginOffset"] == "45"
 
         # The worker is killed, more often than any other role could be, and so is the broker; each comes back.
         for _ in range(7):
