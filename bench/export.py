@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import pyarrow as pa  # noqa: E402  (bench/ is no package)
+from pyspark.sql import SparkSession  # noqa: E402
 
 from headrace.protocol.record import encode_blank, encode_record  # noqa: E402
 from spark_exporter.engines.engine import Engine  # noqa: E402
@@ -207,11 +208,17 @@ def export(log: Path, target: Path, engine: Engine) -> float:
     return time.perf_counter() - began
 
 
-def scan(log: Path, engine: SparkEngine) -> float:
-    """Seconds that `format("commitlog")` takes into a sink that does nothing."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415  the engine has the context
+@contextmanager
+def plain_session() -> Iterator[SparkSession]:
+    """A session as users have theirs: the engine's own JVM compiles in a hurry, since it has nothing to do."""
+    builder = SparkSession.builder.master(f"local[{PROCESSES}]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.ui.showConsoleProgress", "false").config("spark.log.level", "ERROR").getOrCreate()
+    yield session
+    session.stop()
 
-    session = SparkSession(engine._open())  # noqa: SLF001  a program of ours
+
+def scan(log: Path, session: SparkSession) -> float:
+    """Seconds that `format("commitlog")` takes into a sink that does nothing."""
     rows = session.read.format("commitlog").option("includeSystem", "true").load(str(log))
     began = time.perf_counter()
     rows.write.format("noop").mode("overwrite").save()
@@ -299,27 +306,25 @@ def _our_s() -> float:
     return total
 
 
-def measure(log: Path, scratch: Path, rounds: int, spark: SparkEngine, body_bytes: int) -> dict[str, Taken]:
-    """All subjects in turns."""
-    size = sum(each.size_bytes for each in _plan(log))
+def measure(log: Path, scratch: Path, rounds: int, body_bytes: int) -> dict[str, Taken]:
+    """All subjects in turns; the scan apart, in a session as users have theirs."""
     writers = MemoryWriters(log)
+    size = sum(each.size_bytes for each in _plan(log))
     taken = {name: Taken() for name in ("W", "local", "spark", "scan")}
-    subjects: dict[str, tuple[str, Callable[[], float]]] = {
-        "W": ("spawn_main", lambda: writers.write(scratch / "w")),
-        "local": ("spawn_main", lambda: export(log, scratch / "local", LocalEngine(PROCESSES))),
-        "spark": ("pyspark", lambda: export(log, scratch / "spark", spark)),
-        "scan": ("pyspark", lambda: scan(log, spark)),
-    }
-    try:
+
+    def take_turns(subjects: dict[str, tuple[str, Callable[[], float]]]) -> None:
+        """The last one has run before."""
         began = time.perf_counter()
-        subjects["spark"][1]()
-        print(f"the first export by Spark, with its start: {time.perf_counter() - began:.1f} s", flush=True)
-        shutil.rmtree(scratch, ignore_errors=True)
+        [*_, (last, (_, run))] = subjects.items()
+        run()
+        print(
+            f"  {body_bytes} B: the first {last}, with Spark's start, {time.perf_counter() - began:.1f} s", flush=True
+        )
         for number in range(rounds):
             for name, (kind, run) in subjects.items():
+                shutil.rmtree(scratch, ignore_errors=True)
                 with watched(taken[name], kind, size, writers.pids):
                     seconds = run()
-                shutil.rmtree(scratch, ignore_errors=True)
                 taken[name].rates.append(size / MIB / seconds)
                 taken[name].ratios.append(taken[name].rates[-1] / taken["W"].rates[-1])
                 print(
@@ -328,8 +333,22 @@ def measure(log: Path, scratch: Path, rounds: int, spark: SparkEngine, body_byte
                     f"others {taken[name].others[-1]:.2f} cores",
                     flush=True,
                 )
+
+    memory = ("spawn_main", lambda: writers.write(scratch / "w"))
+    spark = SparkEngine(f"local[{PROCESSES}]")
+    try:
+        take_turns({
+            "W": memory,
+            "local": ("spawn_main", lambda: export(log, scratch / "local", LocalEngine(PROCESSES))),
+            "spark": ("pyspark", lambda: export(log, scratch / "spark", spark)),
+        })  # fmt: skip
+        spark.close()
+        with plain_session() as session:
+            take_turns({"W": memory, "scan": ("pyspark", lambda: scan(log, session))})
     finally:
+        spark.close()
         writers.close()
+        shutil.rmtree(scratch, ignore_errors=True)
     return taken
 
 
@@ -364,17 +383,16 @@ def main() -> None:
     parser.add_argument("--body", type=int, action="append", help="bytes of a body; may be given again (1024, 100)")
     parser.add_argument("--folder", type=Path, default=Path("/dev/shm"), help="where log and targets lie")  # noqa: S108
     given: Any = parser.parse_args()
-    spark = SparkEngine(f"local[{PROCESSES}]")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     results: dict[int, dict[str, Taken]] = {}
     folder = Path(tempfile.mkdtemp(prefix="headrace-bench-", dir=given.folder))
     try:
         for body_bytes in given.body or [1024, 100]:
             log = folder / "store" / "commitlog"
             make_log(log, body_bytes, int(given.gib * SEGMENT) + LAST_SEGMENT)
-            results[body_bytes] = measure(log, folder / "scratch", given.rounds, spark, body_bytes)
+            results[body_bytes] = measure(log, folder / "scratch", given.rounds, body_bytes)
             shutil.rmtree(folder / "store")
     finally:
-        spark.close()
         shutil.rmtree(folder, ignore_errors=True)
     print(f"\n{given.gib:g} GiB of log, {PROCESSES} cores of {os.cpu_count()}\n\n{table(results)}")
 

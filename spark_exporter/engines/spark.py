@@ -41,6 +41,7 @@ except ImportError:
 _SMALL_BYTES: Final = 256 << 20  # limit: the local engine has read it sooner than a JVM has started
 _ATTEMPTS: Final = 4  # limit: what clusters have by default; Spark alone on a machine would not try again
 _REPORT_S: Final = 0.2
+_CANCEL_S: Final = 20.0
 _SETTLED_S: Final = 1.0
 _FIRST_EXECUTOR_S: Final = 60.0
 _JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
@@ -83,7 +84,7 @@ class SparkEngine:
         """See `Engine.write`. Raises ExportError if Spark gives up."""
         if not ranges:
             return
-        if self._context is None and sum(each.size_bytes for each in ranges) < self._least_bytes:
+        if sum(each.size_bytes for each in ranges) < self._least_bytes:
             yield from LocalEngine(self._asked_workers).write(ranges, task, report)
             return
         self.name = "spark"
@@ -91,9 +92,8 @@ class SparkEngine:
         try:
             yield from job.results(report)
         finally:
-            if job.is_running:
-                # Nobody may write any more when staging is cleared.
-                job.cancel()
+            # Nobody may write any more when staging is cleared.
+            if job.is_running and not job.cancel():
                 self.close()
 
     def close(self) -> None:
@@ -160,12 +160,11 @@ class SparkEngine:
     @staticmethod
     def _await_executors(context: SparkContext) -> int:
         """The cores of the cluster, once executors have come and no more do."""
-        tracker = context._jsc.sc().statusTracker()  # noqa: SLF001  the only way to see them
         began = changed = time.monotonic()
         cores = 0
         while time.monotonic() - began < _FIRST_EXECUTOR_S:
             now = int(context.defaultParallelism)
-            has_executors = len(tracker.getExecutorInfos()) > 1 or _is_local(context.master)
+            has_executors = len(_executors(context)) > 1 or _is_local(context.master)
             if now != cores or not has_executors:
                 cores, changed = now, time.monotonic()
             elif time.monotonic() - changed >= _SETTLED_S:
@@ -215,12 +214,19 @@ class _Job:
                 raise _told(self._error) if self._error else ExportError(f"Spark left {len(left)} ranges out")
         self._thread.join()
 
-    def cancel(self) -> None:
-        """Have tasks stopped."""
+    def cancel(self) -> bool:
+        """Have tasks stopped. Whether they have, before long."""
+        until = time.monotonic() + _CANCEL_S
         try:
             self._context.cancelJobGroup(self._group)
+            self._thread.join(_CANCEL_S)
+            while _count_running(self._context):
+                if time.monotonic() > until:
+                    return False
+                time.sleep(0.05)
         except (Py4JError, OSError):
-            pass  # it is dead already
+            return False  # it is dead already
+        return True
 
     def _run(self) -> None:
         try:
@@ -268,6 +274,16 @@ def _read_result(text: str) -> RangeResult:
 
 def _find_context() -> SparkContext | None:
     return SparkContext._active_spark_context  # noqa: SLF001  getOrCreate would make one
+
+
+def _executors(context: SparkContext) -> list[Any]:
+    """The driver's own is among them."""
+    return list(context._jsc.sc().statusTracker().getExecutorInfos())  # noqa: SLF001  the only way to see them
+
+
+def _count_running(context: SparkContext) -> int:
+    """Tasks, also those of jobs that have been cancelled."""
+    return sum(int(each.numRunningTasks()) for each in _executors(context))
 
 
 def _stop(context: SparkContext) -> None:

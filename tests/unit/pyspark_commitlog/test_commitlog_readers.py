@@ -1,0 +1,194 @@
+"""The readers of `format("commitlog")`, without Spark: partitions, filters, offsets of streams."""
+
+import pickle
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual, In, LessThan, StringStartsWith
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
+
+from ipc.instance import Instance
+from pyspark_commitlog.batch import CommitLogReader, FilteringReader
+from pyspark_commitlog.log import read_range
+from pyspark_commitlog.options import ReadOptions, read_options
+from pyspark_commitlog.source import DefaultSource
+from pyspark_commitlog.stream import CommitLogStreamReader
+from spark_exporter.errors import ExportError, SourceError
+from spark_exporter.plan import open_source
+from spark_exporter.range_scan import ByteRange
+from support.small_log import STORE_MS, SmallLog, write_log
+
+EVERYTHING = ReadAllAvailable()
+
+
+def options(log: SmallLog, **more: str) -> ReadOptions:
+    return read_options({"path": str(log.root), **more})
+
+
+def offsets(reader: CommitLogReader | CommitLogStreamReader, partitions: list[object]) -> list[int]:
+    batches: list[pa.RecordBatch] = [
+        batch for each in partitions for batch in pickle.loads(pickle.dumps(reader)).read(each)
+    ]
+    return [offset for batch in batches for offset in batch["commit_log_offset"].to_pylist()]
+
+
+def rows(reader: CommitLogReader) -> list[int]:
+    return offsets(reader, list(reader.partitions()))
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> SmallLog:
+    log = SmallLog(tmp_path / "store")
+    for number in range(200):
+        topic = ("Orders", "Bills", "SCHEDULE_TOPIC_XXXX")[number % 3]
+        log.append(b"x" * 1000, topic, store_timestamp=STORE_MS + 1000 * number)
+    log.write()
+    return log
+
+
+def of_topics(log: SmallLog, *places: int) -> list[int]:
+    return [offset for number, offset in enumerate(log.offsets) if number % 3 in places]
+
+
+def test_options_say_what_is_read(log: SmallLog) -> None:
+    assert rows(CommitLogReader(options(log))) == of_topics(log, 0, 1)
+    assert rows(CommitLogReader(options(log, includesystem="TRUE"))) == log.offsets
+    assert rows(CommitLogReader(options(log, topic="Bills, SCHEDULE_TOPIC_XXXX"))) == of_topics(log, 1, 2)
+    begin, end = log.offsets[50], log.offsets[60]
+    between = CommitLogReader(options(log, includesystem="true", **{"from": str(begin - 1), "to": str(end)}))
+    assert rows(between) == log.offsets[50:60]
+    since = datetime.fromtimestamp(STORE_MS / 1000 + 190, UTC).isoformat()
+    assert rows(CommitLogReader(options(log, includesystem="true", **{"from": since}))) == log.offsets[190:]
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"),
+    [
+        ({"topics": "x"}, "there is no option topics"),
+        ({"strict": "yes"}, "strict is true or false, not yes"),
+        ({"from": "monday"}, "from is neither a physical offset nor a time"),
+        ({"workers": "0"}, "workers is a number from 1 on"),
+        ({"maxbytespertrigger": "1x"}, "maxBytesPerTrigger is a number from 1 on"),
+        ({"path": ""}, "no path"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_one_line(said: dict[str, str], wanted: str, log: SmallLog) -> None:
+    with pytest.raises(ExportError, match=wanted):
+        options(log, **said)
+
+
+def test_a_size_may_have_a_unit(log: SmallLog) -> None:
+    assert [options(log, maxbytespertrigger=text).max_bytes for text in ("7", "7k", "7M", "7g")] == [
+        7, 7 << 10, 7 << 20, 7 << 30,
+    ]  # fmt: skip
+
+
+def test_filters_of_topics_are_done_here_those_of_times_and_offsets_help(log: SmallLog) -> None:
+    def push(*filters: Filter) -> tuple[list[Filter], list[int], int]:
+        reader = FilteringReader(options(log))
+        left = list(reader.pushFilters(list(filters)))
+        return left, rows(reader), len(reader.partitions())
+
+    everything = len(CommitLogReader(options(log)).partitions())
+    assert everything == 4
+    assert push(EqualTo(("topic",), "Bills")) == ([], of_topics(log, 1), everything)
+    assert push(In(("topic",), ("Bills", "Orders")), EqualTo(("topic",), "Orders"))[:2] == ([], of_topics(log, 0))
+    # As without filters, the broker's own topics are not there, though they are asked for.
+    assert push(EqualTo(("topic",), "SCHEDULE_TOPIC_XXXX")) == ([], [], 0)
+    other = StringStartsWith(("tags",), "a")
+    assert push(other) == ([other], of_topics(log, 0, 1), everything)
+
+    at = GreaterThanOrEqual(("commit_log_offset",), log.offsets[150])
+    left, found, count = push(at)
+    assert left == [at]
+    assert found[-1] == of_topics(log, 0, 1)[-1]
+    assert count < everything
+
+    since = GreaterThanOrEqual(("store_timestamp",), datetime.fromtimestamp(STORE_MS / 1000 + 10, UTC))
+    before = LessThan(("store_timestamp",), datetime.fromtimestamp(STORE_MS / 1000 + 20, UTC))
+    left, found, _ = push(since, before)
+    assert left == [since, before]
+    wanted = [offset for offset in log.offsets[10:20] if offset in of_topics(log, 0, 1)]
+    assert [offset for offset in found if offset != log.offsets[20]] == wanted
+
+
+def test_columns_are_those_of_the_schema_or_of_the_option(log: SmallLog) -> None:
+    source = DefaultSource({"path": str(log.root), "columns": "topic,tags"})
+    assert source.schema().simpleString() == "struct<topic:string,tags:string>"
+    reader = source.reader(source.schema())
+    (batch, *_) = reader.read(reader.partitions()[0])
+    assert isinstance(batch, pa.RecordBatch)
+    assert batch.schema.names == ["topic", "tags"]
+    from pyspark.sql.types import StructType  # noqa: PLC0415
+
+    with pytest.raises(ExportError, match="no such column: subject"):
+        source.reader(StructType().add("subject", "string"))
+    with pytest.raises(ExportError, match="the schema says queue_id string"):
+        source.reader(StructType().add("queue_id", "string"))
+
+
+def test_damage_is_passed_over_read_as_rows_or_refused(log: SmallLog) -> None:
+    log.overwrite(log.offsets[4] + 100, b"y")
+    assert rows(CommitLogReader(options(log))) == [at for at in of_topics(log, 0, 1) if at != log.offsets[4]]
+    assert rows(CommitLogReader(options(log, quarantine="true"))) == [log.offsets[4]]
+    with pytest.raises(ExportError, match=f"damaged bytes at physical offset {log.offsets[4]}"):
+        rows(CommitLogReader(options(log, strict="true")))
+
+
+def test_a_false_cut_fails_the_query(log: SmallLog) -> None:
+    given = options(log)
+    (segment, *_) = open_source(log.root).segments
+    cut = ByteRange(segment, 0, log.offsets[10] + 50, segment.end)
+    with pytest.raises(SourceError, match=f"no record begins at {log.offsets[10] + 50}, where it was cut"):
+        list(read_range(cut, given, given.scan))
+
+
+def test_a_stream_goes_as_far_as_the_limit_or_the_log(log: SmallLog) -> None:
+    reader = CommitLogStreamReader(options(log, includesystem="true", maxbytespertrigger="50k"))
+    at, seen, steps = reader.initialOffset(), [], 0
+    limit = reader.getDefaultReadLimit()
+    assert limit == ReadMaxBytes(50 << 10)
+    while (end := reader.latestOffset(at, limit)) != at:
+        assert 50 << 10 <= end["phy"] - at["phy"] < 53 << 10 or end["phy"] == log.end
+        partitions = reader.partitions(at, end)
+        seen += offsets(reader, list(partitions))
+        at, steps = end, steps + 1
+    assert (seen, steps) == (log.offsets, -(-log.end // (51 << 10)))
+    assert reader.partitions(at, at) == []
+    # Less than a record is one record at least.
+    assert reader.latestOffset({"phy": 0}, ReadMaxBytes(1)) == {"phy": log.offsets[1]}
+
+
+def test_what_comes_after_available_now_was_said_is_for_the_next_run(log: SmallLog) -> None:
+    reader = CommitLogStreamReader(options(log))
+    reader.prepareForTriggerAvailableNow()
+    end = log.end
+    log.append(b"later")
+    log.write()
+    assert reader.latestOffset({"phy": 0}, EVERYTHING) == {"phy": end}
+    assert CommitLogStreamReader(options(log)).latestOffset({"phy": end}, EVERYTHING) == {"phy": log.end}
+
+
+def test_a_stream_of_a_live_appliance_goes_no_further_than_it_has_flushed(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x" * 1000] * 20)
+    instance = Instance.create(log.root)
+    try:
+        assert CommitLogStreamReader(options(log)).latestOffset({"phy": 0}, EVERYTHING) == {"phy": 0}
+        assert rows(CommitLogReader(options(log))) == []
+    finally:
+        instance.unlink()
+        instance.close()
+    assert CommitLogStreamReader(options(log)).latestOffset({"phy": 0}, EVERYTHING) == {"phy": log.end}
+
+
+def test_a_stream_whose_next_files_are_gone_says_so(log: SmallLog) -> None:
+    (log.folder / f"{0:020}").unlink()
+    with pytest.raises(SourceError, match=f"begins at {1 << 16}; what lay from 0 on is gone"):
+        CommitLogStreamReader(options(log)).latestOffset({"phy": 0}, EVERYTHING)
+    reader = CommitLogStreamReader(options(log, includesystem="true", failondataloss="false"))
+    end = reader.latestOffset({"phy": 0}, EVERYTHING)
+    assert offsets(reader, list(reader.partitions({"phy": 0}, end))) == [at for at in log.offsets if at >= 1 << 16]
+    with pytest.raises(ExportError, match="a stream has no end"):
+        CommitLogStreamReader(options(log, to="5"))

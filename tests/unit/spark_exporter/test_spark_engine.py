@@ -1,0 +1,99 @@
+"""The Spark engine: what it starts, what it says, what it raises."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import SparkContext
+
+from spark_exporter.engines import open_engine, spark
+from spark_exporter.engines.spark import SparkEngine
+from spark_exporter.errors import DamagedRecords, ExportError, SourceError
+from spark_exporter.export import Export
+from support.exported import SMALL_RANGES, read, request, rows_of
+from support.small_log import SmallLog, write_log
+from support.spark import spark_engine
+
+
+def test_what_is_small_needs_no_jvm_unless_spark_was_asked_for(tmp_path: Path) -> None:
+    before = SparkContext._active_spark_context
+    log = write_log(tmp_path / "store", [b"x" * 1000] * 100)
+    engine = open_engine(None)
+    assert isinstance(engine, SparkEngine)
+    with Export(request(log.root, tmp_path / "target"), engine) as run:
+        assert run.run_once().rows == 100
+    assert engine.name == "local"
+    engine.close()
+    assert SparkContext._active_spark_context is before
+    assert [open_engine("spark").name, open_engine(None, "local[2]").name] == ["spark", "spark"]
+
+
+@pytest.mark.parametrize(
+    ("master", "workers", "wanted"), [("local", None, 1), ("local[3]", None, 3), (None, 5, 5), ("local[2]", 7, 7)]
+)
+def test_a_master_of_this_machine_says_how_many_workers_there_are(
+    master: str | None, workers: int | None, wanted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark, "_find_context", lambda: None)  # another test's, if they share a process
+    assert SparkEngine(master, workers).workers == wanted
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_results_come_while_others_are_written_and_progress_is_told(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x" * 1000] * 300)
+    told: list[tuple[int, int]] = []
+    with Export(request(log.root, tmp_path / "target", commit_every_s=0.0), spark_engine()) as run:
+        done = run.run_once(lambda *progress: told.append(progress))
+    assert (done.rows, done.commits > 1) == (300, True)
+    assert told == sorted(told)
+    assert told[-1] == (log.end, log.end)
+    assert [row["commit_log_offset"] for row in rows_of(read(tmp_path / "target", "parquet"))] == log.offsets
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_goes_wrong_in_a_worker_is_said_as_if_it_had_gone_wrong_here(tmp_path: Path) -> None:
+    log = SmallLog(tmp_path / "store")
+    for _ in range(300):
+        log.append(b"x" * 1000)
+    log.write()
+    log.overwrite(log.offsets[100] + 100, b"y")
+    with (
+        Export(request(log.root, tmp_path / "strict", strict=True), spark_engine()) as run,
+        pytest.raises(DamagedRecords, match=f"damaged bytes at physical offset {log.offsets[100]}"),
+    ):
+        run.run_once()
+
+    class Shortened:
+        """Before Spark begins, a segment is cut short."""
+
+        name = "spark"
+        workers = 2
+        close = staticmethod(lambda: None)
+
+        @staticmethod
+        def write(*given: Any) -> Any:
+            os.truncate(log.folder / f"{1 << 16:020}", 100)
+            return spark_engine().write(*given)
+
+    target = tmp_path / "shortened"
+    with Export(request(log.root, target), Shortened()) as run, pytest.raises(SourceError, match="has become shorter"):
+        run.run_once()
+    assert not list(target.glob("dt=*"))
+    assert not list(target.glob("_export/staging/*/*/*"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_process_has_one_session_and_leaves_that_of_others_alone(tmp_path: Path) -> None:
+    context = spark_engine()._open()
+    log = write_log(tmp_path / "store", [b"x" * 1000] * 100)
+    other = SparkEngine()
+    with Export(request(log.root, tmp_path / "target", least_range_bytes=SMALL_RANGES), other) as run:
+        assert run.run_once().rows == 100
+    other.close()
+    assert context.parallelize([1, 2], 1).sum() == 3
+    with pytest.raises(ExportError, match=r"has a Spark session on local\[2,4\] already, not on spark://elsewhere:1"):
+        SparkEngine("spark://elsewhere:1")._open()
