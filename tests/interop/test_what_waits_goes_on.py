@@ -11,7 +11,7 @@ import pytest
 
 from support import golden
 from support.appliance import Appliance
-from support.client import Client
+from support.client import Client, Message
 from support.java import Java
 from support.lateness import SERVERS, SETTINGS
 from support.sdk import await_registered
@@ -155,5 +155,5 @@ def waiting(client: Client, level: int) -> int:
     return int(answer["ext"]["offset"])
 
 
-def ids(messages: list[dict[str, object]]) -> list[object]:
-    return sorted(str(message["msgId"]) for message in messages)
+def ids(messages: list[Message]) -> list[str]:
+    return sorted(message["msgId"] for message in messages)

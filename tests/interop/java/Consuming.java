@@ -92,7 +92,7 @@ final class Consuming {
     }
 
     /**
-     * Starts a consumer from the first message on (or "from": last), which gathers.
+     * Starts a consumer from the first message on (or "from": last, or a time as yyyyMMddHHmmss), which gathers.
      *
      * kind: concurrent, orderly, broadcast, lite.  tags: an expression, * if not given.
      */
@@ -103,7 +103,9 @@ final class Consuming {
     }
 
     private static ConsumeFromWhere from(JSONObject arguments) {
-        return "last".equals(arguments.getString("from")) ? ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET : ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET;
+        String from = Interop.or(arguments.getString("from"), "first");
+        return from.equals("last") ? ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+            : from.equals("first") ? ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET : ConsumeFromWhere.CONSUME_FROM_TIMESTAMP;
     }
 
     /** A type of expression that the client has no method for, and hands on as it is. */
@@ -115,11 +117,16 @@ final class Consuming {
 
     private static Gathering push(JSONObject arguments, String kind) throws Exception {
         String topic = arguments.getString("topic");
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(arguments.getString("group"));
-        Interop.connect(consumer, arguments.getString("namesrv"));
+        DefaultMQPushConsumer consumer = arguments.containsKey("trace")
+            ? new DefaultMQPushConsumer(arguments.getString("group"), true, Producing.traceTopic(arguments))
+            : new DefaultMQPushConsumer(arguments.getString("group"));
+        Interop.connect(consumer, arguments);
         consumer.setInstanceName(arguments.getString("consumer"));
         consumer.setVipChannelEnabled(arguments.getBooleanValue("vip"));
         consumer.setConsumeFromWhere(from(arguments));
+        if (from(arguments) == ConsumeFromWhere.CONSUME_FROM_TIMESTAMP) {
+            consumer.setConsumeTimestamp(arguments.getString("from"));
+        }
         consumer.setPersistConsumerOffsetInterval(500);
         consumer.setPullBatchSize(arguments.containsKey("pullBatch") ? arguments.getIntValue("pullBatch") : 32);
         consumer.setConsumeMessageBatchMaxSize(8);

@@ -96,6 +96,14 @@ public class Interop {
         client.setMqClientApiTimeout(PATIENCE_MS);
     }
 
+    /** The same, and the "namespace" that it lives in, if one is given. */
+    static void connect(ClientConfig client, JSONObject arguments) {
+        connect(client, arguments.getString("namesrv"));
+        if (arguments.containsKey("namespace")) {
+            client.setNamespace(arguments.getString("namespace"));
+        }
+    }
+
     /** A client's name that no other JVM has: a broker sends a reply to whoever registered last under the asker's name. */
     static String named(String word) {
         return word + ProcessHandle.current().pid() + "-";

@@ -47,8 +47,9 @@ final class Producing {
     }
 
     static DefaultMQProducer start(JSONObject arguments, String group) throws Exception {
-        DefaultMQProducer producer = new DefaultMQProducer(group);
-        Interop.connect(producer, arguments.getString("namesrv"));
+        DefaultMQProducer producer = arguments.containsKey("trace") ? new DefaultMQProducer(group, true, traceTopic(arguments))
+            : new DefaultMQProducer(group);
+        Interop.connect(producer, arguments);
         producer.setInstanceName(Interop.named("producer-") + NUMBERS.incrementAndGet());
         producer.setVipChannelEnabled(arguments.getBooleanValue("vip"));
         producer.setMaxMessageSize(4 << 20);
@@ -59,10 +60,16 @@ final class Producing {
         return producer;
     }
 
+    /** Where a client that traces writes: "trace", or the system's topic if that is empty. */
+    static String traceTopic(JSONObject arguments) {
+        return arguments.getString("trace").isEmpty() ? null : arguments.getString("trace");
+    }
+
     /** One producer for each server and group, kept open: starting one costs more than a thousand sends. */
     static DefaultMQProducer kept(JSONObject arguments) throws Exception {
         String group = Interop.or(arguments.getString("group"), "interop-producers");
-        String key = arguments.getString("namesrv") + " " + group + " " + arguments.getBooleanValue("vip");
+        String key = arguments.getString("namesrv") + " " + group + " " + arguments.getBooleanValue("vip") + " "
+            + arguments.getString("namespace") + " " + arguments.getString("trace");
         synchronized (PRODUCERS) {
             if (!PRODUCERS.containsKey(key)) {
                 PRODUCERS.put(key, start(arguments, group));

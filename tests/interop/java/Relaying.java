@@ -33,6 +33,9 @@ final class Relaying {
             info.getSubscriptionSet().forEach(one -> topics.add(one.getTopic()));
             said.put("topics", topics);
             said.put("queues", info.getMqTable().size());
+            List<Object> pulls = new ArrayList<>();
+            info.getMqTable().forEach((queue, process) -> pulls.add(Map.of("topic", queue.getTopic(), "lastPullTimestamp", process.getLastPullTimestamp())));
+            said.put("pulls", pulls);
             said.put("properties", info.getProperties());
             return said;
         }));
@@ -47,6 +50,12 @@ final class Relaying {
                 asked.getString("topic"), asked.getString("group"), asked.getLongValue("timestamp"), asked.getBooleanValue("force")).entrySet()) {
                 said.put(String.valueOf(entry.getKey().getQueueId()), entry.getValue());
             }
+            return said;
+        }));
+        commands.put("reset-offline", arguments -> ask(arguments, (admin, asked) -> {
+            Map<String, Long> said = new LinkedHashMap<>();
+            admin.resetOffsetByTimestampOld(asked.getString("group"), asked.getString("topic"), asked.getLongValue("timestamp"), asked.getBooleanValue("force"))
+                .forEach(one -> said.put(String.valueOf(one.getQueueId()), one.getRollbackOffset()));
             return said;
         }));
         commands.put("consumer-offsets", arguments -> ask(arguments, (admin, asked) -> {
