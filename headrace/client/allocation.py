@@ -18,13 +18,20 @@ import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from headrace.errors import ConfigError
 from headrace.model.message_queue import MessageQueue
 
-Allocator: TypeAlias = Callable[[str, str, Sequence[MessageQueue], Sequence[str]], list[MessageQueue]]
-"""`(group, own client id, sorted queues, sorted client ids) -> own queues`."""
+
+class Allocator(Protocol):
+    """A strategy: any function of this form will do. All members of a group must use the same."""
+
+    def __call__(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str], /
+    ) -> list[MessageQueue]:
+        """Which of the queues are `client_id`'s; queues and ids are sorted, the same for all members."""
+
 
 VIRTUAL_NODES: Final = 10
 

@@ -1,17 +1,13 @@
 """The wheel `headrace` in an environment where nothing else of this repository is."""
 
-import importlib.util
-import shutil
 import subprocess
 import sys
-import venv
 import zipfile
 from pathlib import Path
 
-import msgspec
 import pytest
 
-ROOT = Path(__file__).resolve().parents[4]
+from support.sdk_wheel import build_wheel, clean_environment
 
 SAMPLE = """
 import asyncio
@@ -40,25 +36,12 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    spec = importlib.util.spec_from_file_location("build_wheel", ROOT / "packaging" / "sdk" / "build_wheel.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    built: Path = module.build_wheel(tmp_path_factory.mktemp("wheel"))
-    return built
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
 def clean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an environment with the wheel and what it depends on, and no more."""
-    home = tmp_path_factory.mktemp("clean")
-    venv.create(home, with_pip=False)
-    (site,) = home.glob("lib/python*/site-packages")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(site)
-    shutil.copytree(Path(msgspec.__file__).parent, site / "msgspec")
-    return home / "bin" / "python"
+    return clean_environment(wheel, tmp_path_factory.mktemp("clean"))
 
 
 @pytest.mark.slow
@@ -72,6 +55,7 @@ def test_it_fits_every_machine_and_has_nothing_of_the_server_in_it(wheel: Path) 
     assert not [name for name in names if name.endswith((".so", ".pxd", ".c"))]
     required = [line for line in metadata.splitlines() if line.startswith("Requires-Dist") and "extra ==" not in line]
     assert required == ["Requires-Dist: msgspec>=0.19"]
+    assert "Provides-Extra: opentelemetry" in metadata
     assert "Requires-Python: >=3.11" in metadata
 
 
