@@ -27,6 +27,7 @@ from headrace.protocol.remoting_command import RemotingCommand
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.version import CURRENT_VERSION, version_text
 from store import disk
+from store.commit_log.reader import PublishedOffsets
 from store.paths import StorePaths
 
 JAVA_INT_MAX: Final = 2_147_483_647
@@ -50,16 +51,8 @@ QUEUES: Final = {
 }
 
 
-class LogOffsets(Protocol):
+class LogOffsets(PublishedOffsets, Protocol):
     """How far the log and those who follow it have come; a ControlBlock has these."""
-
-    @property
-    def min_offset(self) -> int:
-        """First physical offset still kept."""
-
-    @property
-    def wrote_offset(self) -> int:
-        """End of the last complete record."""
 
     @property
     def flushed_offset(self) -> int:

@@ -11,20 +11,20 @@ from broker.appender import Appender
 from broker.clients import Client, ClientTable
 from broker.config import BrokerConfig
 from broker.processors import guard
-from broker.processors.send import SendProcessor
+from broker.processors.send import SendProcessor, flags_of
 from broker.statistics.broker_stats import BrokerStats
 from headrace.errors import RemotingError
-from headrace.model import properties, sys_flag
+from headrace.model import properties
 from headrace.model.host import Host, format_host
-from headrace.model.topic_config import TopicConfig, TopicFilterType
+from headrace.model.topic_config import TopicConfig
 from headrace.protocol.headers.send import ReplyMessageRequestHeader, SendMessageRequestHeader, parse_send_header
 from headrace.protocol.language import LanguageCode
-from headrace.protocol.remoting_command import RemotingCommand, create_request, response_to
+from headrace.protocol.remoting_command import RemotingCommand, create_request
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
 from headrace.remoting.connection import Connection
 from headrace.remoting.handlers import HandlerTable
-from store.commit_log.message import MessageToStore, PutResult
+from store.commit_log.message import PutResult
 
 PUSH_TIMEOUT_MS = 10_000
 
@@ -60,7 +60,7 @@ class ReplyProcessor:
         header = parse_send_header(command.code, command.ext_fields)
         topic = self._sends.check(header)
         if not isinstance(topic, TopicConfig):
-            return self._answer(command, *topic)
+            return self._sends.answer(command, *topic)
         queue_id = self._sends.choose_queue(header, topic)
         found = properties.decode_properties(header.properties or "")
         problem = await self._push(connection, command, header, topic, queue_id, found)
@@ -75,7 +75,7 @@ class ReplyProcessor:
                     "queueOffset": str(result.queue_offset),
                 }
         code = ResponseCode.SUCCESS if problem is None else ResponseCode.SYSTEM_ERROR
-        answer = self._answer(command, code, problem)
+        answer = self._sends.answer(command, code, problem)
         answer.ext_fields = (answer.ext_fields or {}) | ext
         return answer
 
@@ -102,7 +102,7 @@ class ReplyProcessor:
             default_topic=header.default_topic,
             default_topic_queue_nums=header.default_topic_queue_nums,
             queue_id=queue_id,
-            sys_flag=self._flags(header, topic),
+            sys_flag=flags_of(header, topic),
             born_timestamp=header.born_timestamp,
             flag=header.flag,
             born_host=format_host(connection.remote_address),
@@ -142,26 +142,8 @@ class ReplyProcessor:
         topic: TopicConfig,
         queue_id: int,
     ) -> PutResult:
-        return await self._appender.put(
-            MessageToStore(
-                topic.name,
-                queue_id,
-                command.body,
-                # compat: exactly as received; RocketMQ adds no CLUSTER to a reply.
-                (header.properties or "").encode(),
-                flag=header.flag,
-                sys_flag=self._flags(header, topic),
-                born_timestamp=header.born_timestamp,
-                born_host=connection.remote_address,
-                store_host=self._store_host,
-                reconsume_times=header.reconsume_times,
-            )
-        )
-
-    def _flags(self, header: SendMessageRequestHeader, topic: TopicConfig) -> int:
-        multi = sys_flag.MULTI_TAGS if topic.filter_type == TopicFilterType.MULTI_TAG else 0
-        return header.sys_flag | multi
-
-    def _answer(self, command: RemotingCommand, code: ResponseCode, remark: str | None) -> RemotingCommand:
-        ext = {"MSG_REGION": self._config.region_id, "TRACE_ON": "true" if self._config.trace_on else "false"}
-        return response_to(command, code, remark, ext)
+        message = self._sends.message(connection, header, topic.name, queue_id, flags_of(header, topic))
+        message.body = command.body
+        # compat: exactly as received; RocketMQ adds no CLUSTER to a reply.
+        message.properties = (header.properties or "").encode()
+        return await self._appender.put(message)

@@ -78,14 +78,14 @@ class SendProcessor:
         try:
             return self._send(connection, command)
         except guard.FAILURES as error:
-            return self._answer(command, ResponseCode.SYSTEM_ERROR, guard.failure_remark(command, error))
+            return self.answer(command, ResponseCode.SYSTEM_ERROR, guard.failure_remark(command, error))
 
     def _send(self, connection: Connection, command: RemotingCommand) -> RemotingCommand | Awaitable[RemotingCommand]:
         # compat: RocketMQ misses these fields only where it reads them.
         header = parse_send_header(command.code, _UNREAD | command.ext)
         checked = self.check(header)
         if not isinstance(checked, TopicConfig):
-            return self._answer(command, *checked)
+            return self.answer(command, *checked)
         queue_id = self.choose_queue(header, checked)
         messages = (
             self._batch(connection, command, header, checked, queue_id)
@@ -93,7 +93,7 @@ class SendProcessor:
             else self._single(connection, command, header, checked, queue_id)
         )
         if not isinstance(messages, list):
-            return self._answer(command, *messages)
+            return self.answer(command, *messages)
         result = self._appender.start_put(messages)
         if isinstance(result, PutResult):
             return self._told(command, messages[0], result, queue_id, len(messages))
@@ -176,10 +176,7 @@ class SendProcessor:
             return ResponseCode.NO_PERMISSION, (
                 f"the broker {self._config.broker_name} takes no transactional messages (rejectTransactionMessage)"
             )
-        flags = header.sys_flag
-        if topic.filter_type == TopicFilterType.MULTI_TAG:
-            flags |= sys_flag.MULTI_TAGS
-        message = self._message(connection, header, target[0], target[1], flags)
+        message = self.message(connection, header, target[0], target[1], flags_of(header, topic))
         message.body = command.body
         message.wait_store = found.get(properties.WAIT, "true").lower() == "true"
         if is_half:
@@ -216,12 +213,10 @@ class SendProcessor:
         if not entries:
             return ResponseCode.SYSTEM_ERROR, "the batch holds no message; send at least one"
         added = properties.encode_properties(common).encode()
-        flags = header.sys_flag
-        if topic.filter_type == TopicFilterType.MULTI_TAG:
-            flags |= sys_flag.MULTI_TAGS
+        flags = flags_of(header, topic)
         messages = []
         for entry in entries:
-            message = self._message(connection, header, topic.name, queue_id, flags)
+            message = self.message(connection, header, topic.name, queue_id, flags)
             own = entry.properties_raw
             between = b"\x02" if own and not own.endswith(b"\x02") else b""
             message.body = entry.body
@@ -231,9 +226,10 @@ class SendProcessor:
             messages.append(message)
         return messages
 
-    def _message(
+    def message(
         self, connection: Connection, header: SendMessageRequestHeader, topic: str, queue_id: int, flags: int
     ) -> MessageToStore:
+        """What is stored of a request, its body and its properties to be filled in."""
         return MessageToStore(
             topic,
             queue_id,
@@ -291,7 +287,7 @@ class SendProcessor:
         code = code_of_put(status)
         if status.is_stored:
             self._stats.sent(message.topic, message.queue_id, count, result.size_bytes)
-            answer = self._answer(command, code)
+            answer = self.answer(command, code)
             assert answer.ext_fields is not None
             answer.ext_fields.update(
                 msgId=",".join(result.message_ids), queueId=str(queue_id), queueOffset=str(result.queue_offset)
@@ -302,7 +298,7 @@ class SendProcessor:
             return answer
         self._stats.puts_failed += 1
         if code == ResponseCode.MESSAGE_ILLEGAL:
-            return self._answer(command, *self._too_large())
+            return self.answer(command, *self._too_large())
         remarks = {
             PutMessageStatus.SERVICE_NOT_AVAILABLE: (
                 "service not available now: the broker is a slave, shutting down, or its store is not writeable "
@@ -312,11 +308,17 @@ class SendProcessor:
                 "create mapped file failed: no CommitLog file could be reserved; see that the disk has room"
             ),
         }
-        return self._answer(command, code, remarks.get(status, status.value))
+        return self.answer(command, code, remarks.get(status, status.value))
 
-    def _answer(self, command: RemotingCommand, code: ResponseCode, remark: str | None = None) -> RemotingCommand:
+    def answer(self, command: RemotingCommand, code: ResponseCode, remark: str | None = None) -> RemotingCommand:
+        """The answer to a send, with what every one of them says."""
         ext = {"MSG_REGION": self._config.region_id, "TRACE_ON": "true" if self._config.trace_on else "false"}
         return response_to(command, code, remark, ext)
+
+
+def flags_of(header: SendMessageRequestHeader, topic: TopicConfig) -> int:
+    """The flags that the message is stored with."""
+    return header.sys_flag | (sys_flag.MULTI_TAGS if topic.filter_type == TopicFilterType.MULTI_TAG else 0)
 
 
 _REFUSED_TIMERS: dict[Outcome, Refused] = {
