@@ -8,5 +8,7 @@ it may run on any machine that sees the files. Needs the extra `[export]` (pyarr
     record_columns    records to columns, the hot module
     range_scan        a range of the log to Arrow batches, with what is damaged in it
     plan              a store to ranges
+    body_schema       JSON bodies as a typed column
     export            the whole job, with an engine and a sink
+    read_log          a log as Arrow batches, without a target
 """

@@ -175,3 +175,23 @@ def test_a_table_of_each_topic_is_whole_after_a_kill_between_two_of_them(tmp_pat
     assert run_export(source, target, "delta", "--tables").wait(60) == 0
     verified = verify(open_source(source), open_target(str(target)), "broker")
     assert (verified.differences, verified.rows) == ((), len(expected_rows("kinds")))
+
+
+@pytest.mark.parametrize("table_format", ["iceberg", "delta"])
+def test_bodies_are_typed_as_the_run_that_was_killed_had_found_out(table_format: str, tmp_path: Path) -> None:
+    log = SmallLog(tmp_path / "store")
+    for number in range(40):
+        log.append(f'{{"id": {number}}}'.encode())
+    log.write()
+    target = tmp_path / "target"
+    killed = run_export(log.root, target, table_format, "--typed", kill_at="export.decided")
+    assert killed.wait(60) == -signal.SIGKILL
+    # What comes now would look otherwise.
+    for number in range(400):
+        log.append(f'{{"id": "{number}", "more": 1}}'.encode())
+    log.write()
+    assert run_export(log.root, target, table_format, "--typed").wait(60) == 0
+    opened = open_target(str(target))
+    verified = verify(open_source(log.root), opened, "broker")
+    assert (verified.rows, verified.differences) == (440, ())
+    assert sum(each.unfit for commit in opened.ledger.commits() for each in commit.ranges) == 400

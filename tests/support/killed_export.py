@@ -1,4 +1,4 @@
-"""A program for tests that kill it: `killed_export.py SOURCE TARGET FORMAT [--pool] [--tables] [--kill-worker] [--compact]` exports, or compacts, and ends with 0.
+"""A program for tests that kill it: `killed_export.py SOURCE TARGET FORMAT [--pool] [--tables] [--typed] [--kill-worker] [--compact]` exports, or compacts, and ends with 0.
 
 It commits after every range, so that there are many instants to be killed at.
 """
@@ -16,8 +16,9 @@ from spark_exporter.engines import local
 from spark_exporter.engines.local import LocalEngine
 from spark_exporter.export import Export
 from spark_exporter.layout import Layout
+from spark_exporter.ledger import Making
 from spark_exporter.open_target import open_target
-from support.exported import request
+from support.exported import EVERYTHING, request
 
 
 def kill_a_worker() -> None:
@@ -43,7 +44,8 @@ def main() -> None:
         compact(open_target(target))
         return
     layout = Layout(table_per_topic="--tables" in flags)
-    asked = request(Path(source), target, table_format, layout=layout, commit_every_s=0.0)
+    making = Making(table_format, Layout(table_per_topic=True), EVERYTHING, body={}) if "--typed" in flags else None
+    asked = request(Path(source), target, table_format, layout=layout, making=making, commit_every_s=0.0)
     with Export(asked, LocalEngine(2)) as export:
         export.run_once()
 

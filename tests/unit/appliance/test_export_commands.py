@@ -74,7 +74,39 @@ def test_what_cannot_be_is_one_line(tmp_path: Path, arguments: list[str], said: 
     assert not (tmp_path / "target").exists()
 
 
-@pytest.mark.parametrize("option", [["--from", "yesterday"], ["--format", "csv"], ["--follow", "0"]])
+@pytest.mark.slow
+def test_bodies_are_typed_and_what_does_not_fit_is_said(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b'{"id": 1}', b'{"id": 2}', b'{"id": "three"}'])
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "object", "properties": {"id": {"type": "integer"}}}')
+    for target, body in ((tmp_path / "given", f"json:{schema}"), (tmp_path / "inferred", "json")):
+        done = run("--engine", "local", "--body", body, log.root, target)
+        assert done.exit_code == 0, done.output
+        assert "1 bodies do not fit their schema and are whole in the column body" in done.output
+        assert "bodies are typed; 1 do not fit" in run("status", target).output
+        assert json.loads(run("status", "--json", target).output)["unfit"] == 1
+        assert run("verify", log.root, target).output == f"{target}: in order, 1 ranges, 3 rows compared\n"
+    assert (tmp_path / "inferred" / "Orders").is_dir()
+    schema.write_text('{"type": "object", "properties": {"id": {"type": "text"}}}')
+    refused = run("--engine", "local", "--body", f"json:{schema}", log.root, tmp_path / "other").exception
+    assert isinstance(refused, ApplianceError)
+    assert str(refused) == f"{schema}: #/properties/id: there is no type text"
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--from", "yesterday"],
+        ["--format", "csv"],
+        ["--follow", "0"],
+        ["--body", "xml"],
+        ["--body", "json", "--raw-body"],
+        ["--small-topics", "8"],
+        ["--small-topics", "8", "--group-by", "topic", "--table-per-topic"],
+        ["--small-topics", "8", "--group-by", "topic", "--body", "json"],
+    ],
+)
 def test_wrong_usage_ends_with_2(tmp_path: Path, option: list[str]) -> None:
     write_log(tmp_path / "store", [b"x"])
     assert run(*option, tmp_path / "store", tmp_path / "target").exit_code == 2
