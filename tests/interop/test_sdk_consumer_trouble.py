@@ -20,6 +20,7 @@ MAKERS: dict[str, Callable[[Path, tuple[int, int] | None], Server]] = {
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("maker", MAKERS)
 def test_consumers_of_all_kinds_go_on_when_everything_was_killed_and_started_again(maker: str, tmp_path: Path) -> None:
     server = MAKERS[maker](tmp_path / "data", None)
@@ -60,20 +61,20 @@ def test_consumers_of_all_kinds_go_on_when_everything_was_killed_and_started_aga
         lite.subscribe("Trouble")
         async with Producer("trouble", config) as producer, push("concurrent", config), push("orderly", config), lite:
             tasks = [asyncio.create_task(send(producer)), asyncio.create_task(poll(lite))]
-            await eventually(lambda: enough(100), "100 messages are consumed")
+            await eventually(lambda: enough(100), "100 messages are consumed", 90)
             await asyncio.to_thread(server.kill)
             await asyncio.sleep(0.5)  # long enough for pulls to fail, and to be tried again in vain
             server = await asyncio.to_thread(MAKERS[maker], tmp_path / "data", ports)
             before = len(acknowledged)
-            await eventually(lambda: len(acknowledged) >= before + 100, "100 more are sent", 40)
+            await eventually(lambda: len(acknowledged) >= before + 100, "100 more are sent", 90)
             is_over.set()
             await tasks[0]
             await eventually(
-                lambda: all(acknowledged <= bodies for bodies in consumed.values()), "all are consumed", 60
+                lambda: all(acknowledged <= bodies for bodies in consumed.values()), "all are consumed", 90
             )
         await tasks[1]
 
     try:
-        run(main(), 150)
+        run(main(), 280)
     finally:
         server.stop()

@@ -20,6 +20,7 @@ MAKERS: dict[str, Callable[[Path, tuple[int, int] | None], Server]] = {
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("maker", MAKERS)
 def test_no_acknowledged_message_is_lost_when_everything_is_killed_and_started_again(
     maker: str, tmp_path: Path
@@ -51,16 +52,16 @@ def test_no_acknowledged_message_is_lost_when_everything_is_killed_and_started_a
             async def more(count: int) -> bool:
                 return len(acknowledged) >= count
 
-            await eventually(lambda: more(200), "200 messages are acknowledged")
+            await eventually(lambda: more(200), "200 messages are acknowledged", 90)
             await asyncio.to_thread(server.kill)
             await until(lambda: failures)
             server = await asyncio.to_thread(MAKERS[maker], tmp_path / "data", ports)
             before = len(acknowledged)
-            await eventually(lambda: more(before + 200), "200 more are acknowledged", 40)
+            await eventually(lambda: more(before + 200), "200 more are acknowledged", 90)
             is_over.set()
             await asyncio.gather(*senders)
             stored = {
-                message.message_id: message.body for message in await dump(admin, "Trouble", len(acknowledged), 30)
+                message.message_id: message.body for message in await dump(admin, "Trouble", len(acknowledged), 90)
             }
             lost = [body for message_id, body in acknowledged.items() if stored.get(message_id) != body]
             assert not lost, f"{len(lost)} of {len(acknowledged)} acknowledged messages are lost, such as {lost[:3]}"
@@ -72,10 +73,10 @@ def test_no_acknowledged_message_is_lost_when_everything_is_killed_and_started_a
                     return False
                 return bool(connected.connection_set)
 
-            await eventually(known, "the new broker knows the producer")
+            await eventually(known, "the new broker knows the producer", 90)
 
     try:
         await_registered(server.name_server)
-        run(main(), 110)
+        run(main(), 280)
     finally:
         server.stop()
