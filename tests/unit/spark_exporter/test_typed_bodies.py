@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -17,17 +18,22 @@ from spark_exporter.body_inference import MOST_NAMES, infer_schema
 from spark_exporter.body_schema import BodySchema
 from spark_exporter.compact import compact
 from spark_exporter.engines import local
+from spark_exporter.engines.engine import Engine
+from spark_exporter.engines.local import LocalEngine
 from spark_exporter.errors import SchemaError, TargetMismatch
+from spark_exporter.export import Export
 from spark_exporter.layout import Layout, table_name
 from spark_exporter.ledger import Making
 from spark_exporter.open_target import open_target
 from spark_exporter.plan import open_source
+from spark_exporter.range_result import RangeResult
 from spark_exporter.range_scan import ScanOptions
 from spark_exporter.schema import MESSAGES
 from spark_exporter.status import read_status
 from spark_exporter.verify import verify
-from support.exported import EVERYTHING, FORMATS, export, read
+from support.exported import EVERYTHING, FORMATS, export, read, request
 from support.small_log import STORE_MS, SmallLog
+from support.spark import spark_engine
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -235,7 +241,7 @@ def test_bodies_of_a_given_schema_are_columns_of_the_table(table_format: str, tm
         assert verify(open_source(log.root), open_target(str(target)), "broker").differences == ()
         assert read_status(open_target(str(target))).unfit == 12
         assert compact(open_target(str(target))).partitions in {0, 2}
-    with pytest.raises(TargetMismatch, match="was made with body|with other columns|has other columns"):
+    with pytest.raises(TargetMismatch, match=r"was made with body|with other columns|has other columns"):
         export(log.root, target, table_format)
 
 
@@ -279,21 +285,42 @@ def test_each_topics_schema_is_inferred_when_it_is_met_and_then_stays(table_form
         )
 
 
+class _Here(LocalEngine):
+    """The local engine without other processes, whatever the log's size."""
+
+    def write(self, *of: Any) -> Iterator[RangeResult]:
+        yield from self._write_here(*of)
+
+
 @pytest.mark.slow
-def test_typed_bodies_are_the_same_bytes_whoever_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("layout", "body"),
+    [(Layout(table_per_topic=True), {}), (Layout(True, small_topic_bytes=20_000), ORDER)],
+    ids=["inferred", "given"],
+)
+def test_typed_bodies_are_the_same_bytes_whoever_writes_them(
+    layout: Layout, body: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = SmallLog(tmp_path / "store")
-    orders(log, 0, 1500)
+    for number in range(10):
+        orders(log, 100 * number, 100)
+        orders(log, number, 1, topic=f"Rare-{number % 3}")
     log.write()
-    making: dict[str, Any] = {"making": Making("parquet", Layout(table_per_topic=True), EVERYTHING, body={})}
-    export(log.root, tmp_path / "here", **making)
+    making = Making("parquet", layout, EVERYTHING, body=body)
+    engines: dict[str, Engine] = {"here": _Here(2), "pool": LocalEngine(2), "spark": spark_engine()}
     monkeypatch.setattr(local, "_SMALL_BYTES", 0)
-    export(log.root, tmp_path / "there", **making)
-    files = [
-        {path.relative_to(tmp_path / name): path.read_bytes() for path in (tmp_path / name).rglob("*.parquet")}
-        for name in ("here", "there")
-    ]
-    assert len(files[0]) > 2
-    assert files[0] == files[1]
+    # The number of workers decides how the log is cut.
+    assert engines["spark"].workers == engines["pool"].workers == 2
+    files = {}
+    for name, engine in engines.items():
+        with Export(request(log.root, tmp_path / name, making=making), engine) as run:
+            assert run.run_once().rows == 1010
+        files[name] = {
+            path.relative_to(tmp_path / name): path.read_bytes() for path in (tmp_path / name).rglob("*.parquet")
+        }
+    assert len(files["here"]) > 3
+    assert files["here"] == files["pool"] == files["spark"]
 
 
 def test_a_topic_is_looked_at_no_longer_than_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
