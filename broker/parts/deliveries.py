@@ -14,6 +14,7 @@ from broker.schedule.delivery import DelayDelivery
 from broker.timer.bucket_files import BucketFiles
 from broker.timer.checkpoint import CheckpointFile
 from broker.timer.delivery import TimerDelivery
+from broker.timer.rocketmq5_progress import read_progress
 from broker.timer.timers import TimerRules, Timers
 from broker.timer.warming import plan_warming
 from broker.transaction.asking import ProducerAsking
@@ -136,6 +137,7 @@ class Deliveries:
             self._deliver_timed,
             lambda: appender.log.queues_of(TIMER_TOPIC.encode()).next_offset(0),
             self._warm_timed,
+            rocketmq5_progress=lambda: read_progress(self._settings.paths.config / "timercheck"),
         )
         appender.on_append(TIMER_TOPIC, delivery.appended)
         return delivery

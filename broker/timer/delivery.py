@@ -17,6 +17,7 @@ from broker.timer.bucket_files import SPAN_MS, BucketFiles, bucket_of
 from broker.timer.checkpoint import Checkpoint, CheckpointFile
 from broker.timer.entry import ENTRY, ENTRY_SIZE, due_of, pack
 from broker.timer.log_search import Delivered, delivered_since
+from broker.timer.rocketmq5_progress import Rocketmq5Progress
 from broker.timer.timers import DELIVERED_RECORD, cancels, due_of_record
 from broker.timer.wheel import Wheel
 from headrace.errors import RemoteProtocolError
@@ -84,7 +85,8 @@ class TimerDelivery:
     """All waiting timers of a broker.
 
     `append(message)` stores at once, None while there is no file to store in. `next_offset()` is the queue offset that the next record of the timer
-    topic gets. `warm(entries)` reads old records into memory, on a thread, if they may not be there; None if they are.
+    topic gets. `warm(entries)` reads old records into memory, on a thread, if they may not be there; None if they are. `rocketmq5_progress()`
+    is what another maker's broker has left beside the log; it may raise OSError.
     """
 
     def __init__(
@@ -98,8 +100,10 @@ class TimerDelivery:
         next_offset: Callable[[], int],
         warm: Callable[[list[bytes]], Awaitable[object] | None] = lambda _entries: None,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        rocketmq5_progress: Callable[[], Rocketmq5Progress | None] = lambda: None,
     ) -> None:
         self._files = files
+        self._rocketmq5_progress = rocketmq5_progress
         self._checkpoint_file = checkpoint_file
         self._queue = queue
         self._log = log
@@ -212,6 +216,7 @@ class TimerDelivery:
             # order: requests are served already; what they have added by now is in no queue read below.
             self._files.begin_anew()
             found = Checkpoint(least, 0, self._offsets.min_offset)
+        found = self._with_rocketmq5(found)
         self._floor = self._written = self._synced = found
         self._delivered_before, self._marked_offset = found.delivered_before, found.physical_offset
         added = 0
@@ -229,6 +234,16 @@ class TimerDelivery:
         if added or self._found:
             _logger.info("timers found again added=%d delivered_already=%d", added, len(self._found))
         self._is_recovered = True
+
+    def _with_rocketmq5(self, found: Checkpoint) -> Checkpoint:
+        """The checkpoint, or what a RocketMQ 5 broker that had the store after us, or before, has done beyond it."""
+        theirs = self._rocketmq5_progress()
+        if theirs is None or not found.delivered_before < theirs.delivered_before <= self._clock_ms():
+            return found
+        entry = self._queue.entry(TIMER_TOPIC, 0, theirs.queue_offset)
+        known = self._offsets.wrote_offset if entry is None else entry[0]
+        _logger.info("timers before this time were delivered by RocketMQ 5 time_ms=%d", theirs.delivered_before)
+        return Checkpoint(found.queue_offset, theirs.delivered_before, known)
 
     def _read_checkpoint(self) -> Checkpoint | None:
         try:

@@ -31,7 +31,9 @@ class RecallHandle:
     def decode(cls, text: str) -> "RecallHandle | None":
         """The handle; None if it is none."""
         try:
-            version, topic, broker_name, time_ms, unique_id = base64.urlsafe_b64decode(text.encode()).decode().split(" ")
+            version, topic, broker_name, time_ms, unique_id = (
+                base64.urlsafe_b64decode(text.encode()).decode().split(" ")
+            )
         except (ValueError, binascii.Error):
             return None
         if version != _VERSION or not (time_ms.isascii() and time_ms.isdecimal() and len(time_ms) < 19):

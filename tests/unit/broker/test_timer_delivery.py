@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import struct
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from broker.timer.bucket_files import SPAN_MS, BucketFiles
 from broker.timer.checkpoint import CheckpointFile
 from broker.timer.delivery import TimerDelivery
+from broker.timer.rocketmq5_progress import Rocketmq5Progress, read_progress
 from headrace.model.message import MessageExt
 from headrace.model.names import TIMER_TOPIC
 from headrace.protocol.remoting_command import RemotingCommand
@@ -27,6 +30,7 @@ class Scene:
         self.broker = broker
         self.refusal: PutMessageStatus | None = None
         self.dies_after: int | None = None
+        self.rocketmq5: Rocketmq5Progress | None = None
         broker.topic()
         self.client: Peer = broker.connect()
         self.start()
@@ -44,6 +48,7 @@ class Scene:
             self.append,
             lambda: broker.appender.log.queues_of(TIMER_TOPIC.encode()).next_offset(0),
             clock_ms=broker.clock_ms,
+            rocketmq5_progress=lambda: self.rocketmq5,
         )
         broker.appender.on_append(TIMER_TOPIC, self.delivery.appended)
         broker.dispatch()
@@ -262,6 +267,45 @@ def test_without_its_files_the_index_is_made_anew_from_the_log(scene: Scene) -> 
     scene.start()
     scene.deliver(2 * SPAN_MS)
     assert scene.bodies() == ["done", "waits"]
+
+
+@pytest.mark.parametrize("saved", [False, True])
+@pytest.mark.parametrize(
+    ("read", "after_ms", "come"),
+    [
+        (2, 3000, ["late"]),  # as it was left after a clean stop
+        (1, 3000, ["soon", "late"]),  # it had not looked at the second yet
+        (2, 500, ["early", "soon", "late"]),  # none was due yet
+        (2, 99_000, ["early", "soon", "late"]),  # a time that is still to come is nobody's progress
+    ],
+)
+def test_what_rocketmq_5_delivered_is_not_delivered_again(
+    scene: Scene, saved: bool, read: int, after_ms: int, come: list[str]
+) -> None:
+    now = scene.broker.clock_ms()
+    scene.send("early", due_ms=now + 1000)
+    scene.send("soon", due_ms=now + 2000)
+    scene.send("late", due_ms=now + 20_000)
+    if saved:
+        scene.keep()
+    scene.broker.ahead_ms += 4000
+    scene.rocketmq5 = Rocketmq5Progress(now + after_ms, read)
+    for _ in range(2):
+        scene.start()
+        scene.deliver()
+    scene.deliver(30_000)
+    assert scene.bodies() == come
+
+
+def test_the_progress_of_rocketmq_5_is_read_from_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "timercheck"
+    assert read_progress(file) is None
+    file.write_bytes(b"\0" * 4096)
+    assert read_progress(file) is None
+    file.write_bytes(struct.pack(">qqqq", 1_700_000_000_000, 520, 7, 9).ljust(4096, b"\0"))
+    assert read_progress(file) == Rocketmq5Progress(1_700_000_000_000, 7)
+    file.write_bytes(b"torn")
+    assert read_progress(file) is None
 
 
 def test_an_unreadable_checkpoint_costs_nothing_but_time(scene: Scene) -> None:

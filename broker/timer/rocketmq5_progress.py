@@ -1,0 +1,37 @@
+"""How far a RocketMQ 5 broker that had the store before has come with its timers: the file `config/timercheck` (store spec 10.6).
+
+    byte 0   it has delivered what is due before this time, ms        big-endian, signed
+    byte 16  it has read the timer queue up to this queue offset
+
+Its other files, `timerwheel` and `timerlog`, say nothing that the records of the timer topic do not say. What it has delivered
+does not name the record that waited, so this file is all that keeps such messages from being delivered again.
+"""
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_FIELDS: Final = struct.Struct(">qqq")
+
+
+@dataclass(frozen=True, slots=True)
+class Rocketmq5Progress:
+    """Records of the timer queue below `queue_offset` that are due before `delivered_before` (ms) have been delivered or cancelled."""
+
+    delivered_before: int
+    queue_offset: int
+
+
+def read_progress(path: Path) -> Rocketmq5Progress | None:
+    """What the file says; None if there is none, or it says nothing. Raises OSError."""
+    try:
+        data = path.read_bytes()[: _FIELDS.size]
+    except FileNotFoundError:
+        return None
+    if len(data) < _FIELDS.size:
+        return None
+    delivered_before, _, queue_offset = _FIELDS.unpack(data)
+    if delivered_before <= 0 or queue_offset < 0:
+        return None
+    return Rocketmq5Progress(delivered_before, queue_offset)
