@@ -11,6 +11,7 @@ from broker.parts.settings import Settings
 from broker.parts.tables import Tables
 from broker.schedule.delays import Delays
 from broker.schedule.delivery import DelayDelivery
+from broker.schedule.log_sync import sync_log
 from broker.timer.bucket_files import BucketFiles
 from broker.timer.checkpoint import CheckpointFile
 from broker.timer.delivery import TimerDelivery
@@ -79,6 +80,12 @@ class Deliveries:
 
     def persist(self) -> None:
         """Writes how far all of it has come. Nothing may be running any more."""
+        if not self._settings.store.is_slave:
+            # order: what the files below call delivered, or put back, must not be lost if the machine dies now.
+            log = self._reading.log
+            sync_log(
+                self._settings.paths.commit_log, log.file_size, self._control.flushed_offset, self._control.wrote_offset
+            )
         self._transaction_check.save(all_of_it=True)
         self._tables.offsets.persist()  # order: after the check, whose offsets are among them
         self._tables.delay_offsets.persist(self._delay_delivery.unknown_since())
