@@ -61,19 +61,29 @@ def check_refused(done: subprocess.CompletedProcess[str], said: str, *notes: str
     assert done.stdout == ""
 
 
+def make_log(root: Path) -> SmallLog:
+    return write_log(root, [b"x" * 1000] * 100)
+
+
 @pytest.fixture
 def log(tmp_path: Path) -> SmallLog:
-    return write_log(tmp_path / "store", [b"x" * 1000] * 100)
+    return make_log(tmp_path / "store")
+
+
+@pytest.fixture(scope="module")
+def half_exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("half")
+    log = make_log(folder / "store")
+    done = export("--to", log.offsets[50], log.root, folder / "target")
+    assert done.returncode == 0, done
+    assert " 50 rows of 50 records" in done.stdout
+    return folder / "target"
 
 
 @pytest.fixture
-def target(tmp_path: Path, log: SmallLog) -> Path:
+def target(tmp_path: Path, half_exported: Path) -> Path:
     """Half of the log has been exported into it."""
-    target = tmp_path / "target"
-    done = export("--to", log.offsets[50], log.root, target)
-    assert done.returncode == 0, done
-    assert " 50 rows of 50 records" in done.stdout
-    return target
+    return Path(shutil.copytree(half_exported, tmp_path / "target"))
 
 
 def rows_in(target: Path) -> int:
