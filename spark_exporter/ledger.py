@@ -187,11 +187,16 @@ class Ledger:
         self._work.write(_TARGET, json.dumps(making.as_json(), indent=1).encode())
 
     def read_bodies(self, making: Making) -> TableBodies:
-        """The schemas of typed bodies, as far as they are known."""
-        if making.body is None:
+        """The schemas of typed bodies, as far as they are known.
+
+        A target that is there says them itself: the same schema given anew may name its properties in another order.
+        """
+        made = self.read_making()
+        body = making.body if made is None else made.get("body")
+        if body is None:
             return TableBodies()
-        if making.body:
-            return TableBodies(BodySchema(making.body))
+        if body:
+            return TableBodies(BodySchema(body))
         return TableBodies(
             by_table={topic: None if each is None else BodySchema(each) for topic, each in self.read_inferred().items()}
         )

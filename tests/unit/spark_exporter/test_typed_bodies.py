@@ -285,6 +285,21 @@ def test_each_topics_schema_is_inferred_when_it_is_met_and_then_stays(table_form
         )
 
 
+def test_a_schema_whose_properties_come_in_another_order_is_the_same(tmp_path: Path) -> None:
+    log = SmallLog(tmp_path / "store")
+    types: list[Any] = []
+    for turn in (1, -1):
+        orders(log, 0, 5)
+        log.write()
+        document = {**ORDER, "properties": dict(list(ORDER["properties"].items())[::turn])}  # type: ignore[attr-defined]
+        export(log.root, tmp_path / "target", making=Making("parquet", Layout(), EVERYTHING, body=document))
+        types += [
+            pq.ParquetFile(path).schema_arrow.field("body_json").type for path in tmp_path.glob("target/dt=*/*.parquet")
+        ]
+    assert len(types) == 3
+    assert types[0] == types[1] == types[2]
+
+
 class _Here(LocalEngine):
     """The local engine without other processes, whatever the log's size."""
 
