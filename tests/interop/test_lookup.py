@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from headrace.protocol.record import decode_records
 from support.client import Client, Message, assert_exactly, essence
 from support.java import Java, JavaError
 from support.servers import Server
@@ -47,6 +48,19 @@ def test_by_a_key_only_within_the_time_asked_for(client: Client, sent: list[Mess
 
 def test_by_the_id_that_the_client_gave(client: Client, sent: list[Message]) -> None:
     assert_exactly([client.call("view", topic=TOPIC, msgId=sent[5]["msgId"])], [sent[5]])
+
+
+def test_by_the_id_alone_where_the_server_can(client: Client, sent: list[Message]) -> None:
+    ext = {
+        "topic": "", "key": sent[5]["msgId"], "maxNum": "32", "beginTimestamp": "0", "endTimestamp": str((1 << 63) - 1),
+        "_UNIQUE_KEY_QUERY": "true",
+    }  # fmt: skip
+    answer = client.call("raw", address=client.server.broker, code=12, ext=ext)
+    # RocketMQ's servers cannot.
+    assert answer["code"] == (0 if client.server.name == "headrace" else 22)
+    if answer["code"] == 0:
+        [found] = decode_records(base64.b64decode(answer["body"]))
+        assert (found.topic, found.properties["UNIQ_KEY"]) == (TOPIC, sent[5]["msgId"])
 
 
 def test_by_the_id_that_names_its_place_in_the_log(client: Client, sent: list[Message]) -> None:

@@ -181,7 +181,7 @@ class SmallBroker:
             self.offsets, self.getter, queues.bounds, by_time.offset_at, by_time.earliest_timestamp, self.visits
         ).register(main, fast)
         QueryProcessor(
-            self.by_key.query, partial(view_by_offset, reader), self.store_config.default_query_max_num
+            self.by_key.query, partial(view_by_offset, reader), self.store_config.default_query_max_num, self.topics.all
         ).register(main, fast)
         self._deadlines = Deadlines(self.loop)
         self._main = Endpoint(self.loop, main, self._deadlines, on_close=self._closed)

@@ -13,7 +13,9 @@ from support.small_broker import Peer, SmallBroker
 FAR = (1 << 63) - 1
 
 
-def query(client: Peer, key: str, unique: bool = False, most: int = 32, begin: int = 0, end: int = FAR, **options: Any) -> RemotingCommand:
+def query(
+    client: Peer, key: str, unique: bool = False, most: int = 32, begin: int = 0, end: int = FAR, **options: Any
+) -> RemotingCommand:
     ext = {"topic": "T", "key": key, "maxNum": most, "beginTimestamp": begin, "endTimestamp": end}
     return client.ask(RequestCode.QUERY_MESSAGE, ext | {"_UNIQUE_KEY_QUERY": str(unique).lower()}, **options)
 
@@ -52,6 +54,28 @@ def test_the_newest_come_up_to_the_number_asked_for_in_the_order_of_the_log(fill
 def test_a_query_by_unique_key_is_not_limited_by_its_number(filled: SmallBroker, client: Peer) -> None:
     assert bodies(query(client, "U5", unique=True, most=0)) == [b"5"]
     assert len(bodies(query(client, "all", unique=True, most=1))) == 32
+
+
+def test_an_id_is_found_without_its_topic_but_a_key_is_not(filled: SmallBroker, client: Peer) -> None:
+    for number in range(40):
+        filled.topic(f"Many{number}")
+    client.send(b"there", "Many33", i="KEYS\x01k\x02UNIQ_KEY\x01V1")
+    filled.dispatch()
+    for name, unique, code in (("V1", True, ResponseCode.SUCCESS), ("k", False, ResponseCode.QUERY_NOT_FOUND)):
+        ext = {"topic": "", "key": name, "maxNum": 32, "beginTimestamp": 0, "endTimestamp": FAR}
+        answer = client.ask(RequestCode.QUERY_MESSAGE, ext | {"_UNIQUE_KEY_QUERY": str(unique).lower()})
+        assert answer.code == code
+        if code == ResponseCode.SUCCESS:
+            assert bodies(answer) == [b"there"]
+    ext = {
+        "topic": "",
+        "key": "V2",
+        "maxNum": 32,
+        "beginTimestamp": 0,
+        "endTimestamp": FAR,
+        "_UNIQUE_KEY_QUERY": "true",
+    }
+    assert client.ask(RequestCode.QUERY_MESSAGE, ext).code == ResponseCode.QUERY_NOT_FOUND
 
 
 def test_what_is_not_found_is_told_with_the_same_fields(filled: SmallBroker, client: Peer) -> None:
