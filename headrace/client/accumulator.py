@@ -42,7 +42,7 @@ class Accumulator:
     def send(self, entry: ReadyEntry) -> "asyncio.Future[SendResult]":
         """Sends with the next batch. The future fails with what sending the batch raises."""
         loop = self._loop
-        key = entry.message.topic, entry.message.wait_store
+        key = entry.message.topic, entry.wait_store
         size = len(entry.data)
         gathering = self._gathering.get(key)
         if gathering is not None and gathering.size + size > self._batch_size:

@@ -141,6 +141,7 @@ class ReadyEntry(NamedTuple):
     message: Message
     unique_id: str
     data: bytes
+    wait_store: bool
 
 
 def prepare_entry(message: Message, settings: ProducerSettings, namespace: str | None) -> ReadyEntry:
@@ -150,12 +151,37 @@ def prepare_entry(message: Message, settings: ProducerSettings, namespace: str |
     if names.is_retry_topic(topic):
         raise MessageInvalid("messages to a retry topic cannot be sent as a batch")
     check_body(message, settings.max_message_size)
-    properties = _complete_properties(message, namespace)
+    given = message.properties
     try:
+        if not namespace and (not given or (len(given) == 1 and property_names.TAGS in given)):
+            # Nearly all messages; what they have in common is written once.
+            tags = given.get(property_names.TAGS)
+            beginning = _beginnings.get(tags)
+            if beginning is None:
+                beginning = _beginning_with(tags)
+            unique_id = create_unique_id()
+            return ReadyEntry(
+                message, unique_id, encode_entry(message.body, message.flag, beginning + unique_id.encode()), True
+            )
+        properties = _complete_properties(message, namespace)
         data = encode_entry(message.body, message.flag, property_text(properties).encode())
     except (LocalProtocolError, UnicodeEncodeError) as error:
         raise MessageInvalid(str(error)) from error
-    return ReadyEntry(message, properties[property_names.UNIQ_KEY], data)
+    return ReadyEntry(message, properties[property_names.UNIQ_KEY], data, message.wait_store)
+
+
+_beginnings: dict[str | None, bytes] = {}
+_BEGINNINGS_LIMIT: Final = 1024
+
+
+def _beginning_with(tags: str | None) -> bytes:
+    """The property string of a message with nothing but tags, up to the unique id. Raises MessageInvalid, UnicodeEncodeError."""
+    properties = {} if tags is None else {property_names.TAGS: tags}
+    text = property_text({**properties, property_names.WAIT: "true", property_names.UNIQ_KEY: "-"})
+    if len(_beginnings) >= _BEGINNINGS_LIMIT:
+        _beginnings.clear()
+    beginning = _beginnings[tags] = text[:-1].encode()
+    return beginning
 
 
 def batch_of(entries: Sequence[ReadyEntry], settings: ProducerSettings, namespace: str | None) -> Outgoing:

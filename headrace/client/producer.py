@@ -113,6 +113,8 @@ class Producer(ClientObject):
                 is_free = queue is None and sharding_key is None and selector is None
                 if is_free and self._may_be_gathered(message):
                     # order: what is wrong with one message is found here, so that it does not fail the batch of others.
+                    if not self._observers:
+                        return await accumulator.send(prepare_entry(message, self._settings, self._namespace))
                     with self._observe((message,)) as sending:
                         entry = prepare_entry(sending.messages[0], self._settings, self._namespace)
                         result = sending.result = await accumulator.send(entry)
