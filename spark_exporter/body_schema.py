@@ -286,14 +286,14 @@ class _Reader:
                 self._refuse_others(said, {keyword, *_SAYS_NOTHING}, at)
                 return self._read_or_null(said[keyword], f"{at}/{keyword}", depth)
         names = said.get("type", self._implied(said))
-        kinds = [names] if isinstance(names, str) else list(names)
+        kinds = [names] if isinstance(names, str) else _expect(list, names, f"{at}/type")
         takes_null = "null" in kinds
         kinds = [kind for kind in kinds if kind != "null"]
         if len(kinds) != 1:
             raise SchemaError(f"{at} says {'no type' if not kinds else 'more than one type'}")
         made = self._make(kinds[0], said, at, depth)
         made.takes_null = takes_null
-        made.checks = _checks(said)
+        made.checks = _checks(said, at)
         return made
 
     def _make(self, kind: str, said: Mapping[str, Any], at: str, depth: int) -> _Type:
@@ -310,7 +310,7 @@ class _Reader:
         raise SchemaError(f"{at}: there is no type {kind}")
 
     def _make_object(self, said: Mapping[str, Any], at: str, depth: int) -> _Type:
-        properties = said.get("properties", {})
+        properties = _expect(dict, said.get("properties", {}), f"{at}/properties")
         more = said.get("additionalProperties", True)
         if not properties and isinstance(more, Mapping):
             return _Map(self.read(more, f"{at}/additionalProperties", depth + 1))
@@ -323,7 +323,7 @@ class _Reader:
                     f"{at}: {seen[name.lower()]} and {name} are the same column to engines that do not mind case"
                 )
         fields = {name: self.read(each, f"{at}/properties/{name}", depth + 1) for name, each in properties.items()}
-        required = frozenset(said.get("required", ()))
+        required = frozenset(map(str, _expect(list, said.get("required", []), f"{at}/required")))
         for name, each in fields.items():
             if name not in required:
                 each.takes_null = True  # as good as absent
@@ -349,13 +349,16 @@ class _Reader:
         return found
 
     @staticmethod
-    def _implied(said: Mapping[str, Any]) -> str:
+    def _implied(said: Mapping[str, Any]) -> str | list[str]:
         if "properties" in said or "additionalProperties" in said:
             return "object"
         if "items" in said:
             return "array"
         values = said.get("enum", [said["const"]] if "const" in said else [])
-        return "string" if values and all(isinstance(each, str) for each in values) else "null"
+        kinds = {type(each) for each in values} if isinstance(values, list) else set()
+        if str in kinds and kinds <= {str, type(None)}:
+            return ["string", "null"] if type(None) in kinds else "string"
+        return "null"
 
     @staticmethod
     def _refuse_others(said: Mapping[str, Any], known: set[str], at: str) -> None:
@@ -364,18 +367,25 @@ class _Reader:
                 raise SchemaError(f"{at}: the keyword {keyword} is not known here")
 
 
-def _checks(said: Mapping[str, Any]) -> tuple[Callable[[Any], bool], ...]:
+def _checks(said: Mapping[str, Any], at: str) -> tuple[Callable[[Any], bool], ...]:
     checks: list[Callable[[Any], bool]] = []
     if "enum" in said:
-        allowed = list(said["enum"])
+        allowed = _expect(list, said["enum"], f"{at}/enum")
         checks.append(lambda value: value in allowed)
     if "const" in said:
         only = said["const"]
         checks.append(lambda value: value == only)
     if "minimum" in said:
-        least = said["minimum"]
+        least = _expect((int, float), said["minimum"], f"{at}/minimum")
         checks.append(lambda value: type(value) in {int, float} and value >= least)
     if "maximum" in said:
-        most = said["maximum"]
+        most = _expect((int, float), said["maximum"], f"{at}/maximum")
         checks.append(lambda value: type(value) in {int, float} and value <= most)
     return tuple(checks)
+
+
+def _expect(kind: type | tuple[type, ...], said: Any, at: str) -> Any:
+    """What is said, if it is of that kind. Raises SchemaError."""
+    if not isinstance(said, kind):
+        raise SchemaError(f"{at}: {json.dumps(said)[:40]} cannot stand there")
+    return said
