@@ -133,6 +133,26 @@ def test_the_line_says_share_rate_and_time_left() -> None:
     assert rate_text(1 << 30, 1 << 40, 10.0).endswith("102 MiB/s  170 min left")
 
 
+def test_a_store_in_a_folder_named_run_is_not_taken_for_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    missing = run("run", "lake")
+    assert missing.exit_code == 2
+    assert "Missing argument 'TARGET'" in missing.output
+    write_log(tmp_path / "run", [b"x"] * 7)
+    for arguments in (
+        ["run", "lake"],
+        ["run", "run", "lake"],
+        ["run", "--broker", "b", "lake-2"],
+        ["--broker", "b", "run", "lake-3"],
+    ):
+        done = run(*arguments, "--engine", "local")
+        assert done.exit_code == 0, (arguments, done.output)
+    assert "7 rows" in run("run", "lake-4", "--engine", "local").output
+    assert run("run", "--no-such-option", "lake").exit_code == 2
+
+
 def test_run_need_not_be_said(tmp_path: Path) -> None:
     said: list[Any] = [run("--help").output, run("run", "--help").output]
     assert "status" in said[0]
