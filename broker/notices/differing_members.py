@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from broker.clients import ConsumerGroup, Membership
+from broker.notices.alive import alive
 from broker.notices.notice import Notice
 from headrace.model.names import is_retry_topic, is_system_group
 from headrace.model.subscription import ALL, SubscriptionData, is_tag_type
@@ -17,20 +18,21 @@ KIND = "members disagree"
 _MOST_NAMED = 5  # limit: members of each side that are named; the others are counted
 
 
-def differing_members(groups: Iterable[ConsumerGroup]) -> Iterator[Notice]:
+def differing_members(groups: Iterable[ConsumerGroup], now_ms: int) -> Iterator[Notice]:
     """A notice for each group whose members subscribe differently or differ in their message model."""
     for group in groups:
         if len(group.members) < 2 or is_system_group(group.name):
             continue
         sides: dict[str, list[str]] = defaultdict(list)
-        for connection, member in group.members.items():
-            sides[wish_of(member)].append(f"{group.clients[connection].client_id} at {connection.remote}")
+        for client in alive(group, now_ms):
+            wish = wish_of(group.members[client.connection])
+            sides[wish].append(f"{client.client_id} at {client.connection.remote}")
         if len(sides) > 1:
             yield Notice(
                 group.name,
                 KIND,
                 "",
-                f"its members do not subscribe alike: {len(sides)} different wishes among {len(group.members)} members",
+                f"its members do not subscribe alike: {len(sides)} different wishes among {sum(map(len, sides.values()))} members",
                 tuple(_side(wish, sides[wish]) for wish in sorted(sides)),
                 (),
                 "let all members subscribe to the same topics with the same expressions, or give those that want something else a"

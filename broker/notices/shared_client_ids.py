@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from broker.clients import Client, ConsumerGroup, Membership
+from broker.notices.alive import alive
 from broker.notices.notice import Notice
 from headrace.model.names import is_system_group
 from headrace.remoting.connection import Connection
@@ -17,7 +18,6 @@ from headrace.remoting.connection import Connection
 KIND = "client id shared"
 
 _UNDER_WAY_MS = 5_000  # limit: what an old connection may still bring when the new one has begun
-_ALIVE_MS = 65_000  # limit: clients send a heartbeat every 30 s; two of them, and some seconds for a busy machine
 
 
 def shared_client_ids(groups: Iterable[ConsumerGroup], now_ms: int) -> Iterator[Notice]:
@@ -26,12 +26,12 @@ def shared_client_ids(groups: Iterable[ConsumerGroup], now_ms: int) -> Iterator[
         if len(group.clients) < 2 or is_system_group(group.name):
             continue
         by_id: dict[str, list[Client]] = defaultdict(list)
-        for client in group.clients.values():
+        for client in alive(group, now_ms):
             by_id[client.client_id].append(client)
         for client_id, clients in by_id.items():
             if len(clients) < 2:
                 continue
-            apart = _apart(clients, group.members, now_ms)
+            apart = _apart(clients, group.members)
             if len(apart) > 1:
                 yield Notice(
                     group.name,
@@ -40,20 +40,19 @@ def shared_client_ids(groups: Iterable[ConsumerGroup], now_ms: int) -> Iterator[
                     f"{len(apart)} clients have the id {client_id}",
                     tuple(sorted(f"{client_id} at {client.connection.remote}" for client in apart)),
                     (),
-                    "give each an instanceName of its own, or the address that others see as its clientIP; until then they consume the"
-                    " same queues, and some queues nobody does",
+                    "give each an instanceName of its own, and in containers or behind one address a clientIP of its own; until then they"
+                    " consume the same queues, and some queues nobody does",
                 )
 
 
-def _apart(clients: list[Client], members: dict[Connection, Membership], now_ms: int) -> list[Client]:
+def _apart(clients: list[Client], members: dict[Connection, Membership]) -> list[Client]:
     """Those of the same id that are not one client's connections, old and new."""
-    alive = [client for client in clients if now_ms - client.last_update_ms <= _ALIVE_MS]
 
     def outlived(one: Client, other: Client) -> bool:
         return one.last_update_ms > members[other.connection].since_ms + _UNDER_WAY_MS
 
     return [
         one
-        for one in alive
-        if any(outlived(one, other) and outlived(other, one) for other in alive if other is not one)
+        for one in clients
+        if any(outlived(one, other) and outlived(other, one) for other in clients if other is not one)
     ]

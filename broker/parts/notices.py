@@ -26,8 +26,9 @@ def notice_board(settings: Settings, tables: Tables, page: Noticed) -> NoticeBoa
         online = clients.consumer_groups()
         tables.stats.gather()
         visits.keep_only(online)
-        yield from differing_members(online.values())
-        yield from shared_client_ids(online.values(), time.time_ns() // 1_000_000)
+        now_ms = time.time_ns() // 1_000_000
+        yield from differing_members(online.values(), now_ms)
+        yield from shared_client_ids(online.values(), now_ms)
         # Members of a slave's groups consume from the master.
         if not settings.store.is_slave:
             known = groups.all()

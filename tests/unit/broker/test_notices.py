@@ -58,7 +58,7 @@ class World:
         self.table.connection_closed(self.connections.pop(remote))  # type: ignore[arg-type]
 
     def differing(self) -> list[Notice]:
-        return list(differing_members(self.table.consumer_groups().values()))
+        return list(differing_members(self.table.consumer_groups().values(), int(self.now_s * 1000)))
 
     def shared(self) -> list[Notice]:
         return list(shared_client_ids(self.table.consumer_groups().values(), int(self.now_s * 1000)))
@@ -123,6 +123,13 @@ def test_many_members_of_one_side_are_counted(world: World) -> None:
     world.beat("10.0.1.1:1", wants("U"))
     (notice,) = world.differing()
     assert any("and 15 more" in member for member in notice.members)
+
+
+def test_a_connection_that_outlives_its_client_does_not_disagree(world: World) -> None:
+    world.beat("10.0.0.1:1", wants("Old"))
+    world.now_s += 66
+    world.beat("10.0.0.1:2", wants("New"))
+    assert world.differing() == []
 
 
 def test_groups_of_rocketmqs_own_may_disagree(world: World) -> None:
