@@ -17,7 +17,7 @@ from broker.notices.notice import Notice
 _logger = logging.getLogger(__name__)
 
 _LOOK_S: Final = 5.0
-_LASTS_S: Final = 10.0  # limit: a client that subscribes to topics one by one has said all of them by then
+_LASTS_S: Final = 5.0  # limit: a client that subscribes to topics one by one has said all of them by then
 
 
 @dataclass(slots=True)

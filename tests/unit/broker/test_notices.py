@@ -332,7 +332,7 @@ def test_what_ends_at_once_is_not_noticed(caplog: pytest.LogCaptureFixture) -> N
     caplog.set_level(logging.INFO)
     board = Board()
     board.look(0, notice())
-    board.look(5, notice())
+    board.look(4.9, notice())
     board.look(5)
     assert board.published == [[]]
     assert caplog.messages == []
