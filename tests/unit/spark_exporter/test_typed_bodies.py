@@ -117,6 +117,7 @@ _VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.dictionaries(_NAMES, _VALUES, max_size=4), min_size=1, max_size=6))
 def test_whatever_bodies_are_inferred_from_nothing_in_them_is_lost(bodies: list[dict[str, Any]]) -> None:
