@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace import Message, Producer, SendFailed, SendStatus
+from headrace import Message, MessageQueue, Producer, SendFailed, SendResult, SendStatus
 from headrace.client.answer_scan import SendAnswer, take_answers
 from headrace.client.client_connection import ClientConnection
+from headrace.client.send_result import stored_result
 from headrace.errors import MessageIllegal, MessageInvalid, RequestTimeout, SendRequestError
 from headrace.protocol.remoting_command import RESPONSE_FLAG, RemotingCommand, SerializeType
 from support.loops import until
@@ -203,6 +204,14 @@ def test_a_cancelled_send_leaves_nothing_behind() -> None:
             assert (await producer.send(Message("T", b"x"))).ok
 
     run(main())
+
+
+def test_a_result_made_the_short_way_is_a_result_like_any_other() -> None:
+    queue = MessageQueue("T", "a", 3)
+    made = stored_result(SendStatus.SEND_OK, "id", "offset-id", queue, 7, None, "region", trace_on=False)
+    assert made == SendResult(SendStatus.SEND_OK, "id", "offset-id", queue, 7, None, "region", trace_on=False)
+    assert made.ok
+    assert "queue_offset=7" in repr(made)
 
 
 # ---- answers cut out of what was read
