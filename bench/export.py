@@ -56,6 +56,7 @@ LAST_SEGMENT = 32 << 20
 """What the last one has: it is being written, as in any log, and its end must be looked for before anything else is done."""
 POOL = 24_000
 """Different records. They come again after more than any compressor looks back."""
+CLIENTS = [(f"10.0.0.{number}", 40000 + 7 * number) for number in range(1, 201)]
 GROUP_ROWS = 131_072
 GROUP_BYTES = 64 << 20
 FLOORS = {1024: {"spark": 0.58, "local": 0.70}, 100: {"spark": 0.45, "local": 0.55}}
@@ -117,7 +118,7 @@ def _record(chance: random.Random, body_bytes: int) -> bytes:
         properties=properties,
         queue_id=chance.randrange(8),
         born_timestamp=1_795_000_000_000,
-        born_host=(f"10.0.0.{chance.randint(1, 40)}", chance.randint(40000, 40200)),
+        born_host=chance.choice(CLIENTS),
         store_host=("10.0.1.1", 10911),
     )
 
@@ -252,7 +253,7 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         """Until `stop`."""
-        while not self._over.wait(0.05):
+        while not self._over.wait(0.5):
             for child in psutil.Process().children(recursive=True):
                 try:
                     if child.pid not in self._but and any(self._kind in part for part in child.cmdline()):
