@@ -26,6 +26,8 @@ from support.consuming_broker import ConsumingBroker, consuming_cluster
 from support.sdk import run
 from support.sdk_cluster import Answer, Cluster
 
+pytestmark = pytest.mark.slow
+
 
 class DistantBroker(ConsumingBroker):
     """A broker that clients reach by a bad network only."""
