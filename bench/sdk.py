@@ -298,7 +298,7 @@ def profile(load: str, name_server: str, options: argparse.Namespace) -> None:
 def report(loads: list[str], measured: Measured, options: argparse.Namespace) -> list[str]:
     """A Markdown section."""
     pinned = "cores not pinned" if options.no_pin else "the client on one core, the appliance on another"
-    lines = [f"## SDK: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {commit()}", "", *machine()]
+    lines = [f"## The Python client: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {commit()}", "", *machine()]
     lines += [f"Messages of 1 KiB, {pinned}; {options.rounds} rounds of {options.seconds:g} s, mean.", ""]
     lines += [
         row("", "Python", "Java", "ratio", "Python, a CPU second", "Java, a CPU second", "ratio"),
