@@ -152,6 +152,7 @@ def compare_with_client(folder: Path, sizes: list[float], servers: list[str], en
             exported = queues_of_table(work / "lake")
             equal = received == exported and sum(each[0] for each in exported.values()) == sent
             good &= equal
+            print(f"{name}: {len(received)} queues, {'equal' if equal else 'NOT equal'}", file=sys.stderr)
             size_mib = int(done.stdout.partition(" records, ")[2].partition(" bytes of log")[0].replace(",", "")) / (
                 1 << 20
             )
@@ -174,7 +175,8 @@ def java(name_server: str, *arguments: object) -> str:
         name_server,
         *map(str, arguments),
     ]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+    return "\n".join(line for line in said.splitlines() if " INFO " not in line)  # the client logs there too
 
 
 def queues_said(text: str) -> Queues:
