@@ -110,7 +110,9 @@ def test_the_minute_is_told_after_the_first_look() -> None:
     assert (data.stats_hour.sum, data.stats_day.sum) == (0, 0)
 
 
-@pytest.mark.parametrize(("name", "key"), [("TOPIC_PUT_NUMS", "X"), ("NO_SUCH_SET", "T"), ("GROUP_GET_FROM_DISK_NUMS", "T@CG")])
+@pytest.mark.parametrize(
+    ("name", "key"), [("TOPIC_PUT_NUMS", "X"), ("NO_SUCH_SET", "T"), ("GROUP_GET_FROM_DISK_NUMS", "T@CG")]
+)
 def test_what_was_never_counted_does_not_exist(name: str, key: str) -> None:
     stats = BrokerStats(BrokerConfig())
     stats.sent("T", 0, 1, 100)
