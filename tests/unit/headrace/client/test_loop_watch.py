@@ -45,8 +45,8 @@ def test_a_handler_that_blocks_is_named_with_its_stack(caplog: pytest.LogCapture
 
     with caplog.at_level(logging.WARNING, "headrace.client.loop_watch"):
         run(main())
-    (text,) = said(caplog)
-    assert "handler=blocking" in text
+    # A busy machine may hold the loop up as well.
+    text = next(text for text in said(caplog) if "handler=blocking" in text)
     assert "time.sleep(seconds)" in text
 
 
