@@ -103,7 +103,7 @@ def test_no_wake_up_is_lost_between_two_processes(
         seen = 0
         while True:
             bell.prepare_sleep()
-            if words[WROTE_OFFSET] == seen and not poll.poll(2_000) and words[WROTE_OFFSET] != seen:
+            if words[WROTE_OFFSET] == seen and not poll.poll(10_000) and words[WROTE_OFFSET] != seen:
                 store_cell(words, LOST, words[LOST] + 1)
             bell.woke()
             bell.drain()
@@ -113,8 +113,8 @@ def test_no_wake_up_is_lost_between_two_processes(
     fork(sleep_and_follow)
     bell = Bell(fd, words, ASLEEP_WORD)
     rings = rounds = 0
-    deadline = time.monotonic() + 0.8
-    while time.monotonic() < deadline:
+    began = time.monotonic()
+    while rounds <= 100 or not rings or time.monotonic() < began + 0.8:
         rounds += 1
         for _ in range(rounds % 40):  # every distance from the sleeper's going to sleep
             pass
@@ -122,9 +122,7 @@ def test_no_wake_up_is_lost_between_two_processes(
         rings += bell.ring()
         while words[REPUT_OFFSET] != rounds:
             assert not words[LOST], f"the ring of round {rounds} was lost"
-            if time.monotonic() > deadline + 10:
+            if time.monotonic() > began + 60:
                 pytest.fail(f"round {rounds} was never seen")
     assert not words[LOST]
-    assert rounds > 100
-    assert rings > 0
     os.close(fd)

@@ -111,8 +111,11 @@ def test_a_name_too_long_is_refused(segment: Segment) -> None:
 
 @pytest.mark.slow
 def test_a_reader_never_sees_half_an_announcement(
-    segment: Segment, fork: Callable[[Callable[[], object]], Any]
+    segment: Segment, fork: Callable[[Callable[[], object]], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # However long the announcer waits for a processor in the middle of it: it lives.
+    monkeypatch.setattr("ipc.seqlock.PATIENCE_S", 60)
+
     def announce() -> None:
         row = HealthPage(segment).row("broker")
         parent = os.getppid()
@@ -122,11 +125,10 @@ def test_a_reader_never_sees_half_an_announcement(
 
     fork(announce)
     page = HealthPage(segment)
-    deadline = time.monotonic() + 0.4
+    began = time.monotonic()
     seen = set()
-    while time.monotonic() < deadline:
+    while len(seen) <= 10 or time.monotonic() < began + 0.4:
         health = page.read()["broker"]
         if health.long_call is not None:
             assert health.long_call == (str(health.long_call_until_ms) * 40)
             seen.add(health.long_call_until_ms)
-    assert len(seen) > 10

@@ -34,7 +34,15 @@ def test_a_name_is_the_same_through_every_link_to_the_store(tmp_path: Path) -> N
 def test_an_instance_has_every_page_and_a_bell_for_who_sleeps(instance: Instance, tmp_path: Path) -> None:
     pages = [name.split("-", 2)[2] for name in names_of(tmp_path)]
     assert pages == sorted(
-        ["control", "queue-table", "changed-rows", "changed-options", "noticed", "health", *(f"counters-{role}" for role in ROLES)]
+        [
+            "control",
+            "queue-table",
+            "changed-rows",
+            "changed-options",
+            "noticed",
+            "health",
+            *(f"counters-{role}" for role in ROLES),
+        ]
     )
     assert set(instance.bells) == set(BELL_ROLES)
     assert instance.roles == list(ROLES)
