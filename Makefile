@@ -38,8 +38,8 @@ test-export-kills: $(VENV)/testing build/compiled  ## exports killed at a hundre
 bench: $(VENV)/testing build/compiled java  ## side by side with Apache's broker; writes bench/RESULTS.md
 	$(BIN)/python bench/compare.py $(ARGS)
 
-docs: $(VENV)/installed  ## write the pages that are made from the code (each package's manual.py)
-	@for manual in $(subst /,.,$(basename $(wildcard */manual.py))); do echo $$manual; $(BIN)/python -m $$manual || exit 1; done
+docs: $(VENV)/installed  ## write the pages that are made from the code (each package's manual)
+	@for manual in $(subst /,.,$(basename $(wildcard */manual.py */manual/[a-z]*.py))); do echo $$manual; $(BIN)/python -m $$manual || exit 1; done
 
 format: $(VENV)/testing  ## format, and mend what ruff can mend
 	$(BIN)/ruff format .
