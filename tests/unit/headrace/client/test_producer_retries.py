@@ -6,6 +6,7 @@ import pytest
 
 from headrace import (
     BrokerError,
+    ClientConfig,
     Message,
     PermissionDenied,
     Producer,
@@ -229,7 +230,10 @@ def test_no_time_at_all_is_said_so() -> None:
 
 def test_a_thousand_sends_to_a_new_topic_ask_for_its_route_once() -> None:
     async def main() -> None:
-        async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
+        async with (
+            Cluster("a") as cluster,
+            Producer("g", ClientConfig(cluster.name_server, api_timeout=30), send_timeout=60) as producer,
+        ):
             await asyncio.gather(*(producer.send(Message("New", b"x")) for _ in range(1000)))
             assert cluster.asked["New"] == 1
 
