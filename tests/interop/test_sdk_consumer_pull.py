@@ -181,7 +181,7 @@ def test_members_share_and_are_told(server: Server) -> None:
                 found += await poll_until(two, 40)
                 await one.commit()
                 await two.commit()
-            await eventually(lambda: len(one.assignment()) == 4, "all queues again", 5)
+            await eventually(lambda: len(one.assignment()) == 4, "all queues again", 15)
         assert Counter(message.body for message in found) == Counter([*bodies, *more])
         await await_consumed(server, "lite-share", "LiteShare")
 

@@ -432,7 +432,7 @@ def test_three_members_share_the_queues_and_one_takes_over_from_another(server: 
         assert all(one.messages for one in gathered)
         await await_consumed(server, "push-share", "PushShare")
         await members[0].close()
-        await eventually(lambda: shares() == [3, 3], "two share", 5)
+        await eventually(lambda: shares() == [3, 3], "two share", 15)
         more = await send(server, "PushShare", 300, first=300)
         await eventually(lambda: sum(len(one.messages) for one in gathered) >= 600, "all messages")
         assert sorted(body for one in gathered for body in one.bodies) == sorted([*bodies, *more])

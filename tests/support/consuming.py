@@ -13,7 +13,7 @@ from headrace.client.start_offset import StartFrom
 from headrace.model.topic_config import TopicConfig
 from support.servers import Server
 
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 def config_for(server: Server, **settings: Any) -> ClientConfig:

@@ -18,7 +18,7 @@ from headrace.protocol.response_code import ResponseCode
 
 T = TypeVar("T")
 
-DEADLINE_S = 60
+DEADLINE_S = 100
 
 
 def run(main: Coroutine[Any, Any, T], deadline_s: float = DEADLINE_S) -> T:
@@ -38,7 +38,7 @@ def run(main: Coroutine[Any, Any, T], deadline_s: float = DEADLINE_S) -> T:
     return result
 
 
-async def eventually(condition: Callable[[], Awaitable[T]], what: str, deadline_s: float = 20) -> T:
+async def eventually(condition: Callable[[], Awaitable[T]], what: str, deadline_s: float = 60) -> T:
     """Waits until the condition is true; what it said then."""
     loop = asyncio.get_running_loop()
     end = loop.time() + deadline_s
@@ -66,7 +66,7 @@ async def pull(instance: ClientInstance, queue: MessageQueue, offset: int = 0) -
         offset = int(answer.ext["nextBeginOffset"])
 
 
-async def dump(admin: Admin, topic: str, count: int, deadline_s: float = 15) -> list[MessageExt]:
+async def dump(admin: Admin, topic: str, count: int, deadline_s: float = 60) -> list[MessageExt]:
     """All messages of a topic, once there are `count`: a broker acknowledges a little before messages can be pulled."""
 
     async def all_of_it() -> list[MessageExt]:
@@ -82,7 +82,7 @@ async def dump(admin: Admin, topic: str, count: int, deadline_s: float = 15) -> 
     return await eventually(all_of_it, f"{count} messages in {topic}", deadline_s)
 
 
-def await_registered(name_server: str, deadline_s: float = 30) -> None:
+def await_registered(name_server: str, deadline_s: float = 60) -> None:
     """Waits until a broker that makes topics by itself is known to the name server."""
 
     async def main() -> None:
