@@ -44,11 +44,11 @@ class Hold:
 
     def take(self, ranges: Sequence[ByteRange]) -> list[ByteRange]:
         """Link the segments of these ranges. The same ranges, that know of the links where there are some."""
+        delete_abandoned(self._commit_log)
         if self._is_disk_too_full():
             self.problem = TOO_FULL
             return list(ranges)
         try:
-            delete_abandoned(self._commit_log)
             self._folder.mkdir(parents=True)
             self._owner = (self._folder / _OWNER).open("w+", encoding="utf-8")
             fcntl.flock(self._owner, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -470,9 +470,14 @@ def test_an_export_goes_on_where_nothing_can_be_held_and_says_so(
 def test_on_a_disk_above_its_cleaning_level_nothing_is_held_and_it_is_said_once(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"] * 3)
     warned: list[str] = []
+    dead = log.root / "hold" / "dead"
+    dead.mkdir(parents=True)
+    (dead / "owner").write_text("{}")
+    os.link(log.folder / f"{0:020}", dead / f"{0:020}")
     asked = request(log.root, tmp_path / "target", cleaning_level=0.0, warn=warned.append)
     with Export(asked, LocalEngine(1)) as run:
         assert (run.run_once().notes, warned) == ([TOO_FULL], [TOO_FULL])
+        assert not (log.root / "hold").exists(), "nor by a run that died"
         log.append(b"more")
         log.write()
         assert (run.run_once().rows, warned) == (1, [TOO_FULL])
