@@ -6,7 +6,7 @@ import pytest
 
 from support.appliance import Appliance
 from support.client import Client
-from support.java import QUICK_START, Java
+from support.java import IMPATIENT, QUICK_START, Java
 from support.reference import Reference, thrown_away
 from support.sdk import await_registered
 from support.servers import Server
@@ -39,8 +39,7 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
 @pytest.fixture(scope="session")
 def impatient_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
     """A client that looks every half second, not every 20 s, whether it may lock a queue that another still holds."""
-    flags = (*QUICK_START, "-Drocketmq.client.rebalance.waitInterval=500")
-    with Java(tmp_path_factory.mktemp("impatient"), flags=flags) as java:
+    with Java(tmp_path_factory.mktemp("impatient"), flags=(*QUICK_START, *IMPATIENT)) as java:
         yield java
 
 

@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "tests" / "interop" / "java"
 BUILD = ROOT / "build" / "java"
 QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+IMPATIENT = ("-Drocketmq.client.rebalance.waitInterval=500", "-Drocketmq.client.rebalance.lockInterval=500")
+"""Looks every half second, not every 20 s, which queues are its own and whether it may lock them."""
 
 
 class JavaError(Exception):

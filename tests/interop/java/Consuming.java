@@ -127,6 +127,9 @@ final class Consuming {
         if (from(arguments) == ConsumeFromWhere.CONSUME_FROM_TIMESTAMP) {
             consumer.setConsumeTimestamp(arguments.getString("from"));
         }
+        if (arguments.containsKey("heartbeatMs")) {
+            consumer.setHeartbeatBrokerInterval(arguments.getIntValue("heartbeatMs"));
+        }
         consumer.setPersistConsumerOffsetInterval(500);
         consumer.setPullBatchSize(arguments.containsKey("pullBatch") ? arguments.getIntValue("pullBatch") : 32);
         consumer.setConsumeMessageBatchMaxSize(8);
