@@ -1,12 +1,17 @@
 """What the `headrace export` commands share: the exporter's errors as ours, and how far a live store of ours is flushed."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from appliance.errors import ApplianceError
 from ipc.errors import IpcError
 from ipc.instance import Instance
+
+FLUSHED_WITHIN_S: Final = 15.0
+"""# limit: brokers flush what is left every ten seconds (flushCommitLogThoroughInterval)."""
 
 
 @contextmanager
@@ -26,21 +31,43 @@ def exporter_errors() -> Iterator[None]:
 
 def flushed_offset_of(source: Path) -> Callable[[], int | None]:
     """Asks a running appliance how far its log is durable. The answer is None where none runs on this store."""
-    stores = [path for path in (source, source / "store", source.parent) if (path / "commitlog").is_dir()]
 
     def read() -> int | None:
-        for store in stores:
+        offsets = _offsets_of(source)
+        return None if offsets is None else offsets[0]
+
+    return read
+
+
+def wait_until_flushed(source: Path) -> int:
+    """Wait until what a running appliance has written by now is durable, so that an export has what was sent before it began.
+
+    A broker leaves little for up to ten seconds. The answer: how many bytes are still missing after FLUSHED_WITHIN_S.
+    """
+    offsets = _offsets_of(source)
+    if offsets is None:
+        return 0
+    wrote = offsets[1]
+    deadline = time.monotonic() + FLUSHED_WITHIN_S
+    while offsets is not None and offsets[0] < wrote and time.monotonic() < deadline:
+        time.sleep(0.05)
+        offsets = _offsets_of(source)
+    return 0 if offsets is None else max(0, wrote - offsets[0])
+
+
+def _offsets_of(source: Path) -> tuple[int, int] | None:
+    """How far the log of a running appliance is durable, and written."""
+    for store in (source, source / "store", source.parent):
+        if (store / "commitlog").is_dir():
             try:
                 instance = Instance.open(store)
             except IpcError:
                 continue
             try:
-                return instance.control.flushed_offset
+                return instance.control.flushed_offset, instance.control.wrote_offset
             finally:
                 instance.close()
-        return None
-
-    return read
+    return None
 
 
 def _not_installed(error: ImportError) -> ApplianceError:

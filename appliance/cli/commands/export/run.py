@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from appliance.cli.exporter import exporter_errors, flushed_offset_of
+from appliance.cli.exporter import exporter_errors, flushed_offset_of, wait_until_flushed
 from appliance.cli.rate_line import RateLine
 
 if TYPE_CHECKING:  # slow to import, and of no use to --help
@@ -145,6 +145,8 @@ def command(
             _print_plan(request, workers)
             return
         chosen = _choose_engine(engine, master, workers)
+        if follow is None and (missing := wait_until_flushed(request.source)):
+            _warn(f"{missing:,} bytes of the log are not flushed yet: the next run takes them")
         try:
             _run(request, chosen, follow)
         finally:
