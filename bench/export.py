@@ -341,11 +341,11 @@ def measure(log: Path, scratch: Path, rounds: int, body_bytes: int) -> dict[str,
         take_turns({
             "W": memory,
             "local": ("spawn_main", lambda: export(log, scratch / "local", LocalEngine(PROCESSES))),
-            "spark": ("pyspark", lambda: export(log, scratch / "spark", spark)),
+            "spark": ("pyspark.daemon", lambda: export(log, scratch / "spark", spark)),
         })  # fmt: skip
         spark.close()
         with plain_session() as session:
-            take_turns({"W": memory, "scan": ("pyspark", lambda: scan(log, session))})
+            take_turns({"W": memory, "scan": ("pyspark.daemon", lambda: scan(log, session))})
     finally:
         spark.close()
         writers.close()
