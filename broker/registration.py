@@ -147,10 +147,11 @@ class Registration:
         self._take(list(answers.values()))
 
     async def register_topic(self, name: str) -> None:
-        """Registers one topic everywhere and waits for the answers."""
+        """Registers one topic everywhere, waits for the answers and does what they say."""
         topic = self._topics.find(name)
         if topic is not None:
-            await self._ask_all(lambda: self._request({name: topic}), self._timeout_ms)
+            answers = await self._ask_all(lambda: self._request({name: topic}), self._timeout_ms)
+            self._take(list(answers.values()))
 
     def register_soon(self) -> None:
         """Registers all topics everywhere, one-way. Topics that are made at the same time are told together."""

@@ -260,12 +260,12 @@ def test_the_name_servers_table_says_which_topics_are_ordered(tmp_path: Path) ->
     assert [topic.name for topic in here.topics.all().values() if topic.order] == ["Ordered"]
 
 
-def test_registering_one_topic_leaves_the_ordered_ones_alone(tmp_path: Path) -> None:
+def test_registering_one_topic_tells_too_which_are_ordered(tmp_path: Path) -> None:
     here = setting(tmp_path)
     here.topics.put(TopicConfig("T"))
     here.servers.answers["a:1"] = lambda command: response_to(command, 0, ext={}, body=b'{"table":{"T":"broker-a:4"}}')
     run(here.registration.register_topic("T"))
-    assert not any(topic.order for topic in here.topics.all().values())
+    assert [topic.name for topic in here.topics.all().values() if topic.order] == ["T"]
 
 
 def test_a_table_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
