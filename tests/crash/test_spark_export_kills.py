@@ -32,7 +32,7 @@ from support.spark_cluster import WORKERS, SparkCluster
 PROGRAM = Path(__file__).resolve().parents[1] / "support" / "killed_spark_export.py"
 HEADRACE = Path(sys.executable).with_name("headrace")
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = pytest.mark.timeout(600 * rounds(1, 10))
 
 
 @pytest.fixture(scope="module")
