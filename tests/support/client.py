@@ -34,7 +34,7 @@ class Client:
         assert len(sent) == count
         return sent
 
-    def await_pullable(self, topic: str, count: int, deadline_s: float = 10) -> None:
+    def await_pullable(self, topic: str, count: int, deadline_s: float = 60) -> None:
         """Waits until `count` messages of a topic can be pulled: a broker acknowledges a little before that."""
 
         def ends() -> int:
@@ -46,7 +46,7 @@ class Client:
         """Starts a consumer under a name of the test's choice; it reads from the first message on."""
         self.call("consume", consumer=consumer, topic=topic, kind=kind, group=group or f"{consumer}-group", **arguments)
 
-    def receive(self, consumer: str, count: int, deadline_s: float = 30) -> list[Message]:
+    def receive(self, consumer: str, count: int, deadline_s: float = 60) -> list[Message]:
         """Waits for `count` different messages and returns all that the consumer was given so far."""
         said = self.call("await", consumer=consumer, count=count, deadlineMs=int(deadline_s * 1000))
         assert said["there"], f"{consumer} has {said} of {count} messages after {deadline_s:g} s"
@@ -57,13 +57,13 @@ class Client:
         messages: list[Message] = self.call("received", consumer=consumer)
         return messages
 
-    def await_assigned(self, consumer: str, count: int, deadline_s: float = 15) -> list[int]:
+    def await_assigned(self, consumer: str, count: int, deadline_s: float = 60) -> list[int]:
         """Waits until a consumer reads `count` queues; which."""
         queues: list[int] = self.call("await-assigned", consumer=consumer, count=count, deadlineMs=int(deadline_s * 1000))
         assert len(queues) == count, f"{consumer} reads {queues}, not {count} queues"
         return queues
 
-    def await_committed(self, topic: str, group: str, count: int, *consumers: str, deadline_s: float = 30) -> None:
+    def await_committed(self, topic: str, group: str, count: int, *consumers: str, deadline_s: float = 60) -> None:
         """Waits until the broker knows that a group has consumed `count` messages of a topic.
 
         The `consumers` are made to tell it at once; on their own they begin with that 10 s after their start.
