@@ -33,7 +33,7 @@ test-crash: $(VENV)/testing build/compiled java  ## the crash tests in full leng
 	HEADRACE_CRASH_ROUNDS=$${HEADRACE_CRASH_ROUNDS:-full} $(BIN)/python -m pytest -m crash $(ARGS)
 
 test-export-kills: $(VENV)/testing build/compiled  ## exports killed at a hundred random instants
-	HEADRACE_CRASH_ROUNDS=$${HEADRACE_CRASH_ROUNDS:-full} $(BIN)/python -m pytest tests/crash/test_export_kills.py $(ARGS)
+	HEADRACE_CRASH_ROUNDS=$${HEADRACE_CRASH_ROUNDS:-full} $(BIN)/python -m pytest tests/crash/test_export_kills.py tests/crash/test_spark_export_kills.py $(ARGS)
 
 bench: $(VENV)/testing build/compiled java  ## side by side with Apache's broker; writes bench/RESULTS.md
 	$(BIN)/python bench/compare.py $(ARGS)
