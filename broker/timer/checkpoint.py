@@ -32,14 +32,18 @@ class CheckpointFile:
         """What it says; None without a file. Raises ConfigFileUnreadable."""
         return self._file.load(_decode)
 
-    def write(self, checkpoint: Checkpoint) -> None:
-        """Replaces it; durable when this returns. Raises OSError."""
+    def next_turn(self) -> int:
+        """A place in the order of checkpoints: taken when one was made that a thread is to write."""
+        return self._file.next_turn()
+
+    def write(self, checkpoint: Checkpoint, turn: int | None = None) -> None:
+        """Replaces it, unless a later one has been written meanwhile; durable when this returns. On any thread. Raises OSError."""
         fields = {
             "queueOffset": checkpoint.queue_offset,
             "deliveredBefore": checkpoint.delivered_before,
             "physicalOffset": checkpoint.physical_offset,
         }
-        self._file.save(json.dumps(fields))
+        self._file.write(json.dumps(fields), self._file.next_turn() if turn is None else turn)
 
     def delete(self) -> None:
         """Takes it away, with its backup: the index is to be made anew. Raises OSError."""

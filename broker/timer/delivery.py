@@ -189,7 +189,10 @@ class TimerDelivery:
         self._synced = synced
         self._mark_idle()
         self._pending = None
-        self._take_checkpoint()
+        checkpoint = self._take_checkpoint()
+        if checkpoint is not None:
+            self._checkpoint_file.write(checkpoint)
+            self._checkpoint_written(checkpoint)
 
     async def deliver_all(self) -> int:
         """Delivers all that waits, whenever it is due, and forgets the index; how many messages. For a broker that serves nobody."""
@@ -431,7 +434,11 @@ class TimerDelivery:
             self._synced = synced
             self._synced_at_s = now_s
         self._mark_idle()
-        self._take_checkpoint()
+        checkpoint = self._take_checkpoint()
+        if checkpoint is not None:
+            # Not on the loop: on a disk that is busy it takes as long as a second.
+            await asyncio.to_thread(self._checkpoint_file.write, checkpoint, self._checkpoint_file.next_turn())
+            self._checkpoint_written(checkpoint)
 
     def _mark_idle(self) -> None:
         """Where nothing is due, all that was due is delivered: up to now."""
@@ -444,8 +451,8 @@ class TimerDelivery:
         ):
             self._mark(now_ms)
 
-    def _take_checkpoint(self) -> None:
-        """Takes one if something has changed, and writes the last one taken once all that it claims is durable."""
+    def _take_checkpoint(self) -> Checkpoint | None:
+        """Takes one if something has changed; the last one taken, once all that it claims is durable."""
         if self._pending is None:
             taken = Checkpoint(self._synced.queue_offset, self._delivered_before, self._marked_offset)
             if (
@@ -460,11 +467,14 @@ class TimerDelivery:
                 self._pending = taken
                 self._pending_end = max(taken.physical_offset, self._synced.physical_offset)
                 self._is_changed = self._is_delivering
-        if self._pending is not None and self._offsets.flushed_offset >= self._pending_end:
-            self._checkpoint_file.write(self._pending)
-            self._written, self._pending = self._pending, None
-            # order: after the checkpoint, which says that nobody needs them.
-            self._files.delete_before(self._written.delivered_before)
+        return (
+            self._pending if self._pending is not None and self._offsets.flushed_offset >= self._pending_end else None
+        )
+
+    def _checkpoint_written(self, checkpoint: Checkpoint) -> None:
+        self._written, self._pending = checkpoint, None
+        # order: after the checkpoint, which says that nobody needs them.
+        self._files.delete_before(checkpoint.delivered_before)
 
 
 def _decoded(view: memoryview | None) -> MessageExt | None:
