@@ -12,8 +12,6 @@
 import os
 from dataclasses import dataclass
 
-from store.filter.python.functions import REPORT
-
 
 @dataclass(frozen=True, slots=True)
 class AppliancePaths:
@@ -57,5 +55,5 @@ class AppliancePaths:
 
     @property
     def filter_report(self) -> str:
-        """Where the broker says how filter functions fare."""
-        return os.path.join(self.store, "config", REPORT)
+        """Where the broker says how filter functions fare: `store.filter.python.functions.REPORT`, which is not imported for its name alone."""
+        return os.path.join(self.store, "config", "pythonFilters.json")

@@ -7,13 +7,12 @@ from typing import Any
 
 import click
 
-from appliance.cli.filter_functions import function_lines
+from appliance.cli.filter_table import function_lines
 from appliance.cli.options import data_option
 from appliance.cli.supervisor_client import ask_supervisor
 from appliance.cli.text_table import text_table
 from appliance.paths import AppliancePaths
 from spark_exporter.held_segments import count_held
-from store.filter.python.functions import read_report
 
 
 @click.command("status", short_help="Say how an appliance fares.")
@@ -32,8 +31,16 @@ def command(data: str, as_json: bool) -> None:
     # Looked for here: the supervisor waits for no disk.
     held = count_held(Path(AppliancePaths(data).store))
     status["held"] = asdict(held) if held.segments else None
-    status["filter_functions"] = read_report(Path(AppliancePaths(data).filter_report))
+    status["filter_functions"] = _filter_functions(Path(AppliancePaths(data).filter_report))
     print(json.dumps(status, indent=2) if as_json else "\n".join(_lines(status)))
+
+
+def _filter_functions(report: Path) -> dict[str, dict[str, Any]]:
+    if not report.exists():
+        return {}
+    from store.filter.python.functions import read_report  # noqa: PLC0415  most have none, and need not wait for it
+
+    return read_report(report)
 
 
 def _lines(status: dict[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from appliance.cli.commands.filter import command
 from appliance.errors import ApplianceError
+from appliance.paths import AppliancePaths
 from store.filter.python.functions import REPORT, FunctionFolder
 
 GOOD = "def wants(message):\n    return True\n"
@@ -94,3 +95,7 @@ def test_the_list_shows_what_the_broker_has_said_of_this_version(data: Path, tmp
     assert all(word in one for word in ("2,000", "0.250 ms", "3 + 1 messages", "2023-11-", "ended its process"))
     assert two.split() == ["two", "not", "asked", "-", "0", "0", "0", "-", "0", "-"]
     assert json.loads(run("list", "--data", data, "--json").output)["one"]["calls"] == 7
+
+
+def test_the_commands_look_where_the_broker_reports(tmp_path: Path) -> None:
+    assert Path(AppliancePaths(str(tmp_path)).filter_report) == tmp_path / "store" / "config" / REPORT

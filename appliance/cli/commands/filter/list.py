@@ -5,7 +5,8 @@ from pathlib import Path
 
 import click
 
-from appliance.cli.filter_functions import folder_of, function_lines
+from appliance.cli.filter_functions import folder_of
+from appliance.cli.filter_table import function_lines
 from appliance.cli.options import data_option
 from appliance.cli.supervisor_client import paths_of
 from store.filter.python.functions import read_report

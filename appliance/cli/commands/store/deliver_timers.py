@@ -21,7 +21,9 @@ from appliance.cli.store_path import store_root
 @click.command("deliver-timers", short_help="Turn messages that wait for a given time into ordinary ones.")
 @click.argument("path")
 @click.option("-c", "broker_conf", metavar="FILE", help="broker.conf with the settings of this store (file sizes).")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A key of broker.conf. May be given several times.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A key of broker.conf. May be given several times."
+)
 def command(path: str, broker_conf: str | None, settings: tuple[str, ...]) -> int:
     """Deliver at once all messages in the store at PATH that wait for a given time (TIMER_DELIVER_MS), whenever they are due.
 
@@ -41,7 +43,14 @@ def command(path: str, broker_conf: str | None, settings: tuple[str, ...]) -> in
         (Path(folder) / "store").symlink_to(root.resolve())
         told = Path(folder) / "delivered"
         sources = Sources(
-            folder, broker_conf, None, None, (*settings, "nameserverEnable=false", "haEnable=false"), "127.0.0.1", None, _free_port()
+            folder,
+            broker_conf,
+            None,
+            None,
+            (*settings, "nameserverEnable=false", "haEnable=false"),
+            "127.0.0.1",
+            None,
+            _free_port(),
         )
 
         def deliver(context: RoleContext, role_settings: RoleSettings) -> None:
@@ -56,7 +65,8 @@ def command(path: str, broker_conf: str | None, settings: tuple[str, ...]) -> in
                 time.sleep(0.01)
 
         roles = [
-            replace(role, run=deliver) if role.name == "broker" else role for role in role_table(read_configuration(sources))
+            replace(role, run=deliver) if role.name == "broker" else role
+            for role in role_table(read_configuration(sources))
         ]
         result = run_appliance(sources, Announcements(lambda _: None, _warn), roles)
         if result.error is not None:
