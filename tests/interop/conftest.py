@@ -1,6 +1,7 @@
 """Every scenario runs against Apache's own servers and against the appliance: where both agree, the test is true."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -20,13 +21,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.interop)
 
 
+@pytest.fixture(scope="session")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Server]]:
+    """Gives the run's server of a make, and starts it when it is first asked for."""
+    started: dict[str, Server] = {}
+    with ExitStack() as stack:
+
+        def give(make: str) -> Server:
+            if make not in started:
+                server = SERVERS[make](tmp_path_factory.mktemp(make) / "data")
+                started[make] = stack.enter_context(thrown_away(server))
+                # Apache's broker serves a little before name servers know it.
+                await_registered(server.name_server)
+            return started[make]
+
+        yield give
+
+
 @pytest.fixture(scope="session", params=SERVERS)
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(request: pytest.FixtureRequest, serving: Callable[[str], Server]) -> Server:
     """A server that serves all scenarios of a run, one after the other."""
-    with thrown_away(SERVERS[request.param](tmp_path_factory.mktemp(request.param) / "data")) as server:
-        # Apache's broker serves a little before name servers know it.
-        await_registered(server.name_server)
-        yield server
+    return serving(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from headrace.protocol.request_code import RequestCode
 from support.client import Client, assert_exactly
 from support.java import JavaError
 from support.lateness import SERVERS, lately
+from support.reference import thrown_away
 from support.sdk import await_registered
 from support.servers import Server, wait_until
 
@@ -31,7 +32,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module", params=SERVERS)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with lately(request.param, tmp_path_factory.mktemp(request.param) / "data", **SETTINGS) as server:
+    with thrown_away(lately(request.param, tmp_path_factory.mktemp(request.param) / "data", **SETTINGS)) as server:
         await_registered(server.name_server)
         yield server
 

@@ -14,6 +14,7 @@ from support.client import Client, Message
 from support.crash import records
 from support.java import Java, JavaError
 from support.lateness import SETTINGS, lately
+from support.reference import thrown_away
 from support.servers import Server, wait_until
 
 FULL = os.environ.get("HEADRACE_CRASH_ROUNDS") == "full"
@@ -22,7 +23,7 @@ MANY, SPREAD_MS, AFTER_MS = (100_000, 60_000, 30_000) if FULL else (3_000, 3_000
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with lately("headrace", tmp_path_factory.mktemp("timers") / "data") as server:
+    with thrown_away(lately("headrace", tmp_path_factory.mktemp("timers") / "data")) as server:
         yield server
 
 

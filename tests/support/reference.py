@@ -7,6 +7,7 @@ To open somebody's store, put it at `data / "store"` first.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -86,11 +87,15 @@ _Made = TypeVar("_Made", Reference, Appliance, Reference | Appliance)
 
 @contextmanager
 def thrown_away(server: _Made) -> Iterator[_Made]:
-    """For a fixture: a server whose store nobody looks at afterwards. Apache's takes ten seconds to leave in order; it is killed."""
+    """For a fixture: a server whose store nobody looks at afterwards; it takes gigabytes, and is removed.
+
+    Apache's takes ten seconds to leave in order, and is killed.
+    """
     with server:
         yield server
         if isinstance(server, Reference):
             server.kill()
+    shutil.rmtree(server.store)
 
 
 def _run(*arguments: str) -> None:
