@@ -23,7 +23,7 @@ from support.java import Java, JavaError
 from support.lateness import SETTINGS as QUICK
 from support.servers import wait_until
 
-KILLS = rounds(short=3, full=50)
+KILLS = rounds(short=2, full=50)
 SETTINGS = SMALL | QUICK
 QUEUES = 2
 PATIENCE_S = 120

@@ -1,9 +1,12 @@
 """Every golden store and damaged variant, exported by Spark into every format: the same rows as by the local engine, in the same files.
 
+The engine makes the files, whatever the format: of damaged variants Iceberg and Delta get one, and all of them with HEADRACE_CRASH_ROUNDS=full.
+
 All of them go into one target, each as a broker of its own. What the local engine writes is held against what RocketMQ's own classes read in
 `test_export_of_golden_stores.py`; whole stores are so here once more.
 """
 
+import os
 from pathlib import Path
 
 import duckdb
@@ -20,6 +23,7 @@ from support.exported import FORMATS, expected_row, read, request, rows_of
 from support.spark import spark_engine, spark_session
 
 NAMES = golden.stores() + golden.variants()
+FEWER = NAMES if os.environ.get("HEADRACE_CRASH_ROUNDS") == "full" else [*golden.stores(), "unclean-bad-middle"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -75,9 +79,11 @@ def test_spark_exports_the_rows_that_the_local_engine_does(
     wanted: pa.Table,
     tmp_path: Path,
 ) -> None:
-    export_all(unpacked, tmp_path, table_format, spark_engine())
+    names = NAMES if table_format == "parquet" else FEWER
+    export_all({name: unpacked[name] for name in names}, tmp_path, table_format, spark_engine())
+    wanted = wanted.filter(pc.field("broker_name").isin(names)).combine_chunks()
     found = read(tmp_path, table_format)
-    assert sorted(found["broker_name"].unique().to_pylist()) == sorted(NAMES)
+    assert sorted(found["broker_name"].unique().to_pylist()) == sorted(names)
     assert ordered(found).equals(wanted)
     in_duckdb = (
         duckdb.read_parquet(f"{tmp_path}/dt=*/*.parquet") if table_format == "parquet" else duckdb.from_arrow(found)

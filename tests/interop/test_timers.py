@@ -95,7 +95,7 @@ def lateness(store: Path, topic: str) -> dict[str, int]:
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("restart", [None, "stop", "kill"])
+@pytest.mark.parametrize("restart", [None, "stop", "kill"] if FULL else ["stop", "kill"])
 def test_many_messages_come_on_time(java: Java, tmp_path: Path, restart: str | None) -> None:
     topic = "ManyTimers"
     server = Appliance(tmp_path / "data")
