@@ -62,7 +62,7 @@ test-fast: $(VENV)/testing build/compiled
 	$(BIN)/python -m pytest -n 2 -m "not slow and not interop and not crash" --nothing-skipped $(ARGS)
 
 test-slow: $(VENV)/testing build/compiled java
-	$(BIN)/python -m pytest -n 3 --dist loadfile -m "slow or interop or crash" --nothing-skipped $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or interop or crash" --nothing-skipped $(ARGS)
 
 compile: build/compiled  ## compile the hot modules that have changed, where they lie
 

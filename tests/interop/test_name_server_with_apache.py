@@ -16,6 +16,7 @@ import pytest
 
 from support.java import Java
 from support.reference import SCRIPT
+from support.sdk import await_registered
 from support.servers import free_ports, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,6 +74,8 @@ class Both:
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     both = Both(tmp_path_factory.mktemp("name-servers"))
     try:
+        for name_server in (both.apaches, both.ours):
+            await_registered(name_server)
         yield both
     finally:
         both.stop()
