@@ -1,14 +1,11 @@
 """What queries and streams both do with a log: find its end, cut it into ranges, read a range.
 
-How far a log that is being written is durable, its broker knows. The appliance hands over a function that asks it, through the entry
-point `headrace.flushed_offset`: (path) -> (() -> offset or None). Without one, or where no broker of ours runs on this machine, the log goes
-up to its last whole record.
+How far a log that is being written is durable, its broker knows, and is asked (`read_log.ask_flushed_offset`). Where no broker of ours runs
+on this machine the log goes up to its last whole record.
 """
 
 from collections.abc import Iterator, Sequence
-from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Final
 
 import pyarrow as pa
 
@@ -16,13 +13,12 @@ from pyspark_commitlog.options import Place, ReadOptions
 from spark_exporter.errors import SourceError
 from spark_exporter.plan import Source
 from spark_exporter.range_scan import ByteRange, RangeScan, ScanOptions, quarantine_batch
-
-_FLUSHED_OFFSET: Final = "headrace.flushed_offset"
+from spark_exporter.read_log import ask_flushed_offset
 
 
 def find_end(source: Source, path: Path, known_offset: int | None = None) -> int:
     """How far the log may be read. `known_offset`: a record lies there, or the log ended there."""
-    return source.find_end(known_offset, _flushed_offset(path))
+    return source.find_end(known_offset, ask_flushed_offset(path))
 
 
 def find_place(source: Source, place: Place, end: int) -> int:
@@ -65,14 +61,3 @@ def read_range(byte_range: ByteRange, options: ReadOptions, scan_options: ScanOp
             f"{byte_range.segment.path}: no record begins at {byte_range.end}, where it was cut (a body holds a record that "
             'says it lies there): option("wholeSegments", "true")'
         )
-
-
-def _flushed_offset(path: Path) -> int | None:
-    for each in entry_points(group=_FLUSHED_OFFSET):
-        try:
-            known: int | None = each.load()(path)()
-        except ImportError:
-            continue  # an installation without what the appliance needs
-        if known is not None:
-            return known
-    return None
