@@ -77,7 +77,8 @@ class RemoteOffsets(OffsetMemory):
     """Offsets at the brokers. Only those that changed are sent, and the others once a minute.
 
     Each is sent as a request with an answer, one at a time for a queue: brokers handle requests in several threads, and of two that are under
-    way the older may be stored last.
+    way the older may be stored last. The first of a topic goes to its broker alone: Apache's makes the group's table then, and when two
+    threads make it at once, one of the tables and what is in it is lost, though both were answered (quirks.md).
     """
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
@@ -86,6 +87,8 @@ class RemoteOffsets(OffsetMemory):
         self._group = group
         self._sent: dict[MessageQueue, tuple[int, float]] = {}
         self._turns: dict[MessageQueue, asyncio.Lock] = {}
+        self._firsts: dict[tuple[str, str], asyncio.Lock] = {}
+        self._begun: set[tuple[str, str]] = set()
 
     async def load(self) -> None:
         """Nothing is read beforehand."""
@@ -112,8 +115,21 @@ class RemoteOffsets(OffsetMemory):
             sent, at = self._sent.get(queue, (-1, 0.0))
             now = time.monotonic()
             if sent != offset or now - at > RESEND_S:
-                await queue_requests.update_consumer_offset(self._instance, self._group, queue, offset)
+                if not await self._sent_as_first(queue, offset):
+                    await queue_requests.update_consumer_offset(self._instance, self._group, queue, offset)
                 self._sent[queue] = offset, now
+
+    async def _sent_as_first(self, queue: MessageQueue, offset: int) -> bool:
+        """Sends it, alone, if nothing of its topic has been stored at its broker yet; whether that was so."""
+        table = queue.topic, queue.broker_name
+        if table in self._begun:
+            return False
+        async with self._firsts.setdefault(table, asyncio.Lock()):
+            if table in self._begun:
+                return False
+            await queue_requests.update_consumer_offset(self._instance, self._group, queue, offset)
+            self._begun.add(table)
+            return True
 
     def remove(self, queue: MessageQueue) -> None:
         """Forgets what is in memory, and what was sent: another member may have gone on since."""

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from headrace import ClientConfig, Message, Producer
+from headrace import ClientConfig, Message, MessageQueue, Producer
 from headrace.client.admin import Admin
 from headrace.client.push_consumer import PushConsumer
 from headrace.client.received_message import ReceivedMessage
@@ -49,13 +49,23 @@ async def create_topic(server: Server, topic: str, queues: int = 4) -> None:
 async def send(
     server: Server, topic: str, count: int, *, first: int = 0, at_once: int = 1, **fields: Any
 ) -> list[bytes]:
-    """Sends messages with the bodies first … first+count-1 in text, one after another or some at once; the bodies."""
+    """Sends messages with the bodies first … first+count-1 in text, one after another or some at once; the bodies.
+
+    When it returns the messages can be pulled: a broker acknowledges what is in its CommitLog, before its queues know of it.
+    """
     bodies = [str(number).encode() for number in range(first, first + count)]
-    async with Producer("senders", server.name_server) as producer:
+    ends: dict[MessageQueue, int] = {}
+    async with Producer("senders", server.name_server) as producer, Admin(server.name_server) as admin:
         for at in range(0, count, at_once):
-            await asyncio.gather(
+            for sent in await asyncio.gather(
                 *(producer.send(Message(topic, body, **fields), timeout=10) for body in bodies[at : at + at_once])
-            )
+            ):
+                ends[sent.queue] = max(ends.get(sent.queue, 0), sent.queue_offset + 1)
+        end = time.monotonic() + DEADLINE_S
+        for queue, offset in ends.items():
+            while await admin.max_offset(queue) < offset:
+                assert time.monotonic() < end, f"{queue} has not been dispatched as far as {offset}"
+                await asyncio.sleep(0.005)
     return bodies
 
 
