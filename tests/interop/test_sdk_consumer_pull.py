@@ -217,8 +217,7 @@ def test_pulling_by_hand(server: Server) -> None:
         async with PullConsumer("pull-hand", config_for(server)) as consumer:
             (queue,) = await consumer.queues("PullHand")
             assert await consumer.min_offset(queue) == 0
-            await_end = await consumer.max_offset(queue)
-            assert await_end == 20
+            assert await consumer.max_offset(queue) == 20
             result = await consumer.pull(queue, "*", 5, 10)
             assert result.status is PullStatus.FOUND
             assert (result.next_offset, result.min_offset, result.max_offset) == (15, 0, 20)
