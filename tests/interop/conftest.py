@@ -13,6 +13,7 @@ from support.sdk import await_registered
 from support.servers import Server
 
 SERVERS: dict[str, type[Reference] | type[Appliance]] = {"reference": Reference, "headrace": Appliance}
+Reference.flags = QUICK_START
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

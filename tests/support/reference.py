@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 from support.appliance import Appliance
 from support.servers import free_ports
@@ -23,8 +23,8 @@ PATIENT = {
     "waitTimeMillsInSendQueue": "30000",
     "osPageCacheBusyTimeOutMills": "30000",
 }
-QUICK_START = {"JAVA_TOOL_OPTIONS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
-"""It is to start soon, not to be fast for long: this takes a third of the processor's time away."""
+WITHOUT_TLS = "-Dtls.server.mode=disabled"
+"""It makes no certificate at its start, on which it spends most of what it still needs."""
 SCRIPT = Path(__file__).resolve().parents[2] / "bench" / "reference" / "reference"
 
 
@@ -32,6 +32,8 @@ class Reference:
     """A running name server and broker of Apache's; serves when the constructor returns."""
 
     name = "reference"
+    flags: ClassVar[tuple[str, ...]] = ()
+    """Of both JVMs. A benchmark leaves them as Apache's are by themselves; tests, which want them to start soon, set `QUICK_START`."""
 
     def __init__(
         self,
@@ -41,11 +43,15 @@ class Reference:
         ports: tuple[int, int] | None = None,
         more: tuple[str, ...] = (),
     ) -> None:
-        """`settings`: broker keys. `ports`: name server's and broker's. `more`: further arguments of `reference up`."""
+        """`settings`: broker keys. `ports`: name server's and broker's. `more`: further arguments of `reference up`.
+
+        With flags set, only those take TLS that ask for signatures (aclEnable): who comes by TLS is one who signs.
+        """
         self.data = data
         self.ports = ports or free_ports()
         sets = [f"--set={key}={value}" for key, value in {**PATIENT, **(settings or {})}.items()]
-        _run("up", str(data), f"--namesrv-port={self.ports[0]}", f"--port={self.ports[1]}", *sets, *more)
+        flags = (*self.flags, WITHOUT_TLS) if self.flags and "aclEnable" not in (settings or {}) else self.flags
+        _run("up", str(data), f"--namesrv-port={self.ports[0]}", f"--port={self.ports[1]}", *sets, *more, flags=flags)
 
     @property
     def name_server(self) -> str:
@@ -98,9 +104,10 @@ def thrown_away(server: _Made) -> Iterator[_Made]:
     shutil.rmtree(server.store)
 
 
-def _run(*arguments: str) -> None:
+def _run(*arguments: str, flags: tuple[str, ...] = ()) -> None:
+    environment = os.environ | ({"JAVA_TOOL_OPTIONS": " ".join(flags)} if flags else {})
     done = subprocess.run(
         [sys.executable, str(SCRIPT), *arguments],
-        check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | QUICK_START,
+        check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment,
     )  # fmt: skip
     assert done.returncode == 0, f"reference {' '.join(arguments)} exited with {done.returncode}\n{done.stdout}"
