@@ -26,7 +26,7 @@ from store.consume_queue.ext_reader import ExtUnit
 from store.filter.bloom import BloomFilter
 from store.filter.consumer_filter import ConsumerFilterData, FilterTable, compile_filter, decode_filters, encode_filters
 from store.filter.message_filter import ExpressionFilter, MessageFilter
-from store.filter.program import TRUE, Program
+from store.filter.program import Program
 from store.filter.python.functions import PYTHON, FilterFunction
 from store.filter.refusal import Refusal
 
@@ -241,9 +241,9 @@ class RetryFilter:
 
     def match_record(self, view: memoryview, position: int) -> bool:
         """Whether the filter that the group has for the message's first topic lets it pass; without one it does."""
-        properties = decode_record(view, position).properties
-        found = self.table.filter_of(properties.get(RETRY_TOPIC, ""), self.group)
-        return found is None or found.program.outcome(properties) == TRUE
+        first_topic = decode_record(view, position).properties.get(RETRY_TOPIC, "")
+        found = self.table.filter_of(first_topic, self.group)
+        return found is None or found.match_record(view, position)
 
 
 class PullFilters:

@@ -28,13 +28,13 @@ class BitMapCalculator:
         self._seen: _Seen | None = None
         self._filters: dict[bytes, list[tuple[Program, BloomFilterData]]] = {}
 
-    def __call__(self, topic: bytes, _physical_offset: int, properties: dict[str, str]) -> bytes:
-        """The message's bit map; empty if no group filters the topic, or the filters cannot be read."""
+    def __call__(self, topic: bytes, _physical_offset: int, properties: bytes) -> bytes:
+        """The bit map of a message with these properties, as they are stored; empty if no group filters the topic, or the filters cannot be read."""
         self._follow_file()
         filters = self._filters.get(topic)
         if filters is None:
             return b""
-        return self._bloom.map_of(bits for program, bits in filters if program.outcome(properties) == TRUE)
+        return self._bloom.map_of(bits for program, bits in filters if program.outcome_of_stored(properties) == TRUE)
 
     def _follow_file(self) -> None:
         try:

@@ -36,8 +36,6 @@ cdef class Program:
     cdef Py_ssize_t _size
     cdef int _literal
 
-    @cython.locals(slot=int, value=str, encoded=bytes, data=bytes, values=list, length=Py_ssize_t)
-    cpdef int outcome(self, dict properties) except -1
     @cython.locals(data="const unsigned char *")
     cpdef int outcome_of_stored(self, bytes properties) except -1
     cpdef int outcome_of_record(self, object view, long long position) except -1

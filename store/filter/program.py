@@ -120,24 +120,6 @@ class Program:
         self._at = self._size = 0
         self._literal = -1
 
-    def outcome(self, properties: dict[str, str]) -> int:
-        """The expression's outcome over these properties."""
-        values = []
-        length = 0
-        for slot in range(self._slots):
-            value = properties.get(self.names[slot])
-            if value is None:
-                self._value_length[slot] = -1
-                continue
-            encoded = value.encode("utf-8", "surrogatepass")
-            self._value_start[slot] = length
-            self._value_length[slot] = len(encoded)
-            length += len(encoded)
-            values.append(encoded)
-        data = values[0] if len(values) == 1 else b"".join(values)
-        self._data = data
-        return self._truth(self._root)
-
     def outcome_of_stored(self, properties: bytes) -> int:
         """The outcome over a property string, as it is stored."""
         data = properties

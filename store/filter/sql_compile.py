@@ -3,7 +3,7 @@
 from functools import lru_cache
 from typing import Final
 
-from store.filter.program import TRUE, UNKNOWN, Program
+from store.filter.program import UNKNOWN, Program
 from store.filter.refusal import Refusal, RefusedExpression
 from store.filter.sql_parser import parse
 from store.filter.sql_tree import Kind, Node
@@ -74,8 +74,3 @@ class _Writer:
             return len(self._longs) - 1, 0, 0
         first, second, third, *_ = [*(self._put(part) for part in node.parts), 0, 0, 0]
         return first, second, third
-
-
-def is_match(program: Program, properties: dict[str, str]) -> bool:
-    """Whether a message with these properties is wanted: only TRUE lets it pass."""
-    return program.outcome(properties) == TRUE

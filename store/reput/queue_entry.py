@@ -27,11 +27,11 @@ _SCHEDULE_TOPIC = SCHEDULE_TOPIC.encode()
 _UNKNOWN_LEVEL_MS = 1000
 _UNITS_OPEN_MAX = 1024  # limit: mappings of extended queues kept
 
-BitMap = Callable[[bytes, int, dict[str, str]], bytes]
-"""(topic, physical offset, properties): the filter bit map of a message, empty without one."""
+BitMap = Callable[[bytes, int, bytes], bytes]
+"""(topic, physical offset, properties as stored): the filter bit map of a message, empty without one."""
 
 
-def no_bit_map(_topic: bytes, _physical_offset: int, _properties: dict[str, str]) -> bytes:
+def no_bit_map(_topic: bytes, _physical_offset: int, _properties: bytes) -> bytes:
     """Where no filters are evaluated ahead."""
     return b""
 
@@ -77,7 +77,7 @@ class QueueEntries:
             return
         entry_code = code
         if self._ext_directory is not None and physical_offset + size > cursor.max_physical_offset:
-            bit_map = self._bit_map(topic, physical_offset, decoded)
+            bit_map = self._bit_map(topic, physical_offset, properties)
             address = self._units_of(cursor).put(code, store_timestamp, bit_map)
             if address is not None:
                 entry_code = address

@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+from headrace.model.properties import encode_properties
 from headrace.protocol.record import decode_record, encode_record
 from store.consume_queue.ext_reader import ExtUnit
 from store.consume_queue.layout import ENTRY, ENTRY_SIZE
@@ -91,7 +92,7 @@ def plainly_selected(log: bytes, entries: bytes, limits: PullLimits, end: int, e
             return selected, number
         if offset + size > end:
             next_file = offset - offset % FILE_SIZE + FILE_SIZE
-        elif program.outcome(decode_record(log, offset).properties) == TRUE:
+        elif program.outcome_of_stored(encode_properties(decode_record(log, offset).properties).encode()) == TRUE:
             count += 1
             size_taken += size
         else:
