@@ -1,7 +1,6 @@
 """FilterFunctions: which function runs where, what is counted of it, and when it is out of use. The workers are real."""
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from pathlib import Path
@@ -24,21 +23,24 @@ RAISES = "def wants(message):\n    raise ValueError('dear')\n"
 
 
 class World:
-    """Functions over real workers, with a clock that a test can put forward."""
+    """Functions over real workers, with a clock that stands still but for what a test puts it forward, and `tick_s` with each look at it."""
 
     def __init__(self, root: Path, workers: FilterWorkers) -> None:
         self.folder = FunctionFolder(root / "config" / "filters")
         self.report = root / "config" / "pythonFilters.json"
         self.workers = workers
-        self.ahead = 0.0
+        self.now = 1000.0
+        self.tick_s = 0.0
         self.functions = self.begin()
 
     def begin(self, timeout_ms: int = 20_000) -> FilterFunctions:
         config = BrokerConfig(python_filter_timeout=timeout_ms)
-        self.functions = FilterFunctions(
-            self.folder, self.workers.paths, config, self.report, lambda: time.monotonic() + self.ahead
-        )
+        self.functions = FilterFunctions(self.folder, self.workers.paths, config, self.report, self.clock)
         return self.functions
+
+    def clock(self) -> float:
+        self.now += self.tick_s
+        return self.now
 
     async def ask(self, name: str, *bodies: str) -> list[bool]:
         """As a pull does."""
@@ -99,6 +101,7 @@ def test_functions_select_and_their_work_is_counted(make_world: Callable[[int], 
     world = make_world(2)
     world.folder.put("long", LONG)
     world.folder.put("raises", RAISES)
+    world.tick_s = 0.001
 
     async def work() -> None:
         assert await world.ask("long", "abc", "abcd", "abcde") == [False, True, True]
@@ -126,7 +129,7 @@ def test_who_fails_three_times_within_a_minute_is_out_of_use_until_it_is_put_ane
 
     async def work() -> None:
         await fail()
-        world.ahead += 100
+        world.now += 100
         for _ in range(MOST_FAILURES):
             assert isinstance(world.functions.find("dies"), FilterFunction)
             await fail()
@@ -137,7 +140,7 @@ def test_who_fails_three_times_within_a_minute_is_out_of_use_until_it_is_put_ane
         assert "headrace filter enable dies" in str(world.functions.find("dies"))
         # … and one that is put right is noticed by itself.
         world.folder.put("dies", LONG)
-        world.ahead += 1
+        world.now += 1
         assert await world.ask("dies", "abcd") == [True]
 
     world.run(work())
@@ -153,9 +156,9 @@ def test_a_worker_is_called_away_from_a_function_that_nobody_asks(make_world: Ca
         assert await world.ask("one", "abcd") == [True]
         with pytest.raises(NoWorker, match="two has no worker: all 1 are at work for other functions"):
             await world.ask("two", "abcd")
-        world.ahead += 10
+        world.now += 10
         assert await world.ask("two", "abcd") == [True]
-        world.ahead += 10
+        world.now += 10
         assert await world.ask("one", "abcd") == [True]
 
     world.run(work())
@@ -187,7 +190,7 @@ def test_a_new_version_takes_over_from_one_that_is_at_work(make_world: Callable[
         stuck = asyncio.ensure_future(world.ask("f", "abcd"))
         await eventually(lambda: any(one.worker is not None for one in world.functions._functions.values()))
         world.folder.put("f", LONG)
-        world.ahead += 1
+        world.now += 1
         assert await world.ask("f", "abcd") == [True]
         with pytest.raises(PythonFilterFailed, match="was replaced meanwhile"):
             await stuck
@@ -198,34 +201,40 @@ def test_a_new_version_takes_over_from_one_that_is_at_work(make_world: Callable[
 
 def test_whoever_goes_away_leaves_the_function_to_the_others(make_world: Callable[[int], World]) -> None:
     world = make_world(1)
-    world.folder.put("slow", "import time\ndef wants(message):\n    time.sleep(0.2)\n    return True\n")
+    world.folder.put("long", LONG)
+
+    asking: list[asyncio.Future[list[bool]]] = []
+
+    def leave() -> list[bytes]:
+        asking[0].cancel()
+        return [encode_record(topic="T", body=b"abcd")]
 
     async def work() -> None:
-        await world.ask("slow", "a")
-        gone = asyncio.ensure_future(world.ask("slow", "a"))
-        await asyncio.sleep(0.05)
-        gone.cancel()
-        assert await world.ask("slow", "a", "b") == [True, True]
+        await world.ask("long", "a")
+        asking.append(asyncio.ensure_future(world.functions.match("long", leave)))
+        with pytest.raises(asyncio.CancelledError):
+            await asking[0]
+        assert await world.ask("long", "abcd", "b") == [True, False]
 
     world.run(work())
-    report = read_report(world.report)["slow"]
+    report = read_report(world.report)["long"]
     assert (report["calls"], report["failures"]) == (3, 0)
 
 
 def test_whoever_goes_away_before_its_turn_is_not_shown_anything(make_world: Callable[[int], World]) -> None:
     world = make_world(1)
-    world.folder.put("slow", "import time\ndef wants(message):\n    time.sleep(0.3)\n    return True\n")
+    world.folder.put("long", LONG)
+    asking: list[asyncio.Future[list[bool]]] = []
     shown: list[int] = []
 
     def show(number: int) -> list[bytes]:
         shown.append(number)
-        return [encode_record(topic="T", body=b"a")]
+        asking[1].cancel()
+        return [encode_record(topic="T", body=b"abcd")]
 
     async def work() -> None:
-        await world.ask("slow", "a")
-        asking = [asyncio.ensure_future(world.functions.match("slow", partial(show, number))) for number in range(3)]
-        await eventually(lambda: bool(shown))
-        asking[1].cancel()
+        await world.ask("long", "a")
+        asking.extend(asyncio.ensure_future(world.functions.match("long", partial(show, number))) for number in range(3))
         assert await asking[2] == [True]
         assert shown == [0, 2]
         assert await asking[0] == [True]
@@ -237,11 +246,12 @@ def test_a_selective_function_is_shown_more_and_a_slow_one_less(make_world: Call
     world = make_world(2)
     world.begin(4000)
     world.folder.put("never", "def wants(message):\n    return False\n")
-    world.folder.put("slow", "import time\ndef wants(message):\n    time.sleep(0.1)\n    return False\n")
+    world.folder.put("slow", "def wants(message):\n    return False\n")
 
     async def work() -> None:
         for _ in range(30):
             await world.ask("never", "a")
+        world.tick_s = 0.1
         for _ in range(4):
             await world.ask("slow", "a")
         assert world.functions.most_candidates("never", 32) == 800

@@ -175,22 +175,23 @@ def test_offsets_are_kept_in_apaches_form(tmp_path: Path) -> None:
 def test_offsets_are_not_written_before_what_they_say_is_durable(tmp_path: Path) -> None:
     path = tmp_path / "config" / "delayOffset.json"
     offsets = DelayOffsets(JsonFile(path))
-    flushed = [0]
+    there_when_asked: list[bool] = []
+
+    def flushed_offset() -> int:
+        there_when_asked.append(path.exists())
+        return 0 if len(there_when_asked) < 5 else 100
 
     async def scenario() -> None:
-        keeping = asyncio.create_task(offsets.keep(0.001, lambda: 100, lambda: 100, lambda: flushed[0]))
+        keeping = asyncio.create_task(offsets.keep(0.001, lambda: 100, lambda: 100, flushed_offset))
         offsets.move(1, 7)
-        await asyncio.sleep(0.1)
-        assert not path.exists()
-        flushed[0] = 100
-        for _ in range(100):
-            if path.exists():
-                break
-            await asyncio.sleep(0.01)
+        async with asyncio.timeout(60):
+            while not path.exists():  # noqa: ASYNC110  (a thread writes it)
+                await asyncio.sleep(0.01)
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
 
     asyncio.run(scenario())
+    assert there_when_asked == [False] * 5
     assert DelayOffsets(JsonFile(path)).table() == {1: 7}
 
 
@@ -203,10 +204,9 @@ def test_a_sleeping_level_is_woken_by_an_append(scene: Scene) -> None:
         message = MessageToStore(SCHEDULE_TOPIC, 1, b"now", b"DELAY\x012\x02REAL_TOPIC\x01T\x02REAL_QID\x010")
         scene.broker.appender.append(message)
         scene.broker.dispatch()
-        for _ in range(100):
-            if scene.delivered():
-                break
-            await asyncio.sleep(0.005)
+        async with asyncio.timeout(60):
+            while not scene.delivered():  # noqa: ASYNC110  (the log is what is waited for)
+                await asyncio.sleep(0.005)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
