@@ -26,8 +26,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ROOT / "tests" / "interop" / "java"
 BUILD = ROOT / "build" / "java"
 QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-IMPATIENT = ("-Drocketmq.client.rebalance.waitInterval=500", "-Drocketmq.client.rebalance.lockInterval=500")
+IMPATIENT = ("-Drocketmq.client.rebalance.waitInterval=500",)
 """Looks every half second, not every 20 s, which queues are its own and whether it may lock them."""
+LOCKED_S = 60
+"""A broker keeps a queue's lock for so long. A client that renews all its locks while it lets a queue go may lock that again, for nobody."""
 
 
 class JavaError(Exception):

@@ -6,7 +6,9 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.rocketmq.client.QueryResult;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.common.TopicConfig;
+import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.netty.NettyClientConfig;
 import org.apache.rocketmq.remoting.netty.NettyRemotingClient;
@@ -26,8 +28,8 @@ final class Asking {
         commands.put("create-topic", Asking::createTopic);
         commands.put("delete-topic", Asking::deleteTopic);
         commands.put("query-key", Asking::queryKey);
-        commands.put("view", arguments -> Messages.describe(arguments.containsKey("topic")
-            ? admin(arguments).viewMessage(arguments.getString("topic"), arguments.getString("msgId")) : admin(arguments).viewMessage(arguments.getString("msgId"))));
+        commands.put("view", Asking::view);
+        commands.put("await-route", Asking::awaitRoute);
         commands.put("offsets", Asking::offsets);
         commands.put("consumed", Asking::consumed);
         commands.put("search-offset", Asking::searchOffset);
@@ -48,16 +50,60 @@ final class Asking {
         }
     }
 
+    /** Waits until the name server knows a topic: a client that comes earlier looks for it again half a minute later. */
+    private static Object awaitRoute(JSONObject arguments) throws Exception {
+        String topic = arguments.getString("topic");
+        boolean known = Interop.await(2 * Interop.PATIENCE_MS, () -> {
+            try {
+                return !admin(arguments).examineTopicRouteInfo(topic).getQueueDatas().isEmpty();
+            } catch (MQClientException notYet) {
+                return false;
+            }
+        });
+        if (!known) {
+            throw new IllegalStateException("the name server does not know topic " + topic);
+        }
+        return null;
+    }
+
+    /** The message with "msgId": by its place in the log, or, with "topic", by the client's id, once the index has it ("deadlineMs": how long to wait for that). */
+    private static Object view(JSONObject arguments) throws Exception {
+        String id = arguments.getString("msgId");
+        if (!arguments.containsKey("topic")) {
+            return Messages.describe(admin(arguments).viewMessage(id));
+        }
+        MessageExt[] found = new MessageExt[1];
+        MQClientException[] problem = new MQClientException[1];
+        boolean there = Interop.await(indexed(arguments), () -> {
+            try {
+                found[0] = admin(arguments).viewMessage(arguments.getString("topic"), id);
+                return true;
+            } catch (MQClientException nothing) {
+                problem[0] = nothing;
+                return false;
+            }
+        });
+        if (!there) {
+            throw problem[0];
+        }
+        return Messages.describe(found[0]);
+    }
+
+    /** How long to wait for the index, which a broker writes after it has acknowledged a message. */
+    private static long indexed(JSONObject arguments) {
+        return arguments.containsKey("deadlineMs") ? arguments.getLongValue("deadlineMs") : 2 * Interop.PATIENCE_MS;
+    }
+
     /** Makes a topic at "broker" and waits until clients can find its queues. */
     private static Object createTopic(JSONObject arguments) throws Exception {
         String topic = arguments.getString("topic");
         int queues = arguments.getIntValue("queues");
         TopicConfig config = new TopicConfig(topic, queues, queues, 6);
         admin(arguments).createAndUpdateTopicConfig(arguments.getString("broker"), config);
-        boolean known = Interop.await(Interop.PATIENCE_MS, () -> {
+        boolean known = Interop.await(2 * Interop.PATIENCE_MS, () -> {
             try {
                 return admin(arguments).examineTopicRouteInfo(topic).getQueueDatas().stream().mapToInt(one -> one.getReadQueueNums()).sum() == queues;
-            } catch (org.apache.rocketmq.client.exception.MQClientException notYet) {
+            } catch (MQClientException notYet) {
                 return false;
             }
         });
@@ -79,12 +125,12 @@ final class Asking {
         int count = arguments.containsKey("count") ? arguments.getIntValue("count") : 1;
         QueryResult[] found = new QueryResult[1];
         Exception[] problem = new Exception[1];
-        boolean there = Interop.await(arguments.containsKey("deadlineMs") ? arguments.getLongValue("deadlineMs") : 5000, () -> {
+        boolean there = Interop.await(indexed(arguments), () -> {
             try {
                 found[0] = admin(arguments).queryMessage(arguments.getString("topic"), arguments.getString("key"), arguments.getIntValue("max"),
                     arguments.getLongValue("begin"), arguments.containsKey("end") ? arguments.getLongValue("end") : Long.MAX_VALUE);
                 return found[0].getMessageList().size() >= count;
-            } catch (org.apache.rocketmq.client.exception.MQClientException nothing) {
+            } catch (MQClientException nothing) {
                 problem[0] = nothing;
                 return false;
             }

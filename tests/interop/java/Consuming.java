@@ -120,15 +120,12 @@ final class Consuming {
         DefaultMQPushConsumer consumer = arguments.containsKey("trace")
             ? new DefaultMQPushConsumer(arguments.getString("group"), true, Producing.traceTopic(arguments))
             : new DefaultMQPushConsumer(arguments.getString("group"));
-        Interop.connect(consumer, arguments);
+        Interop.join(consumer, arguments);
         consumer.setInstanceName(arguments.getString("consumer"));
         consumer.setVipChannelEnabled(arguments.getBooleanValue("vip"));
         consumer.setConsumeFromWhere(from(arguments));
         if (from(arguments) == ConsumeFromWhere.CONSUME_FROM_TIMESTAMP) {
             consumer.setConsumeTimestamp(arguments.getString("from"));
-        }
-        if (arguments.containsKey("heartbeatMs")) {
-            consumer.setHeartbeatBrokerInterval(arguments.getIntValue("heartbeatMs"));
         }
         consumer.setPersistConsumerOffsetInterval(500);
         consumer.setPullBatchSize(arguments.containsKey("pullBatch") ? arguments.getIntValue("pullBatch") : 32);
@@ -178,7 +175,7 @@ final class Consuming {
 
     private static Gathering lite(JSONObject arguments) throws Exception {
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(arguments.getString("group"));
-        Interop.connect(consumer, arguments.getString("namesrv"));
+        Interop.join(consumer, arguments);
         consumer.setInstanceName(arguments.getString("consumer"));
         consumer.setConsumeFromWhere(from(arguments));
         consumer.setPersistConsumerOffsetInterval(500);

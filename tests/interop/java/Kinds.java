@@ -144,7 +144,7 @@ final class Kinds {
      */
     private static Object attempt(JSONObject arguments) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(arguments.getString("group"));
-        Interop.connect(consumer, arguments.getString("namesrv"));
+        Interop.join(consumer, arguments);
         consumer.setInstanceName(arguments.getString("consumer"));
         consumer.setVipChannelEnabled(false);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
@@ -229,7 +229,7 @@ final class Kinds {
                 Transactions made = new Transactions();
                 made.otherwise = arguments.getString("otherwise");
                 made.producer = new TransactionMQProducer(group);
-                Interop.connect(made.producer, arguments.getString("namesrv"));
+                Interop.join(made.producer, arguments);
                 made.producer.setInstanceName("transactions-" + group);
                 made.producer.setVipChannelEnabled(false);
                 made.producer.setTransactionListener(made);

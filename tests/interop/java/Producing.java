@@ -53,7 +53,7 @@ final class Producing {
         producer.setInstanceName(Interop.named("producer-") + NUMBERS.incrementAndGet());
         producer.setVipChannelEnabled(arguments.getBooleanValue("vip"));
         producer.setMaxMessageSize(4 << 20);
-        producer.setSendMsgTimeout(arguments.containsKey("timeoutMs") ? arguments.getIntValue("timeoutMs") : 10000);
+        producer.setSendMsgTimeout(arguments.containsKey("timeoutMs") ? arguments.getIntValue("timeoutMs") : Interop.PATIENCE_MS);
         producer.setRetryTimesWhenSendFailed(arguments.containsKey("retries") ? arguments.getIntValue("retries") : 2);
         producer.setRetryAnotherBrokerWhenNotStoreOK(arguments.getBooleanValue("retryWhenNotStored"));
         producer.start();

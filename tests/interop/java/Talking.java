@@ -29,10 +29,10 @@ final class Talking {
     private static Object answerRequests(JSONObject arguments) throws Exception {
         String topic = arguments.getString("topic");
         DefaultMQProducer replier = new DefaultMQProducer("repliers-" + topic);
-        Interop.connect(replier, arguments.getString("namesrv"));
+        Interop.connect(replier, arguments);
         replier.start();
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer("answerers-" + topic);
-        Interop.connect(consumer, arguments.getString("namesrv"));
+        Interop.join(consumer, arguments);
         consumer.setPullTimeDelayMillsWhenException(100);
         consumer.subscribe(topic, "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
