@@ -138,6 +138,8 @@ class SmallBroker:
         is_slave = self.store_config.is_slave
         self.delays = Delays(parse_delay_levels(self.store_config.message_delay_level))
         self.ahead_ms = 0
+        self.stands_at_ms: int | None = None
+        """What the clock of timers says but for `ahead_ms`; None: it goes."""
         self.timers = Timers(
             lambda: TimerRules(self.config.timer_wheel_enable, self.config.timer_max_delay_sec * 1000),
             lambda: self.topics.create_on_send_back(TIMER_TOPIC, 1),
@@ -215,7 +217,7 @@ class SmallBroker:
 
     def clock_ms(self) -> int:
         """The clock of timers: `ahead_ms` before the store's."""
-        return time.time_ns() // 1_000_000 + self.ahead_ms
+        return (time.time_ns() // 1_000_000 if self.stands_at_ms is None else self.stands_at_ms) + self.ahead_ms
 
     def _ring(self) -> None:
         self.rings += 1

@@ -204,7 +204,7 @@ def change_options(instance: Instance, **texts: str) -> None:
         bell.ring()
 
 
-def eventually(condition: Callable[[], object], within_s: float = 20) -> None:
+def eventually(condition: Callable[[], object], within_s: float = 60) -> None:
     """Waits for a condition that another thread or process brings about."""
     deadline = time.monotonic() + within_s
     while not condition():

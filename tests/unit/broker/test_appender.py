@@ -64,7 +64,7 @@ def message(body: bytes = b"body", queue_id: int = 0, **fields: Any) -> MessageT
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    return asyncio.run(asyncio.wait_for(main(), 20))
+    return asyncio.run(asyncio.wait_for(main(), 60))
 
 
 def test_a_message_is_appended_published_and_told_where_it_lies() -> None:

@@ -149,7 +149,7 @@ def test_offsets_are_persisted_on_the_clock_until_told_to_stop(path: Path, monke
         monkeypatch.setattr(json_file, "write", tell)
         keeping = asyncio.create_task(offsets.keep(0.001))
         offsets.commit("g", "T", 0, 5)
-        await asyncio.wait_for(written.wait(), 5)
+        await asyncio.wait_for(written.wait(), 60)
         keeping.cancel()
         with pytest.raises(asyncio.CancelledError):
             await keeping

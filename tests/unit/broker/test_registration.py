@@ -94,7 +94,7 @@ def setting(tmp_path: Path, **options: Any) -> Setting:
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(asyncio.wait_for(work, 10))
+    asyncio.run(asyncio.wait_for(work, 60))
 
 
 def test_at_the_start_every_name_server_gets_every_topic(tmp_path: Path) -> None:
@@ -378,7 +378,7 @@ def test_a_name_server_that_was_started_anew_knows_the_broker_within_seconds(tmp
         heard.clear()
         anew = RemotingServer(HandlerTable(answer))
         await anew.listen("127.0.0.1", port)
-        await asyncio.wait_for(heard.wait(), 5)
+        await asyncio.wait_for(heard.wait(), 60)
         await registration.stop()
         await anew.stop(0.1)
 

@@ -40,7 +40,7 @@ class Role:
 
     def __exit__(self, *_: object) -> None:
         os.write(self.writing, b"x")
-        self.thread.join(20)
+        self.thread.join(60)
         assert not self.thread.is_alive()
         os.close(self.reading)
         os.close(self.writing)
