@@ -28,6 +28,7 @@ from broker.processors.offset import OffsetProcessor
 from broker.processors.pull import PullProcessor
 from broker.processors.query import QueryProcessor
 from broker.processors.recall import RecallProcessor
+from broker.processors.reply import ReplyProcessor
 from broker.processors.send import SendProcessor
 from broker.processors.send_back import SendBackProcessor
 from broker.rebalance_locks import RebalanceLocks
@@ -172,6 +173,9 @@ class SmallBroker:
         ).register(main, fast)  # fmt: skip
         RecallProcessor(
             self.config, self.topics, self.appender, self.timers, parse_host(self.config.address), is_slave=is_slave
+        ).register(main, fast)
+        ReplyProcessor(
+            self.config, self.clients, self.sends, self.appender, parse_host(self.config.address), self.stats
         ).register(main, fast)
         SendBackProcessor(
             self.config, self.topics, self.groups, self.appender, self.delays, partial(view_by_offset, reader), self.stats
