@@ -3,11 +3,13 @@
 Names that users give and see have no namespace; inside, topics and queues carry it.
 """
 
+import asyncio
 import logging
 import os
 import platform
 import sys
 import threading
+import time
 import traceback
 from abc import abstractmethod
 from collections.abc import Collection
@@ -53,6 +55,8 @@ class Consumer(ClientObject):
         self._store: OffsetStore | None = None
         self._rebalance: Rebalance | None = None
         self._started_ms = 0
+        self._introducing = asyncio.Lock()
+        self._introduced_at = 0.0
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._group}>"
@@ -118,6 +122,14 @@ class Consumer(ClientObject):
         except HeadraceError as error:
             self._subscription_failed(error)
         self.rebalance_soon()
+
+    async def _introduce_again(self) -> None:
+        """A broker does not know what is subscribed, or knows something older: it is told again. Of many who ask at once one heartbeat is for all."""
+        wanted_at = time.monotonic()
+        async with self._introducing:
+            if self._introduced_at < wanted_at:
+                await self._instance.send_heartbeat()
+                self._introduced_at = time.monotonic()
 
     def _subscription_failed(self, error: HeadraceError) -> None:
         """What to do when an expression is refused while running."""

@@ -9,12 +9,11 @@ A queue that cannot be begun now, because it is locked, or its offset cannot be 
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from headrace.client.consume_concurrent import ConcurrentService, StartTask
 from headrace.client.consume_orderly import OrderlyService
-from headrace.client.durations import now_ms
 from headrace.client.instance import ClientInstance
 from headrace.client.offset_store import OffsetStore
 from headrace.client.process_queue import ProcessQueue
@@ -26,8 +25,7 @@ from headrace.model.message_queue import MessageQueue
 
 logger = logging.getLogger(__name__)
 
-# limit: brokers see to a pull within milliseconds; this is paid at the end, and when an orderly queue changes hands
-SETTLE_MS: Final = 100
+SETTLE_S: Final = 5.0  # limit: how long a pull that stores an offset is waited for; brokers answer it at once
 LEAVE_S: Final = 20.0  # limit: how long a queue that was lost is kept locked for a handler that does not return
 
 
@@ -125,17 +123,19 @@ class HeldQueues:
             del self._held[queue]
             self._puller.forget(queue)
         pull = self._pulls.pop(queue, None)
-        if pull is not None and pull is not asyncio.current_task():
-            pull.cancel()
+        pulls = [] if pull is None else [pull]
+        if pull is not None:
+            _stop(process_queue, pull)
         if offset is not None:
             process_queue.clear()
             self._store.update(queue, offset)
         if self._locks is None:
+            await _settle(pulls)
             await self._keep(queue, wait=offset is not None)
             self._store.remove(queue)
         else:
             self._leaving[queue] = process_queue
-            task = self._start_task(self._leave(process_queue, self._locks), "queue leave")
+            task = self._start_task(self._leave(process_queue, pulls, self._locks), "queue leave")
             self._leaves.add(task)
             task.add_done_callback(self._leaves.discard)
 
@@ -145,7 +145,9 @@ class HeldQueues:
         except (HeadraceError, OSError) as error:
             logger.warning("offset not kept queue=%s reason=%s", queue, error)
 
-    async def _leave(self, process_queue: ProcessQueue, locks: QueueLocks) -> None:
+    async def _leave(
+        self, process_queue: ProcessQueue, pulls: Collection["asyncio.Task[None]"], locks: QueueLocks
+    ) -> None:
         queue = process_queue.queue
         try:
             try:
@@ -153,7 +155,7 @@ class HeldQueues:
                     await process_queue.consume_lock.acquire()
             except TimeoutError:
                 logger.warning("handler still at work, queue given up all the same queue=%s", queue)
-            await self.settle([process_queue])
+            await _settle(pulls)
             # order: the offset is at the broker before another may lock the queue and ask for it.
             await self._keep(queue, wait=True)
             self._store.remove(queue)
@@ -162,12 +164,6 @@ class HeldQueues:
             await locks.unlock([queue])
         finally:
             self._leaving.pop(queue, None)
-
-    async def settle(self, process_queues: Iterable[ProcessQueue]) -> None:
-        """Waits until pulls that were sent last have been seen by the brokers: each brings an offset along, which must not come after the final one."""
-        waits = [SETTLE_MS - (now_ms() - one.last_pull_ms) for one in process_queues]
-        if max(waits, default=0) > 0:
-            await asyncio.sleep(min(max(waits), SETTLE_MS) / 1000)
 
     async def refresh_locks(self) -> None:
         """Has the brokers confirm all locks, those of queues that are leaving among them."""
@@ -190,7 +186,23 @@ class HeldQueues:
         self._held.clear()
         self._pulls.clear()
 
-    def stop_pulling(self) -> None:
-        """Cancels all pulls; what was pulled is still consumed."""
-        for pull in self._pulls.values():
+    async def stop_pulling(self) -> None:
+        """Ends all pulls; what was pulled is still consumed. Afterwards no pull changes an offset any more."""
+        for queue, pull in self._pulls.items():
+            _stop(self._held[queue], pull)
+        await _settle(list(self._pulls.values()))
+
+
+def _stop(process_queue: ProcessQueue, pull: "asyncio.Task[None]") -> None:
+    """Has a pull end: at once, or, if it stores an offset by the way, when that is done."""
+    process_queue.is_pulled = False
+    if not process_queue.is_storing:
+        pull.cancel()
+
+
+async def _settle(pulls: Collection["asyncio.Task[None]"]) -> None:
+    """Waits until pulls that were stopped have ended. The offset that one brings along must not be stored after the final one."""
+    if pulls:
+        _, late = await asyncio.wait(pulls, timeout=SETTLE_S)
+        for pull in late:
             pull.cancel()

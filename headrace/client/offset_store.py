@@ -8,9 +8,10 @@ until `persist`.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
 from typing import Final, Protocol
 
 from headrace.client import queue_requests
@@ -78,7 +79,8 @@ class RemoteOffsets(OffsetMemory):
 
     Each is sent as a request with an answer, one at a time for a queue: brokers handle requests in several threads, and of two that are under
     way the older may be stored last. The first of a topic goes to its broker alone: Apache's makes the group's table then, and when two
-    threads make it at once, one of the tables and what is in it is lost, though both were answered (quirks.md).
+    threads make it at once, one of the tables and what is in it is lost, though both were answered (quirks.md). Who waits for an offset to be
+    stored has it sent whether it changed or not: pulls bring offsets along as well, and the broker is to have this one.
     """
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
@@ -97,10 +99,23 @@ class RemoteOffsets(OffsetMemory):
         """What the broker has. Raises BrokerNotFound, BrokerError, RemotingError: then nobody knows where to go on."""
         return await queue_requests.consumer_offset(self._instance, self._group, queue)
 
+    def is_begun(self, queue: MessageQueue) -> bool:
+        """Whether an offset of the queue's topic has been stored at its broker: others may be under way at the same time from then on."""
+        return (queue.topic, queue.broker_name) in self._begun
+
+    @contextlib.asynccontextmanager
+    async def turn(self, queue: MessageQueue) -> AsyncIterator[None]:
+        """For a request of another kind that stores an offset of the queue by the way: none is sent here until it is answered."""
+        async with self._turns.setdefault(queue, asyncio.Lock()):
+            self._sent.pop(queue, None)
+            yield
+
     async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
         """Sends the offsets to the brokers. `wait` raises what kept one of them from being stored."""
         known = [(queue, offset) for queue in queues if (offset := self._offsets.get(queue)) is not None]
-        results = await asyncio.gather(*(self._send(queue, offset) for queue, offset in known), return_exceptions=True)
+        results = await asyncio.gather(
+            *(self._send(queue, offset, always=wait) for queue, offset in known), return_exceptions=True
+        )
         problems = [result for result in results if isinstance(result, BaseException)]
         for (queue, offset), result in zip(known, results, strict=True):
             if isinstance(result, HeadraceError):
@@ -110,11 +125,11 @@ class RemoteOffsets(OffsetMemory):
         if problems and (wait or not isinstance(problems[0], HeadraceError)):
             raise problems[0]
 
-    async def _send(self, queue: MessageQueue, offset: int) -> None:
+    async def _send(self, queue: MessageQueue, offset: int, *, always: bool) -> None:
         async with self._turns.setdefault(queue, asyncio.Lock()):
             sent, at = self._sent.get(queue, (-1, 0.0))
             now = time.monotonic()
-            if sent != offset or now - at > RESEND_S:
+            if always or sent != offset or now - at > RESEND_S:
                 if not await self._sent_as_first(queue, offset):
                     await queue_requests.update_consumer_offset(self._instance, self._group, queue, offset)
                 self._sent[queue] = offset, now
@@ -122,10 +137,10 @@ class RemoteOffsets(OffsetMemory):
     async def _sent_as_first(self, queue: MessageQueue, offset: int) -> bool:
         """Sends it, alone, if nothing of its topic has been stored at its broker yet; whether that was so."""
         table = queue.topic, queue.broker_name
-        if table in self._begun:
+        if self.is_begun(queue):
             return False
         async with self._firsts.setdefault(table, asyncio.Lock()):
-            if table in self._begun:
+            if self.is_begun(queue):
                 return False
             await queue_requests.update_consumer_offset(self._instance, self._group, queue, offset)
             self._begun.add(table)

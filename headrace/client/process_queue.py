@@ -35,6 +35,8 @@ class ProcessQueue:
         "consume_lock",
         "is_dropped",
         "is_locked",
+        "is_pulled",
+        "is_storing",
         "last_consume_ms",
         "last_lock_ms",
         "last_pull_ms",
@@ -56,6 +58,10 @@ class ProcessQueue:
         self.outstanding = 0
         """Pieces of work that were given to handlers and have not come back."""
         self.is_dropped = False
+        self.is_pulled = True
+        """False: nothing more is pulled; what is here is consumed all the same."""
+        self.is_storing = False
+        """Whether what its pull is waiting for stores an offset by the way."""
         self.is_locked = False
         self.lock_until = 0.0
         self.last_pull_ms = now_ms()

@@ -25,6 +25,7 @@ from headrace.protocol.response_code import ResponseCode
 PUSH_SUSPEND_MS: Final = 15_000
 PULL_SUSPEND_MS: Final = 20_000
 SUSPENDED_TIMEOUT_MS: Final = 30_000
+AT_ONCE_TIMEOUT_MS: Final = 10_000
 
 
 class PullStatus(Enum):

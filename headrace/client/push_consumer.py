@@ -239,7 +239,7 @@ class PushConsumer(Consumer):
         self._plan = PullPlan(
             puller, store, self._subscriptions, self._statistics, self._limits, settings.pull_batch_size,
             seconds(settings.pull_interval), settings.post_subscription, settings.is_broadcast, locks is not None,
-            self._service.submit, self._offset_illegal, self._is_full, self._not_paused,
+            self._service.submit, self._offset_illegal, self._is_full, self._introduce_again, self._not_paused,
         )  # fmt: skip
         self._rebalance = Rebalance(
             instance, self._group, self.subscribed_topics, self._assign, settings.allocator,
@@ -277,14 +277,13 @@ class PushConsumer(Consumer):
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)
-        self._held.stop_pulling()
+        await self._held.stop_pulling()
         if self._watch is not None:
             self._watch.close()
         if self._handout is not None:
             self._handout.close()
         # order: handlers return, what they did is stored, locks are given back, and only then do others hear that we go.
         await self._service.drain(seconds(self._settings.close_timeout))
-        await self._held.settle(self._held)
         try:
             await self._store.persist(self._queues_held(), wait=True)
         except (HeadraceError, OSError) as error:

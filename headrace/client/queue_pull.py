@@ -1,22 +1,36 @@
 """QueuePull: pulls one queue for a push consumer, again and again, until the queue is lost (client spec 3.6, 3.7).
 
 One request is under way at a time. It is held back while enough is here (flow control), and when the queue of an orderly consumer is not locked.
+
+Pulls also bring the group's offset along, so that a crash makes others consume little again. Such a pull is not held by the broker: when the queue is
+given up its answer is waited for, since an offset that is still under way could be stored after the final one.
 """
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from headrace.client.consume_statistics import ConsumeStatistics
 from headrace.client.durations import now_ms
-from headrace.client.offset_store import OffsetStore
+from headrace.client.offset_store import OffsetStore, RemoteOffsets
 from headrace.client.process_queue import ProcessQueue
-from headrace.client.pull_request import PUSH_SUSPEND_MS, Puller, PullResult, PullStatus
+from headrace.client.pull_request import (
+    AT_ONCE_TIMEOUT_MS,
+    PUSH_SUSPEND_MS,
+    SUSPENDED_TIMEOUT_MS,
+    Puller,
+    PullResult,
+    PullStatus,
+)
 from headrace.client.received_message import ReceivedMessage
 from headrace.client.subscriptions import Subscriptions
-from headrace.errors import FlowControl, HeadraceError
+from headrace.errors import BrokerError, FlowControl, HeadraceError
+from headrace.model.subscription import SubscriptionData
+from headrace.protocol.response_code import ResponseCode
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +38,15 @@ ERROR_DELAY_S: Final = 1.0
 FLOW_CONTROL_DELAY_S: Final = 0.02
 FULL_CHECK_S: Final = 1.0
 SAY_FULL_S: Final = 60.0
+STORE_S: Final = 1.0
+"""How often a queue that is consumed as fast as it grows has its offset brought along: each time costs a pull more."""
+_NOT_KNOWN: Final = (
+    ResponseCode.SUBSCRIPTION_NOT_EXIST,
+    ResponseCode.SUBSCRIPTION_NOT_LATEST,
+    ResponseCode.FILTER_DATA_NOT_EXIST,
+    ResponseCode.FILTER_DATA_NOT_LATEST,
+)
+"""The broker was started again, or another member's heartbeat overtook ours there."""
 
 
 @dataclass(slots=True)
@@ -63,6 +86,8 @@ class PullPlan:
     on_illegal: Callable[[ProcessQueue, int], None]
     """The offset lies outside the queue; go on at this one."""
     on_full: Callable[[ProcessQueue, str], None]
+    introduce: Callable[[], Awaitable[None]]
+    """Tells the brokers what is subscribed."""
     not_paused: asyncio.Event
 
 
@@ -74,13 +99,18 @@ class QueuePull:
         self._process_queue = process_queue
         self._said_full_at = -SAY_FULL_S
         self._topic = process_queue.queue.topic
+        self._subscription: SubscriptionData | None = None
+        self._is_behind = False
+        self._stored = 0
+        self._stored_at = -math.inf
+        self._is_introduced = True
 
     async def run(self) -> None:
         """Pulls until the queue is dropped."""
         process_queue, plan = self._process_queue, self._plan
         loop = asyncio.get_running_loop()
         sums = plan.statistics.of(self._topic)
-        while not process_queue.is_dropped:
+        while not self._is_over():
             process_queue.last_pull_ms = now_ms()
             if not plan.not_paused.is_set():
                 await plan.not_paused.wait()
@@ -90,40 +120,95 @@ class QueuePull:
                 self._say_full(loop.time(), excess)
                 await process_queue.wait_changed(FULL_CHECK_S)
                 continue
-            subscription = plan.subscriptions.get(self._topic)
+            subscription = self._subscribed()
             if subscription is None or (plan.needs_lock and not process_queue.is_locked):
                 await process_queue.wait_changed(ERROR_DELAY_S)
                 continue
-            commit = None if plan.is_broadcast else plan.store.memory(process_queue.queue)
+            process_queue.is_storing = True
+            offset = await self._offset_to_store(loop.time())
+            process_queue.is_storing = offset > 0
+            if self._is_over():
+                return
             began = loop.time()
             try:
-                result = await plan.puller.pull(
-                    process_queue.queue,
-                    subscription,
-                    process_queue.next_offset,
-                    plan.batch_size,
-                    commit_offset=commit or 0,
-                    suspend_ms=PUSH_SUSPEND_MS,
-                    with_expression=plan.with_expression,
-                )
+                async with self._turn(offset):
+                    result = await plan.puller.pull(
+                        process_queue.queue,
+                        subscription,
+                        process_queue.next_offset,
+                        plan.batch_size,
+                        commit_offset=offset,
+                        suspend_ms=0 if offset else PUSH_SUSPEND_MS,
+                        timeout_ms=AT_ONCE_TIMEOUT_MS if offset else SUSPENDED_TIMEOUT_MS,
+                        with_expression=plan.with_expression,
+                    )
             except FlowControl:
+                self._stored = 0
                 await asyncio.sleep(FLOW_CONTROL_DELAY_S)
                 continue
             except HeadraceError as error:
+                self._stored = 0
+                process_queue.is_storing = False
+                if isinstance(error, BrokerError) and error.code in _NOT_KNOWN:
+                    await plan.introduce()
+                    if self._is_introduced:
+                        self._is_introduced = False
+                        continue
+                if self._is_over():
+                    return
                 logger.warning(
                     "pull failed queue=%s offset=%d reason=%s", process_queue.queue, process_queue.next_offset, error
                 )
                 await asyncio.sleep(ERROR_DELAY_S)
                 continue
-            if self._is_lost():
+            finally:
+                process_queue.is_storing = False
+            if self._is_over():
                 return
+            self._is_introduced = True
             sums.pulls += 1
             sums.pull_s += loop.time() - began
             if self._take(result) and plan.interval_s:
                 await asyncio.sleep(plan.interval_s)
 
-    def _is_lost(self) -> bool:
-        return self._process_queue.is_dropped
+    def _is_over(self) -> bool:
+        return self._process_queue.is_dropped or not self._process_queue.is_pulled
+
+    def _subscribed(self) -> SubscriptionData | None:
+        """What the queue is pulled with: the subscription as it was when an expression like the present one was first seen here.
+
+        When queues come and go it gets a new version, and a pull with one that the broker has not heard of yet would be refused.
+        """
+        now, known = self._plan.subscriptions.get(self._topic), self._subscription
+        if (
+            now is None
+            or known is None
+            or (now.sub_string, now.expression_type) != (known.sub_string, known.expression_type)
+        ):
+            self._subscription = now
+        return self._subscription
+
+    async def _offset_to_store(self, now: float) -> int:
+        """The offset that the next pull is to bring along; 0: none."""
+        plan, queue = self._plan, self._process_queue.queue
+        offset = 0 if plan.is_broadcast else plan.store.memory(queue) or 0
+        is_time = now - self._stored_at >= STORE_S
+        if offset == self._stored or not (is_time or self._is_behind):
+            return 0
+        if isinstance(plan.store, RemoteOffsets) and not plan.store.is_begun(queue):
+            # compat: pulls of several queues would bring the topic's first offset along at once.
+            if is_time:
+                self._stored_at = now
+                await plan.store.persist([queue])
+            return 0
+        self._stored, self._stored_at = offset, now
+        return offset
+
+    def _turn(self, offset: int) -> contextlib.AbstractAsyncContextManager[None]:
+        store = self._plan.store
+        if offset and isinstance(store, RemoteOffsets):
+            return store.turn(self._process_queue.queue)
+        return contextlib.nullcontext()
 
     def _take(self, result: PullResult) -> bool:
         """Whether there were messages."""
@@ -137,6 +222,7 @@ class QueuePull:
             plan.on_illegal(process_queue, result.next_offset)
             return False
         process_queue.next_offset = result.next_offset
+        self._is_behind = result.next_offset < result.max_offset
         if result.messages:
             plan.statistics.of(self._topic).pulled += len(result.messages)
             process_queue.put(result.messages)
