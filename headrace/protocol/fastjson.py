@@ -80,6 +80,9 @@ def _escape(match: "re.Match[str]") -> str:
 
 def quote(text: str) -> str:
     """The text as a JSON string. Non-ASCII characters stay as they are, and so does the slash."""
+    # What prints needs no escape but for these two: nearly all texts, found out at half the cost.
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
     return f'"{_ESCAPED.sub(_escape, text)}"'
 
 

@@ -1,3 +1,4 @@
+import json
 from typing import Any
 
 import pytest
@@ -75,6 +76,15 @@ def test_strings_are_escaped_as_fastjson_does() -> None:
         == '"a\\"\\\\/\\n\\t\\u0001\\u001F\\u007F\\u2028中\U0001f600"'
     )
     assert fastjson.quote("\ud800") == '"?"'
+
+
+def test_each_character_that_fastjson_escapes_is_escaped_wherever_it_stands_and_no_other() -> None:
+    escaped = {*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, ord('"'), ord("\\")}
+    for code in range(0x3000):
+        text = f"a{chr(code)}b"
+        quoted = fastjson.quote(text)
+        assert json.loads(quoted) == text
+        assert ("\\" in quoted) == (code in escaped), hex(code)
 
 
 @pytest.mark.parametrize(
