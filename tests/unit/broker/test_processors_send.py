@@ -314,6 +314,14 @@ def test_a_groups_own_limit_counts(broker: SmallBroker, client: Peer) -> None:
     assert broker.record().topic == "%DLQ%CG"
 
 
+def test_a_dead_letter_waits_for_the_level_that_it_was_sent_with(broker: SmallBroker, client: Peer) -> None:
+    broker.groups.put(SubscriptionGroupConfig("CG", retry_max_times=1))
+    client.send(topic="%RETRY%CG", j=1, i="DELAY\x013")
+    record = broker.record()
+    assert (record.topic, record.queue_id) == ("SCHEDULE_TOPIC_XXXX", 2)
+    assert (record.properties["REAL_TOPIC"], record.properties["REAL_QID"]) == ("%DLQ%CG", "0")
+
+
 def test_a_retry_of_a_group_that_may_not_be_made_is_refused(make_broker: Callable[..., SmallBroker]) -> None:
     broker = make_broker(broker={"auto_create_subscription_group": False})
     answer = broker.connect().send(topic="%RETRY%CG")

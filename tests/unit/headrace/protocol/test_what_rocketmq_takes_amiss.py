@@ -5,7 +5,9 @@ import pytest
 from headrace.errors import RemoteProtocolError
 from headrace.protocol import RemotingCommand, RequestCode, SerializeType, compression, decode_frame, fastjson
 from headrace.protocol.acl_signature import SIGNATURE, is_signed, sign
+from headrace.protocol.language import LanguageCode
 from headrace.protocol.record import check_record, decode_record, encode_record
+from headrace.protocol.remoting_command import create_request
 
 
 def test_an_empty_value_stays_empty_in_a_binary_header_and_its_signature_holds() -> None:
@@ -44,3 +46,8 @@ def test_a_record_is_good_although_it_says_that_it_lies_elsewhere() -> None:
     record = encode_record(topic="T", body=b"x", physical_offset=1 << 40)
     assert check_record(record) == (True, len(record))
     assert decode_record(record).physical_offset == 1 << 40
+
+
+def test_our_own_requests_say_that_they_come_from_python() -> None:
+    request = decode_frame(create_request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"}).encode())
+    assert request.language is LanguageCode.PYTHON
