@@ -28,6 +28,8 @@ SETTINGS = SMALL | QUICK
 QUEUES = 2
 PATIENCE_S = 120
 """What a machine that does other things may take; that messages are on time, others test."""
+TIMEOUT_MS = 3000
+"""How long a client waits for the answer of a broker that may be dead: it does not notice."""
 
 pytestmark = pytest.mark.timeout(3 * PATIENCE_S + 20 * KILLS)
 
@@ -103,7 +105,10 @@ def test_delayed_messages(java: Java, tmp_path: Path, chance: random.Random) -> 
         client = Client(java, appliance)
         client.create_topic(topic, QUEUES)
         sending = Sending(
-            client, lambda number: client.call("send-with", topic=topic, first=number, count=1, set={"DELAY": "1"})
+            client,
+            lambda number: client.call(
+                "send-with", topic=topic, first=number, count=1, set={"DELAY": "1"}, timeoutMs=TIMEOUT_MS
+            ),
         )
         # From here on what a broker has delivered can be told from the log.
         wait_until((appliance.store / "timer" / "levels").exists, PATIENCE_S, "the first progress of the levels")
@@ -128,13 +133,15 @@ def test_timers(java: Java, tmp_path: Path, chance: random.Random) -> None:
         def send(number: int) -> list[Message]:
             delay_ms = str(chance.randrange(1, 3000))
             said: list[Message] = client.call(
-                "send-with", topic=topic, first=number, count=1, set={"TIMER_DELAY_MS": delay_ms}
+                "send-with", topic=topic, first=number, count=1, set={"TIMER_DELAY_MS": delay_ms}, timeoutMs=TIMEOUT_MS
             )
             return said
 
         sending = Sending(client, send)
         kill_again_and_again(appliance, sending, chance)
         wait_for(appliance, topic, set(sending.sent))
+        # What was stored and not acknowledged comes too.
+        wait_until(lambda: come(appliance.store, topic) >= waiting(appliance.store), PATIENCE_S, "all deliveries")
     waited = Counter(r["offset"] for r in records(appliance.store, "rmq_sys_wheel_timer"))
     delivered = Counter(
         int(r["properties"]["TIMER_PHYSICAL_OFFSET"])
@@ -146,6 +153,16 @@ def test_timers(java: Java, tmp_path: Path, chance: random.Random) -> None:
         if "TIMER_OUT_MS" in record["properties"]:
             assert record["storeTimestamp"] >= int(record["properties"]["TIMER_OUT_MS"])
     verify(appliance.store)
+
+
+def waiting(store: Path) -> int:
+    """How many messages have ever waited for a time of their own."""
+    return sum(1 for _ in records(store, "rmq_sys_wheel_timer"))
+
+
+def come(store: Path, topic: str) -> int:
+    """How many of them have been delivered to a topic."""
+    return sum("TIMER_OUT_MS" in record["properties"] for record in records(store, topic))
 
 
 @pytest.mark.parametrize("outcome", ["commit", "unknown"])
@@ -187,7 +204,9 @@ def test_retries(java: Java, tmp_path: Path, chance: random.Random) -> None:
         client.call("attempt", consumer=group, group=group, topic=topic, failures=1)
 
         def send(number: int) -> list[Message]:
-            said: list[Message] = client.call("send-with", topic=topic, first=number, count=1)
+            said: list[Message] = client.call(
+                "send-with", topic=topic, first=number, count=1, timeoutMs=TIMEOUT_MS
+            )
             return said
 
         sending = Sending(client, send)

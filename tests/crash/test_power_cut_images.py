@@ -37,7 +37,7 @@ LONG = struct.Struct(">q")
 UNSYNCED = 60_000
 """Bytes of the log, at least, that flush has not come to when the power goes."""
 
-pytestmark = pytest.mark.timeout(120 + 20 * CUTS)
+pytestmark = pytest.mark.timeout(300 + 20 * CUTS)
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,10 @@ class Image:
 @pytest.fixture(scope="module")
 def image(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Image:
     home = tmp_path_factory.mktemp("power")
-    settings = {**SETTINGS, "flushIntervalConsumeQueue": "200", "flushConsumeQueueThoroughInterval": "1000"}
+    settings = {
+        **SETTINGS, "flushIntervalConsumeQueue": "200", "flushConsumeQueueThoroughInterval": "1000",
+        "heartbeatTimeout": "600000",  # flush stands still on purpose, as long as it takes
+    }  # fmt: skip
     with Appliance(home / "data", settings=settings) as appliance:
         client = Client(java, appliance)
         client.create_topic("Hurried", 2)
@@ -66,8 +69,8 @@ def image(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Image:
             os.kill(appliance.pid_of("flush"), signal.SIGSTOP)
             # Those who do not wait for the disk go on; all others stand at the gate.
             client.send("Hurried", 150, mode="sync", waitStoreOk=False, size=300)
-            wait_until(lambda: appliance.status()["lag"]["flush"] > UNSYNCED, 10, "something that is not synced")
-            wait_until(lambda: appliance.status()["lag"]["dispatch"] == 0, 10, "all dispatched")
+            wait_until(lambda: appliance.status()["lag"]["flush"] > UNSYNCED, 60, "something that is not synced")
+            wait_until(lambda: appliance.status()["lag"]["dispatch"] == 0, 60, "all dispatched")
             flushed = appliance.status()["offsets"]["flushed_offset"]
             pids = appliance.pids()
             try:

@@ -22,8 +22,8 @@ from ipc.instance import Instance
 from support.servers import free_ports, wait_until
 
 HEADRACE = Path(sys.executable).with_name("headrace")
-START_DEADLINE_S = 60
-STOP_DEADLINE_S = 60
+START_DEADLINE_S = 90
+STOP_DEADLINE_S = 90
 
 
 class Appliance:
@@ -98,7 +98,7 @@ class Appliance:
         """The process of a role, now."""
         return int(self.status()["roles"][role]["pid"])
 
-    def wait_restarted(self, role: str, old_pid: int, deadline_s: float = 30) -> int:
+    def wait_restarted(self, role: str, old_pid: int, deadline_s: float = 60) -> int:
         """Waits until a role runs as another process than `old_pid`; its new pid."""
         wait_until(lambda: self._runs_anew(role, old_pid), deadline_s, f"{role} restarted after pid {old_pid}")
         return self.pid_of(role)
@@ -141,7 +141,7 @@ class Appliance:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         self.process.wait()
-        psutil.wait_procs(processes, timeout=10)
+        psutil.wait_procs(processes, timeout=60)
         Instance.remove_stale(self.store)
 
     def __enter__(self) -> Self:

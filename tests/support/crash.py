@@ -36,6 +36,8 @@ from support.servers import wait_until
 SETTINGS = {
     # Small files, so that every kind of file rolls within seconds.
     "flushDiskType": "SYNC_FLUSH",
+    # A disk that others keep busy is waited for: what is stored and not yet synced would be a message that counts for neither side.
+    "syncFlushTimeout": "60000",
     "maxMessageSize": "65536",
     "mappedFileSizeCommitLog": "262144",
     "mappedFileSizeConsumeQueue": "2000",
@@ -45,6 +47,8 @@ SETTINGS = {
 TOPIC = "Crash"
 QUEUES = 4
 SEGMENTS = Path("/dev/shm")
+PATIENCE_S = 120
+"""What a machine that does other things may take."""
 
 Record = dict[str, Any]
 
@@ -77,10 +81,12 @@ class Load:
         size: int = 200,
         pause_ms: int = 1,
         prefix: str = "c",
+        timeout_ms: int = 6000,
     ) -> None:
         """Makes the topic. `home`: where the journal goes. `size` of a body in bytes, `pause_ms` between two messages of a thread.
 
-        `prefix`: what keys begin with, where several loads send to one store.
+        `prefix`: what keys begin with, where several loads send to one store. `timeout_ms`: how long a client waits for an answer;
+        it does not notice that the broker which owes it is dead.
         """
         self.path = home / "journal"
         self.java = java
@@ -88,7 +94,8 @@ class Load:
         Client(java, appliance).create_topic(TOPIC, QUEUES)
         self._arguments: dict[str, Any] = {
             "namesrv": appliance.name_server, "topic": TOPIC, "producer": self._name, "journal": str(self.path),
-            "threads": threads, "size": size, "pauseMs": pause_ms, "prefix": prefix, "again": True, "timeoutMs": 6000,
+            "threads": threads, "size": size, "pauseMs": pause_ms, "prefix": prefix, "again": True,
+            "timeoutMs": timeout_ms,
         }  # fmt: skip
         self._goes = False
 
@@ -109,7 +116,7 @@ class Load:
     def wait_for_more(self, count: int) -> None:
         """Waits until so many more are acknowledged."""
         goal = self.acknowledged() + count
-        wait_until(lambda: self.acknowledged() >= goal, 60, f"{count} more messages, {self._say()}")
+        wait_until(lambda: self.acknowledged() >= goal, PATIENCE_S, f"{count} more messages, {self._say()}")
 
     def end(self) -> None:
         """Sends no more, and waits for the answers."""
@@ -175,7 +182,7 @@ def _check_places(found: Any) -> None:
 
 def check_pulled(client: Client, copies: Counter[str]) -> list[Message]:
     """A consumer is given exactly what is in the log."""
-    wait_until(lambda: _has_route(client), 10, "the route of the topic at the name server")
+    wait_until(lambda: _has_route(client), 60, "the route of the topic at the name server")
     client.await_pullable(TOPIC, copies.total())
     pulled = client.dump(TOPIC)
     assert Counter(message["keys"] for message in pulled) == copies
