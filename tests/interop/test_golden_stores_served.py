@@ -19,7 +19,7 @@ from support import golden
 from support.appliance import Appliance
 from support.client import Client, Message
 from support.java import Java
-from support.reference import Reference
+from support.reference import Reference, thrown_away
 from support.servers import wait_until
 
 SERVERS: dict[str, type[Reference] | type[Appliance]] = {"reference": Reference, "headrace": Appliance}
@@ -66,14 +66,14 @@ def served(request: pytest.FixtureRequest, java: Java, tmp_path_factory: pytest.
     consumed = fastjson.loads((data / "store/config/consumerOffset.json").read_bytes())
     said = [line for line in golden.recovered(name) if line["kind"] == "offsets"]
     settings = {key: str(value) for key, value in head["settings"].items()}
-    with SERVERS[kind](data, settings=settings) as server:
+    with thrown_away(SERVERS[kind](data, settings=settings)) as server:
         client = Client(java, server)
         route: dict[str, Any] = {
             "address": server.name_server,
             "code": GET_ROUTEINFO_BY_TOPIC,
             "ext": {"topic": said[0]["topic"]},
         }
-        wait_until(lambda: java.call("raw", **route)["code"] == 0, 20, "the broker known to the name server")
+        wait_until(lambda: java.call("raw", **route)["code"] == 0, 60, "the broker known to the name server")
         yield Served(
             name,
             client,

@@ -19,6 +19,7 @@ def sent(java: Java, server: Server) -> list[Message]:
     client.create_topic(TOPIC, 2)
     messages = client.send(TOPIC, 60)
     client.await_pullable(TOPIC, 60)
+    client.call("query-key", topic=TOPIC, key="key-59", max=32)  # the index has the last: it has all
     return messages
 
 

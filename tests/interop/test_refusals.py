@@ -39,6 +39,7 @@ BROKER = {
 def test_the_broker_answers_with_the_code_that_clients_know(client: Client, what: str) -> None:
     client.create_topic("Refusals", 1)
     client.send("Refusals", 1)
+    client.await_pullable("Refusals", 1)
     code, different, body, expected = BROKER[what]
     ext = {**(SEND if code == 310 else PULL), **different}
     answer = client.call(

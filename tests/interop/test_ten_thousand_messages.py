@@ -11,6 +11,9 @@ from support.servers import Server
 TOPIC = "TenThousand"
 QUEUES = 4
 TOTAL = 10_000
+PATIENCE_S = 120
+
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +57,7 @@ def test_pulled_from_minimum_to_maximum(client: Client, sent: list[Message]) -> 
 @pytest.mark.parametrize("kind", ["concurrent", "orderly", "lite"])
 def test_received_by_a_consumer(client: Client, sent: list[Message], kind: str) -> None:
     client.consume(f"ten-{kind}", TOPIC, kind=kind)
-    received = client.receive(f"ten-{kind}", TOTAL, deadline_s=40)
+    received = client.receive(f"ten-{kind}", TOTAL, deadline_s=PATIENCE_S)
     client.stop(f"ten-{kind}")
     assert_exactly(received, sent)
     assert_dense(received, QUEUES)
@@ -67,7 +70,7 @@ def test_broadcast_to_each_of_two_consumers(client: Client, sent: list[Message])
     for name in names:
         client.consume(name, TOPIC, kind="broadcast", group="ten-broadcast-group")
     for name in names:
-        assert_exactly(client.receive(name, TOTAL, deadline_s=40), sent)
+        assert_exactly(client.receive(name, TOTAL, deadline_s=PATIENCE_S), sent)
     client.stop(*names)
 
 

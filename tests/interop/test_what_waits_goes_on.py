@@ -14,6 +14,7 @@ from support.appliance import Appliance
 from support.client import Client, Message
 from support.java import Java
 from support.lateness import SERVERS, SETTINGS
+from support.reference import thrown_away
 from support.sdk import await_registered
 from support.servers import wait_until
 
@@ -48,7 +49,7 @@ def test_what_waits_in_a_store_of_rocketmqs_goes_on(make: str, java: Java, tmp_p
     assert (len(waiting), len(pending)) == (21, 9)
     golden.unpack("kinds", tmp_path / "data").rename(tmp_path / "data" / "store")
     settings = {key: str(value) for key, value in head["settings"].items()} | {"messageDelayLevel": DUE_NOW}
-    with SERVERS[make](tmp_path / "data", settings=settings) as server:
+    with thrown_away(SERVERS[make](tmp_path / "data", settings=settings)) as server:
         await_registered(server.name_server)
         client = Client(java, server)
         was_there = {topic: sum(one["topic"] == topic for one in records) for topic in ("Delayed", "Paid")}
@@ -126,7 +127,7 @@ def test_what_one_make_leaves_waiting_the_other_goes_on_with(
     shutil.move(server.store, tmp_path / "second" / "store")
 
     settings = SETTINGS | {"messageDelayLevel": DUE_NOW}
-    with SERVERS[second](tmp_path / "second", settings=settings) as server:
+    with thrown_away(SERVERS[second](tmp_path / "second", settings=settings)) as server:
         await_registered(server.name_server)
         client = Client(java, server)
         client.consume(f"{group}-goes-on", "Later", group=group)
