@@ -19,7 +19,7 @@ from broker.filter_functions import FilterFunctions
 from broker.json_file import JsonFile
 from headrace.model.names import RETRY_PREFIX
 from headrace.model.properties import RETRY_TOPIC
-from headrace.model.subscription import SubscriptionData, is_tag_type
+from headrace.model.subscription import PYTHON, SubscriptionData, is_tag_type
 from headrace.protocol.record import decode_record
 from headrace.protocol.response_code import ResponseCode
 from store.consume_queue.ext_reader import ExtUnit
@@ -27,7 +27,7 @@ from store.filter.bloom import BloomFilter
 from store.filter.consumer_filter import ConsumerFilterData, FilterTable, compile_filter, decode_filters, encode_filters
 from store.filter.message_filter import ExpressionFilter, MessageFilter
 from store.filter.program import Program
-from store.filter.python.functions import PYTHON, FilterFunction
+from store.filter.python.functions import FilterFunction
 from store.filter.refusal import Refusal
 
 _logger = logging.getLogger(__name__)

@@ -73,6 +73,7 @@ if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers; see _E
     from headrace.client.settings import Credentials as Credentials
     from headrace.client.settings import EventKind as EventKind
     from headrace.client.start_offset import StartFrom as StartFrom
+    from headrace.client.subscriptions import FilterFunction as FilterFunction
     from headrace.client.subscriptions import Sql as Sql
     from headrace.client.subscriptions import Tags as Tags
     from headrace.client.trace_settings import Trace as Trace
@@ -127,7 +128,7 @@ _EXPORTS = {
     "headrace.client.send_result": ("SendResult", "SendStatus"),
     "headrace.client.settings": ("ClientConfig", "ClientEvent", "Credentials", "EventKind"),
     "headrace.client.start_offset": ("StartFrom",),
-    "headrace.client.subscriptions": ("Sql", "Tags"),
+    "headrace.client.subscriptions": ("FilterFunction", "Sql", "Tags"),
     "headrace.client.trace_settings": ("Trace",),
     "headrace.client.transaction_producer": ("TransactionProducer", "TransactionSendResult", "TransactionState"),
     "headrace.errors": (

@@ -104,7 +104,8 @@ class PushConsumer(Consumer):
     def subscribe(
         self, topic: str, expression: Expression = "*", handler: HandlerFunction | None = None, *, batch: bool = False
     ) -> None:
-        """Subscribes a topic, before the start or while running: tags (`"a || b"`, `Tags("a", "b")`), `Sql("x > 3")`, or all.
+        """Subscribes a topic, before the start or while running: tags (`"a || b"`, `Tags("a", "b")`), `Sql("x > 3")`,
+        `FilterFunction("large-orders")`, or all.
 
         `handler(message)` handles its messages; with `batch=True`, `handler(messages, context)`. Without one, the handler of another subscription does,
         or `async for` takes them. All members of a group must subscribe the same. Raises ConfigError.

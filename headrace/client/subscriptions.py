@@ -2,6 +2,7 @@
 
 "paid || shipped", Tags("paid", "shipped")    messages with one of these tags
 Sql("amount > 100 AND region = 'eu'")         messages whose properties fit; brokers need enablePropertyFilter
+FilterFunction("large-orders")                messages that a function at the broker wants; Headrace brokers only
 "*"                                           all
 """
 
@@ -12,7 +13,7 @@ from typing import TypeAlias
 from headrace.client.durations import now_ms
 from headrace.errors import ConfigError
 from headrace.model.names import topic_problem
-from headrace.model.subscription import ALL, SQL92, TAG, SubscriptionData, is_tag_type
+from headrace.model.subscription import ALL, PYTHON, SQL92, TAG, SubscriptionData, is_tag_type
 
 
 class Tags(str):
@@ -34,7 +35,20 @@ class Sql:
     expression: str
 
 
-Expression: TypeAlias = str | Sql | None
+@dataclass(frozen=True, slots=True)
+class FilterFunction:
+    """The messages that a function in Python wants, which the brokers have under this name and run: Headrace brokers, no others.
+
+        consumer.subscribe("Orders", FilterFunction("large-orders"), handle)
+
+    An operator puts it there: `headrace filter put large-orders.py`, with `def wants(message): ...` in it, which answers True or False and is given
+    the whole message, the body too. A broker that has no function of this name, or runs none, refuses the subscription: the start fails with ConfigError.
+    """
+
+    name: str
+
+
+Expression: TypeAlias = str | Sql | FilterFunction | None
 
 
 def subscription_of(topic: str, expression: Expression = ALL) -> SubscriptionData:
@@ -46,6 +60,10 @@ def subscription_of(topic: str, expression: Expression = ALL) -> SubscriptionDat
         if not expression.expression.strip():
             raise ConfigError(f"an SQL expression for {topic} without any text", "expression")
         return SubscriptionData.build(topic, expression.expression, SQL92)
+    if isinstance(expression, FilterFunction):
+        if not expression.name.strip():
+            raise ConfigError(f"a filter function for {topic} without a name", "expression")
+        return SubscriptionData.build(topic, expression.name, PYTHON)
     try:
         return SubscriptionData.build(topic, expression, TAG)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What a consumer group wants of a topic: all of it, some tags, or what an SQL expression selects."""
+"""What a consumer group wants of a topic: all of it, some tags, or what an SQL expression or a function at the broker selects."""
 
 import time
 from dataclasses import dataclass, field
@@ -9,6 +9,8 @@ from headrace.model.java_hash import tags_code
 ALL: Final = "*"
 TAG: Final = "TAG"
 SQL92: Final = "SQL92"
+PYTHON: Final = "PYTHON"
+"""The expression is the name of a filter function that the broker has: Headrace's own type, of which Apache's brokers know nothing."""
 
 
 def is_tag_type(expression_type: str | None) -> bool:
@@ -21,7 +23,7 @@ class SubscriptionData:
     """A subscription as heartbeats carry it.
 
     `sub_version` (ms) grows with each change: the broker keeps the newest. Brokers match `code_set`, the hashes of the tags; clients match
-    `tags_set` again. Both are empty for `*` and for SQL92.
+    `tags_set` again. Both are empty for `*` and for the other types.
     """
 
     topic: str
@@ -40,7 +42,7 @@ class SubscriptionData:
         expression_type: str | None = TAG,
         sub_version: int | None = None,
     ) -> "SubscriptionData":
-        """The subscription of an expression: tags joined by `||`, or SQL92. Nothing, or `*`, means all (remoting spec 4.10).
+        """The subscription of an expression: tags joined by `||`, or what `expression_type` says. No tags, or `*`, means all (remoting spec 4.10).
 
         Raises ValueError for a list of tags in which there is none.
         """

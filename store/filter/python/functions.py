@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-PYTHON: Final = "PYTHON"
-"""The type of a subscription whose expression is a function's name."""
-
 FOLDER: Final = "filters"
 """The folder's name under `config/`."""
 

@@ -8,6 +8,7 @@ import pytest
 from headrace import (
     ConfigError,
     ConsistentHash,
+    FilterFunction,
     LitePullConsumer,
     LitePullSettings,
     MessageModel,
@@ -79,7 +80,9 @@ def test_expressions() -> None:
     assert subscription_of("T", "*").tags_set == set()
     sql = subscription_of("T", Sql("a > 3"))
     assert (sql.expression_type, sql.sub_string, sql.tags_set) == ("SQL92", "a > 3", set())
-    for wrong in ("||", Sql("  ")):
+    function = subscription_of("T", FilterFunction("large-orders"))
+    assert (function.expression_type, function.sub_string, function.is_all) == ("PYTHON", "large-orders", False)
+    for wrong in ("||", Sql("  "), FilterFunction(" ")):
         with pytest.raises(ConfigError):
             subscription_of("T", wrong)
     with pytest.raises(ConfigError):
