@@ -11,7 +11,6 @@ from broker.parts.settings import Settings
 from ipc.control_block import ControlBlock
 from ipc.queue_table import QueueTable
 from store.commit_log.reader import CommitLogReader
-from store.consume_queue.layout import ENTRY_SIZE
 from store.consume_queue.reader import ConsumeQueueReader
 from store.query.by_key import KeyQuery
 from store.query.by_offset import view_by_offset
@@ -19,6 +18,7 @@ from store.query.by_time import TimeQuery
 from store.query.filtered import FilteredGetter
 from store.query.get import MessageGetter, warm
 from store.query.judged import JudgedGetter
+from store.query.sources import PullSources
 
 
 class ReadingEnd:
@@ -26,16 +26,13 @@ class ReadingEnd:
 
     def __init__(self, settings: Settings, control: ControlBlock, queue_table: QueueTable) -> None:
         config, paths = settings.store, settings.paths
-        memory_bytes = psutil.virtual_memory().total
-        entries_per_file = config.consume_queue_file_size // ENTRY_SIZE
         self._control = control
         self.log = CommitLogReader(paths, config, control)
         self.queues = ConsumeQueueReader(paths, config, queue_table)
-        self.getter = MessageGetter(self.queues, self.log, control, config, entries_per_file, memory_bytes)
-        self.filtered = FilteredGetter(self.queues, self.log, control, config, paths, entries_per_file, memory_bytes)
-        self.judged: JudgedGetter | None = None
-        if settings.filter_workers:
-            self.judged = JudgedGetter(self.queues, self.log, control, config, entries_per_file, memory_bytes)
+        sources = PullSources(self.queues, self.log, control, config, psutil.virtual_memory().total)
+        self.getter = MessageGetter(sources)
+        self.filtered = FilteredGetter(sources, paths)
+        self.judged = JudgedGetter(sources) if settings.filter_workers else None
         self.by_time = TimeQuery(self.queues, self.log)
         self.by_key = KeyQuery(paths, config, self.log)
         self.view = partial(view_by_offset, self.log)

@@ -8,15 +8,14 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from store.commit_log.reader import CommitLogReader, PublishedOffsets
-from store.config import StoreConfig
 from store.consume_queue.ext_reader import ExtUnit
 from store.consume_queue.layout import ENTRY, ENTRY_SIZE, EXT_ADDRESS_BASE, EXT_UNIT_HEAD, EXT_UNIT_HEAD_SIZE
 from store.filter.message_filter import MessageFilter
 from store.filter.pull_limits import PullLimits
 from store.filter.selection import Selector
 from store.paths import StorePaths, file_name
-from store.query.get import GetResult, MessageGetter, QueueEntries
+from store.query.get import GetResult, MessageGetter
+from store.query.sources import PullSources, QueueEntries
 from store.status import GetMessageStatus
 
 _ENTRIES_BYTES = 16_000  # entries looked at for one pull at least, as RocketMQ does
@@ -27,28 +26,19 @@ _UNIT_READ = EXT_UNIT_HEAD_SIZE + 512  # limit: a bit map for some thousand grou
 class FilteredGetter:
     """Gets filtered messages for pulls. Not for several threads."""
 
-    def __init__(
-        self,
-        queues: QueueEntries,
-        log: CommitLogReader,
-        control: PublishedOffsets,
-        config: StoreConfig,
-        paths: StorePaths,
-        entries_per_file: int,
-        memory_bytes: int,
-    ) -> None:
-        """Takes what a MessageGetter takes, and `paths` for the units of extended queues."""
-        self._queues = queues
-        self._log = log
-        self._control = control
-        self._config = config
+    def __init__(self, sources: PullSources, paths: StorePaths) -> None:
+        """`paths`: for the units of extended queues."""
+        self._queues = sources.queues
+        self._log = sources.log
+        self._control = sources.control
+        self._config = sources.config
         self._units = paths.root / "consumequeue_ext"
-        self._in_memory_bytes = memory_bytes * config.access_message_in_memory_max_ratio // 100
-        self._chosen = _ChosenEntries(queues)
-        self._getter = MessageGetter(self._chosen, log, control, config, entries_per_file, memory_bytes)
-        self._selector = Selector(self._view_around, log.file_size)
-        warming = replace(config, max_transfer_bytes_on_message_in_memory=_WARM_BYTES)
-        self._warming = MessageGetter(queues, log, control, warming, entries_per_file, memory_bytes)
+        self._in_memory_bytes = sources.in_memory_bytes
+        self._chosen = _ChosenEntries(sources.queues)
+        self._getter = MessageGetter(replace(sources, queues=self._chosen))
+        self._selector = Selector(self._view_around, sources.log.file_size)
+        warming = replace(sources.config, max_transfer_bytes_on_message_in_memory=_WARM_BYTES)
+        self._warming = MessageGetter(replace(sources, config=warming))
 
     def get(self, topic: str, queue_id: int, offset: int, max_count: int, message_filter: MessageFilter) -> GetResult:
         """Up to `max_count` messages from queue offset `offset` on that the filter lets pass."""

@@ -8,27 +8,15 @@ holding anybody up.
 import errno
 import os
 from dataclasses import dataclass
-from typing import Protocol
 
-from store.commit_log.reader import CommitLogReader, PublishedOffsets
-from store.config import StoreConfig
 from store.consume_queue.layout import ENTRY, ENTRY_SIZE
 from store.query.gather import Gatherer
+from store.query.sources import PullSources
 from store.status import GetMessageStatus
 
 _ENTRIES_BYTES = 16_000  # entries looked at for one pull at least, as RocketMQ does
 _WARM_WINDOW = 256 << 20  # limit: what lies nearer to the log's end is taken to be in memory
 _GAP = 64 << 10  # limit: other queues' records between two of a pull that are read along
-
-
-class QueueEntries(Protocol):
-    """What is read of ConsumeQueues here; a ConsumeQueueReader has it."""
-
-    def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
-        """Lowest queue offset and the one after the highest; (0, 0) for a queue that is not there."""
-
-    def entries(self, topic: str, queue_id: int, queue_offset: int) -> memoryview | None:
-        """The published entries from this offset to the end of their file."""
 
 
 @dataclass(slots=True)
@@ -47,23 +35,16 @@ class GetResult:
 class MessageGetter:
     """Gets messages for pulls. Not for several threads, `warm` excepted."""
 
-    def __init__(
-        self,
-        queues: QueueEntries,
-        log: CommitLogReader,
-        control: PublishedOffsets,
-        config: StoreConfig,
-        entries_per_file: int,
-        memory_bytes: int,
-    ) -> None:
-        self._queues = queues
-        self._log = log
-        self._control = control
-        self._config = config
-        self._entries_per_file = entries_per_file
-        self._in_memory_bytes = memory_bytes * config.access_message_in_memory_max_ratio // 100
+    def __init__(self, sources: PullSources) -> None:
+        # Not asked of `sources` for each pull.
+        self._queues = sources.queues
+        self._log = sources.log
+        self._control = sources.control
+        self._config = sources.config
+        self._entries_per_file = sources.entries_per_file
+        self._in_memory_bytes = sources.in_memory_bytes
         self._one_byte = bytearray(1)
-        self.gatherer = Gatherer(self._view_around, log.file_size)
+        self.gatherer = Gatherer(self._view_around, sources.log.file_size)
 
     def _view_around(self, physical_offset: int) -> memoryview | None:
         file = self._log.file_for(physical_offset)

@@ -8,9 +8,8 @@ wanted; what is shown has limits of its own.
 from dataclasses import replace
 from struct import Struct
 
-from store.commit_log.reader import CommitLogReader, PublishedOffsets
-from store.config import StoreConfig
-from store.query.get import GetResult, MessageGetter, QueueEntries
+from store.query.get import GetResult, MessageGetter
+from store.query.sources import PullSources
 from store.status import GetMessageStatus
 
 _SHOWN_BYTES = 1 << 20  # limit: putting more together would hold up the event loop for milliseconds; 800 messages of 1.3 KiB
@@ -23,27 +22,18 @@ _QUEUE_OFFSET_AT = 20  # queue offset, then physical offset (headrace.protocol.r
 class JudgedGetter:
     """Gets messages to be judged. Not for several threads."""
 
-    def __init__(
-        self,
-        queues: QueueEntries,
-        log: CommitLogReader,
-        control: PublishedOffsets,
-        config: StoreConfig,
-        entries_per_file: int,
-        memory_bytes: int,
-    ) -> None:
-        """Takes what a MessageGetter takes."""
-        self._config = config
-        self._control = control
-        self._in_memory_bytes = memory_bytes * config.access_message_in_memory_max_ratio // 100
+    def __init__(self, sources: PullSources) -> None:
+        self._config = sources.config
+        self._control = sources.control
+        self._in_memory_bytes = sources.in_memory_bytes
         shown = replace(
-            config,
+            sources.config,
             max_transfer_bytes_on_message_in_memory=_SHOWN_BYTES,
             max_transfer_count_on_message_in_memory=_SHOWN_COUNT,
             max_transfer_bytes_on_message_in_disk=_SHOWN_BYTES,
             max_transfer_count_on_message_in_disk=_SHOWN_COUNT,
         )
-        self._getter = MessageGetter(queues, log, control, shown, entries_per_file, memory_bytes)
+        self._getter = MessageGetter(replace(sources, config=shown))
 
     def candidates(self, topic: str, queue_id: int, offset: int, most: int) -> GetResult:
         """Up to `most` messages from a queue offset on. Where there are none it is the answer to the pull."""

@@ -66,6 +66,7 @@ from store.query.by_key import KeyQuery
 from store.query.by_offset import view_by_offset
 from store.query.by_time import TimeQuery
 from store.query.get import MessageGetter
+from store.query.sources import PullSources
 from store.reput.reput import COUNTERS, Reput
 
 MAX_MESSAGE_SIZE = 65536
@@ -131,9 +132,8 @@ class SmallBroker:
         self.appender = Appender(self._make_log(), self.gate, self.store_config, lambda: self.is_writeable, self._ring)
         reader = self.reader = CommitLogReader(self.paths, self.store_config, control)
         queues = self.queues = ConsumeQueueReader(self.paths, self.store_config, self.instance.queue_table())
-        self.getter = MessageGetter(
-            queues, reader, control, self.store_config, self.store_config.consume_queue_file_size // ENTRY_SIZE, memory_bytes
-        )
+        self.sources = PullSources(queues, reader, control, self.store_config, memory_bytes)
+        self.getter = MessageGetter(self.sources)
         by_time = TimeQuery(queues, reader)
         self.by_key = KeyQuery(self.paths, self.store_config, reader)
         is_slave = self.store_config.is_slave

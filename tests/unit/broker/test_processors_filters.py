@@ -18,12 +18,11 @@ from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
 from headrace.remoting.endpoint import Endpoint
 from headrace.remoting.handlers import HandlerTable
-from store.consume_queue.layout import ENTRY_SIZE
 from store.filter.bit_map import BitMapCalculator
 from store.filter.bloom import BloomFilter
 from store.filter.message_filter import ExpressionFilter
 from store.query.filtered import FilteredGetter
-from support.small_broker import MEMORY, Peer, SmallBroker, pull_fields
+from support.small_broker import Peer, SmallBroker, pull_fields
 
 OWN: dict[str, Any] = {"sysFlag": 4, "expressionType": "SQL92"}
 FROM_HEARTBEAT: dict[str, Any] = {"sysFlag": 0, "expressionType": "SQL92", "subVersion": 1}
@@ -39,10 +38,7 @@ class FilteringBroker(SmallBroker):
         self.table = ConsumerFilterTable(JsonFile(path), self.config)
         self.clients.on_change(lambda: self.table.forget_groups_beyond(self.clients.consumer_groups()))
         filters = PullFilters(self.table, self.config)
-        filtered = FilteredGetter(
-            self.queues, self.reader, self.control, self.store_config, self.paths,
-            self.store_config.consume_queue_file_size // ENTRY_SIZE, MEMORY,
-        )  # fmt: skip
+        filtered = FilteredGetter(self.sources, self.paths)
         main = HandlerTable()
         self.sends.register(main, HandlerTable())
         PullProcessor(
@@ -248,8 +244,6 @@ def test_messages_that_a_bit_map_keeps_back_are_not_read(make_broker: Callable[.
     assert prices(client.pull(**FROM_HEARTBEAT)) == [50, 70]
     assert prices(client.pull(subscription="price < 10", **OWN)) == [5, 7]
     counted = Counting(ready)
-    getter = FilteredGetter(
-        broker.queues, broker.reader, broker.control, broker.store_config, broker.paths, 1000, MEMORY
-    )
+    getter = FilteredGetter(broker.sources, broker.paths)
     getter.get("T", 0, 0, 32, counted)
     assert counted.read == 2

@@ -21,10 +21,9 @@ from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
 from headrace.remoting.endpoint import Endpoint
 from headrace.remoting.handlers import HandlerTable
-from store.consume_queue.layout import ENTRY_SIZE
 from store.filter.python.functions import FunctionFolder
 from store.query.judged import JudgedGetter
-from support.small_broker import MEMORY, Peer, SmallBroker, pull_fields, send_fields
+from support.small_broker import Peer, SmallBroker, pull_fields, send_fields
 
 OWN: dict[str, Any] = {"sysFlag": 4, "expressionType": "PYTHON", "subscription": "f"}
 HOLD: dict[str, Any] = {"suspendTimeoutMillis": 15000}
@@ -58,10 +57,7 @@ class JudgingBroker(SmallBroker):
         self.functions = HereAndNow(self.folder, self.config)
         self.table = ConsumerFilterTable(JsonFile(self.paths.config_file("consumerFilter.json")), self.config)
         filters = PullFilters(self.table, self.config, self.functions)
-        judged = JudgedGetter(
-            self.queues, self.reader, self.control, self.store_config,
-            self.store_config.consume_queue_file_size // ENTRY_SIZE, MEMORY,
-        )  # fmt: skip
+        judged = JudgedGetter(self.sources)
         main = HandlerTable()
         self.sends.register(main, HandlerTable())
         PullProcessor(

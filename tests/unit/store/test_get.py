@@ -11,9 +11,10 @@ from headrace.model.java_hash import tags_code
 from headrace.protocol.record import decode_records
 from store.commit_log.reader import CommitLogReader
 from store.config import StoreConfig
-from store.consume_queue.layout import ENTRY
+from store.consume_queue.layout import ENTRY, ENTRY_SIZE
 from store.paths import StorePaths
 from store.query.get import GetResult, MessageGetter, warm
+from store.query.sources import PullSources
 from store.status import GetMessageStatus
 from support.dispatched_store import HandWrittenLog
 
@@ -32,7 +33,12 @@ class Queue:
     """A real log, and one queue whose entries lie in memory."""
 
     def __init__(self, root: Path, memory_bytes: int = MEMORY, **settings: Any) -> None:
-        self.config = StoreConfig(mapped_file_size_commit_log=65536, max_message_size=1024, **settings)
+        self.config = StoreConfig(
+            mapped_file_size_commit_log=65536,
+            max_message_size=1024,
+            mapped_file_size_consume_queue=ENTRIES_PER_FILE * ENTRY_SIZE,
+            **settings,
+        )
         paths = StorePaths(root)
         paths.make_directories()
         self.log = HandWrittenLog(paths, self.config)
@@ -41,7 +47,7 @@ class Queue:
         self.least = 0
         self.rows: list[bytes] = []
         self.missing_files: set[int] = set()
-        self.getter = MessageGetter(self, self.reader, self.offsets, self.config, ENTRIES_PER_FILE, memory_bytes)
+        self.getter = MessageGetter(PullSources(self, self.reader, self.offsets, self.config, memory_bytes))
 
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         return (self.least, len(self.rows)) if (topic, queue_id) == ("T", 0) else (0, 0)

@@ -10,7 +10,7 @@ from headrace.protocol.record import decode_records
 from store.commit_log.reader import CommitLogReader
 from store.config import StoreConfig
 from store.consume_queue.ext_writer import ConsumeQueueExtWriter
-from store.consume_queue.layout import ENTRY
+from store.consume_queue.layout import ENTRY, ENTRY_SIZE
 from store.filter.bloom import BloomFilter
 from store.filter.message_filter import ExpressionFilter
 from store.filter.program import Program
@@ -18,6 +18,7 @@ from store.filter.sql_compile import compile_expression
 from store.paths import StorePaths
 from store.query.filtered import FilteredGetter
 from store.query.get import GetResult
+from store.query.sources import PullSources
 from store.status import GetMessageStatus
 from support.dispatched_store import HandWrittenLog
 
@@ -37,7 +38,11 @@ class Queue:
 
     def __init__(self, root: Path, memory_bytes: int = 1 << 40, **settings: Any) -> None:
         self.config = StoreConfig(
-            mapped_file_size_commit_log=65536, max_message_size=1024, mapped_file_size_consume_queue_ext=200, **settings
+            mapped_file_size_commit_log=65536,
+            max_message_size=1024,
+            mapped_file_size_consume_queue=ENTRIES_PER_FILE * ENTRY_SIZE,
+            mapped_file_size_consume_queue_ext=200,
+            **settings,
         )
         paths = StorePaths(root)
         paths.make_directories()
@@ -46,9 +51,7 @@ class Queue:
         self.reader = CommitLogReader(paths, self.config, self.offsets)
         self.rows: list[bytes] = []
         self.units = ConsumeQueueExtWriter(root / "consumequeue_ext" / "T" / "0", 200, None)
-        self.getter = FilteredGetter(
-            self, self.reader, self.offsets, self.config, paths, ENTRIES_PER_FILE, memory_bytes
-        )
+        self.getter = FilteredGetter(PullSources(self, self.reader, self.offsets, self.config, memory_bytes), paths)
 
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         return (0, len(self.rows)) if (topic, queue_id) == ("T", 0) else (0, 0)

@@ -1,0 +1,39 @@
+"""What messages are read from for a pull, and what counts as being in memory: what all getters are given."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from store.commit_log.reader import CommitLogReader, PublishedOffsets
+from store.config import StoreConfig
+from store.consume_queue.layout import ENTRY_SIZE
+
+
+class QueueEntries(Protocol):
+    """What is read of ConsumeQueues here; a ConsumeQueueReader has it."""
+
+    def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """Lowest queue offset and the one after the highest; (0, 0) for a queue that is not there."""
+
+    def entries(self, topic: str, queue_id: int, queue_offset: int) -> memoryview | None:
+        """The published entries from this offset to the end of their file."""
+
+
+@dataclass(frozen=True, slots=True)
+class PullSources:
+    """The queues, the log, how far it has come, the limits of a pull, and the machine's memory."""
+
+    queues: QueueEntries
+    log: CommitLogReader
+    control: PublishedOffsets
+    config: StoreConfig
+    memory_bytes: int
+
+    @property
+    def in_memory_bytes(self) -> int:
+        """What lies nearer to the log's end counts as being in memory, as RocketMQ reckons (store spec, 3.5)."""
+        return self.memory_bytes * self.config.access_message_in_memory_max_ratio // 100
+
+    @property
+    def entries_per_file(self) -> int:
+        """How many entries a file of a ConsumeQueue has."""
+        return self.config.consume_queue_file_size // ENTRY_SIZE
