@@ -27,7 +27,7 @@ def test_an_example_runs(server: Server, number: int) -> None:
         [sys.executable, "-W", "error", "-c", program],
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=100,
         cwd=ROOT,
         check=False,
     )

@@ -31,7 +31,7 @@ def test_the_first_page_works_on_an_empty_broker(python: Path, tmp_path: Path) -
                 [python, "-W", "error", "-c", program],
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=100,
                 cwd=tmp_path,
                 check=False,
             )

@@ -14,7 +14,6 @@ from headrace import (
     ConsumeContext,
     Message,
     MessageInvalid,
-    Producer,
     PushConsumer,
     ReceivedMessage,
     Retry,
@@ -23,7 +22,7 @@ from headrace import (
 )
 from headrace.opentelemetry import ConsumerTelemetry, ProducerTelemetry, context_of
 from support.consuming import config_for, create_topic, eventually
-from support.sdk import run
+from support.sdk import producing, run
 from support.servers import Server
 
 EXPORTER = InMemorySpanExporter()
@@ -74,7 +73,10 @@ def test_a_handler_goes_on_with_the_trace_in_which_its_message_was_sent(server: 
             f"telemetry-{kind}", config_for(server), start_from=StartFrom.FIRST, hooks=[ConsumerTelemetry(PROVIDER)]
         )
         consumer.subscribe(topic, "*", seen_async if kind == "coroutine" else seen)
-        async with consumer, Producer("telemetry", config_for(server), hooks=[ProducerTelemetry(PROVIDER)]) as producer:
+        async with (
+            consumer,
+            producing(config_for(server), "telemetry", hooks=[ProducerTelemetry(PROVIDER)]) as producer,
+        ):
             message = Message(topic, b"good", tags="T", keys=["one", "two"])
             with TRACER.start_as_current_span("order") as order:
                 result = await producer.send(message)
@@ -125,7 +127,7 @@ def test_a_batch_is_one_span_and_its_handler_is_linked_to_it(server: Server) -> 
         async def handle(messages: list[ReceivedMessage], _context: ConsumeContext) -> None:
             counts.append(len(messages))
 
-        async with Producer("telemetry", config_for(server), hooks=[ProducerTelemetry(PROVIDER)]) as producer:
+        async with producing(config_for(server), "telemetry", hooks=[ProducerTelemetry(PROVIDER)]) as producer:
             await producer.send_batch([Message("TelemetryBatch", str(number)) for number in range(5)])
         async with consumer:
             await eventually(lambda: sum(counts) == 5, "all handled")
@@ -142,7 +144,7 @@ def test_sends_that_wait_for_others_fail_or_want_no_answer_are_spans_too(server:
     async def main() -> None:
         hooks = [ProducerTelemetry(PROVIDER)]
         await create_topic(server, "TelemetryKinds", 1)
-        async with Producer("telemetry-linger", config_for(server), hooks=hooks, linger=0.001) as producer:
+        async with producing(config_for(server), "telemetry-linger", hooks=hooks, linger=0.001) as producer:
             await producer.send(Message("TelemetryKinds", b"x"))
             await producer.send_oneway(Message("TelemetryKinds", b"x"))
             with pytest.raises(MessageInvalid):

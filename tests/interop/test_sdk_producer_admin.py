@@ -15,7 +15,6 @@ from headrace import (
     MessageExt,
     MessageInvalid,
     MessageQueue,
-    Producer,
     RouteNotFound,
     SubscriptionGroupConfig,
     TopicConfig,
@@ -25,7 +24,7 @@ from headrace.protocol.bodies import ConsumerData, HeartbeatData
 from headrace.protocol.remoting_command import create_request
 from headrace.protocol.request_code import RequestCode
 from support.not_served import serves
-from support.sdk import await_registered, dump, eventually, run
+from support.sdk import answered, await_registered, dump, eventually, patient, producing, run
 from support.servers import Server
 
 
@@ -36,7 +35,7 @@ def registered(server: Server) -> None:
 
 def test_a_topics_life(server: Server) -> None:
     async def main() -> None:
-        async with Admin(server.name_server) as admin, Producer("admin-topics", server.name_server) as producer:
+        async with Admin(patient(server)) as admin, producing(server, "admin-topics") as producer:
             await admin.create_topic("AdminTopic", 3)
             assert "AdminTopic" in await admin.topics()
             assert "AdminTopic" in await admin.topics_of_cluster("DefaultCluster")
@@ -57,7 +56,7 @@ def test_a_topics_life(server: Server) -> None:
             assert [one.write_queue_nums for one in route.queue_datas] == [2]
             await admin.delete_topic("AdminTopic")
             with pytest.raises(RouteNotFound):
-                async with Admin(server.name_server) as another:
+                async with Admin(patient(server)) as another:
                     await another.topic_route("AdminTopic")
             for wrong in ("no blanks!", "TBW102", ""):
                 with pytest.raises(ConfigError):
@@ -71,7 +70,7 @@ def test_a_topics_life(server: Server) -> None:
 
 def test_a_groups_life(server: Server) -> None:
     async def main() -> None:
-        async with Admin(server.name_server) as admin:
+        async with Admin(patient(server)) as admin:
             config = SubscriptionGroupConfig("admin-group", retry_max_times=3, retry_queue_count=2)
             await admin.update_group(config, broker=server.broker)
             assert (await admin.group_configs(server.broker))["admin-group"] == config
@@ -85,7 +84,7 @@ def test_a_groups_life(server: Server) -> None:
 
 def test_offsets_are_found_stored_and_put_back(server: Server) -> None:
     async def main() -> None:
-        async with Admin(server.name_server) as admin, Producer("admin-offsets", server.name_server) as producer:
+        async with Admin(patient(server)) as admin, producing(server, "admin-offsets") as producer:
             await admin.create_topic("AdminOffsets", 1)
             (queue,) = await producer.queues("AdminOffsets")
             for number in range(10):
@@ -107,7 +106,7 @@ def test_offsets_are_found_stored_and_put_back(server: Server) -> None:
 @serves("relays")
 def test_a_group_without_members_is_put_to_a_time(server: Server) -> None:
     async def main() -> None:
-        async with Admin(server.name_server) as admin, Producer("admin-reset", server.name_server) as producer:
+        async with Admin(patient(server)) as admin, producing(server, "admin-reset") as producer:
             await admin.create_topic("AdminReset", 1)
             (queue,) = await producer.queues("AdminReset")
             for number in range(10):
@@ -126,7 +125,7 @@ def test_a_group_without_members_is_put_to_a_time(server: Server) -> None:
 @serves("relays")
 def test_a_group_that_has_consumed_only_some_queues_is_put_to_the_ends_of_all(server: Server) -> None:
     async def main() -> None:
-        async with Admin(server.name_server) as admin, Producer("admin-partly", server.name_server) as producer:
+        async with Admin(patient(server)) as admin, producing(server, "admin-partly") as producer:
             await admin.create_topic("AdminPartly", 2)
             first, second = await producer.queues("AdminPartly")
             for queue in (first, first, second):
@@ -141,7 +140,7 @@ def test_a_group_that_has_consumed_only_some_queues_is_put_to_the_ends_of_all(se
 
 def test_messages_are_found_by_key_and_by_both_ids(server: Server) -> None:
     async def main() -> None:
-        async with Admin(server.name_server) as admin, Producer("admin-query", server.name_server) as producer:
+        async with Admin(patient(server)) as admin, producing(server, "admin-query") as producer:
             result = await producer.send(Message("AdminQuery", b"x", keys=["one", "größe"]))
             other = await producer.send(Message("AdminQuery", b"y", keys=["two"]))
 
@@ -175,7 +174,7 @@ def test_messages_are_found_by_key_and_by_both_ids(server: Server) -> None:
 
 def test_who_is_connected_and_how_far_they_are(server: Server) -> None:
     async def main() -> None:
-        async with Admin(server.name_server) as admin, Producer("admin-who", server.name_server) as producer:
+        async with Admin(patient(server)) as admin, producing(server, "admin-who") as producer:
             await admin.create_topic("AdminWho", 2)
             for _ in range(6):
                 await producer.send(Message("AdminWho", b"x"))
@@ -217,7 +216,7 @@ def test_who_is_connected_and_how_far_they_are(server: Server) -> None:
 
 def test_servers_tell_and_take_their_configuration(server: Server) -> None:
     async def main() -> None:
-        async with Admin(server.name_server) as admin:
+        async with Admin(patient(server)) as admin:
 
             async def told() -> dict[str, str]:
                 try:
@@ -259,9 +258,11 @@ def test_servers_tell_and_take_their_configuration(server: Server) -> None:
 @serves("broker statistics")
 def test_statistics_of_a_topic(server: Server) -> None:
     async def main() -> None:
-        async with Admin(server.name_server) as admin, Producer("admin-stats", server.name_server) as producer:
+        async with Admin(patient(server)) as admin, producing(server, "admin-stats") as producer:
             await producer.send(Message("AdminStats", b"x"))
-            stats = await admin.broker_stats(server.broker, "TOPIC_PUT_NUMS", "AdminStats")
+            stats = await answered(
+                lambda: admin.broker_stats(server.broker, "TOPIC_PUT_NUMS", "AdminStats"), "the topic's figures"
+            )
             assert stats.stats_minute.sum >= 0
             with pytest.raises(BrokerError):
                 await admin.broker_stats(server.broker, "TOPIC_PUT_NUMS", "NoSuchTopic")

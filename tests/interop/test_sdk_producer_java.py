@@ -3,9 +3,9 @@
 import hashlib
 from typing import Any
 
-from headrace import Compression, Message, Producer, SendResult
+from headrace import Compression, Message, SendResult
 from support.client import Client
-from support.sdk import await_registered, run
+from support.sdk import await_registered, producing, run
 
 TOPIC = "SdkToJava"
 BODY = bytes(range(256)) * 64
@@ -21,7 +21,7 @@ def test_java_reads_every_kind_of_message_as_it_was_sent(client: Client) -> None
         sent.update(zip(result.message_id.split(","), messages, strict=True))
 
     async def main() -> None:
-        async with Producer("sdk-to-java", server.name_server) as producer:
+        async with producing(server, "sdk-to-java") as producer:
             for message in (
                 Message(TOPIC, b"plain", tags="TagA", keys=["one", "größe"], flag=42, properties={"näme": "välue 😀"}),
                 Message(TOPIC, "Größe"),
@@ -30,9 +30,9 @@ def test_java_reads_every_kind_of_message_as_it_was_sent(client: Client) -> None
             batch = [Message(TOPIC, str(number), tags=f"t{number}") for number in range(20)]
             note(await producer.send_batch(batch), *batch)
         for compression in Compression:
-            async with Producer("sdk-to-java", server.name_server, compression=compression) as producer:
+            async with producing(server, "sdk-to-java", compression=compression) as producer:
                 note(await producer.send(large := Message(TOPIC, BODY, tags=compression.name)), large)
-        async with Producer("sdk-to-java", server.name_server, linger=0.001) as producer:
+        async with producing(server, "sdk-to-java", linger=0.001) as producer:
             note(await producer.send(lone := Message(TOPIC, b"alone in its batch")), lone)
 
     run(main())

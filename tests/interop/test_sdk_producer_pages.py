@@ -59,7 +59,7 @@ def test_an_example_runs(server: Server, registered: None, example: Example) -> 
         [sys.executable, "-W", "error", "-c", program],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         cwd=ROOT,
         check=False,
     )

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace import Admin, ClientConfig, ConnectError, Credentials, Message, PermissionDenied, Producer
+from headrace import Admin, ConnectError, Credentials, Message, PermissionDenied
 from support.not_served import NOT_SERVED
 from support.reference import Reference, thrown_away
-from support.sdk import await_registered, dump, run
+from support.sdk import await_registered, dump, patient, producing, run
 
 ACCOUNTS = """
 globalWhiteRemoteAddresses: []
@@ -46,8 +46,8 @@ def test_signed_requests_are_taken(guarded: Reference, binary_headers: bool) -> 
     topic = f"Signed{binary_headers}"
 
     async def main() -> None:
-        config = ClientConfig(guarded.name_server, credentials=TESTER, binary_headers=binary_headers)
-        async with Producer("signed", config) as producer, Admin(config) as admin:
+        config = patient(guarded, credentials=TESTER, binary_headers=binary_headers)
+        async with producing(config, "signed") as producer, Admin(config) as admin:
             await producer.send(Message(topic, "größe", keys="k"))
             await producer.send_batch([Message(topic, b"1"), Message(topic, b"2")])
             await producer.send_oneway(Message(topic, b"3"))
@@ -63,8 +63,8 @@ def test_unsigned_and_wrongly_signed_requests_are_refused_at_once(
     guarded: Reference, credentials: Credentials | None
 ) -> None:
     async def main() -> None:
-        config = ClientConfig(guarded.name_server, credentials=credentials)
-        async with Producer("refused", config) as producer:
+        config = patient(guarded, credentials=credentials)
+        async with producing(config, "refused") as producer:
             with pytest.raises(PermissionDenied) as caught:
                 await producer.send(Message("Refused", b"x"))
             assert not caught.value.retryable
@@ -74,13 +74,13 @@ def test_unsigned_and_wrongly_signed_requests_are_refused_at_once(
 
 def test_an_account_may_do_what_it_is_allowed_and_no_more(guarded: Reference) -> None:
     async def main() -> None:
-        config = ClientConfig(guarded.name_server, credentials=TESTER)
-        async with Producer("allowed", config) as producer, Admin(config) as admin:
+        config = patient(guarded, credentials=TESTER)
+        async with producing(config, "allowed") as producer, Admin(config) as admin:
             with pytest.raises(PermissionDenied, match="No default permission"):
                 await producer.send(Message("Closed", b"x"))
             with pytest.raises(PermissionDenied, match="admin permission"):
                 await admin.create_topic("OnlyOperators")
-        operator = ClientConfig(guarded.name_server, credentials=Credentials("operator-key", "operator-secret"))
+        operator = patient(guarded, credentials=Credentials("operator-key", "operator-secret"))
         async with Admin(operator) as admin:
             await admin.create_topic("OnlyOperators")
             (broker,) = (await admin.masters()).values()
@@ -97,9 +97,9 @@ def test_tls_carries_everything_and_strangers_are_not_trusted(guarded: Reference
         trusting = ssl.create_default_context()
         trusting.check_hostname = False
         trusting.verify_mode = ssl.CERT_NONE
-        async with Producer("tls", ClientConfig(guarded.name_server, tls=trusting, credentials=TESTER)) as producer:
+        async with producing(patient(guarded, tls=trusting, credentials=TESTER), "tls") as producer:
             assert (await producer.send(Message("Tls", b"x" * 100_000))).ok
-        async with Producer("tls", ClientConfig(guarded.name_server, tls=True, credentials=TESTER)) as producer:
+        async with producing(patient(guarded, tls=True, credentials=TESTER), "tls") as producer:
             with pytest.raises(ConnectError, match=r"TLS.*[Cc]ertificate|CERTIFICATE"):
                 await producer.send(Message("Tls", b"x"))
 

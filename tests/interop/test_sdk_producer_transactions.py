@@ -15,7 +15,7 @@ from headrace import (
 from support.appliance import Appliance
 from support.not_served import NOT_SERVED
 from support.reference import Reference, thrown_away
-from support.sdk import await_registered, dump, run
+from support.sdk import PATIENCE_S, await_registered, dump, patient, run
 from support.servers import Server
 
 MAKERS = {"reference": Reference} if "transactions" in NOT_SERVED else {"reference": Reference, "headrace": Appliance}
@@ -44,8 +44,10 @@ def test_committed_messages_are_seen_and_rolled_back_ones_are_not(asking: Server
             return arg == "commit"
 
         async with (
-            TransactionProducer("tx-commit", asking.name_server, check=nobody, execute=execute) as producer,
-            Admin(asking.name_server) as admin,
+            TransactionProducer(
+                "tx-commit", patient(asking), check=nobody, execute=execute, send_timeout=PATIENCE_S
+            ) as producer,
+            Admin(patient(asking)) as admin,
         ):
             await admin.create_topic("TxCommit", 1)
             committed = await producer.send_in_transaction(
@@ -87,9 +89,12 @@ def test_the_broker_asks_and_the_check_decides(asking: Server, is_async: bool) -
 
         async with (
             TransactionProducer(
-                f"tx-check-{is_async}", asking.name_server, check=check_later if is_async else check
+                f"tx-check-{is_async}",
+                patient(asking),
+                check=check_later if is_async else check,
+                send_timeout=PATIENCE_S,
             ) as producer,
-            Admin(asking.name_server) as admin,
+            Admin(patient(asking)) as admin,
         ):
             await admin.create_topic(topic, 1)
 
@@ -101,7 +106,7 @@ def test_the_broker_asks_and_the_check_decides(asking: Server, is_async: bool) -
             assert isinstance(unknown.error, ValueError)
             async with producer.transaction(Message(topic, b"no")) as transaction:
                 transaction.unknown()
-            stored = await dump(admin, topic, 1, 30)
+            stored = await dump(admin, topic, 1)
             assert [message.body for message in stored] == [b"raise"]
             assert {message.topic for message in asked} == {topic}
             assert unknown.message_id in {message.message_id for message in asked}
@@ -111,7 +116,7 @@ def test_the_broker_asks_and_the_check_decides(asking: Server, is_async: bool) -
 
 def test_a_half_message_needs_a_local_transaction(asking: Server) -> None:
     async def main() -> None:
-        async with TransactionProducer("tx-none", asking.name_server, check=nobody) as producer:
+        async with TransactionProducer("tx-none", patient(asking), check=nobody, send_timeout=PATIENCE_S) as producer:
             with pytest.raises(ValueError, match="execute"):
                 await producer.send_in_transaction(Message("TxNone", b"x"))
 

@@ -5,12 +5,13 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from headrace import ClientConfig, Message, MessageQueue, Producer
+from headrace import ClientConfig, HeadraceError, Message, MessageQueue
 from headrace.client.admin import Admin
 from headrace.client.push_consumer import PushConsumer
 from headrace.client.received_message import ReceivedMessage
 from headrace.client.start_offset import StartFrom
 from headrace.model.topic_config import TopicConfig
+from support.sdk import patient, producing
 from support.servers import Server
 
 DEADLINE_S = 60.0
@@ -18,7 +19,7 @@ DEADLINE_S = 60.0
 
 def config_for(server: Server, **settings: Any) -> ClientConfig:
     """The configuration of a client of this server. Offsets go to the broker every half second, as in the Java client of the tests."""
-    return ClientConfig(server.name_server, **{"persist_offsets": 0.5, **settings})
+    return patient(server, **{"persist_offsets": 0.5, **settings})
 
 
 async def eventually(condition: Callable[[], object], what: str, deadline_s: float = DEADLINE_S) -> None:
@@ -33,14 +34,14 @@ async def eventually(condition: Callable[[], object], what: str, deadline_s: flo
 
 async def create_topic(server: Server, topic: str, queues: int = 4) -> None:
     """Makes a topic, and waits until clients can find it."""
-    async with Admin(server.name_server) as admin:
+    async with Admin(patient(server)) as admin:
         await admin.update_topic(TopicConfig(topic, queues, queues), broker=server.broker)
         end = time.monotonic() + DEADLINE_S
         while True:
             try:
                 if len(await admin.subscribe_queues(topic)) == queues:
                     return
-            except Exception:  # noqa: BLE001 - whatever it is, the deadline decides
+            except HeadraceError:  # whatever it is, the deadline decides
                 pass
             assert time.monotonic() < end, f"no route of {topic}"
             await asyncio.sleep(0.02)
@@ -55,10 +56,10 @@ async def send(
     """
     bodies = [str(number).encode() for number in range(first, first + count)]
     ends: dict[MessageQueue, int] = {}
-    async with Producer("senders", server.name_server) as producer, Admin(server.name_server) as admin:
+    async with producing(server, "senders") as producer, Admin(patient(server)) as admin:
         for at in range(0, count, at_once):
             for sent in await asyncio.gather(
-                *(producer.send(Message(topic, body, **fields), timeout=10) for body in bodies[at : at + at_once])
+                *(producer.send(Message(topic, body, **fields)) for body in bodies[at : at + at_once])
             ):
                 ends[sent.queue] = max(ends.get(sent.queue, 0), sent.queue_offset + 1)
         end = time.monotonic() + DEADLINE_S
@@ -71,7 +72,7 @@ async def send(
 
 async def await_consumed(server: Server, group: str, topic: str) -> None:
     """Waits until the broker knows that a group has consumed all of a topic."""
-    async with Admin(server.name_server) as admin:
+    async with Admin(patient(server)) as admin:
         end = time.monotonic() + DEADLINE_S
         while (await admin.consumer_progress(group, topic)).lag:
             assert time.monotonic() < end, f"{group} has not consumed {topic}"

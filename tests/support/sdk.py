@@ -1,4 +1,4 @@
-"""The Python client in tests: run a coroutine with a deadline, read what a topic holds, leak nothing.
+"""The Python client in tests: run a coroutine with a deadline, read what a topic holds, leak nothing, be patient.
 
 run(main(server))          # fails if tasks are left behind in the loop
 """
@@ -8,17 +8,20 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from headrace import Admin, HeadraceError, MessageExt, MessageQueue, RouteNotFound
+from headrace import Admin, BrokerError, ClientConfig, HeadraceError, MessageExt, MessageQueue, Producer, RouteNotFound
 from headrace.client.instance import ClientInstance
 from headrace.protocol.headers import PullMessageRequestHeader
 from headrace.protocol.record import decode_records
 from headrace.protocol.remoting_command import create_request
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
+from support.servers import Server
 
 T = TypeVar("T")
 
 DEADLINE_S = 100
+PATIENCE_S = 60.0
+"""How long one request may take. A send that is given up is tried again, and may be stored twice: that is right, and no test of anything else."""
 
 
 def run(main: Coroutine[Any, Any, T], deadline_s: float = DEADLINE_S) -> T:
@@ -38,6 +41,17 @@ def run(main: Coroutine[Any, Any, T], deadline_s: float = DEADLINE_S) -> T:
     return result
 
 
+def patient(server: Server, **settings: Any) -> ClientConfig:
+    """The configuration of a client of this server that gives up no request because the machine is busy."""
+    return ClientConfig(server.name_server, **{"api_timeout": PATIENCE_S, **settings})
+
+
+def producing(server: Server | ClientConfig, group: str, **options: Any) -> Producer:
+    """A producer that gives up no send because the machine is busy, not yet started."""
+    config = server if isinstance(server, ClientConfig) else patient(server)
+    return Producer(group, config, **{"send_timeout": PATIENCE_S, **options})
+
+
 async def eventually(condition: Callable[[], Awaitable[T]], what: str, deadline_s: float = 60) -> T:
     """Waits until the condition is true; what it said then."""
     loop = asyncio.get_running_loop()
@@ -50,6 +64,21 @@ async def eventually(condition: Callable[[], Awaitable[T]], what: str, deadline_
         await asyncio.sleep(0.05)
 
 
+async def answered(ask: Callable[[], Awaitable[T]], what: str, deadline_s: float = 60) -> T:
+    """Waits until a question is not refused any more; the answer. For what brokers note down after they have acknowledged: indexes, members, figures."""
+    answers: list[T] = []
+
+    async def is_answered() -> bool:
+        try:
+            answers.append(await ask())
+        except (BrokerError, RouteNotFound):
+            return False
+        return True
+
+    await eventually(is_answered, what, deadline_s)
+    return answers[0]
+
+
 async def pull(instance: ClientInstance, queue: MessageQueue, offset: int = 0) -> list[MessageExt]:
     """All messages of a queue from an offset on, as far as the broker has them now."""
     address = await instance.find_broker(queue.broker_name, queue.topic)
@@ -59,7 +88,7 @@ async def pull(instance: ClientInstance, queue: MessageQueue, offset: int = 0) -
             consumer_group="dump", topic=queue.topic, queue_id=queue.queue_id, queue_offset=offset, max_msg_nums=32, sys_flag=4,
             commit_offset=0, suspend_timeout_millis=0, subscription="*", sub_version=0, expression_type="TAG",
         )  # fmt: skip
-        answer = await instance.request(address, create_request(RequestCode.PULL_MESSAGE, header.to_ext()), 5000)
+        answer = await instance.request(address, create_request(RequestCode.PULL_MESSAGE, header.to_ext()), 30_000)
         if answer.code != ResponseCode.SUCCESS:
             return messages
         messages += decode_records(answer.body, inflate=True)
