@@ -2,7 +2,7 @@
 
     python bench/export.py [--gib 2] [--rounds 3] [--body 1024 --body 100] [--folder /dev/shm]
 
-W is what can be hoped for: pyarrow writes the same rows, from memory, with the same settings, in two processes. The engines read, decode, check,
+W is what can be hoped for: pyarrow writes the same rows, from memory, with the same settings of writer and allocator, in two processes. The engines read, decode, check,
 write and commit. The rounds take turns, so that what else the machine does hits all alike; each round gives ratios to its own W, and the median
 counts. `others` is the processor time that was not ours, in cores: figures with more than a tenth are not worth much.
 Files lie in memory (--folder), because a disk would be what is measured. Spark is started and has run once before; what the first run took is said apart.
@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
@@ -33,12 +33,10 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import pyarrow as pa  # noqa: E402  (bench/ is no package)
-from pyspark.sql import SparkSession  # noqa: E402
 
 from headrace.protocol.record import encode_blank, encode_record  # noqa: E402
 from spark_exporter.engines.engine import Engine  # noqa: E402
 from spark_exporter.engines.local import LocalEngine  # noqa: E402
-from spark_exporter.engines.spark import SparkEngine  # noqa: E402
 from spark_exporter.export import Export, ExportRequest  # noqa: E402
 from spark_exporter.layout import Layout  # noqa: E402
 from spark_exporter.ledger import Making  # noqa: E402
@@ -48,6 +46,9 @@ from spark_exporter.range_files import WriteTask, open_writer  # noqa: E402
 from spark_exporter.range_scan import ByteRange, RangeScan, ScanOptions  # noqa: E402
 from spark_exporter.record_choice import RecordChoice  # noqa: E402
 from spark_exporter.schema import MESSAGES  # noqa: E402
+
+if TYPE_CHECKING:  # the workers read this file too, and are not to wait for Spark
+    from pyspark.sql import SparkSession
 
 PROCESSES = 2
 MIB = 1 << 20
@@ -210,15 +211,17 @@ def export(log: Path, target: Path, engine: Engine) -> float:
 
 
 @contextmanager
-def plain_session() -> Iterator[SparkSession]:
+def plain_session() -> "Iterator[SparkSession]":
     """A session as users have theirs: the engine's own JVM compiles in a hurry, since it has nothing to do."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
     builder = SparkSession.builder.master(f"local[{PROCESSES}]").config("spark.ui.enabled", "false")
     session = builder.config("spark.ui.showConsoleProgress", "false").config("spark.log.level", "ERROR").getOrCreate()
     yield session
     session.stop()
 
 
-def scan(log: Path, session: SparkSession) -> float:
+def scan(log: Path, session: "SparkSession") -> float:
     """Seconds that `format("commitlog")` takes into a sink that does nothing."""
     rows = session.read.format("commitlog").option("includeSystem", "true").load(str(log))
     began = time.perf_counter()
@@ -309,6 +312,8 @@ def _our_s() -> float:
 
 def measure(log: Path, scratch: Path, rounds: int, body_bytes: int) -> dict[str, Taken]:
     """All subjects in turns; the scan apart, in a session as users have theirs."""
+    from spark_exporter.engines.spark import SparkEngine  # noqa: PLC0415
+
     writers = MemoryWriters(log)
     size = sum(each.size_bytes for each in _plan(log))
     taken = {name: Taken() for name in ("W", "local", "spark", "scan")}
@@ -385,6 +390,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("/dev/shm"), help="where log and targets lie")  # noqa: S108
     given: Any = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["MIMALLOC_PURGE_DELAY"] = "2000"  # W has the allocator's settings that the engines give their workers
     results: dict[int, dict[str, Taken]] = {}
     folder = Path(tempfile.mkdtemp(prefix="headrace-bench-", dir=given.folder))
     try:

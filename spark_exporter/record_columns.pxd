@@ -1,7 +1,7 @@
 cimport cython
 
 from spark_exporter.memory cimport (
-    address_of, copy_bytes, find_byte, is_ascii, is_equal, load_int, load_long, load_short, put_bit, put_bytes, put_hex, put_int, put_long, view_of,
+    address_of, copy_bytes, crc_of, find_byte, is_ascii, is_equal, load_int, load_long, load_short, put_bit, put_bytes, put_hex, put_int, put_long, take_crc_function,
 )
 
 ctypedef unsigned char *_memory
@@ -9,7 +9,7 @@ ctypedef const unsigned char *_log_memory
 
 cdef int _END, _MORE, _BLANK, _BAD, _FULL
 cdef int _MESSAGE_MAGIC, _MESSAGE_MAGIC_V2, _BLANK_MAGIC, _SMALLEST_RECORD, _LARGEST_RECORD
-cdef int _COMPRESSED, _BORN_HOST_V6, _STORE_HOST_V6, _LONGEST_HOST, _TEXT_SLACK, _MANY_PROPERTIES, _SLOTS
+cdef int _COMPRESSED, _BORN_HOST_V6, _STORE_HOST_V6, _LONGEST_HOST, _TEXT_SLACK, _MANY_PROPERTIES, _SLOTS, _MOST_HOSTS
 cdef long long _FIRST_MS, _LAST_MS, _EVER
 
 cdef class _Topic:
@@ -26,7 +26,8 @@ cdef class RecordColumns:
     cdef long long _first_ms, _end_ms, _most_body_bytes
     cdef bint _with_body, _with_properties, _inflate, _all_properties
     cdef dict _topics
-    cdef list _topic_slots, _host_slots
+    cdef dict _hosts
+    cdef list _topic_slots, _host_slots, _body_memories
     cdef object _view
     cdef _log_memory _log
     cdef Py_ssize_t _limit
@@ -58,6 +59,8 @@ cdef class RecordColumns:
     @cython.locals(rows=Py_ssize_t, text=Py_ssize_t, properties=Py_ssize_t)
     cdef _make_room(self, Py_ssize_t span)
     cdef _memory _new(self, str name, Py_ssize_t size) except NULL
+    @cython.locals(known=bytearray, memory=bytearray)
+    cdef _memory _take_body_memory(self) except NULL
     cdef _memory _new_bits(self, str name, Py_ssize_t rows) except NULL
 
     @cython.locals(

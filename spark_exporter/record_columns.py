@@ -24,16 +24,13 @@ from headrace.errors import RemoteProtocolError
 from headrace.model.host import decode_host, format_host
 from headrace.model.properties import decode_properties
 from headrace.protocol.compression import decompress
-
-try:
-    from isal.isal_zlib import crc32
-except ImportError:  # a machine of a cluster may lack it: slower, not wrong
-    from zlib import crc32
+from spark_exporter.crc_function import find_crc_function
 
 if not cython.compiled:
     from spark_exporter.memory import (
         address_of,
         copy_bytes,
+        crc_of,
         find_byte,
         is_ascii,
         is_equal,
@@ -45,8 +42,10 @@ if not cython.compiled:
         put_hex,
         put_int,
         put_long,
-        view_of,
+        take_crc_function,
     )
+
+take_crc_function(find_crc_function())
 
 IS_COMPILED: Final = bool(cython.compiled)
 
@@ -77,6 +76,7 @@ _STORE_HOST_V6 = 0x20
 _LONGEST_HOST = 53  # eight groups in brackets, a colon, the port with its sign
 _TEXT_SLACK = 1 << 18  # limit: two property strings of bad bytes, each of which becomes three
 _SLOTS = 1024  # limit: a power of two; clients of one broker come from a few hundred ports at a time
+_MOST_HOSTS = 1 << 16  # limit: of those that are remembered; then it begins anew
 _MANY_PROPERTIES = 64  # limit: up to here earlier names are looked through, beyond a dictionary is quicker
 _FIRST_MS = -62135596800000  # 0001-01-01
 _LAST_MS = 253402300799999  # 9999-12-31
@@ -98,6 +98,16 @@ class _Host:
     def __init__(self, stored: bytes, text: bytes) -> None:
         self.stored = stored
         self.text = text
+
+
+def _is_free(memory: bytearray) -> bool:
+    """Whether no array lies there: Python changes the size of nothing that is looked at."""
+    try:
+        del memory[len(memory) - 1 :]
+    except BufferError:
+        return False
+    memory.append(0)
+    return True
 
 
 class RecordColumns:
@@ -136,6 +146,8 @@ class RecordColumns:
         # What was met last with the same few bits: found without making an object of the name.
         self._topic_slots: list[_Topic | None] = [None] * _SLOTS
         self._host_slots: list[_Host | None] = [None] * _SLOTS
+        self._hosts: dict[bytes, _Host] = {}
+        self._body_memories: list[bytearray] = []
         self.position = 0
         self.rows = 0
         self.records = 0
@@ -178,8 +190,8 @@ class RecordColumns:
         self._msg_id_end = self._keys_end = self._tags_end = self._real_topic_end = self._retry_topic_end = 0
         self._name_end = self._value_end = 0
         # Bodies are most of the log: they are copied but once, into memory that the batch then has.
-        self._body_room = span if self._with_body else 0
-        self._body_data = self._new("body.text", self._body_room)
+        self._body_room = self._span if self._with_body else 0
+        self._body_data = self._take_body_memory()
         rows = span // _SMALLEST_RECORD + 2
         self._born_valid = self._new_bits("born_timestamp", rows)
         self._msg_id_valid = self._new_bits("msg_id", rows)
@@ -191,6 +203,7 @@ class RecordColumns:
     def _make_room(self, span: int) -> None:
         """Buffers that are used again with each stretch. What is in them is copied out: it is much less than their size."""
         self._span = span
+        self._body_memories = []
         rows = span // _SMALLEST_RECORD + 2
         text = span + _TEXT_SLACK
         self._queue_id = self._new("queue_id", 4 * rows)
@@ -249,6 +262,19 @@ class RecordColumns:
         buffer = pa.allocate_buffer(size + 8)
         self.buffers[name] = buffer
         return address_of(memoryview(buffer).cast("B"))
+
+    def _take_body_memory(self) -> memoryview:
+        """Memory that had an earlier batch's bodies, if that is gone: the kernel zeroes what is fresh."""
+        self.buffers.pop("body.text", None)
+        for known in self._body_memories:
+            if _is_free(known):
+                memory = known
+                break
+        else:
+            memory = bytearray(self._body_room + 8)
+            self._body_memories.append(memory)
+        self.buffers["body.text"] = pa.py_buffer(memory)
+        return address_of(memoryview(memory))
 
     def _new_bits(self, name: str, rows: int) -> memoryview:
         bits = bytearray(rows // 8 + 8)
@@ -327,7 +353,7 @@ class RecordColumns:
             return _END
         body_crc = load_int(log, at + 8)
         if body_length > 0:
-            crc = crc32(view_of(log, body_at, body_at + body_length))
+            crc = crc_of(log, body_at, body_length)
             if crc & 0x7FFFFFFF != body_crc:
                 return self._damage(physical_offset, size, "its body does not have its CRC")
         if self._with_body:
@@ -444,7 +470,12 @@ class RecordColumns:
         host = self._host_slots[slot]
         if host is None or len(host.stored) != length or not is_equal(log, at, host.stored, 0, length):
             stored = copy_bytes(log, at, at + length)
-            host = self._host_slots[slot] = _Host(stored, format_host(decode_host(stored)).encode())
+            host = self._hosts.get(stored)
+            if host is None:
+                if len(self._hosts) >= _MOST_HOSTS:
+                    self._hosts.clear()
+                host = self._hosts[stored] = _Host(stored, format_host(decode_host(stored)).encode())
+            self._host_slots[slot] = host
         return host
 
     def _put_properties(self, row: int, at: int, end: int) -> None:

@@ -61,8 +61,27 @@ cdef extern from *:
     static inline PyObject *export_copy_bytes(const unsigned char *data, Py_ssize_t start, Py_ssize_t end) {
         return PyBytes_FromStringAndSize((const char *)data + start, end - start);
     }
-    static inline PyObject *export_view_of(const unsigned char *data, Py_ssize_t start, Py_ssize_t end) {
-        return PyMemoryView_FromMemory((char *)data + start, end - start, PyBUF_READ);
+    typedef uint32_t (*export_crc_function)(uint32_t, const unsigned char *, uint64_t);
+    static uint32_t export_crc_table[256];
+    static uint32_t export_slow_crc(uint32_t crc, const unsigned char *data, uint64_t length) {
+        crc = ~crc;
+        while (length--)
+            crc = export_crc_table[(crc ^ *data++) & 255] ^ crc >> 8;
+        return ~crc;
+    }
+    static export_crc_function export_crc = export_slow_crc;
+    static inline void export_take_crc_function(size_t address) {
+        for (uint32_t i = 0; i < 256; i++) {
+            uint32_t crc = i;
+            for (int bit = 0; bit < 8; bit++)
+                crc = crc & 1 ? 0xEDB88320u ^ crc >> 1 : crc >> 1;
+            export_crc_table[i] = crc;
+        }
+        if (address)
+            export_crc = (export_crc_function)address;
+    }
+    static inline int32_t export_crc_of(const unsigned char *data, Py_ssize_t at, Py_ssize_t length) {
+        return (int32_t)export_crc(0, data + at, (uint64_t)length);
     }
     #endif
     """
@@ -79,4 +98,5 @@ cdef extern from *:
     bint is_equal "export_is_equal"(const unsigned char *data, Py_ssize_t at, const unsigned char *text, Py_ssize_t text_at, Py_ssize_t length) noexcept nogil
     bint is_ascii "export_is_ascii"(const unsigned char *data, Py_ssize_t start, Py_ssize_t end) noexcept nogil
     bytes copy_bytes "export_copy_bytes"(const unsigned char *data, Py_ssize_t start, Py_ssize_t end)
-    object view_of "export_view_of"(const unsigned char *data, Py_ssize_t start, Py_ssize_t end)
+    void take_crc_function "export_take_crc_function"(size_t address) noexcept
+    int crc_of "export_crc_of"(const unsigned char *data, Py_ssize_t at, Py_ssize_t length) noexcept nogil

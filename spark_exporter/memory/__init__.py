@@ -7,6 +7,7 @@ This is a package because it must not be compiled itself: what is compiled and w
 """
 
 import sys
+from zlib import crc32
 
 
 def address_of(view: memoryview) -> memoryview:
@@ -75,6 +76,10 @@ def copy_bytes(data: memoryview, start: int, end: int) -> bytes:
     return bytes(data[start:end])
 
 
-def view_of(data: memoryview, start: int, end: int) -> memoryview:
-    """A view of the bytes from `start` to `end`; good while the memory is."""
-    return data[start:end]
+def take_crc_function(address: int) -> None:
+    """Have `crc_of` call the C function at that address; 0: its own."""
+
+
+def crc_of(data: memoryview, at: int, length: int) -> int:
+    """The CRC-32 of `length` bytes. Compiled, of these 32 bits the first is a sign."""
+    return crc32(data[at : at + length])
