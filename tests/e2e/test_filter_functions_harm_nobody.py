@@ -200,6 +200,7 @@ def test_an_operator_puts_replaces_and_removes_functions_and_consumers_wait_for_
         answers: list[RemotingCommand] = []
         waiting = threading.Thread(target=lambda: answers.append(pull(offset=40, hold_ms=30_000)))
         waiting.start()
+        wait_until(lambda: appliance.status()["counters"]["broker"]["held_pulls"] == 1, DEADLINE_S, "it waits")
         with PlainSender(appliance.ports[1], "T") as sender:
             for number in range(160, 180, 4):
                 sender.send(number + 4)

@@ -17,7 +17,7 @@ from support.appliance import Appliance
 from support.plain_sender import PlainSender
 from support.servers import wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 SETTINGS = {
     "flushDiskType": "SYNC_FLUSH",
@@ -29,7 +29,7 @@ SETTINGS = {
 FILE_SIZE = int(SETTINGS["mappedFileSizeCommitLog"])
 ROLES = ("logger", "nameserver", "housekeeper", "flush", "dispatch", "ha", "broker")
 NOTICED_S = (
-    10.0  # limit: the kernel tells the supervisor at once of a death; so long may a busy machine keep it from its turn
+    30.0  # limit: the kernel tells the supervisor at once of a death; so long may a busy machine keep it from its turn
 )
 HEARTBEAT_MS = 15_000  # limit: beats come four times a second, on a machine that has time
 GROWING = (
@@ -219,7 +219,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
                 sending.wait_for_more(20)
             calm_from = time.monotonic()
             wait_until(
-                lambda: time.monotonic() > calm_from + RATE_WINDOW_S[1] + 1, 20, "a window of rates without a kill"
+                lambda: time.monotonic() > calm_from + RATE_WINDOW_S[1] + 1, 60, "a window of rates without a kill"
             )
             witness.wait_for_more(3)
             calm_until = len(witness.samples)

@@ -58,7 +58,7 @@ def test_a_role_that_keeps_dying_is_given_up_with_an_exit_code_of_its_own(tmp_pa
 
 def test_a_role_that_hangs_writes_its_stacks_and_is_started_again(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with HeadraceProcess(data, "--set", "heartbeatTimeout=1000", toy="ok").wait_ready() as appliance:
+    with HeadraceProcess(data, "--set", "heartbeatTimeout=3000", toy="ok").wait_ready() as appliance:
         appliance.tell("worker", "hang")
         appliance.wait_restarted("worker")
         assert "in do" in (data / "logs" / "stacks.log").read_text()
@@ -74,11 +74,14 @@ def test_a_role_that_cannot_even_write_its_stacks_is_killed(tmp_path: Path) -> N
 
 
 def test_an_announced_long_call_is_no_hang(tmp_path: Path) -> None:
-    with HeadraceProcess(tmp_path / "data", "--set", "heartbeatTimeout=1000", toy="ok").wait_ready() as appliance:
+    data = tmp_path / "data"
+    with HeadraceProcess(data, "--set", "heartbeatTimeout=2000", toy="ok").wait_ready() as appliance:
         pid = appliance.pid_of("worker")
         appliance.tell("worker", "long call")
-        wait_until(lambda: appliance.role("worker")["long_call"] == "a toy's long call", 10, "the long call")
-        wait_until(lambda: appliance.role("worker")["long_call"] is None, 10, "its end")
+        wait_until(lambda: appliance.role("worker")["long_call"] == "a toy's long call", 60, "the long call")
+        wait_until(lambda: appliance.role("worker")["heartbeat_age_ms"] > 3000, 60, "a silence longer than is allowed")
+        (data / "worker.do.end").touch()
+        wait_until(lambda: appliance.role("worker")["long_call"] is None, 60, "its end")
         assert appliance.pid_of("worker") == pid
 
 
@@ -104,7 +107,7 @@ def test_a_killed_supervisor_takes_its_children_with_it_in_order(tmp_path: Path)
         children = appliance.processes()[1:]
         assert {child.name() for child in children} >= {"headrace: logger", "headrace: worker", "headrace: sink"}
         appliance.process.kill()
-        _gone, alive = psutil.wait_procs(children, timeout=10)
+        _gone, alive = psutil.wait_procs(children, timeout=60)
         assert alive == []
         # They ended as they do when told to, and the logger heard them out.
         assert "ends: name=worker" in appliance.log
@@ -114,9 +117,9 @@ def test_a_killed_supervisor_takes_its_children_with_it_in_order(tmp_path: Path)
 def test_log_records_of_a_flood_arrive_or_are_counted(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", toy="logger-sleeps").wait_ready() as appliance:
         appliance.tell("worker", "flood")
-        wait_until(lambda: not (tmp_path / "data" / "worker.do").exists(), 10, "the flood")
+        wait_until(lambda: not (tmp_path / "data" / "worker.do").exists(), 60, "the flood")
         # Nobody reads, and nobody is held up by that.
-        wait_until(lambda: appliance.role("worker")["heartbeat_age_ms"] < 500, 10, "a beat after the flood")
+        wait_until(lambda: appliance.role("worker")["heartbeat_age_ms"] < 500, 60, "a beat after the flood")
         assert appliance.stop() == 0
 
 
@@ -124,7 +127,7 @@ def test_what_is_logged_while_the_logger_is_dead_is_written_by_its_successor(tmp
     with HeadraceProcess(tmp_path / "data", toy="ok").wait_ready() as appliance:
         headrace("stop", "logger", "--data", tmp_path / "data")
         appliance.tell("worker", "said into the void")
-        wait_until(lambda: not (tmp_path / "data" / "worker.do").exists(), 10, "it to be said")
+        wait_until(lambda: not (tmp_path / "data" / "worker.do").exists(), 60, "it to be said")
         assert "said into the void" not in appliance.log
         headrace("start", "logger", "--data", tmp_path / "data")
         appliance.wait_log("said into the void")
@@ -134,6 +137,6 @@ def test_warnings_go_to_standard_error_too_one_line_each(tmp_path: Path) -> None
     with HeadraceProcess(tmp_path / "data", "--set", "logFormat=json", toy="ok").wait_ready() as appliance:
         appliance.tell("worker", "shout")
         appliance.wait_log("ValueError: inside")
-        wait_until(lambda: "caught" in appliance.err, 10, "standard error")
+        wait_until(lambda: "caught" in appliance.err, 60, "standard error")
         assert len(appliance.err.splitlines()) == 2
         assert '"event":"a line\\nthat is two"' in appliance.err

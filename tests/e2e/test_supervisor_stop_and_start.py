@@ -56,9 +56,9 @@ def test_a_second_interrupt_hurries_nobody(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, "--set", "roleStopTimeout=1500", toy="worker-never-stops").wait_ready() as appliance:
         appliance.process.send_signal(signal.SIGINT)
-        wait_until(lambda: "SIGINT: stopping" in appliance.out, 10, "the first interrupt")
+        wait_until(lambda: "SIGINT: stopping" in appliance.out, 60, "the first interrupt")
         appliance.process.send_signal(signal.SIGINT)
-        wait_until(lambda: "still stopping: waiting for logger, sink, worker" in appliance.out, 10, "the second one")
+        wait_until(lambda: "still stopping: waiting for logger, sink, worker" in appliance.out, 60, "the second one")
         assert appliance.role("sink")["state"] == "running"
         assert appliance.wait_end() == 1
         assert "ends: name=sink" in appliance.log
@@ -143,7 +143,7 @@ def test_the_next_start_waits_for_children_that_still_drain(tmp_path: Path) -> N
         first.process.kill()
         try:
             with HeadraceProcess(data, toy="ok") as second:
-                wait_until(lambda: f"waiting for pids {worker} to let go" in second.err, 10, "it says that it waits")
+                wait_until(lambda: f"waiting for pids {worker} to let go" in second.err, 60, "it says that it waits")
                 os.kill(worker, signal.SIGKILL)
                 second.wait_ready()
         finally:
@@ -175,7 +175,7 @@ def test_a_wait_for_the_store_may_be_interrupted(tmp_path: Path) -> None:
         first.process.kill()
         try:
             with HeadraceProcess(data, toy="ok") as second:
-                wait_until(lambda: "waiting for pids" in second.err, 10, "it says that it waits")
+                wait_until(lambda: "waiting for pids" in second.err, 60, "it says that it waits")
                 second.process.send_signal(signal.SIGINT)
                 assert second.wait_end() == 1
                 assert second.err.endswith("headrace: interrupted\n")
@@ -194,7 +194,7 @@ def test_nobody_reading_what_it_prints_is_no_reason_to_end(tmp_path: Path) -> No
             said = headrace("status", "--json", "--data", data)
             return said.returncode == 0 and json.loads(said.stdout)["state"] == "running"
 
-        wait_until(is_running, 30, "running")
+        wait_until(is_running, 60, "running")
         assert appliance.stop() == 0
 
 

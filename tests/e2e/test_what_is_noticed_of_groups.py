@@ -27,7 +27,7 @@ class Member:
     """A consumer of which the broker sees heartbeats."""
 
     def __init__(self, appliance: Appliance, client_id: str, group: str, *topics: str) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", appliance.ports[1]), 10)
+        self.socket = socket.create_connection(("127.0.0.1", appliance.ports[1]), DEADLINE_S)
         self.heartbeat = HeartbeatData(
             client_id,
             [],
@@ -78,7 +78,7 @@ def test_a_group_whose_members_disagree_and_share_an_id_is_noticed(appliance: Ap
         text = appliance.run("status", "--data", str(appliance.data)).stdout
         assert "\nnoticed\n  group Disagreeing: " in text
         assert disagreeing["advice"] in text
-        assert logged("noticed group=Disagreeing") == 1
+        wait_until(lambda: logged("noticed group=Disagreeing") == 1, DEADLINE_S, "it is logged")
         again.close()
         members = [one, two, same]
         wait_until(lambda: "client id shared" not in beat_and_look(), DEADLINE_S, "the id is one client's again")

@@ -28,7 +28,7 @@ class PlainSender:
     _socket: socket.socket | None = None
     _decoder: FrameDecoder = field(default_factory=FrameDecoder)
 
-    def send(self, number: int, size_bytes: int = 100, *, deadline_s: float = 30.0) -> None:
+    def send(self, number: int, size_bytes: int = 100, *, deadline_s: float = 60.0) -> None:
         """Send one message until it is acknowledged; AssertionError when that takes too long."""
         end = time.monotonic() + deadline_s
         while True:
@@ -44,8 +44,8 @@ class PlainSender:
     def _try_once(self, number: int, size_bytes: int) -> RemotingCommand:
         self.attempts += 1
         if self._socket is None:
-            self._socket = socket.create_connection(("127.0.0.1", self.port), 2)
-            self._socket.settimeout(6)
+            # A broker that dies hangs up; one that is slow is waited for.
+            self._socket = socket.create_connection(("127.0.0.1", self.port), 30)
             self._decoder = FrameDecoder()
         request = self.request(number, size_bytes)
         self._socket.sendall(request.encode())

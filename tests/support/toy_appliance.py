@@ -45,7 +45,7 @@ def live(context: RoleContext, settings: RoleSettings) -> None:
             with open(told, encoding="utf-8") as file:
                 what = file.read()
             os.unlink(told)
-            do(context, what)
+            do(context, what, f"{told}.end")
     if scenario == f"{context.name}-never-stops":
         while True:
             time.sleep(0.05)
@@ -55,14 +55,15 @@ def live(context: RoleContext, settings: RoleSettings) -> None:
     log.info("ends: name=%s", context.name)
 
 
-def do(context: RoleContext, what: str) -> None:
-    """Carry out what a test has written into `<role>.do`."""
+def do(context: RoleContext, what: str, end: str) -> None:
+    """Carry out what a test has written into `<role>.do`; what lasts, until there is a file `end`."""
     match what:
         case "hang":
             time.sleep(3600)
         case "long call":
             with context.long_call("a toy's long call", 60_000):
-                time.sleep(2.5)
+                while not os.path.exists(end):
+                    time.sleep(0.02)
         case "raise":
             raise RuntimeError("a toy broke")
         case "flood":
