@@ -39,7 +39,7 @@ class Sending:
     def _run(self) -> None:
         while not self._ends:
             try:
-                self._client.send(self._topic, 1, first=self.acknowledged, mode="selector")
+                self._client.send(self._topic, 1, first=self.acknowledged, mode="selector", timeoutMs=3000)
             except JavaError:
                 time.sleep(0.05)  # it may be there or not
                 continue
@@ -79,7 +79,7 @@ if FULL:
             await_registered(server.name_server)
             client = Client(impatient_java, server)
             client.create_topic(topic, QUEUES)
-            # A broker that has been started again knows no consumer before its next heartbeat, of which there is one in half a minute.
+            # A broker that has been started again knows no consumer before its next heartbeat.
             client.consume(consumer, topic, kind="orderly", heartbeatMs=500)
             with Sending(client, topic) as sending:
                 sending.wait_for_more(50)

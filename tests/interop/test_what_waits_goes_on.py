@@ -18,7 +18,7 @@ from support.reference import thrown_away
 from support.sdk import await_registered
 from support.servers import wait_until
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(400)
 
 DUE_NOW = "1s 2s 1s 1s 2s 3s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 1s 1s"
 """The levels of the golden store, but that what waited for 20 and 40 hours is due."""
@@ -94,7 +94,7 @@ def test_what_one_make_leaves_waiting_the_other_goes_on_with(
 ) -> None:
     first, second = order
     group = f"left-by-{first}"
-    patient = SETTINGS | {"transactionTimeOut": "60000"}
+    patient = SETTINGS | {"transactionTimeOut": "600000"}
     with SERVERS[first](tmp_path / "first", settings=patient) as server:
         await_registered(server.name_server)
         client = Client(java, server)
