@@ -40,9 +40,12 @@ class SyncClient(Generic[C]):
 
     def start(self) -> Self:
         """Starts it; returns itself. Raises StateError if it was started before, ConfigError, NoNameServer."""
-        self._run(self._client.start())
-        self._engine.opened(self)
+        self._run(self._started())
         return self
+
+    async def _started(self) -> None:
+        await self._client.start()
+        self._engine.opened(self._client)
 
     def close(self) -> None:
         """Finishes what is under way, takes leave of the brokers, closes the connections. May be called more than once."""

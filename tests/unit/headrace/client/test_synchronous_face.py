@@ -134,9 +134,12 @@ def test_a_forked_child_makes_clients_of_its_own(cluster: Cluster) -> None:
 
 def test_an_open_client_is_closed_when_the_program_ends(cluster: Cluster) -> None:
     program = (
+        "import threading\n"
         "from headrace.sync import Producer, Message\n"
         f"producer = Producer('g', {cluster.name_server!r}).start()\n"
         "print(producer.send(Message('T', b'x')).ok)\n"
+        "def refuse(thread): raise RuntimeError('no new thread at interpreter shutdown')\n"
+        "threading.Thread.start = refuse\n"  # as it is in Python 3.12
     )
     cluster.brokers["a"].answers = [Answer()]
     done = subprocess.run(
