@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 from headrace.client.outgoing import ReadyEntry
 from headrace.client.send_result import SendResult, stored_result
-from headrace.errors import HeadraceError
 
 SendBatch: TypeAlias = Callable[[list[ReadyEntry]], Awaitable[SendResult]]
 StartTask: TypeAlias = Callable[[Any, str], "asyncio.Task[Any]"]
@@ -79,7 +78,7 @@ class Accumulator:
     async def _deliver(self, gathering: _Gathering) -> None:
         try:
             whole = await self._send_batch(gathering.entries)
-        except HeadraceError as error:
+        except Exception as error:  # noqa: BLE001 (a hook may forbid with what it likes: it is for those who send)
             for future in gathering.results:
                 if not future.done():
                     future.set_exception(error)

@@ -67,7 +67,7 @@ class Handler:
             if inspect.isawaitable(result):
                 # A plain function that hands back a coroutine: `lambda message: store(message)`.
                 result = asyncio.run_coroutine_threadsafe(_wait(result), loop).result()
-        except Exception as error:  # noqa: BLE001 (whatever a handler raises is an answer)
+        except BaseException as error:  # noqa: BLE001 (whatever a handler raises is an answer; `sys.exit` would end but the worker's thread)
             return self._failure(error, messages, context or ConsumeContext(messages[0].queue))
         return self._verdict(result, messages, context or ConsumeContext(messages[0].queue))
 

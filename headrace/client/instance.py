@@ -126,7 +126,12 @@ class ClientInstance:
         if instance is None:
             instance = known[client_id] = cls(config, client_id, stream=stream)
             instance._users = 1
-            await instance._start()
+            try:
+                await instance._start()
+            except BaseException:
+                # Nobody has it, so nobody would close it.
+                await instance.close()
+                raise
         else:
             instance._users += 1
         return instance

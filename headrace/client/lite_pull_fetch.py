@@ -157,6 +157,10 @@ class Fetches:
             if poller.done() and not poller.cancelled() and self._line:
                 self._wake()  # another must not miss what this one was woken for
             raise
+        finally:
+            # One that was not woken stays no longer: of a queue without messages it would be one for each poll.
+            if poller in self._pollers:
+                self._pollers.remove(poller)
         return bool(self._line)
 
     def _wake(self) -> None:

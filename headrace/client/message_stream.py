@@ -50,6 +50,9 @@ class MessageHandout:
                 if self._given:
                     self._wake()
                 raise
+            finally:
+                if taker in self._takers:
+                    self._takers.remove(taker)
         message, done = self._given.popleft()
         self._taken.add(done)
         done.add_done_callback(self._taken.discard)

@@ -9,6 +9,7 @@ import logging
 import random
 import urllib.request
 from collections.abc import Iterable
+from http.client import HTTPException
 from typing import Final
 
 from headrace.client.settings import parse_name_servers
@@ -63,7 +64,7 @@ class NameServers:
         try:
             text = await asyncio.to_thread(_fetch, self._lookup_url)
             return self.replace(parse_name_servers(text))
-        except (OSError, ConfigError) as error:
+        except (OSError, HTTPException, ConfigError) as error:
             logger.warning("name servers not looked up url=%s reason=%s", self._lookup_url, error)
             return False
 

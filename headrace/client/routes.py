@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from headrace.client.answers import error_of
 from headrace.client.name_servers import NameServers
-from headrace.errors import HeadraceError, RouteNotFound
+from headrace.errors import HeadraceError, RemoteProtocolError, RouteNotFound
 from headrace.model import permission as permissions
 from headrace.model.message_queue import MessageQueue
 from headrace.model.names import MASTER_ID
@@ -55,12 +55,20 @@ RouteListener: TypeAlias = Callable[[Route], None]
 
 
 def publish_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]:
-    """The queues to which messages may be sent, in order of broker and id (client spec 2.3)."""
+    """The queues to which messages may be sent, in order of broker and id (client spec 2.3).
+
+    Raises RemoteProtocolError if what an operator has configured as the order cannot be read.
+    """
     if data.order_topic_conf:
         queues = []
         for piece in data.order_topic_conf.split(";"):
             broker_name, _, count = piece.partition(":")
-            queues += [MessageQueue(topic, broker_name, at) for at in range(int(count or 0))]
+            try:
+                queues += [MessageQueue(topic, broker_name, at) for at in range(int(count or 0))]
+            except ValueError:
+                raise RemoteProtocolError(
+                    f"the order of {topic} as it is configured at the name server cannot be read: {data.order_topic_conf!r}"
+                ) from None
         return tuple(queues)
     with_master = {broker.broker_name for broker in data.broker_datas if MASTER_ID in broker.broker_addrs}
     return tuple(
@@ -165,7 +173,7 @@ class RouteTable:
     async def update(self, topic: str) -> Route:
         """Asks a name server for the topic's route. If it does not know the topic, the route known before stays.
 
-        Raises RouteNotFound if there is none, RemotingError, NoNameServer, BrokerError.
+        Raises RouteNotFound if there is none, RemotingError, NoNameServer, BrokerError, RemoteProtocolError.
         """
         async with self._locks.setdefault(topic, asyncio.Lock()):
             data = await self._ask(topic)

@@ -18,7 +18,7 @@ from typing import Any, Final, Self, TypeAlias, Unpack
 from headrace.client.durations import Duration
 from headrace.client.hooks import EndTransactionContext, call_safely
 from headrace.client.members import TransactionCheck
-from headrace.client.namespace import unwrap
+from headrace.client.namespace import unwrap, wrap
 from headrace.client.outgoing import prepare
 from headrace.client.producer import Producer
 from headrace.client.producer_settings import ProducerOptions
@@ -190,10 +190,10 @@ class TransactionProducer(Producer):
         self, half: Message, result: SendResult, state: TransactionState, error: BaseException | None = None
     ) -> None:
         """Tells the broker. A failure is only logged: the broker will ask."""
-        instance = self._instance
         try:
+            instance = self._instance
             _, physical_offset = decode_offset_message_id(result.offset_message_id)
-            address = await instance.find_broker(result.queue.broker_name, half.topic)
+            address = await instance.find_broker(result.queue.broker_name, wrap(self._namespace, half.topic))
             header = EndTransactionRequestHeader(
                 self._group,
                 result.queue_offset,

@@ -145,6 +145,8 @@ class RemotingClient:
                 )
         except TimeoutError as error:
             raise ConnectError(f"cannot connect to {name} within {self._connect_timeout_s:g} s", address) from error
+        except UnicodeError as error:
+            raise ConnectError(f"cannot connect to {name}: no name of a host: {error}", address) from error
         except OSError as error:
             # A TLS error's own text says more than its number.
             reason = error if isinstance(error, SSLError) else error.strerror or error
