@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -34,6 +34,7 @@ from spark_exporter.schema import BODY_COLUMN, MESSAGES, TIMESTAMP
 
 _DEEPEST: Final = 32  # limit: of nested types, so that a $ref to itself ends
 _EXACT: Final = 1 << 53  # beyond it a double says not every whole number
+_TOPICS: Final = "topics"
 _NAMELESS: Final = "~"  # no other name becomes that
 _SAYS_NOTHING: Final = frozenset({
     "$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "title", "description", "default", "examples", "deprecated",
@@ -41,6 +42,9 @@ _SAYS_NOTHING: Final = frozenset({
 })  # fmt: skip
 _CHECKS: Final = frozenset({"enum", "const", "minimum", "maximum"})
 _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)")
+
+
+_Made = TypeVar("_Made")
 
 
 class _DoesNotFit(Exception):  # noqa: N818  it says what has happened
@@ -73,19 +77,7 @@ class BodySchema:
     @classmethod
     def from_file(cls, path: str) -> Self:
         """The schema in a file. Raises SchemaError."""
-        try:
-            with open(path, encoding="utf-8") as file:
-                document = json.load(file)
-        except OSError as error:
-            raise SchemaError(f"{path}: {error.strerror}") from None
-        except ValueError as error:
-            raise SchemaError(f"{path} is no JSON: {error}") from None
-        if not isinstance(document, dict):
-            raise SchemaError(f"{path} is no JSON Schema: it must be an object")
-        try:
-            return cls(document)
-        except SchemaError as error:
-            raise SchemaError(f"{path}: {error}") from None
+        return _read_file(path, cls)[1]
 
     @property
     def column_type(self) -> pa.DataType:
@@ -114,12 +106,55 @@ class BodySchema:
         ), unfit
 
 
+def has_topics(document: Mapping[str, Any]) -> bool:
+    """Whether it says a schema for each topic, which no JSON Schema does."""
+    return _TOPICS in document
+
+
+def read_document(path: str) -> dict[str, Any]:
+    """What a file says of bodies: see `TableBodies.of_document`. Raises SchemaError in one line."""
+    return _read_file(path, TableBodies.of_document)[0]
+
+
+def _read_file(path: str, make: Callable[[Mapping[str, Any]], _Made]) -> tuple[dict[str, Any], _Made]:
+    try:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+    except OSError as error:
+        raise SchemaError(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise SchemaError(f"{path} is no JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise SchemaError(f"{path} is no JSON Schema: it must be an object")
+    try:
+        return document, make(document)
+    except SchemaError as error:
+        raise SchemaError(f"{path}: {error}") from None
+
+
 @dataclass(frozen=True, slots=True)
 class TableBodies:
     """The schemas of a target's tables: that of all, or each topic's own. A table without one has no column `body_json`."""
 
     default: BodySchema | None = None
     by_table: Mapping[str, BodySchema | None] = field(default_factory=dict)
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> Self:
+        """Of a JSON Schema for all, or of `{"topics": {TOPIC: JSON Schema, …}}`. Raises SchemaError."""
+        if not has_topics(document):
+            return cls(BodySchema(document))
+        for name in document.keys() - {_TOPICS}:
+            raise SchemaError(f"beside {_TOPICS} there is no place for {name}")
+        by_topic: dict[str, BodySchema | None] = {}
+        for topic, schema in _expect(dict, document[_TOPICS], _TOPICS).items():
+            try:
+                by_topic[topic] = BodySchema(_expect(dict, schema, "#"))
+            except SchemaError as error:
+                raise SchemaError(f"{topic}: {error}") from None
+        if not by_topic:
+            raise SchemaError(f"{_TOPICS} names no topic")
+        return cls(by_table=by_topic)
 
     def of(self, table: str) -> BodySchema | None:
         """That of a table (`Partition.table`)."""
@@ -153,20 +188,15 @@ class _Type(ABC):
     def _convert(self, value: Any, body: _Body) -> Any: ...
 
 
-class _Text(_Type):
-    arrow = pa.string()
+class _Same(_Type):
+    """What Arrow takes as JSON says it."""
+
+    def __init__(self, arrow: pa.DataType, kind: type) -> None:
+        self.arrow = arrow
+        self._kind = kind
 
     def _convert(self, value: Any, body: _Body) -> Any:  # noqa: ARG002
-        if type(value) is not str:
-            raise _DoesNotFit
-        return value
-
-
-class _Truth(_Type):
-    arrow = pa.bool_()
-
-    def _convert(self, value: Any, body: _Body) -> Any:  # noqa: ARG002
-        if type(value) is not bool:
+        if type(value) is not self._kind:
             raise _DoesNotFit
         return value
 
@@ -262,8 +292,13 @@ class _Struct(_Type):
         return converted
 
 
-_PLAIN: Final[dict[str, type[_Type]]] = {"string": _Text, "boolean": _Truth, "integer": _Whole, "number": _Number}
-_FORMATS: Final[dict[str, type[_Type]]] = {"date-time": _Instant, "date": _Day}
+_PLAIN: Final[dict[str, Callable[[], _Type]]] = {
+    "string": lambda: _Same(pa.string(), str),
+    "boolean": lambda: _Same(pa.bool_(), bool),
+    "integer": _Whole,
+    "number": _Number,
+}
+_FORMATS: Final[dict[str, Callable[[], _Type]]] = {"date-time": _Instant, "date": _Day}
 
 
 class _Reader:
@@ -300,7 +335,8 @@ class _Reader:
         known = {"type", *_SAYS_NOTHING, *_CHECKS}
         if kind in _PLAIN:
             self._refuse_others(said, {*known, "format"}, at)
-            return (_FORMATS.get(said.get("format", ""), _Text) if kind == "string" else _PLAIN[kind])()
+            plain = _PLAIN[kind]
+            return (_FORMATS.get(said.get("format", ""), plain) if kind == "string" else plain)()
         if kind == "array":
             self._refuse_others(said, {*known, "items"}, at)
             return _List(self.read(said.get("items"), f"{at}/items", depth + 1))

@@ -45,7 +45,7 @@ class Making:
     all_properties: bool = False
     schema_version: int = SCHEMA_VERSION
     body: dict[str, Any] | None = None
-    """Of typed bodies their JSON Schema; an empty one: each topic's is inferred. None: bodies stay as they are."""
+    """Of typed bodies their JSON Schema, or `{"topics": …}` with one for each topic; an empty one: each topic's is inferred. None: bodies stay as they are."""
 
     @property
     def infers_bodies(self) -> bool:
@@ -196,7 +196,7 @@ class Ledger:
         if body is None:
             return TableBodies()
         if body:
-            return TableBodies(BodySchema(body))
+            return TableBodies.of_document(body)
         return TableBodies(
             by_table={topic: None if each is None else BodySchema(each) for topic, each in self.read_inferred().items()}
         )

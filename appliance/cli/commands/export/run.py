@@ -63,7 +63,8 @@ if TYPE_CHECKING:  # slow to import, and of no use to --help
 @click.option(
     "--body",
     metavar="json[:SCHEMA.json]",
-    help="Type bodies that are JSON objects: by a JSON Schema, or with a table for each topic by what its first messages look like.",
+    help="Type bodies that are JSON objects: by a JSON Schema; or with a table for each topic by schemas of their own "
+    '({"topics": {TOPIC: SCHEMA, ...}}), or by what its first messages look like.',
 )
 @click.option("--raw-properties", is_flag=True, help="The map also holds UNIQ_KEY, KEYS and TAGS, which have columns.")
 @click.option(
@@ -113,14 +114,16 @@ def command(
     A run that was killed is simply run again. Two at once on one target: the second says who is running and stops.
     """
     with exporter_errors():
+        from spark_exporter.body_schema import has_topics  # noqa: PLC0415
         from spark_exporter.export import ExportRequest  # noqa: PLC0415
         from spark_exporter.layout import Layout  # noqa: PLC0415
         from spark_exporter.ledger import Making  # noqa: PLC0415
         from spark_exporter.record_choice import RecordChoice  # noqa: PLC0415
 
         typed = _body_schema(body, raw_body=raw_body)
-        # What is inferred is of one topic: so each has a table of its own.
-        layout = Layout(group_by == "topic", table_per_topic or typed == {}, (small_topics or 0) << 20)
+        # Where schemas are of one topic each, so are tables.
+        by_topic = typed is not None and (not typed or has_topics(typed))
+        layout = Layout(group_by == "topic", table_per_topic or by_topic, (small_topics or 0) << 20)
         if small_topics and (not layout.group_by_topic or layout.table_per_topic):
             raise click.UsageError("--small-topics goes with --group-by topic, in one table")
         choice = RecordChoice(frozenset(topics) if topics else None, include_system)
@@ -211,7 +214,7 @@ def _place(text: str | None, option: str) -> tuple[int | None, int | None]:
 
 def _body_schema(text: str | None, *, raw_body: bool) -> dict[str, Any] | None:
     """As `Making` wants it."""
-    from spark_exporter.body_schema import BodySchema  # noqa: PLC0415
+    from spark_exporter.body_schema import read_document  # noqa: PLC0415
 
     if text is None:
         return None
@@ -220,7 +223,7 @@ def _body_schema(text: str | None, *, raw_body: bool) -> dict[str, Any] | None:
         raise click.BadParameter(f"{text}: expected json or json:SCHEMA.json", param_hint="--body")
     if raw_body:
         raise click.BadParameter("bodies that stay compressed cannot be typed: without --raw-body", param_hint="--body")
-    return dict(BodySchema.from_file(path).document) if path else {}
+    return read_document(path) if path else {}
 
 
 def _choose_engine(name: str | None, master: str | None, workers: int | None) -> "Engine":
