@@ -304,7 +304,7 @@ def test_a_server_asks_its_client_and_answers_that_nobody_waits_for_are_dropped(
             await until(lambda: opened)
             peer.write(response_to(create_request(ECHO), 0))
             question = create_request(220)
-            asking = asyncio.ensure_future(opened[0].request(question, 5000))
+            asking = asyncio.ensure_future(opened[0].request(question, 60_000))
             (asked,) = await peer.read()
             assert (asked.code, asked.is_response) == (220, False)
             # The client's own request has the same opaque: bit 0 of flag tells them apart.
@@ -357,7 +357,7 @@ def test_requests_fail_when_the_connection_is_lost_and_handlers_at_work_are_canc
             peer = await Peer.connect(port)
             peer.write(create_request(2001))
             await until(lambda: opened and opened[0].tasks)
-            asking = asyncio.ensure_future(opened[0].request(create_request(220), 5000))
+            asking = asyncio.ensure_future(opened[0].request(create_request(220), 60_000))
             await peer.read()
             await peer.close()
             with pytest.raises(SendRequestError):
@@ -365,7 +365,7 @@ def test_requests_fail_when_the_connection_is_lost_and_handlers_at_work_are_canc
             await until(lambda: cancelled)
             assert opened[0].is_closed
             with pytest.raises(SendRequestError):
-                await opened[0].request(create_request(220), 5000)
+                await opened[0].request(create_request(220), 60_000)
             opened[0].send(create_request(220))  # dropped without a word
 
     run(main())
@@ -515,10 +515,10 @@ def test_the_same_opaque_cannot_be_asked_twice_at_once(run: Any) -> None:
             await until(lambda: server.connections)
             (connection,) = server.connections
             question = create_request(220)
-            first = asyncio.ensure_future(connection.request(question, 5000))
+            first = asyncio.ensure_future(connection.request(question, 60_000))
             (asked,) = await peer.read()
             with pytest.raises(LocalProtocolError):
-                await connection.request(question, 5000)
+                await connection.request(question, 60_000)
             peer.write(response_to(asked, 0))
             await first
 

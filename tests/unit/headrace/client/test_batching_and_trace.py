@@ -71,7 +71,7 @@ def test_a_full_batch_does_not_linger() -> None:
     async def main() -> None:
         async with (
             Cluster("a") as cluster,
-            Producer("g", cluster.name_server, linger=30, batch_size=10_000) as producer,
+            Producer("g", cluster.name_server, linger=600, batch_size=10_000) as producer,
         ):
             sends = [asyncio.create_task(producer.send(Message("T", bytes(2000)))) for _ in range(15)]
             await until(lambda: sum(task.done() for task in sends) == 12)
@@ -80,19 +80,19 @@ def test_a_full_batch_does_not_linger() -> None:
             sizes = [len(decode_batch(command.body)) for command in cluster.brokers["a"].sends]
             assert sizes == [4, 4, 4, 3]
 
-    run(main(), 10)
+    run(main())
 
 
 def test_delays_keys_and_transactions_do_not_wait_for_a_batch() -> None:
     async def main() -> None:
-        async with Cluster("a") as cluster, Producer("g", cluster.name_server, linger=30) as producer:
+        async with Cluster("a") as cluster, Producer("g", cluster.name_server, linger=600) as producer:
             await producer.send(Message("T", b"x", delay_level=1))
             await producer.send(Message("T", b"x"), sharding_key="k")
             (queue, *_) = await producer.queues("T")
             await producer.send(Message("T", b"x"), queue=queue)
             assert [command.ext["m"] for command in cluster.brokers["a"].sends] == ["false"] * 3
 
-    run(main(), 10)
+    run(main())
 
 
 def test_one_of_those_gathered_may_be_cancelled_without_harm() -> None:

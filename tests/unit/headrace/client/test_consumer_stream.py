@@ -49,15 +49,16 @@ def test_closing_does_not_wait_for_messages_that_nobody_takes(orderly: bool) -> 
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.store("T", *(str(number).encode() for number in range(100)))
-            consumer = PushConsumer("g", cluster.name_server, start_from=StartFrom.FIRST, workers=4, orderly=orderly)
+            # Longer than a test may take: it would not end.
+            consumer = PushConsumer(
+                "g", cluster.name_server, start_from=StartFrom.FIRST, workers=4, orderly=orderly, close_timeout=600
+            )
             consumer.subscribe("T")
             async with consumer:
                 async for message in consumer:
                     if message.queue_offset == 7:
                         break
                 await eventually(lambda: len(consumer.assignment()) == 1, "the queue")
-                began = asyncio.get_running_loop().time()
-            assert asyncio.get_running_loop().time() - began < 15, "less than close_timeout"
             assert broker.offsets[KEY] == 7, "what was taken last was not said to be done with"
 
     run(main())
@@ -73,7 +74,7 @@ def test_one_who_is_cancelled_while_waiting_takes_nothing_along() -> None:
                 await asyncio.sleep(0.01)
                 broker.store("T", b"only")
                 impatient.cancel()
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(60):
                     assert (await patient).body == b"only"
 
     run(main())

@@ -16,6 +16,7 @@ from headrace import (
     SendStatus,
 )
 from headrace.errors import ConnectError, MessageIllegal, NoNameServer, TooManyRequests
+from support.loops import until
 from support.sdk import run
 from support.sdk_cluster import Answer, Cluster
 
@@ -103,7 +104,8 @@ def test_a_silent_broker_uses_up_the_time_and_no_more() -> None:
             start = loop.time()
             with pytest.raises(SendFailed) as caught:
                 await producer.send(Message("T", b"x"))
-            assert 0.25 < loop.time() - start < 1
+            assert loop.time() - start > 0.25
+            assert caught.value.attempts == 1, "none is left for another"
             assert isinstance(caught.value.__cause__, RequestTimeout)
             assert caught.value.code == 10002
 
@@ -114,7 +116,7 @@ def test_with_a_time_for_each_attempt_a_silent_broker_leaves_time_for_another() 
     async def main() -> None:
         async with (
             Cluster("a", "b") as cluster,
-            Producer("g", cluster.name_server, attempt_timeout=0.1, retries=1) as producer,
+            Producer("g", cluster.name_server, attempt_timeout=1, send_timeout=60, retries=1) as producer,
         ):
             cluster.brokers["a"].is_silent = True
             results = [await producer.send(Message("T", b"x")) for _ in range(4)]
@@ -243,9 +245,9 @@ def test_a_thousand_sends_to_a_new_topic_ask_for_its_route_once() -> None:
 def test_a_cancelled_send_leaves_nothing_behind() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
-            cluster.brokers["a"].answers = [Answer(delay_s=0.2)]
+            cluster.brokers["a"].answers = [Answer(delay_s=600)]
             send = asyncio.create_task(producer.send(Message("T", b"x")))
-            await asyncio.sleep(0.05)
+            await until(lambda: cluster.brokers["a"].sends)
             send.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await send
