@@ -26,6 +26,8 @@ EXAMPLES = {
     "consumer",
     "producer",
     "context",
+    "headrace",
+    "sync",
 }
 """Words that stand for what a program would write there."""
 PYTHON = {*dir(builtins), *keyword.kwlist, "SSLContext", "create_task", "timedelta", "add_done_callback", "send_nowait"}
@@ -82,6 +84,7 @@ def test_no_setting_of_a_client_and_no_call_of_admin_is_missing() -> None:
         "unit_topics",
         "queue_owners",
         "consumer_offset",
+        "correction_offsets",
     }
     missing = {name for name in calls - without_java_name if f"`{name}`" not in admin}
     assert not missing
