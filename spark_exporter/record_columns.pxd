@@ -1,7 +1,7 @@
 cimport cython
 
 from spark_exporter.memory cimport (
-    address_of, copy_bytes, crc_of, find_byte, is_ascii, is_equal, load_int, load_long, load_short, put_bit, put_bytes, put_hex, put_int, put_long, take_crc_function,
+    address_of, copy_bytes, crc_of, find_byte, is_ascii, is_equal, load_int, load_long, load_short, put_bit, put_bytes, put_hex, put_int, put_ipv4, put_long, take_crc_function,
 )
 
 ctypedef unsigned char *_memory
@@ -17,17 +17,13 @@ cdef class _Topic:
     cdef readonly bytes text
     cdef readonly bint is_wanted
 
-cdef class _Host:
-    cdef readonly bytes stored
-    cdef readonly bytes text
-
 cdef class RecordColumns:
     cdef object _is_wanted
     cdef long long _first_ms, _end_ms, _most_body_bytes
     cdef bint _with_body, _with_properties, _inflate, _all_properties
     cdef dict _topics
     cdef dict _hosts
-    cdef list _topic_slots, _host_slots, _body_memories
+    cdef list _topic_slots, _body_memories
     cdef object _view
     cdef _log_memory _log
     cdef Py_ssize_t _limit
@@ -77,8 +73,8 @@ cdef class RecordColumns:
     cdef _grow_bodies(self, Py_ssize_t needed)
     @cython.locals(log=_log_memory, slot=Py_ssize_t, topic=_Topic, name=bytes)
     cdef _Topic _find_topic(self, Py_ssize_t at, Py_ssize_t length)
-    @cython.locals(log=_log_memory, slot=Py_ssize_t, host=_Host, stored=bytes)
-    cdef _Host _find_host(self, Py_ssize_t at, Py_ssize_t length)
+    @cython.locals(written=Py_ssize_t, stored=bytes, text=bytes)
+    cdef Py_ssize_t _put_host(self, _memory data, Py_ssize_t end, Py_ssize_t at, Py_ssize_t length) except -1
     @cython.locals(
         log=_log_memory, raw=bytes, first_pair=Py_ssize_t, names_from=Py_ssize_t, values_from=Py_ssize_t, start=Py_ssize_t,
         msg_id=Py_ssize_t, msg_id_end=Py_ssize_t, keys=Py_ssize_t, keys_end=Py_ssize_t, tags=Py_ssize_t, tags_end=Py_ssize_t,

@@ -41,6 +41,7 @@ if not cython.compiled:
         put_bytes,
         put_hex,
         put_int,
+        put_ipv4,
         put_long,
         take_crc_function,
     )
@@ -75,8 +76,8 @@ _BORN_HOST_V6 = 0x10
 _STORE_HOST_V6 = 0x20
 _LONGEST_HOST = 53  # eight groups in brackets, a colon, the port with its sign
 _TEXT_SLACK = 1 << 18  # limit: two property strings of bad bytes, each of which becomes three
-_SLOTS = 1024  # limit: a power of two; clients of one broker come from a few hundred ports at a time
-_MOST_HOSTS = 1 << 16  # limit: of those that are remembered; then it begins anew
+_SLOTS = 1024  # limit: a power of two
+_MOST_HOSTS = 1 << 14  # limit: of IPv6 hosts that are remembered; then it begins anew
 _MANY_PROPERTIES = 64  # limit: up to here earlier names are looked through, beyond a dictionary is quicker
 _FIRST_MS = -62135596800000  # 0001-01-01
 _LAST_MS = 253402300799999  # 9999-12-31
@@ -90,14 +91,6 @@ class _Topic:
         self.name = name
         self.text = text
         self.is_wanted = is_wanted
-
-
-class _Host:
-    """A host that has been met, as it is stored and as it is written."""
-
-    def __init__(self, stored: bytes, text: bytes) -> None:
-        self.stored = stored
-        self.text = text
 
 
 def _is_free(memory: bytearray) -> bool:
@@ -143,10 +136,9 @@ class RecordColumns:
         self._all_properties = all_properties
         self._most_body_bytes = most_body_bytes
         self._topics: dict[bytes, _Topic] = {}
-        # What was met last with the same few bits: found without making an object of the name.
+        # The topic met last with the same few bits: found without making an object of its name.
         self._topic_slots: list[_Topic | None] = [None] * _SLOTS
-        self._host_slots: list[_Host | None] = [None] * _SLOTS
-        self._hosts: dict[bytes, _Host] = {}
+        self._hosts: dict[bytes, bytes] = {}
         self._body_memories: list[bytearray] = []
         self.position = 0
         self.rows = 0
@@ -402,12 +394,10 @@ class RecordColumns:
         self._offset_id_end += 2 * store_host_length
         put_hex(self._offset_id_text, self._offset_id_end, log, at + 28, 8)
         self._offset_id_end += 16
-        text = self._find_host(at + 48, born_host_length).text
-        put_bytes(self._born_host_text, self._born_host_end, text, 0, len(text))
-        self._born_host_end += len(text)
-        text = self._find_host(store_host_at, store_host_length).text
-        put_bytes(self._store_host_text, self._store_host_end, text, 0, len(text))
-        self._store_host_end += len(text)
+        self._born_host_end = self._put_host(self._born_host_text, self._born_host_end, at + 48, born_host_length)
+        self._store_host_end = self._put_host(
+            self._store_host_text, self._store_host_end, store_host_at, store_host_length
+        )
 
         if self._with_properties and properties_length > 0:
             self._put_properties(row, properties_at, end)
@@ -464,19 +454,20 @@ class RecordColumns:
         self._topic_slots[slot] = topic
         return topic
 
-    def _find_host(self, at: int, length: int) -> _Host:
-        log = self._log
-        slot = (log[at + length - 5] * 31 + log[at + length - 1] * 7 + log[at + length - 2]) & _SLOTS - 1
-        host = self._host_slots[slot]
-        if host is None or len(host.stored) != length or not is_equal(log, at, host.stored, 0, length):
-            stored = copy_bytes(log, at, at + length)
-            host = self._hosts.get(stored)
-            if host is None:
-                if len(self._hosts) >= _MOST_HOSTS:
-                    self._hosts.clear()
-                host = self._hosts[stored] = _Host(stored, format_host(decode_host(stored)).encode())
-            self._host_slots[slot] = host
-        return host
+    def _put_host(self, data: memoryview, end: int, at: int, length: int) -> int:
+        """A host's text, behind `end`. Returns the new end."""
+        if length == 8:
+            written = put_ipv4(data, end, self._log, at)
+            if written > 0:
+                return end + written
+        stored = copy_bytes(self._log, at, at + length)
+        text = self._hosts.get(stored)
+        if text is None:
+            if len(self._hosts) >= _MOST_HOSTS:
+                self._hosts.clear()
+            text = self._hosts[stored] = format_host(decode_host(stored)).encode()
+        put_bytes(data, end, text, 0, len(text))
+        return end + len(text)
 
     def _put_properties(self, row: int, at: int, end: int) -> None:
         """The properties of a row: the ones with columns of their own, and the map."""

@@ -41,6 +41,27 @@ cdef extern from *:
             data[at + 2 * i + 1] = digits[source[start + i] & 15];
         }
     }
+    static inline unsigned char *export_put_number(unsigned char *at, uint32_t number) {
+        unsigned char digits[10];
+        int count = 0;
+        do
+            digits[count++] = '0' + number % 10;
+        while (number /= 10);
+        while (count)
+            *at++ = digits[--count];
+        return at;
+    }
+    static inline Py_ssize_t export_put_ipv4(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start) {
+        int32_t port = export_load_int(source, start + 4);
+        unsigned char *end = data + at;
+        if (port < 0)
+            return 0;
+        for (int i = 0; i < 4; i++) {
+            end = export_put_number(end, source[start + i]);
+            *end++ = i < 3 ? '.' : ':';
+        }
+        return export_put_number(end, (uint32_t)port) - (data + at);
+    }
     static inline Py_ssize_t export_find_byte(const unsigned char *data, int byte, Py_ssize_t start, Py_ssize_t end) {
         const unsigned char *found = (const unsigned char *)memchr(data + start, byte, end - start);
         return found == NULL ? -1 : found - data;
@@ -94,6 +115,7 @@ cdef extern from *:
     void put_bit "export_put_bit"(unsigned char *data, Py_ssize_t index) noexcept nogil
     void put_bytes "export_put_bytes"(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, Py_ssize_t length) noexcept nogil
     void put_hex "export_put_hex"(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, Py_ssize_t length) noexcept nogil
+    Py_ssize_t put_ipv4 "export_put_ipv4"(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start) noexcept nogil
     Py_ssize_t find_byte "export_find_byte"(const unsigned char *data, int byte, Py_ssize_t start, Py_ssize_t end) noexcept nogil
     bint is_equal "export_is_equal"(const unsigned char *data, Py_ssize_t at, const unsigned char *text, Py_ssize_t text_at, Py_ssize_t length) noexcept nogil
     bint is_ascii "export_is_ascii"(const unsigned char *data, Py_ssize_t start, Py_ssize_t end) noexcept nogil

@@ -55,6 +55,16 @@ def put_hex(data: memoryview, at: int, source: memoryview, start: int, length: i
     data[at : at + 2 * length] = bytes(source[start : start + length]).hex().upper().encode()
 
 
+def put_ipv4(data: memoryview, at: int, source: memoryview, start: int) -> int:
+    """Put `a.b.c.d:port` of the eight bytes from `start` on. Returns its length; 0, with nothing put, for a port that is negative."""
+    port = load_int(source, start + 4)
+    if port < 0:
+        return 0
+    text = b"%d.%d.%d.%d:%d" % (*source[start : start + 4], port)
+    data[at : at + len(text)] = text
+    return len(text)
+
+
 def find_byte(data: memoryview, byte: int, start: int, end: int) -> int:
     """Where `byte` first stands from `start` on, before `end`; -1 if it does not."""
     found = bytes(data[start:end]).find(byte)

@@ -1,17 +1,17 @@
-"""What the decoder keeps between stretches: memory of bodies, hosts, and the C function for CRCs."""
+"""What the decoder keeps between stretches: memory of bodies; and what it does without Python: hosts and CRCs."""
 
 import subprocess
 import sys
 
 import pyarrow as pa
 
+from headrace.model.host import decode_host, format_host
 from headrace.protocol.record import encode_record
 from spark_exporter import crc_function
 from spark_exporter.arrow_batches import as_batch
 from spark_exporter.record_columns import END, RecordColumns
 
 CLIENTS = 3000
-"""More than have a slot."""
 
 
 def log_of(text: bytes, records: int, clients: int = 1) -> bytes:
@@ -48,12 +48,15 @@ def test_memory_of_bodies_is_used_again_but_never_while_a_batch_has_it() -> None
     assert fourth["body"].to_pylist() == [b"fourth0", b"fourth1", b"fourth2"]
 
 
-def test_many_clients_keep_their_own_hosts() -> None:
+def test_every_client_has_its_own_host_whatever_the_port() -> None:
     columns = RecordColumns(lambda _topic: True)
-    hosts = decode(columns, log_of(b"", 2 * CLIENTS, CLIENTS))["born_host"].to_pylist()
-    assert hosts == [
-        f"10.{number >> 8}.{number & 255}.1:{40000 + number}" for number in [*range(CLIENTS), *range(CLIENTS)]
-    ]
+    hosts = decode(columns, log_of(b"", CLIENTS, CLIENTS))["born_host"].to_pylist()
+    assert hosts == [f"10.{number >> 8}.{number & 255}.1:{40000 + number}" for number in range(CLIENTS)]
+    for port in (0, 9, 65535, (1 << 31) - 1, -1, -(1 << 31)):
+        host = bytes([0, 9, 99, 255]) + port.to_bytes(4, "big", signed=True)
+        log = encode_record(topic="T", body=b"", store_timestamp=1, born_host=host, store_host=host)
+        row = decode(columns, log)
+        assert row["born_host"].to_pylist() == row["store_host"].to_pylist() == [format_host(decode_host(host))]
 
 
 def test_the_crc_function_is_found_and_right() -> None:
