@@ -41,6 +41,8 @@ class LocalOffsets(OffsetMemory):
         super().__init__()
         self.path = directory / client_id / group / "offsets.json"
         self._backup = self.path.with_name(self.path.name + ".bak")
+        # order: one write after another, as they were asked for: each goes on from what the one before has left.
+        self._writing = asyncio.Lock()
 
     async def load(self) -> None:
         """Reads the file. Raises ConfigError if neither it nor its copy can be read."""
@@ -55,7 +57,7 @@ class LocalOffsets(OffsetMemory):
         mine = {queue: self._offsets[queue] for queue in queues if queue in self._offsets}
         if mine:
             # In a thread, and to the end even if whoever waits is cancelled.
-            await asyncio.shield(asyncio.to_thread(self._write, mine))
+            await asyncio.shield(self._write_in_turn(mine))
 
     def _read(self) -> dict[MessageQueue, int]:
         problems: list[str] = []
@@ -71,6 +73,10 @@ class LocalOffsets(OffsetMemory):
         if len(problems) > 1 or (problems and not self._backup.exists()):
             raise ConfigError(f"the offsets cannot be read: {'; '.join(problems)}", "offsets_directory")
         return {}
+
+    async def _write_in_turn(self, mine: dict[MessageQueue, int]) -> None:
+        async with self._writing:
+            await asyncio.to_thread(self._write, mine)
 
     def _write(self, mine: dict[MessageQueue, int]) -> None:
         table = dict(sorted({**self._read(), **mine}.items()))

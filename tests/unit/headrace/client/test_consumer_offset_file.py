@@ -1,5 +1,7 @@
 """LocalOffsets: the file of the Java client, read and written."""
 
+import asyncio
+
 import pytest
 
 from headrace import ConfigError, MessageQueue
@@ -74,5 +76,25 @@ def test_a_broken_file_leaves_the_copy_of_the_one_before(tmp_path: object, broke
         if broken:
             with pytest.raises(ConfigError, match="cannot be read"):
                 await store(tmp_path).load()
+
+    run(main())
+
+
+def test_offsets_that_are_kept_at_the_same_time_are_all_kept(tmp_path: object) -> None:
+    async def main() -> None:
+        offsets = store(tmp_path)
+        queues = [MessageQueue("T", "a", number) for number in range(24)]
+        for queue in queues:
+            offsets.update(queue, 1)
+        await asyncio.gather(*(offsets.persist([queue]) for queue in queues))
+        offsets.update(ONE, 5)
+        early = asyncio.create_task(offsets.persist(queues))
+        await asyncio.sleep(0)
+        offsets.update(ONE, 7)
+        await asyncio.gather(early, offsets.persist([ONE]))
+        fresh = store(tmp_path)
+        await fresh.load()
+        assert fresh.offsets() == {queue: 7 if queue == ONE else 1 for queue in queues}
+        assert not offsets.path.with_name("offsets.json.tmp").exists()
 
     run(main())
