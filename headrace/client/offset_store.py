@@ -41,7 +41,7 @@ class OffsetStore(Protocol):
         """The offset that is kept, None if none is. Raises HeadraceError if it cannot be known."""
 
     async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
-        """Keeps the offsets of these queues. `wait`: returns when they are kept; else failures are only logged."""
+        """Keeps the offsets of these queues. `wait`: returns when they are kept, or raises HeadraceError or OSError; else these are only logged."""
 
     def remove(self, queue: MessageQueue) -> None:
         """Forgets what is in memory."""

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeAlias, TypeVar, Unpack
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeAlias, TypeVar, Unpack
 
 from headrace.client.consumer_settings import PullOptions
 from headrace.client.pull_scheduler import PullScheduler as AsyncPullScheduler
@@ -15,9 +16,12 @@ PullTask: TypeAlias = Callable[[MessageQueue, "PullScheduler"], float | None]
 """`(queue, scheduler)`, returns the seconds until the next call."""
 F = TypeVar("F", bound=PullTask)
 
+THREADS: Final = 20
+"""For so many queues functions are called at the same time, as in the Java client."""
+
 
 class PullScheduler(PullConsumer):
-    """A PullConsumer that shares topics out among the group's members and calls a function for each queue of ours, in a thread.
+    """A PullConsumer that shares topics out among the group's members and calls a function for each queue of ours, in threads, up to 20 at once.
 
         scheduler = PullScheduler("audit", "127.0.0.1:9876")
 
@@ -35,13 +39,20 @@ class PullScheduler(PullConsumer):
 
     def __init__(self, group: str, config: ConfigLike = None, **options: Unpack[PullOptions]) -> None:
         SyncClient.__init__(self, AsyncPullScheduler(group, config, **options))
+        # Not the loop's own threads: functions that wait would keep them from all other work.
+        self._threads = ThreadPoolExecutor(THREADS, f"headrace-{group}")
+
+    def close(self) -> None:
+        """Calls the functions no more, stores the offsets, and closes as others do. A function at work is not waited for."""
+        super().close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     def task(self, topic: str) -> Callable[[F], F]:
         """Decorates the function that pulls from a topic's queues, and registers the topic."""
 
         def decorate(function: F) -> F:
             async def call(queue: MessageQueue, _: AsyncPullScheduler) -> float | None:
-                return await asyncio.to_thread(function, queue, self)
+                return await asyncio.get_running_loop().run_in_executor(self._threads, function, queue, self)
 
             self._call(lambda: self._client.task(topic)(call))
             return function

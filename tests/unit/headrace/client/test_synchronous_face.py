@@ -229,3 +229,23 @@ def test_a_scheduler_calls_plain_functions_in_threads() -> None:
         assert found == [b"0", b"1", b"2"]
 
     asyncio.run(main())
+
+
+def test_a_pull_scheduler_serves_many_queues_at_once() -> None:
+    async def main() -> None:
+        async with consuming_cluster(queues=16) as (cluster, _):
+            await asyncio.to_thread(meet, cluster.name_server)
+
+    def meet(name_server: str) -> None:
+        scheduler = PullScheduler("g", name_server)
+        all_there = threading.Barrier(17)
+
+        @scheduler.task("T")
+        def wait(_queue: MessageQueue, _scheduler: PullScheduler) -> float:
+            all_there.wait(60)
+            return 3600.0
+
+        with scheduler:
+            all_there.wait(60)
+
+    asyncio.run(main())
