@@ -15,8 +15,8 @@ SIZES = {"mappedFileSizeCommitLog": "262144", "maxMessageSize": "65536", "mapped
 
 
 def records_of(store: Path) -> dict[str, bytes]:
-    """The CommitLog's files as far as they hold anything."""
-    files = {path.name: path.read_bytes().rstrip(b"\0") for path in sorted((store / "commitlog").iterdir())}
+    """The CommitLog's files as far as they hold anything; none before there is a folder."""
+    files = {path.name: path.read_bytes().rstrip(b"\0") for path in sorted((store / "commitlog").glob("*"))}
     return {name: data for name, data in files.items() if data}
 
 

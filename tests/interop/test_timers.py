@@ -18,7 +18,7 @@ from support.reference import thrown_away
 from support.servers import Server, wait_until
 
 FULL = os.environ.get("HEADRACE_CRASH_ROUNDS") == "full"
-MANY, SPREAD_MS, AFTER_MS = (100_000, 60_000, 30_000) if FULL else (3_000, 3_000, 6_000)
+MANY, SPREAD_MS, AFTER_MS = (100_000, 60_000, 30_000) if FULL else (3_000, 3_000, 3_000)
 
 
 @pytest.fixture(scope="module")
