@@ -149,10 +149,12 @@ class ProcessQueue:
         return offset
 
     def rollback(self, messages: Iterable[ReceivedMessage] | None = None) -> None:
-        """Puts back what was taken, or these of it, to be consumed again."""
-        back = (
-            self._taken if messages is None else {one.queue_offset: self._taken[one.queue_offset] for one in messages}
-        )
+        """Puts back what was taken, or these of it, to be consumed again; not what `clear` has made forgotten meanwhile."""
+        taken = self._taken
+        if messages is None:
+            back = taken
+        else:
+            back = {at: taken[at] for one in messages if (at := one.queue_offset) in taken}
         self._messages = dict(sorted({**back, **self._messages}.items()))
         self._taken = {offset: one for offset, one in self._taken.items() if offset not in back}
         self.changed()

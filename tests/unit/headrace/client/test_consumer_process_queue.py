@@ -98,3 +98,11 @@ def test_who_waits_is_woken_by_a_change_and_by_time() -> None:
         await asyncio.gather(*waiting)
 
     run(main())
+
+
+def test_what_was_forgotten_while_a_handler_had_it_does_not_come_back() -> None:
+    process_queue, _ = held(1, 2, 3)
+    taken = process_queue.take(2)
+    process_queue.clear()
+    process_queue.rollback(taken)
+    assert (process_queue.count, process_queue.size, process_queue.commit()) == (0, 0, -1)
