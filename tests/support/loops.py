@@ -17,7 +17,7 @@ LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
 }
 
 
-def run_on(loop: str, main: Awaitable[T], deadline_s: float = 20) -> T:
+def run_on(loop: str, main: Awaitable[T], deadline_s: float = 100) -> T:
     """Runs `main` on a new loop of that kind; TimeoutError when it takes too long."""
 
     async def within() -> T:
@@ -42,7 +42,7 @@ def _close(runner: asyncio.Runner) -> list[str]:
     return [str(each.message) for each in caught]
 
 
-async def until(condition: Callable[[], object], deadline_s: float = 10) -> None:
+async def until(condition: Callable[[], object], deadline_s: float = 60) -> None:
     """Waits, in the loop, until `condition()` is true."""
     async with asyncio.timeout(deadline_s):
         while not condition():  # noqa: ASYNC110 - a condition has no event

@@ -59,7 +59,7 @@ def fork() -> Iterator[Callable[[Callable[[], object]], Child]]:
 
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], object]], None]:
-    def wait_for(condition: Callable[[], object], within_s: float = 10) -> None:
+    def wait_for(condition: Callable[[], object], within_s: float = 60) -> None:
         deadline = time.monotonic() + within_s
         while not condition():
             assert time.monotonic() < deadline, "did not come true"
