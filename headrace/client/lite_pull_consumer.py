@@ -294,11 +294,12 @@ class LitePullConsumer(Consumer):
             Puller(instance, self._group), self._subscription_for, begin, limits, settings.total_threshold,
             settings.pull_batch_size, instance.start_task,
         )  # fmt: skip
+        # order: refused if the group has a member here; then nothing may be left in an instance that others share.
+        instance.register_consumer(self)
         self._rebalance = Rebalance(
             instance, self._group, self.subscribed_topics, self._share, settings.allocator,
             is_broadcast=settings.is_broadcast, before=self._persist_quietly, after=self._release_unsubscribed,
         )  # fmt: skip
-        instance.register_consumer(self)
         try:
             if self._assigned is not None:
                 await instance.routes.poll({queue.topic for queue in self._assigned})

@@ -235,6 +235,7 @@ class Producer(ClientObject):
     # -- life -------------------------------------------------------------------------------------------------------------
 
     async def _begin(self, instance: ClientInstance) -> None:
+        instance.register_producer(self)
         trace = Trace.of(self._settings.trace)
         if trace is not None:
             self._tracing = TraceDispatcher(instance, trace, self._group, "PRODUCE")
@@ -247,7 +248,6 @@ class Producer(ClientObject):
             )
         else:
             self._direct = self._sending.direct
-        instance.register_producer(self)
         # Not waited for: name servers and brokers need not be there yet.
         instance.start_task(self._introduce(instance), "introduction")
 

@@ -171,12 +171,18 @@ class PullConsumer(Consumer):
         await self._open_store(instance, settings.offset_store, settings.offsets_directory)
         self._puller = Puller(instance, self._group)
         self._send_back = SendBack(instance, self._group, settings.max_reconsume_times)
+        # order: refused if the group has a member here; then nothing may be left in an instance that others share.
+        instance.register_consumer(self)
         self._rebalance = Rebalance(
             instance, self._group, self.subscribed_topics, self._share, settings.allocator,
             is_broadcast=settings.is_broadcast, before=self._persist_quietly, after=_nothing,
         )  # fmt: skip
-        instance.register_consumer(self)
-        await self._introduce(instance)
+        try:
+            await self._introduce(instance)
+        except BaseException:
+            await instance.unregister_consumer(self._group)
+            await self._rebalance.close()
+            raise
         self._task = instance.start_task(self._rebalance.run(), "rebalance")
         self._rebalance.soon()
 

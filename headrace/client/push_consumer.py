@@ -242,12 +242,13 @@ class PushConsumer(Consumer):
             seconds(settings.pull_interval), settings.post_subscription, settings.is_broadcast, locks is not None,
             self._service.submit, self._offset_illegal, self._is_full, self._introduce_again, self._not_paused,
         )  # fmt: skip
+        # order: refused if the group has a member here; then nothing may be left in an instance that others share.
+        instance.register_consumer(self)
         self._rebalance = Rebalance(
             instance, self._group, self.subscribed_topics, self._assign, settings.allocator,
             is_broadcast=settings.is_broadcast, before=self._persist_quietly, after=self._release_unsubscribed,
         )  # fmt: skip
         self._rebalance.is_paused = self.is_paused
-        instance.register_consumer(self)
         try:
             await self._introduce(instance)
         except BaseException:

@@ -8,15 +8,18 @@ import pytest
 
 from headrace import (
     ClientConfig,
+    ConfigError,
     ConnectError,
     LitePullConsumer,
     Message,
     Producer,
+    PullConsumer,
     PushConsumer,
     ReceivedMessage,
     SendContext,
     SendHook,
     StartFrom,
+    StateError,
     TransactionProducer,
     TransactionState,
 )
@@ -88,6 +91,44 @@ def test_a_client_that_cannot_start_is_not_found_by_the_next_of_its_name(monkeyp
             monkeypatch.setattr(name_servers, "_fetch", lambda _url: cluster.name_server)
             async with Producer("g", config) as producer:
                 assert (await producer.send(Message("T", b"x"))).ok
+
+    run(main())
+
+
+@pytest.mark.parametrize("kind", [PushConsumer, LitePullConsumer, PullConsumer])
+def test_a_member_that_cannot_begin_leaves_nothing_with_those_who_share_its_client(
+    kind: type[PushConsumer | LitePullConsumer | PullConsumer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> None:
+        raise ConfigError("refused", "expression")
+
+    async def main() -> None:
+        async with Cluster("a") as cluster:
+            config = ClientConfig(cluster.name_server, instance_name="shared")
+
+            def member() -> PushConsumer | LitePullConsumer | PullConsumer:
+                made = kind("g", config)
+                if not isinstance(made, PullConsumer):
+                    made.subscribe("T")
+                return made
+
+            # Lite pull consumers have an instance of their own kind: a member of another group keeps it.
+            other = kind("other", config)
+            if not isinstance(other, PullConsumer):
+                other.subscribe("T")
+            async with other:
+                listeners = other._instance.routes._listeners
+                before = len(listeners)
+                with monkeypatch.context() as patch:
+                    patch.setattr(kind, "_introduce", refuse)
+                    with pytest.raises(ConfigError):
+                        await member().start()
+                assert len(listeners) == before
+                async with member():
+                    assert len(listeners) == before + 1
+                    with pytest.raises(StateError, match="has a member"):
+                        await member().start()
+                    assert len(listeners) == before + 1
 
     run(main())
 
