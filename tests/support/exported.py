@@ -1,4 +1,7 @@
-"""Exports in tests: run one, read it back as the format's readers do, and what golden stores say should be in it."""
+"""Exports in tests: run one, read it back as the format's readers do, and what golden stores say should be in it.
+
+Readers are imported where they read: programs that only export, in many short processes, would spend half their time on it.
+"""
 
 import base64
 import hashlib
@@ -7,9 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from headrace.model.host import parse_host
 from spark_exporter.engines.local import LocalEngine
@@ -58,9 +59,11 @@ def read(target: Path, table_format: str) -> pa.Table:
     if table_format == "iceberg":
         return _iceberg_table(target, "headrace.messages").scan().to_arrow()
     if table_format == "delta":
-        from deltalake import DeltaTable  # noqa: PLC0415  slow to import
+        from deltalake import DeltaTable  # noqa: PLC0415
 
         return DeltaTable(str(target)).to_pyarrow_table()
+    import pyarrow.dataset as ds  # noqa: PLC0415
+
     return ds.dataset(str(target), partitioning="hive").to_table()
 
 
@@ -73,6 +76,8 @@ def read_quarantine(target: Path, table_format: str) -> list[Row]:
 
         table = DeltaTable(str(target / "_quarantine")).to_pyarrow_table()
     else:
+        import pyarrow.dataset as ds  # noqa: PLC0415
+
         table = ds.dataset(str(target / "_quarantine")).to_table()
     rows: list[Row] = table.sort_by("commit_log_offset").to_pylist()
     return rows
@@ -80,6 +85,8 @@ def read_quarantine(target: Path, table_format: str) -> list[Row]:
 
 def query(target: Path, table_format: str, columns: str) -> list[tuple[Any, ...]]:
     """What DuckDB reads: the columns of all rows in the log's order. Its readers of table formats need a download, so there it is handed Arrow."""
+    import duckdb  # noqa: PLC0415
+
     connection = duckdb.connect()
     if table_format == "parquet":
         rows = f"read_parquet('{target}/dt=*/*.parquet')"
@@ -90,7 +97,7 @@ def query(target: Path, table_format: str, columns: str) -> list[tuple[Any, ...]
 
 
 def _iceberg_table(target: Path, name: str) -> Any:
-    from pyiceberg.catalog import load_catalog  # noqa: PLC0415  slow to import
+    from pyiceberg.catalog import load_catalog  # noqa: PLC0415
 
     return load_catalog("headrace", uri=f"sqlite:///{target}/catalog.db").load_table(name)
 
