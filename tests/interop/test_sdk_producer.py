@@ -73,7 +73,7 @@ def test_the_first_message_makes_the_topic_and_others_take_turns(server: Server)
             queues = [result.queue.queue_id for result in results]
             assert sorted(queues) == [0, 0, 1, 1, 2, 2, 3, 3]
             assert queues[:4] == queues[4:]
-            assert len(await producer.queues("SdkTurns")) == 4
+            assert len(await answered(lambda: producer.queues("SdkTurns"), "name servers know the topic")) == 4
 
     run(main())
 

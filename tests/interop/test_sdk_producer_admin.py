@@ -141,6 +141,7 @@ def test_a_group_that_has_consumed_only_some_queues_is_put_to_the_ends_of_all(se
 def test_messages_are_found_by_key_and_by_both_ids(server: Server) -> None:
     async def main() -> None:
         async with Admin(patient(server)) as admin, producing(server, "admin-query") as producer:
+            await admin.create_topic("AdminQuery")
             result = await producer.send(Message("AdminQuery", b"x", keys=["one", "größe"]))
             other = await producer.send(Message("AdminQuery", b"y", keys=["two"]))
 

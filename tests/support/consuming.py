@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from headrace import ClientConfig, HeadraceError, Message, MessageQueue
+from headrace import BrokerNotFound, ClientConfig, HeadraceError, Message, MessageQueue, RouteNotFound
 from headrace.client.admin import Admin
 from headrace.client.push_consumer import PushConsumer
 from headrace.client.received_message import ReceivedMessage
@@ -64,10 +64,18 @@ async def send(
                 ends[sent.queue] = max(ends.get(sent.queue, 0), sent.queue_offset + 1)
         end = time.monotonic() + DEADLINE_S
         for queue, offset in ends.items():
-            while await admin.max_offset(queue) < offset:
+            while await _max_offset(admin, queue) < offset:
                 assert time.monotonic() < end, f"{queue} has not been dispatched as far as {offset}"
                 await asyncio.sleep(0.005)
     return bodies
+
+
+async def _max_offset(admin: Admin, queue: MessageQueue) -> int:
+    try:
+        return await admin.max_offset(queue)
+    except (BrokerNotFound, RouteNotFound):
+        # A broker that makes a topic when it is first sent to tells name servers after it has acknowledged.
+        return 0
 
 
 async def await_consumed(server: Server, group: str, topic: str) -> None:
