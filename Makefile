@@ -1,8 +1,7 @@
 # `make` alone lists what there is, from the comments beside the targets.
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
-.NOTPARALLEL:
-.PHONY: help install install-export compile run test check lint test-fast test-slow test-crash test-export-kills bench docs format clean java
+.PHONY: help install install-export compile run test check lint prepared test-fast test-slow test-crash test-export-kills bench docs format clean java
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -25,17 +24,23 @@ install-export: $(VENV)/exporting build/compiled  ## the exporter with Spark, Ic
 run: $(VENV)/installed build/compiled  ## an appliance in ./run, in the foreground (ARGS="--port 10921 ...")
 	@exec $(BIN)/headrace run $(ARGS)
 
-test: lint test-fast test-slow  ## everything a change must pass, nothing skipped: lint, all kinds of tests, Java interop
+# Lint keeps one core busy, and what is left to prepare the other.
+test: $(VENV)/testing  ## everything a change must pass, nothing skipped: lint, all kinds of tests, Java interop
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint prepared
+	@$(MAKE) --no-print-directory -j 1 test-fast
+	@$(MAKE) --no-print-directory -j 1 test-slow
 
-check: lint test-fast  ## lint and the fast tests: what to run all day
+check: $(VENV)/testing  ## lint and the fast tests: what to run all day
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint $(VENV)/bytecode build/compiled
+	@$(MAKE) --no-print-directory -j 1 test-fast
 
-test-crash: $(VENV)/testing build/compiled java  ## the crash tests in full length
+test-crash: $(VENV)/bytecode build/compiled java  ## the crash tests in full length
 	HEADRACE_CRASH_ROUNDS=$${HEADRACE_CRASH_ROUNDS:-full} $(BIN)/python -m pytest -m crash $(ARGS)
 
-test-export-kills: $(VENV)/testing build/compiled  ## exports killed at a hundred random instants
+test-export-kills: $(VENV)/bytecode build/compiled  ## exports killed at a hundred random instants
 	HEADRACE_CRASH_ROUNDS=$${HEADRACE_CRASH_ROUNDS:-full} $(BIN)/python -m pytest tests/crash/test_export_kills.py tests/crash/test_spark_export_kills.py $(ARGS)
 
-bench: $(VENV)/testing build/compiled java  ## side by side with Apache's broker; writes bench/RESULTS.md
+bench: $(VENV)/bytecode build/compiled java  ## side by side with Apache's broker; writes bench/RESULTS.md
 	$(BIN)/python bench/compare.py $(ARGS)
 
 docs: $(VENV)/installed  ## write the pages that are made from the code (each package's manual)
@@ -57,12 +62,16 @@ lint: $(VENV)/testing
 	$(BIN)/mypy $(PACKAGES) bench tests/support tests/interop
 	$(BIN)/lint-imports
 
-# Both halves of `make test`. A skipped test is a failure here.
-test-fast: $(VENV)/testing build/compiled
-	$(BIN)/python -m pytest -n 2 -m "not slow and not interop and not crash" --nothing-skipped $(ARGS)
+prepared: $(VENV)/bytecode build/compiled java
 
-test-slow: $(VENV)/testing build/compiled java
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or interop or crash" --nothing-skipped $(ARGS)
+# Both halves of `make test`. A skipped test is a failure here.
+test-fast: $(VENV)/bytecode build/compiled
+	$(BIN)/python -m pytest -n 2 -m "not slow and not interop and not crash" --ignore=tests/interop --ignore=tests/crash --nothing-skipped $(ARGS)
+
+# Only files that have such tests are loaded. They go to workers in this order, long ones first: by the number of their tests they would come last.
+test-slow: $(VENV)/bytecode build/compiled java
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "slow or interop or crash" --nothing-skipped \
+	    tests/crash tests/interop $$(grep -rlE --include='test_*.py' --exclude-dir=crash --exclude-dir=interop 'mark\.(slow|interop|crash)' tests | sort) $(ARGS)
 
 compile: build/compiled  ## compile the hot modules that have changed, where they lie
 
@@ -97,12 +106,17 @@ $(VENV)/installed: pyproject.toml setup.py | $(BIN)/python
 $(VENV)/exporting: pyproject.toml | $(VENV)/installed
 	@$(BIN)/python -m pip show -q pyspark 2>/dev/null || \
 	    echo "installing the exporter's packages; pyspark is 456 MB to fetch and a minute to build, unless pip's cache has it"
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation --editable '.[export,iceberg,delta]'
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile --no-build-isolation --editable '.[export,iceberg,delta]'
 	@touch $@
 
 $(VENV)/testing: pyproject.toml | $(VENV)/installed $(VENV)/exporting
 	@echo "installing what the tests need"
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --group test
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile --group test
+	@touch $@
+
+# What pip would have done as it went: half a minute of one core, for packages of 1.5 GB. Some hold what Python does not compile.
+$(VENV)/bytecode: $(VENV)/testing
+	@$(BIN)/python -m compileall -q $(VENV)/lib >/dev/null || true
 	@touch $@
 
 # Java, Maven and a C compiler, for the official client, Apache's servers and the load generator.
