@@ -390,7 +390,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("/dev/shm"), help="where log and targets lie")  # noqa: S108
     given: Any = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["MIMALLOC_PURGE_DELAY"] = "2000"  # W has the allocator's settings that the engines give their workers
+    os.environ["MIMALLOC_PURGE_DELAY"] = "20000"  # W has the allocator's settings that the engines give their workers
     results: dict[int, dict[str, Taken]] = {}
     folder = Path(tempfile.mkdtemp(prefix="headrace-bench-", dir=given.folder))
     try:

@@ -108,7 +108,7 @@ class _Worker:
         # order: the driver lets go of the worker's end, so that the worker's death is the end of what can be read.
         with theirs:
             # Arrow's allocator gives memory back and faults it in again for every batch, unless it is told to wait.
-            os.environ.setdefault("MIMALLOC_PURGE_DELAY", "2000")
+            os.environ.setdefault("MIMALLOC_PURGE_DELAY", "20000")
             self._process = _SPAWN.Process(target=_work, args=(theirs, os.getpid(), done_bytes, task), daemon=True)
             self._process.start()
 

@@ -139,7 +139,7 @@ class SparkEngine:
     def _configuration(self) -> SparkConf:
         conf = SparkConf().setAppName("headrace export").set("spark.ui.showConsoleProgress", "false")
         # Workers keep what they free for the next row group: a tenth of their time went into pages given back and asked for again.
-        conf.set("spark.executorEnv.MIMALLOC_PURGE_DELAY", "2000")
+        conf.set("spark.executorEnv.MIMALLOC_PURGE_DELAY", "20000")
         if self._master is None and "PYSPARK_GATEWAY_PORT" in os.environ:
             return conf  # spark-submit has said where
         if not _is_local(self._master):
