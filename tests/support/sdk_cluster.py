@@ -100,7 +100,7 @@ class FakeBroker:
 
     async def ask(self, code: int, ext: dict[str, str], body: bytes = b"") -> RemotingCommand:
         """A request to the client that was heard last."""
-        return await self.connections[-1].request(create_request(code, ext, body), 5000)
+        return await self.connections[-1].request(create_request(code, ext, body), 60_000)
 
 
 class Cluster:
