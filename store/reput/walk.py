@@ -198,7 +198,12 @@ class LogWalk:
                         topic.keep(found)
             self.store_timestamp = store_timestamp
         if self._index_writer is not None:
-            if self._index is None or self._index.count >= self._index.capacity:
+            if self._index is None:
+                self._index = self._index_writer.current
+            # A record whose keys are there, dispatched again after a restart, needs no room: no file is begun for it.
+            if self._index is None or (
+                self._index.count >= self._index.capacity and physical_offset > self._index.end_physical_offset
+            ):
                 self._index = self._index_writer.with_room()
             if transaction != _ROLLBACK and physical_offset >= self._index.end_physical_offset:
                 self._put_keys(topic, physical_offset, store_timestamp)

@@ -316,3 +316,14 @@ def test_a_build_can_be_repeated(tmp_path: Path) -> None:
     assert build(tmp_path, SMALL) == once
     assert len(once[f"consumequeue/Topic/0/{file_name(0)}"]) == SMALL.consume_queue_file_size
     assert SMALL.consume_queue_file_size % ENTRY_SIZE == 0
+
+
+def test_a_record_dispatched_again_begins_no_index_file_for_keys_that_are_there(tmp_path: Path) -> None:
+    paths = StorePaths(tmp_path)
+    paths.make_directories()
+    log = HandWrittenLog(paths, SMALL)
+    for number in range(SMALL.max_index_num - 1):
+        log.append(properties=f"KEYS\x01{number}")
+    once = build(tmp_path, SMALL)
+    assert int.from_bytes(once["index/0"][36:40], "big") == SMALL.max_index_num  # the last key took the last place
+    assert build(tmp_path, SMALL) == once
