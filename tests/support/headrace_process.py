@@ -51,8 +51,9 @@ class HeadraceProcess:
         self._out, self._err = (data.with_name(f"{data.name}.{name}") for name in ("out", "err"))
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
+                # Tests may run under nohup, whose ignored SIGHUP would be handed on.
                 [
-                    *prefix, sys.executable, *program, "--data", str(data),
+                    "env", "--default-signal=HUP", *prefix, sys.executable, *program, "--data", str(data),
                     "--nameserver-port", str(self.ports[0]), "--port", str(self.ports[1]), *arguments,
                 ],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=_environment(), start_new_session=True,
