@@ -13,6 +13,7 @@ ends with the test run. HEADRACE_TEST_NAME_SERVER names a cluster that runs alre
 """
 
 import os
+import random
 import shutil
 import signal
 import socket
@@ -32,6 +33,7 @@ from headrace.sync import Admin
 NAME_SERVER_VARIABLE: Final = "HEADRACE_TEST_NAME_SERVER"
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 30.0
+_LOWEST_PORT, _HIGHEST_PORT = 11_000, 32_000
 
 
 @dataclass(frozen=True)
@@ -132,11 +134,11 @@ def _find_command() -> str:
 
 
 def _free_ports() -> tuple[int, int]:
-    """A port for the name server, and one for the broker beside which port - 2 and port + 1 are free too."""
-    for _ in range(100):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            broker = probe.getsockname()[1] // 8 * 8
+    """A port for the name server, and one for the broker beside which port - 2 and port + 1 are free too.
+
+    They are below those that the kernel gives to outgoing connections, of which one could take a port before the server does.
+    """
+    for broker in random.SystemRandom().sample(range(_LOWEST_PORT, _HIGHEST_PORT, 8), 100):
         if all(map(_is_free, (broker - 4, broker - 2, broker, broker + 1))):
             return broker - 4, broker
     raise StateError("no free ports were found", "starting")
