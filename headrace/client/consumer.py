@@ -4,6 +4,7 @@ Names that users give and see have no namespace; inside, topics and queues carry
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import platform
@@ -12,7 +13,7 @@ import threading
 import time
 import traceback
 from abc import abstractmethod
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
 
 from headrace.client.durations import now_ms
 from headrace.client.instance import ClientInstance
@@ -89,6 +90,17 @@ class Consumer(ClientObject):
         self._store = store
         self._started_ms = now_ms()
         return store
+
+    @contextlib.asynccontextmanager
+    async def _begun_or_gone(self, instance: ClientInstance) -> AsyncIterator[None]:
+        """For what may fail behind the registration: then nothing is left in an instance that others share."""
+        try:
+            yield
+        except BaseException:
+            await instance.unregister_consumer(self._group)
+            if self._rebalance is not None:
+                await self._rebalance.close()
+            raise
 
     async def _introduce(self, instance: ClientInstance) -> None:
         """Looks for the topics' routes, has brokers check expressions, tells them who is here. Raises ConfigError for an expression refused.

@@ -300,14 +300,10 @@ class LitePullConsumer(Consumer):
             instance, self._group, self.subscribed_topics, self._share, settings.allocator,
             is_broadcast=settings.is_broadcast, before=self._persist_quietly, after=self._release_unsubscribed,
         )  # fmt: skip
-        try:
+        async with self._begun_or_gone(instance):
             if self._assigned is not None:
                 await instance.routes.poll({queue.topic for queue in self._assigned})
             await self._introduce(instance)
-        except BaseException:
-            await instance.unregister_consumer(self._group)
-            await self._rebalance.close()
-            raise
         if self._assigned is not None:
             self._queues_changed(self._assigned)
         self._rebalancing = instance.start_task(self._rebalance.run(), "rebalance")

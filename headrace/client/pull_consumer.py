@@ -177,12 +177,8 @@ class PullConsumer(Consumer):
             instance, self._group, self.subscribed_topics, self._share, settings.allocator,
             is_broadcast=settings.is_broadcast, before=self._persist_quietly, after=_nothing,
         )  # fmt: skip
-        try:
+        async with self._begun_or_gone(instance):
             await self._introduce(instance)
-        except BaseException:
-            await instance.unregister_consumer(self._group)
-            await self._rebalance.close()
-            raise
         self._task = instance.start_task(self._rebalance.run(), "rebalance")
         self._rebalance.soon()
 

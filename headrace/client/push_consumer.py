@@ -249,12 +249,8 @@ class PushConsumer(Consumer):
             is_broadcast=settings.is_broadcast, before=self._persist_quietly, after=self._release_unsubscribed,
         )  # fmt: skip
         self._rebalance.is_paused = self.is_paused
-        try:
+        async with self._begun_or_gone(instance):
             await self._introduce(instance)
-        except BaseException:
-            await instance.unregister_consumer(self._group)
-            await self._rebalance.close()
-            raise
         self._tasks = [
             instance.start_task(self._statistics.run(), "statistics"),
         ]
