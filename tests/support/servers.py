@@ -1,8 +1,10 @@
 """What a test may ask of a running server, whoever made it, and free ports to start one on."""
 
+import fcntl
 import os
 import random
 import socket
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -49,18 +51,36 @@ def wait_until(condition: Callable[[], object], deadline_s: float, what: str) ->
 
 # limit: below the range that the kernel gives to clients (32768 and up), so that no connection of another test sits there
 _LOWEST_PORT, _HIGHEST_PORT = 11000, 32000
+_chosen_here: set[int] = set()
+_reservations = (Path(tempfile.gettempdir()) / f"headrace-test-ports-{os.getuid()}").open("ab")
 
 
 def free_ports() -> tuple[int, int]:
-    """A port for a name server and one for a broker; the broker's VIP (port - 2) and HA (port + 1) ports are free as well."""
+    """A port for a name server and one for a broker; the broker's VIP (port - 2) and HA (port + 1) ports are free as well.
+
+    They are this process's own until it ends. No other test process on this machine is given them in the time before a server
+    takes them; and no later server of this process either, whose address the clients in its long-lived JVM would take for the first's.
+    """
     chosen = random.Random(os.urandom(8))
-    for _ in range(200):
+    for _ in range(2000):
         broker = chosen.randrange(_LOWEST_PORT, _HIGHEST_PORT, 8)
         name_server = broker - 4
-        if all(_is_free(port) for port in (name_server, broker - 2, broker, broker + 1)):
+        if _is_ours_alone(broker) and all(_is_free(port) for port in (name_server, broker - 2, broker, broker + 1)):
             return name_server, broker
     message = "no free ports"
     raise AssertionError(message)
+
+
+def _is_ours_alone(broker: int) -> bool:
+    """Whether no test process has been given the ports at `broker`, this one included: one byte of a file stands for each, and is locked."""
+    if broker in _chosen_here:
+        return False
+    try:
+        fcntl.lockf(_reservations, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, broker)
+    except OSError:
+        return False
+    _chosen_here.add(broker)
+    return True
 
 
 def free_port() -> int:
