@@ -23,6 +23,7 @@ from spark_exporter.queue_cuts import QueueCuts
 from spark_exporter.range_scan import ByteRange
 from spark_exporter.resync import find_record
 from spark_exporter.segments import Segment, find_commit_log, list_segments, open_segment, read_some
+from spark_exporter.shares import even_parts
 
 LEAST_RANGE_BYTES: Final = 64 << 20
 """# limit: smaller ranges make many small files, and what a task costs by itself shows."""
@@ -106,17 +107,18 @@ class Source:
     ) -> Plan:
         """The ranges from `start`, where a record begins or that is in no segment, to `end`.
 
-        Whole segments where there are at least two for each worker, else they are cut. `certain`: never.
+        Whole segments where those make even shares of the work, else some are cut (`shares`). `certain`: none.
         """
         ranges = [
             ByteRange(segment, max(start, segment.base), min(end, segment.end), min(end, segment.end))
             for segment in self.segments
             if max(start, segment.base) < min(end, segment.end)
         ]
-        if not certain and 0 < len(ranges) < 2 * workers:
-            cuts = QueueCuts(self.consume_queue)
-            parts = -(-2 * workers // len(ranges))
-            ranges = [part for whole in ranges for part in _cut(whole, parts, least_range_bytes, cuts)]
+        if not certain and ranges:
+            parts = even_parts([each.size_bytes for each in ranges], workers, least_range_bytes)
+            if max(parts) > 1:
+                cuts = QueueCuts(self.consume_queue)
+                ranges = [part for whole, count in zip(ranges, parts, strict=True) for part in _cut(whole, count, cuts)]
         return Plan(tuple(ranges), start, end)
 
     def _some_segments(self) -> Sequence[Segment]:
@@ -136,8 +138,7 @@ def join(ranges: Sequence[ByteRange]) -> ByteRange:
     return ByteRange(ranges[0].segment, ranges[0].start, ranges[-1].end, ranges[-1].limit)
 
 
-def _cut(whole: ByteRange, parts: int, least_range_bytes: int, cuts: QueueCuts) -> list[ByteRange]:
-    parts = min(parts, whole.size_bytes // max(1, least_range_bytes))
+def _cut(whole: ByteRange, parts: int, cuts: QueueCuts) -> list[ByteRange]:
     if parts < 2:
         return [whole]
     places = [whole.start]

@@ -13,6 +13,7 @@ from spark_exporter.range_scan import ByteRange, RangeScan, ScanOptions
 from spark_exporter.record_choice import RecordChoice
 from spark_exporter.resync import find_record
 from spark_exporter.segments import find_commit_log, list_segments, open_segment
+from spark_exporter.shares import even_parts, longest_share
 from support.small_log import STORE_MS, SmallLog, write_log
 
 EVERYTHING = ScanOptions(choice=RecordChoice(include_system=True), columns=("commit_log_offset",))
@@ -100,6 +101,46 @@ def test_whole_segments_are_not_cut_where_there_are_enough(tmp_path: Path) -> No
     assert [each.start for each in ranges] == [segment.base for segment in source.segments]
     certain = source.plan(0, source.find_end(), workers=50, certain=True, least_range_bytes=1)
     assert certain.ranges == ranges
+
+
+def test_three_segments_and_a_bit_are_even_shares_of_two_workers_and_the_first_stay_whole(tmp_path: Path) -> None:
+    log = write_log(tmp_path, [b"x" * 200] * 680)
+    source = open_source(tmp_path)
+    ranges = source.plan(0, log.end, workers=2, least_range_bytes=4096).ranges
+    assert log.end / (1 << 16) == pytest.approx(3.1, abs=0.1)
+    assert [each.size_bytes for each in ranges[:2]] == [1 << 16] * 2
+    assert longest_share([each.size_bytes for each in ranges], 2) < 1.06 * log.end / 2
+    assert offsets(source, 0, log.end, workers=2) == log.offsets
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4, 8, 50])
+def test_no_worker_has_much_more_than_its_share(workers: int) -> None:
+    chance = random.Random(workers)
+    gib, least = 1 << 30, 64 << 20
+    for count in [*range(1, 12), 40, 1500]:
+        sizes = [gib] * count + [chance.randrange(1, gib)]
+        parts = even_parts(sizes, workers, least)
+        cut = [size // number for size, number in zip(sizes, parts, strict=True) for _ in range(number)]
+        assert min(cut) >= min(least, *sizes)
+        # Where the pieces are too few because they would be too small, one of the smallest is what there may be too much.
+        assert longest_share(cut, workers) <= max(1.05 * sum(sizes) / workers, sum(sizes) / workers + 2 * least)
+        assert all(number == 1 for number in parts) or len(cut) <= max(16 * workers, len(sizes) + 4 * workers)
+
+
+def test_the_same_plan_has_the_same_ranges_whether_queues_or_the_log_say_where_records_begin(tmp_path: Path) -> None:
+    log = write_log(tmp_path, [bytes(number % 700) for number in range(700)])
+    source = open_source(tmp_path)
+    plans = [source.plan(0, log.end, workers=3, least_range_bytes=4096)]
+    queue = tmp_path / "consumequeue" / "Orders" / "0"
+    queue.mkdir(parents=True)
+    for known in (len(log.offsets), 350):  # all that is in the log, and as far as it was dispatched
+        entries = b"".join(
+            offset.to_bytes(8, "big") + (600).to_bytes(4, "big") + bytes(8) for offset in log.offsets[:known]
+        )
+        (queue / f"{0:020}").write_bytes(entries)
+        plans.append(open_source(tmp_path).plan(0, log.end, workers=3, least_range_bytes=4096))
+    assert len(plans[0].ranges) > len(source.segments)
+    assert plans[1:] == plans[:1] * 2
 
 
 def test_a_hole_in_a_sealed_file_is_damage_and_reading_goes_on_behind_it(tmp_path: Path) -> None:
