@@ -12,15 +12,17 @@ The server is the Headrace appliance, which has to be installed beside the clien
 ends with the test run. HEADRACE_TEST_NAME_SERVER names a cluster that runs already, to be used in its place.
 """
 
+import contextlib
 import os
 import random
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -28,12 +30,19 @@ from typing import Final, Self
 import pytest
 
 from headrace.errors import HeadraceError, StateError
+from headrace.model.names import AUTO_CREATE_TOPIC
 from headrace.sync import Admin
 
 NAME_SERVER_VARIABLE: Final = "HEADRACE_TEST_NAME_SERVER"
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 30.0
+TRIES: Final = 5
+"""On how many ports it is tried, when each time another program is quicker."""
 _LOWEST_PORT, _HIGHEST_PORT = 11_000, 32_000
+_PAUSE_S: Final = 0.05
+# What `headrace run` says when clients can connect, and what it ends with when it cannot start, for a port that is taken among others.
+_READY: Final = "headrace: ready"
+_COULD_NOT_START: Final = 3
 
 
 @dataclass(frozen=True)
@@ -43,10 +52,15 @@ class RunningServer:
     name_server: str
 
 
+class _PortTaken(StateError):  # noqa: N818 (named after what has happened, as in errors.py)
+    """Another program has taken a port after it was found free."""
+
+
 class HeadraceServer:
     """The appliance in a process of its own: a context manager that gives a RunningServer.
 
-    Raises StateError if the command `headrace` is not installed, or does not get ready; the message says why.
+    Raises StateError if the command `headrace` is not installed, or does not get ready; the message says why. When another program takes one of its
+    ports just before it does, it is started again with others.
     """
 
     def __init__(self, data: Path) -> None:
@@ -63,19 +77,31 @@ class HeadraceServer:
     def start(self) -> Self:
         """Starts it; returns when it takes messages."""
         command = _find_command()
+        for _ in range(TRIES - 1):
+            with contextlib.suppress(_PortTaken):
+                return self._start(command)
+        return self._start(command)
+
+    def _start(self, command: str) -> Self:
         self._ports = _free_ports()
         self._data.mkdir(parents=True, exist_ok=True)
         log = self._data / "server.log"
         with log.open("ab") as out:
-            self._process = subprocess.Popen(
+            said_before = out.tell()
+            self._process = process = subprocess.Popen(
                 [
                     command, "run", "--data", str(self._data / "data"), "--host", "127.0.0.1",
                     "--nameserver-port", str(self._ports[0]), "--port", str(self._ports[1]),
                 ],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
+
+        def said() -> str:
+            return log.read_bytes()[said_before:].decode(errors="replace")
+
         try:
-            self._wait_ready(log)
+            if not self._is_ready(process, said):
+                raise self._failure(process.poll(), said())
         except BaseException:
             self.stop()
             raise
@@ -92,19 +118,37 @@ class HeadraceServer:
                 process.kill()
                 process.wait()
 
-    def _wait_ready(self, log: Path) -> None:
-        assert self._process is not None
+    def _is_ready(self, process: "subprocess.Popen[bytes]", said: Callable[[], str]) -> bool:
+        """Waits until it is; False: it has ended, or takes too long."""
         end = time.monotonic() + START_TIMEOUT_S
+
+        def is_hopeless() -> bool:
+            return process.poll() is not None or time.monotonic() > end
+
+        # order: the ports are its own when it says so itself; before that, the server of somebody else might answer there.
+        while _READY not in said():
+            if is_hopeless():
+                return False
+            time.sleep(_PAUSE_S)
         with Admin(self.name_server) as admin:
-            while True:
-                if self._process.poll() is not None or time.monotonic() > end:
-                    said = log.read_text(errors="replace")[-2000:]
-                    raise StateError(f"the appliance did not get ready; it said:\n{said}", "starting")
-                try:
-                    if admin.topic_route("TBW102").broker_datas:
-                        return
-                except HeadraceError:
-                    time.sleep(0.05)
+            while not self._is_registered(admin):
+                if is_hopeless():
+                    return False
+                time.sleep(_PAUSE_S)
+        return True
+
+    def _is_registered(self, admin: Admin) -> bool:
+        try:
+            brokers = admin.topic_route(AUTO_CREATE_TOPIC).broker_datas
+        except HeadraceError:
+            return False
+        return any(one.master_address == f"127.0.0.1:{self._ports[1]}" for one in brokers)
+
+    def _failure(self, code: int | None, said: str) -> StateError:
+        ports = "|".join(map(str, _all_ports(*self._ports)))
+        taken = rf"\b({ports})\b.*(is taken|address already in use)"
+        kind = _PortTaken if code == _COULD_NOT_START and re.search(taken, said, re.IGNORECASE) else StateError
+        return kind(f"the appliance did not get ready; it said:\n{said[-2000:]}", "starting")
 
     def __enter__(self) -> RunningServer:
         return RunningServer(self.start().name_server)
@@ -139,9 +183,14 @@ def _free_ports() -> tuple[int, int]:
     They are below those that the kernel gives to outgoing connections, of which one could take a port before the server does.
     """
     for broker in random.SystemRandom().sample(range(_LOWEST_PORT, _HIGHEST_PORT, 8), 100):
-        if all(map(_is_free, (broker - 4, broker - 2, broker, broker + 1))):
+        if all(map(_is_free, _all_ports(broker - 4, broker))):
             return broker - 4, broker
     raise StateError("no free ports were found", "starting")
+
+
+def _all_ports(name_server: int, broker: int) -> tuple[int, ...]:
+    """Every port that the appliance listens on: those of the broker's VIP channel and HA lie beside its own."""
+    return name_server, broker, broker - 2, broker + 1
 
 
 def _is_free(port: int) -> bool:

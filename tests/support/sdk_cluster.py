@@ -119,12 +119,12 @@ class Cluster:
         """All name servers, with `;` between them."""
         return ";".join(self.name_servers)
 
-    async def add_name_server(self) -> RemotingServer:
-        """One more name server."""
+    async def add_name_server(self, port: int = 0) -> RemotingServer:
+        """One more name server, on a port of the kernel's choice if none is given."""
         handlers = HandlerTable()
         handlers.register(RequestCode.GET_ROUTEINFO_BY_TOPIC, self._route)
         server = RemotingServer(handlers)
-        self.name_servers.append(f"127.0.0.1:{await server.listen('127.0.0.1', 0)}")
+        self.name_servers.append(f"127.0.0.1:{await server.listen('127.0.0.1', port)}")
         self._servers.append(server)
         return server
 
