@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from store.fault_point import ENVIRONMENT, ONCE
-from support.appliance import Appliance
 from support.client import Client
 from support.crash import PATIENCE_S, SETTINGS, Load, check_indexes, check_log, check_pulled, rounds, segments, verify
 from support.java import Java
 from support.journal import Journal
 from support.servers import wait_until
+from support.watched import WatchedAppliance as Appliance
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("appliance", "broker", "ipc", "nameserver", "store")
@@ -254,7 +254,7 @@ def test_a_slave_dies_with_records_copied_and_not_published(java: Java, tmp_path
             with Load(java, master, tmp_path) as load:
                 kill.wait_hit()
                 load.wait_for_more(100)
-            assert slave.status()["roles"]["ha"]["restarts"] == 1
+            wait_until(lambda: restarts(slave) == 1, 60, "its ha restarted")
             end = master.status()["offsets"]["wrote_offset"]
             wait_until(lambda: slave.status()["offsets"]["wrote_offset"] == end, 60, "the slave has all of it")
             wait_until(lambda: not any(slave.status()["lag"].values()), 60, "the slave's flush and dispatch")

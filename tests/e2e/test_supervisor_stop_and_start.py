@@ -7,10 +7,12 @@ import signal
 import stat
 from pathlib import Path
 
+import psutil
 import pytest
 
-from support.headrace_process import HeadraceProcess, headrace
+from support.headrace_process import headrace
 from support.servers import wait_until
+from support.watched import WatchedProcess as HeadraceProcess
 
 pytestmark = pytest.mark.slow
 
@@ -54,12 +56,14 @@ def test_a_signal_may_reach_all_processes_but_only_the_supervisor_acts(tmp_path:
 
 def test_a_second_interrupt_hurries_nobody(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    with HeadraceProcess(data, "--set", "roleStopTimeout=1500", toy="worker-never-stops").wait_ready() as appliance:
+    with HeadraceProcess(data, toy="worker-never-stops").wait_ready() as appliance:
+        worker = appliance.pid_of("worker")
         appliance.process.send_signal(signal.SIGINT)
         wait_until(lambda: "SIGINT: stopping" in appliance.out, 60, "the first interrupt")
         appliance.process.send_signal(signal.SIGINT)
         wait_until(lambda: "still stopping: waiting for logger, sink, worker" in appliance.out, 60, "the second one")
         assert appliance.role("sink")["state"] == "running"
+        os.kill(worker, signal.SIGKILL)
         assert appliance.wait_end() == 1
         assert "ends: name=sink" in appliance.log
 
@@ -69,7 +73,7 @@ def test_stop_answers_when_all_is_over(tmp_path: Path) -> None:
     with HeadraceProcess(data, toy="ok").wait_ready() as appliance:
         said = headrace("stop", "--data", data)
         assert (said.returncode, said.stdout) == (0, "the appliance has stopped\n")
-        assert appliance.process.wait(1) == 0
+        assert appliance.wait_end() == 0
 
 
 def test_a_stopped_role_stays_down_until_it_is_started(tmp_path: Path) -> None:
@@ -141,6 +145,7 @@ def test_the_next_start_waits_for_children_that_still_drain(tmp_path: Path) -> N
         worker = first.pid_of("worker")
         children = first.processes()[1:]
         first.process.kill()
+        psutil.wait_procs([child for child in children if child.name() == "headrace: sink"], timeout=60)
         try:
             with HeadraceProcess(data, toy="ok") as second:
                 wait_until(lambda: f"waiting for pids {worker} to let go" in second.err, 60, "it says that it waits")
@@ -158,6 +163,7 @@ def test_a_wait_that_takes_too_long_ends_with_the_pids(tmp_path: Path) -> None:
         worker = first.pid_of("worker")
         children = first.processes()[1:]
         first.process.kill()
+        psutil.wait_procs([child for child in children if child.name() == "headrace: sink"], timeout=60)
         try:
             with HeadraceProcess(data, "--set", "storeLockWait=300", toy="ok") as second:
                 assert second.wait_end() == 3

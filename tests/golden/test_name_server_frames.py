@@ -74,7 +74,7 @@ class Replay:
 
     async def ask(self, connection: int, request: RemotingCommand) -> RemotingCommand:
         client = self.clients.setdefault(connection, RemotingClient())
-        return await client.request(self.address, request, 5000)
+        return await client.request(self.address, request, 60_000)
 
 
 def compare(request: RemotingCommand, ours: RemotingCommand, apaches: RemotingCommand) -> None:

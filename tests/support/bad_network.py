@@ -5,6 +5,8 @@ import socket
 import struct
 from typing import Self
 
+from support.servers import free_port
+
 _PIECE = 64 * 1024
 
 
@@ -16,7 +18,8 @@ class BadNetwork:
         self.piece = _PIECE
         self.resets = 0
         self._target = port
-        self._port = 0
+        # Nobody else is given it while it is cut off: neither a server nor a client's connection.
+        self._port = free_port()
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
@@ -27,9 +30,8 @@ class BadNetwork:
         return f"127.0.0.1:{self._port}"
 
     async def restore(self) -> None:
-        """It is there, on the port it had before."""
+        """It is there, on its port."""
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", self._port)
-        self._port = self._server.sockets[0].getsockname()[1]
 
     async def cut(self) -> None:
         """It is gone: connections break, new ones are refused."""

@@ -49,8 +49,14 @@ def wait_until(condition: Callable[[], object], deadline_s: float, what: str) ->
         time.sleep(0.02)
 
 
-# limit: below the range that the kernel gives to clients (32768 and up), so that no connection of another test sits there
-_LOWEST_PORT, _HIGHEST_PORT = 11000, 32000
+def _ports_for_servers() -> range:
+    """The brokers' ports to choose from: none that the kernel gives to clients, so that no connection of another test sits there."""
+    first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    below, above = range(11_000, min(first, 32_000) - 8, 8), range(last // 8 * 8 + 16, 65_528, 8)
+    return max(below, above, range(11_000, 12_000, 8), key=len)  # the last, where clients are given nearly all
+
+
+_PORTS = _ports_for_servers()
 _chosen_here: set[int] = set()
 _reservations = (Path(tempfile.gettempdir()) / f"headrace-test-ports-{os.getuid()}").open("ab")
 
@@ -63,7 +69,7 @@ def free_ports() -> tuple[int, int]:
     """
     chosen = random.Random(os.urandom(8))
     for _ in range(2000):
-        broker = chosen.randrange(_LOWEST_PORT, _HIGHEST_PORT, 8)
+        broker = chosen.choice(_PORTS)
         name_server = broker - 4
         if _is_ours_alone(broker) and all(_is_free(port) for port in (name_server, broker - 2, broker, broker + 1)):
             return name_server, broker

@@ -26,6 +26,7 @@ from headrace.protocol.response_code import ResponseCode
 from headrace.remoting.handlers import HandlerTable
 from headrace.remoting.server import RemotingServer
 from support import golden
+from support.servers import free_port
 
 Answer = Callable[[RemotingCommand], RemotingCommand]
 
@@ -369,7 +370,7 @@ def test_a_name_server_that_was_started_anew_knows_the_broker_within_seconds(tmp
 
     async def work() -> None:
         server = RemotingServer(HandlerTable(answer))
-        port = await server.listen("127.0.0.1", 0)
+        port = await server.listen("127.0.0.1", free_port())
         config = BrokerConfig(broker_name="b", broker_ip1="127.0.0.1", namesrv_addr=f"127.0.0.1:{port}")
         registration = Registration(config, TopicTable(JsonFile(tmp_path / "topics.json"), config))
         await registration.start()

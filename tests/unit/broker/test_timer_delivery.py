@@ -457,8 +457,8 @@ def test_the_service_sleeps_until_something_is_due(scene: Scene) -> None:
         running = asyncio.create_task(scene.delivery.run())
         while not scene.delivery._sleeps_until_ms:  # noqa: ASYNC110  (it tells nobody)
             await asyncio.sleep(0)
-        message = f"TIMER_OUT_MS\x01{scene.broker.clock_ms() + 30}\x02REAL_TOPIC\x01T\x02REAL_QID\x010".encode()
         begin = scene.broker.clock_ms()
+        message = f"TIMER_OUT_MS\x01{begin + 30}\x02REAL_TOPIC\x01T\x02REAL_QID\x010".encode()
         scene.broker.appender.append(MessageToStore(TIMER_TOPIC, 0, b"soon", message))
         async with asyncio.timeout(60):
             while not scene.bodies():  # noqa: ASYNC110  (the log is what is waited for)

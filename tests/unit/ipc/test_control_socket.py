@@ -56,7 +56,7 @@ def serve_once(server: socket.socket, answer: Callable[[bytes], bytes]) -> threa
 def test_a_request_is_answered(tmp_path: Path) -> None:
     with listen(tmp_path / "control.sock") as server:
         thread = serve_once(server, lambda request: encode({"ok": True, "to": decode(request)}))
-        assert ask(tmp_path / "control.sock", {"command": "status"}, 10) == {"ok": True, "to": {"command": "status"}}
+        assert ask(tmp_path / "control.sock", {"command": "status"}, 60) == {"ok": True, "to": {"command": "status"}}
         thread.join()
 
 
@@ -65,7 +65,7 @@ def test_a_path_longer_than_an_address_works_too(tmp_path: Path) -> None:
     folder.mkdir()
     with listen(folder / "control.sock") as server:
         thread = serve_once(server, lambda _: encode({"ok": True}))
-        assert ask(folder / "control.sock", {}, 10) == {"ok": True}
+        assert ask(folder / "control.sock", {}, 60) == {"ok": True}
         thread.join()
 
 
@@ -78,7 +78,7 @@ def test_a_predecessors_socket_is_replaced(tmp_path: Path) -> None:
     listen(tmp_path / "control.sock").close()
     with listen(tmp_path / "control.sock") as server:
         thread = serve_once(server, lambda _: encode({"ok": True}))
-        assert ask(tmp_path / "control.sock", {}, 10) == {"ok": True}
+        assert ask(tmp_path / "control.sock", {}, 60) == {"ok": True}
         thread.join()
 
 
@@ -103,5 +103,5 @@ def test_a_bad_answer_is_said_to_be_one(tmp_path: Path, answer: bytes, said: str
     with listen(tmp_path / "control.sock") as server:
         thread = serve_once(server, lambda _: answer)
         with pytest.raises(NoAnswer, match=said):
-            ask(tmp_path / "control.sock", {}, 10)
+            ask(tmp_path / "control.sock", {}, 60)
         thread.join()

@@ -46,10 +46,11 @@ def never() -> bool:
 
 
 def test_a_role_says_that_it_is_up(context: RoleContext, instance: Instance) -> None:
+    before = monotonic_ms()
     context.running()
     health = instance.health.read()["flush"]
     assert health.state == "running"
-    assert health.silent_ms(monotonic_ms()) < 1000
+    assert before <= health.heartbeat_ms <= monotonic_ms()
 
 
 def test_beats_are_stored_four_times_a_second_at_most(
@@ -67,13 +68,15 @@ def test_beats_are_stored_four_times_a_second_at_most(
 
 
 def test_a_long_call_is_announced_while_it_lasts(context: RoleContext, instance: Instance) -> None:
+    before = monotonic_ms()
     with context.long_call("fdatasync", 5_000):
+        begun = monotonic_ms()
         outer = instance.health.read()["flush"]
         with context.long_call("unlink", 60_000):
             assert instance.health.read()["flush"].long_call == "unlink"
         assert instance.health.read()["flush"].long_call_until_ms == outer.long_call_until_ms
     assert outer.long_call == "fdatasync"
-    assert 4_000 < outer.long_call_until_ms - monotonic_ms() <= 5_000
+    assert before + 5_000 <= outer.long_call_until_ms <= begun + 5_000
     assert instance.health.read()["flush"].long_call is None
 
 
@@ -222,7 +225,7 @@ def test_a_role_in_its_own_process_follows_the_log_and_stops_at_sigterm(
     started = time.monotonic()
     os.kill(child.pid, signal.SIGTERM)
     assert child.wait() == 0
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 50  # not at the end of its wait
     assert instance.health.read()["flush"].state == "stopping"
     assert visitor.counters("flush").read() == {MISSED_RINGS: 0, "followed": 199}
     visitor.close()
@@ -238,7 +241,7 @@ def test_a_role_told_to_stop_goes_on_until_it_may(instance: Instance, pipe: Pipe
     began = time.monotonic()
     while not context.stopping:
         context.wait(never, 60_000)  # short now, for another look
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 50
     assert context.stopping
     assert next(answers, None) is None
 

@@ -108,7 +108,7 @@ def test_a_child_that_inherited_the_lock_keeps_it_when_its_parent_dies(tmp_path:
     assert raised.value.pids == [child_pid]
     child_end = os.pidfd_open(child_pid)
     gate.close()  # the child goes
-    assert select.select([child_end], [], [], 10)[0]
+    assert select.select([child_end], [], [], 60)[0]
     os.close(child_end)
     StoreLock.take(tmp_path / "lock").close()
 

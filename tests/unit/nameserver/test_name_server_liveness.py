@@ -1,4 +1,3 @@
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +39,17 @@ def test_a_broker_that_stays_silent_is_dropped_and_its_connection_closed(loop: s
     async def main() -> None:
         config = NameServerConfig(scan_not_active_broker_interval=20, broker_channel_expired_time=300)
         name_server = NameServer(config, tmp_path)
+        now_ms = 0
+        name_server.routes._clock_ms = lambda: now_ms
         address = f"127.0.0.1:{await name_server.listen('127.0.0.1', 0)}"
         silent, busy = RemotingClient(), RemotingClient()
-        assert (await silent.request(address, registration("silent"), 5000)).code == 0
-        while "silent" in name_server.routes.brokers():
-            assert (await busy.request(address, registration("busy"), 5000)).code == 0
-            await asyncio.sleep(0.01)
+        assert (await silent.request(address, registration("silent"), 60_000)).code == 0
+        assert (await busy.request(address, registration("busy"), 60_000)).code == 0
+        now_ms = 200
+        assert (await busy.request(address, registration("busy"), 60_000)).code == 0
+        assert set(name_server.routes.brokers()) == {"silent", "busy"}
+        now_ms = 400
+        await until(lambda: "silent" not in name_server.routes.brokers())
         await until(lambda: not silent.is_connected(address))
         assert list(name_server.routes.brokers()) == ["busy"]
         assert busy.is_connected(address)
@@ -61,12 +65,12 @@ def test_a_broker_whose_connection_closes_is_gone_at_once(loop: str, tmp_path: P
         name_server = NameServer(NameServerConfig(), tmp_path)
         address = f"127.0.0.1:{await name_server.listen('127.0.0.1', 0)}"
         broker, client = RemotingClient(), RemotingClient()
-        await broker.request(address, registration(), 5000)
+        await broker.request(address, registration(), 60_000)
         route = create_request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
-        assert (await client.request(address, route, 5000)).code == 0
+        assert (await client.request(address, route, 60_000)).code == 0
         await broker.close()
         await until(lambda: not name_server.routes.topics())
-        assert (await client.request(address, route, 5000)).code == 17
+        assert (await client.request(address, route, 60_000)).code == 17
         await client.close()
         await name_server.stop()
 
@@ -80,8 +84,8 @@ def test_a_broker_that_comes_back_over_a_new_connection_survives_the_end_of_the_
         name_server = NameServer(NameServerConfig(), tmp_path)
         address = f"127.0.0.1:{await name_server.listen('127.0.0.1', 0)}"
         old, new = RemotingClient(), RemotingClient()
-        await old.request(address, registration(), 5000)
-        await new.request(address, registration(), 5000)
+        await old.request(address, registration(), 60_000)
+        await new.request(address, registration(), 60_000)
         await old.close()
         await until(lambda: len(name_server.server.connections) == 1)
         assert name_server.routes.topics() == ["T"]
@@ -98,11 +102,11 @@ def test_name_servers_know_nothing_of_each_other(loop: str, tmp_path: Path) -> N
         addresses = [f"127.0.0.1:{await each.listen('127.0.0.1', 0)}" for each in both]
         broker = RemotingClient()
         for address in addresses:
-            await broker.request(address, registration(), 5000)
+            await broker.request(address, registration(), 60_000)
         put = create_request(RequestCode.PUT_KV_CONFIG, {"namespace": "n", "key": "k", "value": "v"})
-        await broker.request(addresses[0], put, 5000)
+        await broker.request(addresses[0], put, 60_000)
         get = create_request(RequestCode.GET_KV_CONFIG, {"namespace": "n", "key": "k"})
-        assert [(await broker.request(address, get, 5000)).code for address in addresses] == [0, 22]
+        assert [(await broker.request(address, get, 60_000)).code for address in addresses] == [0, 22]
         assert [each.routes.topics() for each in both] == [["T"], ["T"]]
         await both[0].stop()
         assert both[1].routes.topics() == ["T"]
