@@ -97,9 +97,9 @@ class Consumer(ClientObject):
         try:
             yield
         except BaseException:
-            await instance.unregister_consumer(self._group)
             if self._rebalance is not None:
                 await self._rebalance.close()
+            await instance.unregister_consumer(self._group)
             raise
 
     async def _introduce(self, instance: ClientInstance) -> None:

@@ -99,6 +99,7 @@ class ClientInstance:
         self._producers: dict[str, ProducerMember] = {}
         self._consumers: dict[str, ConsumerMember] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._starting: asyncio.Task[None] | None = None
         self._heartbeat_wanted = asyncio.Event()
         self._users = 0
         self._pid = os.getpid()
@@ -121,25 +122,33 @@ class ClientInstance:
             raise NoNameServer("no name server is given; pass name_servers, or set NAMESRV_ADDR")
         name = config.instance_name or (fresh_instance_name() if rename else "DEFAULT")
         client_id = build_client_id(name, config.client_ip, config.unit_name, stream=stream)
-        known = _instances.setdefault(asyncio.get_running_loop(), {})
+        loop = asyncio.get_running_loop()
+        known = _instances.setdefault(loop, {})
         instance = known.get(client_id)
         if instance is None:
             instance = known[client_id] = cls(config, client_id, stream=stream)
-            instance._users = 1
-            try:
-                await instance._start()
-            except BaseException:
-                # Nobody has it, so nobody would close it.
-                await instance.close()
-                raise
-        else:
-            instance._users += 1
+            # A task of its own: whoever comes while it is under way waits for the same, and one that is cancelled ends it for nobody else.
+            instance._starting = loop.create_task(instance._start())
+        instance._users += 1
+        try:
+            if instance._starting is not None:
+                await asyncio.shield(instance._starting)
+        except BaseException:
+            await instance.close()
+            raise
         return instance
 
     async def _start(self) -> None:
-        if self.name_servers.is_looked_up:
-            await self.name_servers.look_up()
-            self.start_task(self._look_up_forever(), "name server look-up")
+        try:
+            if self.name_servers.is_looked_up:
+                await self.name_servers.look_up()
+                self.start_task(self._look_up_forever(), "name server look-up")
+        except BaseException:
+            # Those who wait have the error; the next who comes begins anew.
+            self._leave_table()
+            raise
+        finally:
+            self._starting = None
         config = self.config
         self.start_task(self._every(self._poll_routes, 0.01, seconds(config.poll_name_server)), "route poll")
         self.start_task(self._beat_forever(), "heartbeat")
@@ -153,10 +162,10 @@ class ClientInstance:
         if self._users > 0 or self._is_closed:
             return
         self._is_closed = True
-        known = _instances.get(self._loop, {})
-        if known.get(self.client_id) is self:
-            del known[self.client_id]
+        self._leave_table()
         tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        if self._starting is not None:
+            tasks.append(self._starting)
         for task in tasks:
             task.cancel()
         if tasks:
@@ -164,6 +173,11 @@ class ClientInstance:
         await self._transport.close()
         logger.info("client closed client_id=%s", self.client_id)
         self.emit(EventKind.CLOSED)
+
+    def _leave_table(self) -> None:
+        known = _instances.get(self._loop, {})
+        if known.get(self.client_id) is self:
+            del known[self.client_id]
 
     @property
     def is_closed(self) -> bool:

@@ -220,7 +220,6 @@ class PushConsumer(Consumer):
         trace = Trace.of(settings.trace)
         if trace is not None:
             self._tracing = TraceDispatcher(instance, trace, self._group, "CONSUME")
-            self._tracing.start()
             calls.hooks.append(ConsumeTraceHook(self._tracing))
         send_back = None if settings.is_broadcast else self._send_back
         locks = QueueLocks(instance, self._group) if settings.orderly and not settings.is_broadcast else None
@@ -251,9 +250,9 @@ class PushConsumer(Consumer):
         self._rebalance.is_paused = self.is_paused
         async with self._begun_or_gone(instance):
             await self._introduce(instance)
-        self._tasks = [
-            instance.start_task(self._statistics.run(), "statistics"),
-        ]
+        if self._tracing is not None:
+            self._tracing.start()
+        self._tasks = [instance.start_task(self._statistics.run(), "statistics")]
         self._watch_loop()
         self._rebalancing = instance.start_task(self._rebalance.run(), "rebalance")
         if locks is not None:

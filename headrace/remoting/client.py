@@ -94,8 +94,11 @@ class RemotingClient:
     async def close(self) -> None:
         """Closes all connections; what waits for an answer fails with SendRequestError. May be called twice."""
         self._is_closed = True
-        for task in list(self._connecting.values()):
+        connecting = list(self._connecting.values())
+        for task in connecting:
             task.cancel()
+        if connecting:
+            await asyncio.wait(connecting)
         if self._endpoint is None:
             return
         if self._sweep is not None:

@@ -39,7 +39,7 @@ class SyncClient(Generic[C]):
         return self._client.client_id
 
     def start(self) -> Self:
-        """Starts it; returns itself. Raises StateError if it was started before, ConfigError, NoNameServer."""
+        """Starts it; returns itself. Raises StateError if it was started before, or is closed before it runs, ConfigError, NoNameServer."""
         self._run(self._started())
         return self
 
@@ -48,7 +48,7 @@ class SyncClient(Generic[C]):
         self._engine.opened(self._client)
 
     def close(self) -> None:
-        """Finishes what is under way, takes leave of the brokers, closes the connections. May be called more than once."""
+        """Finishes what is under way, takes leave of the brokers, closes the connections. May be called more than once, and while it starts."""
         self._run(self._client.close())
 
     def __enter__(self) -> Self:

@@ -104,11 +104,12 @@ class FakeBroker:
 
 
 class Cluster:
-    """A name server that knows every topic of `topics`, each with `queues` queues at each broker."""
+    """A name server that knows every topic of `topics`, each with `queues` queues at each broker. It is silent about those `not_answered`."""
 
     def __init__(self, *names: str, queues: int = 2) -> None:
         self.queues = queues
         self.topics = {"T", "TBW102"}
+        self.not_answered: set[str] = set()
         self.brokers = {name: FakeBroker(name) for name in names}
         self.asked: Counter[str] = Counter()
         self.name_servers: list[str] = []
@@ -134,9 +135,11 @@ class Cluster:
         brokers = [BrokerData(name, "c", {0: broker.address}) for name, broker in self.brokers.items()]
         return TopicRouteData(queues, brokers)
 
-    def _route(self, _connection: Any, command: RemotingCommand) -> RemotingCommand:
+    def _route(self, _connection: Any, command: RemotingCommand) -> RemotingCommand | None:
         topic = command.ext["topic"]
         self.asked[topic] += 1
+        if topic in self.not_answered:
+            return None
         if topic not in self.topics:
             return response_to(command, 17, "No topic route info in name server for the topic: " + topic)
         return response_to(command, 0, body=self.route().encode())
