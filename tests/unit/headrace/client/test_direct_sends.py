@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace import Message, MessageQueue, Producer, SendFailed, SendResult, SendStatus
@@ -248,6 +248,7 @@ ODD = [
 ]
 
 
+@settings(deadline=None)
 @given(st.integers(0, 30), st.integers(0, 10_000), st.sampled_from([None, *ODD]))
 def test_answers_are_taken_until_there_is_something_else(count: int, cut: int, odd: RemotingCommand | None) -> None:
     frames = [answer(opaque).encode() for opaque in range(2, 2 + count)]
@@ -275,6 +276,7 @@ def test_answers_are_taken_until_there_is_something_else(count: int, cut: int, o
         assert is_cut
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_whatever_was_read_is_left_to_the_decoder_if_it_is_no_answer(data: bytes) -> None:
     waiting: dict[int, Any] = {1: (Waiting(), {})}
