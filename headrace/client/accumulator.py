@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from headrace.client.outgoing import ReadyEntry
 from headrace.client.send_result import SendResult, stored_result
+from headrace.errors import StateError
 
 SendBatch: TypeAlias = Callable[[list[ReadyEntry]], Awaitable[SendResult]]
 StartTask: TypeAlias = Callable[[Any, str], "asyncio.Task[Any]"]
@@ -24,6 +25,12 @@ class _Gathering:
         self.results: list[asyncio.Future[SendResult]] = []
         self.size = 0
         self.timer: asyncio.TimerHandle | None = None
+
+    def fail(self, error: Exception) -> None:
+        """Tells those who still wait."""
+        for future in self.results:
+            if not future.done():
+                future.set_exception(error)
 
 
 class Accumulator:
@@ -73,24 +80,22 @@ class Accumulator:
             gathering.timer.cancel()
         task = self._start_task(self._deliver(gathering), "batch")
         self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        task.add_done_callback(lambda done: self._delivered(gathering, done))
 
     async def _deliver(self, gathering: _Gathering) -> None:
         try:
             whole = await self._send_batch(gathering.entries)
         except Exception as error:  # noqa: BLE001 (a hook may forbid with what it likes: it is for those who send)
-            for future in gathering.results:
-                if not future.done():
-                    future.set_exception(error)
+            gathering.fail(error)
             return
-        finally:
-            # A batch that was cut off (the producer is closed) leaves nobody waiting.
-            if (task := asyncio.current_task()) is not None and task.cancelling():
-                for future in gathering.results:
-                    future.cancel()
         for future, result in zip(gathering.results, parts_of(whole, len(gathering.results)), strict=True):
             if not future.done():
                 future.set_result(result)
+
+    def _delivered(self, gathering: _Gathering, task: "asyncio.Task[Any]") -> None:
+        self._under_way.discard(task)
+        # A batch that was cut off, perhaps before its first step, leaves nobody waiting.
+        gathering.fail(StateError("the producer was closed before the message was known to be stored", "closed"))
 
 
 def parts_of(whole: SendResult, count: int) -> list[SendResult]:

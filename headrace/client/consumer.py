@@ -21,7 +21,7 @@ from headrace.client.lifecycle import ClientObject
 from headrace.client.message_check import check_group
 from headrace.client.namespace import unwrap, wrap
 from headrace.client.offset_file import LocalOffsets, offset_directory
-from headrace.client.offset_store import OffsetStore, RemoteOffsets
+from headrace.client.offset_store import GivenOffsets, Offsets, OffsetStore, RemoteOffsets
 from headrace.client.rebalance import Rebalance
 from headrace.client.settings import ConfigLike
 from headrace.client.subscriptions import Subscriptions
@@ -53,7 +53,7 @@ class Consumer(ClientObject):
         self._group = wrap(self._namespace, group)
         self._model = model
         self._subscriptions = Subscriptions()
-        self._store: OffsetStore | None = None
+        self._store: Offsets | None = None
         self._rebalance: Rebalance | None = None
         self._started_ms = 0
         self._introducing = asyncio.Lock()
@@ -79,9 +79,10 @@ class Consumer(ClientObject):
 
     async def _open_store(
         self, instance: ClientInstance, given: OffsetStore | None, directory: str | os.PathLike[str] | None
-    ) -> OffsetStore:
+    ) -> Offsets:
+        store: Offsets
         if given is not None:
-            store = given
+            store = GivenOffsets(given)
         elif self._is_broadcast:
             store = LocalOffsets(offset_directory(directory), instance.client_id, self._group)
         else:

@@ -2,17 +2,18 @@
 
     RemoteOffsets     at the queue's broker: groups that share out their queues
     LocalOffsets      in a file of this machine (offset_file.py): broadcasting, where each member has its own
+    GivenOffsets      in a store of the program's own, an OffsetStore, whose errors it keeps from the client
 
-Members of the protocol that a store of your own must have are in OffsetStore. Queues carry the namespace. What `update` is told is in memory only
-until `persist`.
+Queues carry the namespace. What `update` is told is in memory only until `persist`.
 """
 
 import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Collection
-from typing import Final, Protocol
+from collections.abc import AsyncIterator, Callable, Collection
+from typing import Final, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
 from headrace.client import queue_requests
 from headrace.client.instance import ClientInstance
@@ -21,12 +22,17 @@ from headrace.model.message_queue import MessageQueue
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 RESEND_S: Final = 60.0
 """An offset that has not changed is sent again after so long, in case the broker was restored from an older copy."""
 
 
 class OffsetStore(Protocol):
-    """Where offsets are kept."""
+    """Where offsets are kept: what a store of a program's own must have. All is called in the consumer's loop, and must not block it.
+
+    What it raises beyond the errors named here is logged once for each method, and does no harm; `load` alone keeps the consumer from starting.
+    """
 
     async def load(self) -> None:
         """Reads what has to be read before the first use."""
@@ -48,6 +54,13 @@ class OffsetStore(Protocol):
 
     def offsets(self, topic: str = "") -> dict[MessageQueue, int]:
         """What is in memory, of one topic or of all."""
+
+
+class Offsets(OffsetStore, Protocol):
+    """A store, as consumers use it: pulls bring offsets to brokers as well."""
+
+    def by_pull(self, queue: MessageQueue) -> contextlib.AbstractAsyncContextManager[None] | None:
+        """What a pull that brings an offset of the queue along has to hold meanwhile; None: none may, until one has been kept by `persist`."""
 
 
 class OffsetMemory:
@@ -73,6 +86,76 @@ class OffsetMemory:
         """What is in memory."""
         return {queue: offset for queue, offset in self._offsets.items() if not topic or queue.topic == topic}
 
+    def by_pull(self, queue: MessageQueue) -> contextlib.AbstractAsyncContextManager[None] | None:  # noqa: ARG002
+        """Nothing has to be held: what is kept here is not at the broker."""
+        return contextlib.nullcontext()
+
+
+class GivenOffsets:
+    """A store of the program's own. What it raises ends no task of the client's: it is logged, and then the store has not noted, or does not know."""
+
+    def __init__(self, store: OffsetStore) -> None:
+        self._store = store
+        self._complained: set[str] = set()
+
+    async def load(self) -> None:
+        """As the store does; what it raises is for who starts the consumer."""
+        await self._store.load()
+
+    def update(self, queue: MessageQueue, offset: int, *, only_up: bool = False) -> None:
+        """Notes an offset, if it can."""
+        self._call("update", lambda: self._store.update(queue, offset, only_up=only_up), None)
+
+    def memory(self, queue: MessageQueue) -> int | None:
+        """The offset in memory, None if there is none, or if it cannot be said."""
+        return self._call("memory", lambda: self._store.memory(queue), None)
+
+    async def stored(self, queue: MessageQueue) -> int | None:
+        """The offset that is kept. Raises HeadraceError for whatever the store raises: then nobody knows where to go on."""
+        try:
+            return await self._store.stored(queue)
+        except Exception as error:
+            raise self._failure("stored", error) from error
+
+    async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
+        """Keeps the offsets. Raises HeadraceError for whatever the store raises."""
+        try:
+            await self._store.persist(queues, wait=wait)
+        except Exception as error:
+            raise self._failure("persist", error) from error
+
+    def remove(self, queue: MessageQueue) -> None:
+        """Forgets what is in memory, if it can."""
+        self._call("remove", lambda: self._store.remove(queue), None)
+
+    def offsets(self, topic: str = "") -> dict[MessageQueue, int]:
+        """What is in memory; nothing, if that cannot be said."""
+        return self._call("offsets", lambda: self._store.offsets(topic), {})
+
+    def by_pull(self, queue: MessageQueue) -> contextlib.AbstractAsyncContextManager[None] | None:  # noqa: ARG002
+        """Nothing has to be held: what is kept there is not at the broker."""
+        return contextlib.nullcontext()
+
+    def _call(self, method: str, call: Callable[[], T], otherwise: T) -> T:
+        try:
+            return call()
+        except Exception as error:  # noqa: BLE001 (it is the program's; the client goes on)
+            self._complain(method, error)
+            return otherwise
+
+    def _failure(self, method: str, error: Exception) -> HeadraceError:
+        if isinstance(error, HeadraceError):
+            return error
+        if not isinstance(error, OSError):
+            self._complain(method, error)
+        return HeadraceError(f"the offset store's {method} failed: {type(error).__name__}: {error}")
+
+    def _complain(self, method: str, error: Exception) -> None:
+        # Once: some are called with every message.
+        level = logging.DEBUG if method in self._complained else logging.ERROR
+        self._complained.add(method)
+        logger.log(level, "offset store failed method=%s", method, exc_info=error)
+
 
 class RemoteOffsets(OffsetMemory):
     """Offsets at the brokers. Only those that changed are sent, and the others once a minute.
@@ -88,8 +171,8 @@ class RemoteOffsets(OffsetMemory):
         self._instance = instance
         self._group = group
         self._sent: dict[MessageQueue, tuple[int, float]] = {}
-        self._turns: dict[MessageQueue, asyncio.Lock] = {}
-        self._firsts: dict[tuple[str, str], asyncio.Lock] = {}
+        self._turns: WeakValueDictionary[MessageQueue, asyncio.Lock] = WeakValueDictionary()
+        self._firsts: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._begun: set[tuple[str, str]] = set()
 
     async def load(self) -> None:
@@ -99,13 +182,16 @@ class RemoteOffsets(OffsetMemory):
         """What the broker has. Raises BrokerNotFound, BrokerError, RemotingError: then nobody knows where to go on."""
         return await queue_requests.consumer_offset(self._instance, self._group, queue)
 
-    def is_begun(self, queue: MessageQueue) -> bool:
-        """Whether an offset of the queue's topic has been stored at its broker: others may be under way at the same time from then on."""
+    def by_pull(self, queue: MessageQueue) -> contextlib.AbstractAsyncContextManager[None] | None:
+        """The queue's turn: no offset of it is sent here until the pull is answered. None as long as the first of its topic is not stored."""
+        # compat: pulls of several queues would bring the topic's first offset along at once.
+        return self._turn(queue) if self._is_begun(queue) else None
+
+    def _is_begun(self, queue: MessageQueue) -> bool:
         return (queue.topic, queue.broker_name) in self._begun
 
     @contextlib.asynccontextmanager
-    async def turn(self, queue: MessageQueue) -> AsyncIterator[None]:
-        """For a request of another kind that stores an offset of the queue by the way: none is sent here until it is answered."""
+    async def _turn(self, queue: MessageQueue) -> AsyncIterator[None]:
         async with self._turns.setdefault(queue, asyncio.Lock()):
             self._sent.pop(queue, None)
             yield
@@ -137,10 +223,10 @@ class RemoteOffsets(OffsetMemory):
     async def _sent_as_first(self, queue: MessageQueue, offset: int) -> bool:
         """Sends it, alone, if nothing of its topic has been stored at its broker yet; whether that was so."""
         table = queue.topic, queue.broker_name
-        if self.is_begun(queue):
+        if self._is_begun(queue):
             return False
         async with self._firsts.setdefault(table, asyncio.Lock()):
-            if self.is_begun(queue):
+            if self._is_begun(queue):
                 return False
             await queue_requests.update_consumer_offset(self._instance, self._group, queue, offset)
             self._begun.add(table)

@@ -16,7 +16,7 @@ from typing import Final
 
 from headrace.client.consume_statistics import ConsumeStatistics
 from headrace.client.durations import now_ms
-from headrace.client.offset_store import OffsetStore, RemoteOffsets
+from headrace.client.offset_store import Offsets
 from headrace.client.process_queue import ProcessQueue
 from headrace.client.pull_request import (
     AT_ONCE_TIMEOUT_MS,
@@ -40,6 +40,7 @@ FULL_CHECK_S: Final = 1.0
 SAY_FULL_S: Final = 60.0
 STORE_S: Final = 1.0
 """How often a queue that is consumed as fast as it grows has its offset brought along: each time costs a pull more."""
+_NOTHING: Final = contextlib.nullcontext()
 _NOT_KNOWN: Final = (
     ResponseCode.SUBSCRIPTION_NOT_EXIST,
     ResponseCode.SUBSCRIPTION_NOT_LATEST,
@@ -73,7 +74,7 @@ class PullPlan:
     """What all queues of a consumer are pulled with."""
 
     puller: Puller
-    store: OffsetStore
+    store: Offsets
     subscriptions: Subscriptions
     statistics: ConsumeStatistics
     limits: FlowLimits
@@ -125,13 +126,13 @@ class QueuePull:
                 await process_queue.wait_changed(ERROR_DELAY_S)
                 continue
             process_queue.is_storing = True
-            offset = await self._offset_to_store(loop.time())
+            offset, turn = await self._offset_to_store(loop.time())
             process_queue.is_storing = offset > 0
             if self._is_over():
                 return
             began = loop.time()
             try:
-                async with self._turn(offset):
+                async with turn:
                     result = await plan.puller.pull(
                         process_queue.queue,
                         subscription,
@@ -188,27 +189,20 @@ class QueuePull:
             self._subscription = now
         return self._subscription
 
-    async def _offset_to_store(self, now: float) -> int:
-        """The offset that the next pull is to bring along; 0: none."""
+    async def _offset_to_store(self, now: float) -> tuple[int, contextlib.AbstractAsyncContextManager[None]]:
+        """The offset that the next pull is to bring along, 0 for none; and what it has to hold meanwhile."""
         plan, queue = self._plan, self._process_queue.queue
         offset = 0 if plan.is_broadcast else plan.store.memory(queue) or 0
         is_time = now - self._stored_at >= STORE_S
-        if offset == self._stored or not (is_time or self._is_behind):
-            return 0
-        if isinstance(plan.store, RemoteOffsets) and not plan.store.is_begun(queue):
-            # compat: pulls of several queues would bring the topic's first offset along at once.
+        if offset and offset != self._stored and (is_time or self._is_behind):
+            turn = plan.store.by_pull(queue)
+            if turn is not None:
+                self._stored, self._stored_at = offset, now
+                return offset, turn
             if is_time:
                 self._stored_at = now
                 await plan.store.persist([queue])
-            return 0
-        self._stored, self._stored_at = offset, now
-        return offset
-
-    def _turn(self, offset: int) -> contextlib.AbstractAsyncContextManager[None]:
-        store = self._plan.store
-        if offset and isinstance(store, RemoteOffsets):
-            return store.turn(self._process_queue.queue)
-        return contextlib.nullcontext()
+        return 0, _NOTHING
 
     def _take(self, result: PullResult) -> bool:
         """Whether there were messages."""

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
+from weakref import WeakValueDictionary
 
 from headrace.client.answers import error_of
 from headrace.client.name_servers import NameServers
@@ -147,8 +148,9 @@ class RouteTable:
         self._name_servers = name_servers
         self._timeout_ms = timeout_ms
         self._routes: dict[str, Route] = {}
-        self._locks: dict[str, asyncio.Lock] = {}
-        self._publish_locks: dict[str, asyncio.Lock] = {}
+        # One for each topic that is asked about now: it goes with the last who holds it or waits for it.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._publish_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._listeners: list[RouteListener] = []
         self.brokers = BrokerTable()
 

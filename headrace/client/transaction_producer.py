@@ -7,9 +7,11 @@ half message stored ──► local transaction ──► commit or rollback, to
 # ruff: noqa: ASYNC109 (see producer.py)
 
 import asyncio
+import contextvars
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
 from types import TracebackType
@@ -17,6 +19,7 @@ from typing import Any, Final, Self, TypeAlias, Unpack
 
 from headrace.client.durations import Duration
 from headrace.client.hooks import EndTransactionContext, call_safely
+from headrace.client.instance import ClientInstance
 from headrace.client.members import TransactionCheck
 from headrace.client.namespace import unwrap, wrap
 from headrace.client.outgoing import prepare
@@ -36,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 MAX_CHECKS_WAITING: Final = 2000
 """Checks that wait beyond these are dropped: the broker asks again."""
+THREADS: Final = 32
+"""So many local transactions that are plain functions run at the same time."""
 
 
 class TransactionState(Enum):
@@ -79,8 +84,9 @@ class TransactionProducer(Producer):
             async with producer.transaction(Message("Paid", b"...", keys="order-1")):
                 await pay("order-1")            # an exception rolls back
 
-    `execute(message, arg)` is the local transaction of `send_in_transaction`; `check(message)` says from what all members can see what became of one.
-    Both return a TransactionState, or True, False, None; both may be coroutines, plain functions run in a thread. `check_workers` of them at once.
+    `execute(message, arg)` is the local transaction of `send_in_transaction`; `check(message)` says from what all members can see what became of one,
+    `check_workers` of them at once. Both return a TransactionState, or True, False, None; both may be coroutines, plain functions run in threads of the
+    producer's own.
     """
 
     def __init__(
@@ -101,6 +107,10 @@ class TransactionProducer(Producer):
         self._check = check
         self._execute = execute
         self._check_gate = asyncio.Semaphore(check_workers)
+        # Not the loop's own threads: functions that wait, for a database say, would keep names from being looked up. And not one pool for both:
+        # local transactions that hang must not keep checks waiting.
+        self._execute_threads = ThreadPoolExecutor(THREADS, f"headrace-{group}")
+        self._check_threads = ThreadPoolExecutor(check_workers, f"headrace-{group}-check")
         self._checks = 0
 
     async def send_in_transaction(
@@ -119,7 +129,7 @@ class TransactionProducer(Producer):
         state, error = TransactionState.ROLLBACK, None
         if result.ok:
             try:
-                state = state_of(await _call(local, half, arg))
+                state = state_of(await _call(self._execute_threads, local, half, arg))
             except Exception as raised:
                 logger.warning(
                     "local transaction failed, the broker will ask message=%s", result.message_id, exc_info=raised
@@ -131,6 +141,14 @@ class TransactionProducer(Producer):
     def transaction(self, message: Message, *, timeout: Duration | None = None) -> "Transaction":
         """An asynchronous context: its end commits the message, an exception rolls it back and goes on."""
         return Transaction(self, message, timeout)
+
+    async def _end(self, instance: ClientInstance) -> None:
+        try:
+            await super()._end(instance)
+        finally:
+            # A function at work is not waited for.
+            self._execute_threads.shutdown(wait=False)
+            self._check_threads.shutdown(wait=False)
 
     def check_transaction(self, check: TransactionCheck) -> None:
         """A broker asks; answered in a task (members.ProducerMember)."""
@@ -148,7 +166,7 @@ class TransactionProducer(Producer):
         try:
             async with self._check_gate:
                 try:
-                    state = state_of(await _call(self._check, message))
+                    state = state_of(await _call(self._check_threads, self._check, message))
                 except Exception as raised:
                     logger.exception("transaction check failed, the broker will ask again message=%s", unique_id)
                     state, error = TransactionState.UNKNOWN, raised
@@ -296,12 +314,14 @@ def state_of(verdict: Verdict) -> TransactionState:
     raise TypeError(f"expected a TransactionState, True, False or None, not {verdict!r}")
 
 
-async def _call(function: Callable[..., Verdict | Awaitable[Verdict]], *arguments: Any) -> Verdict:
+async def _call(
+    threads: ThreadPoolExecutor, function: Callable[..., Verdict | Awaitable[Verdict]], *arguments: Any
+) -> Verdict:
     if inspect.iscoroutinefunction(function):
         verdict: Verdict = await function(*arguments)
         return verdict
-    # A plain function may block, on a database for one; it must not hold up heartbeats.
-    said = await asyncio.to_thread(function, *arguments)
+    context = contextvars.copy_context()
+    said = await asyncio.get_running_loop().run_in_executor(threads, lambda: context.run(function, *arguments))
     return await said if inspect.isawaitable(said) else said
 
 

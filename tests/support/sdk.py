@@ -5,6 +5,7 @@ run(main(server))          # fails if tasks are left behind in the loop
 
 import asyncio
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -36,6 +37,10 @@ def run(main: Coroutine[Any, Any, T], deadline_s: float = DEADLINE_S) -> T:
         return result
 
     result = asyncio.run(within())
+    end = time.monotonic() + DEADLINE_S
+    for one in set(threading.enumerate()) - threads:
+        # One that was told to end does so when it gets its turn.
+        one.join(max(0.0, end - time.monotonic()))
     left = [one.name for one in set(threading.enumerate()) - threads if one.is_alive()]
     assert not left, f"threads are left behind: {left}"
     return result

@@ -1,7 +1,9 @@
 """Batches cut and gathered, hooks, and the records of message trace."""
 
 import asyncio
+import contextvars
 import logging
+import threading
 
 import pytest
 
@@ -14,6 +16,7 @@ from headrace import (
     Producer,
     SendContext,
     SendHook,
+    StateError,
     TransactionProducer,
     TransactionState,
     split_batches,
@@ -27,8 +30,10 @@ from headrace.client.trace_records import (
     end_transaction_record,
     publish_record,
 )
-from headrace.client.transaction_producer import state_of
+from headrace.client.transaction_producer import THREADS, state_of
 from headrace.protocol.batch import decode_batch, encode_batch
+from headrace.protocol.record import encode_record
+from headrace.protocol.request_code import RequestCode
 from support.golden import frames
 from support.loops import until
 from support.sdk import run
@@ -109,6 +114,27 @@ def test_one_of_those_gathered_may_be_cancelled_without_harm() -> None:
     run(main())
 
 
+def test_those_gathered_are_told_when_the_client_ends_beneath_them() -> None:
+    async def main() -> None:
+        async with Cluster("a") as cluster, Producer("g", cluster.name_server, linger=0.01) as producer:
+            broker, gathering = cluster.brokers["a"], producer._accumulator
+            assert gathering is not None
+            broker.is_silent = True
+            sends = [asyncio.create_task(producer.send(Message("T", b"x"))) for _ in range(3)]
+            await until(lambda: broker.sends)
+            sends[0].cancel()
+            # One whose batch has been made, and has not done its first step.
+            sends.append(asyncio.create_task(producer.send(Message("T", b"y"))))
+            await until(lambda: gathering._gathering)
+            gathering._flush(("T", True))
+            await producer._instance.close()
+            cancelled, *cut_off = await asyncio.gather(*sends, return_exceptions=True)
+            assert isinstance(cancelled, asyncio.CancelledError)
+            assert [type(result) for result in cut_off] == [StateError] * 3
+
+    run(main())
+
+
 def test_hooks_see_each_try_and_do_no_harm(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[str] = []
 
@@ -178,6 +204,51 @@ def test_a_half_message_that_is_not_stored_safely_runs_nothing_and_is_rolled_bac
             assert result.state is TransactionState.ROLLBACK
             assert not ran
             await until(lambda: any(one.ext.get("commitOrRollback") == "12" for one in broker.others))
+
+    run(main())
+
+
+def test_local_transactions_that_wait_hold_up_no_check_and_no_other_work_in_threads() -> None:
+    async def main() -> None:
+        may_go_on = threading.Event()
+        at_work: list[object] = []
+
+        def execute(message: Message, _arg: object) -> bool:
+            at_work.append(message)
+            return may_go_on.wait(60)
+
+        async with (
+            Cluster("a") as cluster,
+            TransactionProducer("g", cluster.name_server, check=lambda _m: False, execute=execute) as producer,
+        ):
+            broker = cluster.brokers["a"]
+            await until(lambda: broker.heartbeats)
+            sends = [asyncio.create_task(producer.send_in_transaction(Message("T", b"x"))) for _ in range(THREADS)]
+            try:
+                await until(lambda: len(at_work) == THREADS)
+                await asyncio.to_thread(len, at_work)
+                half = encode_record(topic="T", body=b"x", properties=b"PGROUP\x01g\x02UNIQ_KEY\x01id-1\x02")
+                ext = {"tranStateTableOffset": "1", "commitLogOffset": "2", "msgId": "id-1"}
+                broker.push(RequestCode.CHECK_TRANSACTION_STATE, ext, half)
+                await until(lambda: any(one.ext.get("fromTransactionCheck") == "true" for one in broker.others))
+            finally:
+                may_go_on.set()
+            assert {result.state for result in await asyncio.gather(*sends)} == {TransactionState.COMMIT}
+
+    run(main())
+
+
+def test_a_local_transaction_sees_the_context_of_its_sender() -> None:
+    number = contextvars.ContextVar("number", default=0)
+
+    async def main() -> None:
+        async with (
+            Cluster("a") as cluster,
+            TransactionProducer("g", cluster.name_server, check=lambda _m: None) as producer,
+        ):
+            number.set(5)
+            result = await producer.send_in_transaction(Message("T", b"x"), execute=lambda *_: number.get() == 5)
+            assert result.state is TransactionState.COMMIT
 
     run(main())
 

@@ -7,8 +7,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from headrace import ClientConfig, ClientEvent, ConnectError, EventKind, Message, Producer, StateError
+from headrace import ClientConfig, ClientEvent, ConnectError, EventKind, Message, Producer, RouteNotFound, StateError
 from headrace.client.instance import ClientInstance
+from headrace.client.routes import Route
 from headrace.model import ConsumeFromWhere, ConsumeType, MessageExt, MessageModel, MessageQueue, SubscriptionData
 from headrace.protocol.bodies import (
     ConsumeMessageDirectlyResult,
@@ -196,6 +197,22 @@ def test_a_route_is_polled_and_listeners_hear_of_a_change() -> None:
             await until(lambda: cluster.asked["T"] > asked + 1)
             assert instance.routes.cached("T") is not None, "what was known stays"
             await instance.unregister_consumer("cg")
+            await instance.close()
+
+    run(main())
+
+
+def test_a_topic_that_was_asked_about_is_not_kept_in_mind() -> None:
+    async def main() -> None:
+        async with Cluster("a") as cluster:
+            instance = await ClientInstance.open(ClientConfig(cluster.name_server))
+            routes = instance.routes
+            asked = [routes.find_to_publish("T", "TBW102", 4) for _ in range(10)]
+            found = await asyncio.gather(*asked, *(routes.find(f"U{at}") for at in range(20)), return_exceptions=True)
+            assert [type(one) for one in found] == [Route] * 10 + [RouteNotFound] * 20
+            assert cluster.asked["T"] == 1, "the first asks for all"
+            assert not routes._locks
+            assert not routes._publish_locks
             await instance.close()
 
     run(main())

@@ -1,17 +1,21 @@
-"""Offsets at the broker: the last one said is the one that stays."""
+"""Offsets at the broker: the last one said is the one that stays. A program's own store does no harm when it fails."""
 
 import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Collection
+from typing import Any
 
 import pytest
 
-from headrace import BrokerError, PullConsumer
+from headrace import BrokerError, HeadraceError, LitePullConsumer, PullConsumer, PushConsumer, StartFrom
+from headrace.client.offset_store import OffsetMemory, Offsets
 from headrace.model.message_queue import MessageQueue
 from headrace.protocol.remoting_command import RemotingCommand
 from headrace.protocol.request_code import RequestCode
 from support.consuming import eventually
 from support.consuming_broker import ConsumingBroker, consuming_cluster
 from support.sdk import run
-from support.sdk_cluster import Cluster
 
 QUEUE = MessageQueue("T", "broker-a", 0)
 KEY = ("g", "T", 0)
@@ -37,99 +41,192 @@ class SlowToStore(ConsumingBroker):
         return await super()._serve(command)
 
 
+@contextlib.asynccontextmanager
+async def storing() -> AsyncIterator[tuple[SlowToStore, Offsets]]:
+    """A broker that is slow to store, and the store of a consumer there."""
+    async with consuming_cluster("%RETRY%g", "U") as (cluster, plain):
+        broker = SlowToStore("broker-a", plain.queues)
+        await plain.stop()
+        cluster.brokers["broker-a"] = broker
+        await broker.start()
+        async with PullConsumer("g", cluster.name_server) as consumer:
+            consumer.register_topic("T")
+            assert consumer._store is not None
+            yield broker, consumer._store
+
+
 def test_an_older_offset_that_is_still_under_way_does_not_come_last() -> None:
     async def main() -> None:
-        async with consuming_cluster("%RETRY%g") as (cluster, plain):
-            broker = SlowToStore("broker-a", plain.queues)
-            await replace(cluster, broker)
-            async with PullConsumer("g", cluster.name_server) as consumer:
-                consumer.register_topic("T")
-                store = consumer._store
-                assert store is not None
-                gate = broker.may_store["1"] = asyncio.Event()
-                store.update(QUEUE, 1)
-                first = asyncio.create_task(store.persist([QUEUE]))
-                await asyncio.sleep(0)
-                store.update(QUEUE, 2)
-                second = asyncio.create_task(store.persist([QUEUE], wait=True))
-                done, _ = await asyncio.wait([first, second], timeout=0.1)
-                assert not done
-                gate.set()
-                await asyncio.gather(first, second)
-                assert broker.offsets[KEY] == 2
+        async with storing() as (broker, store):
+            gate = broker.may_store["1"] = asyncio.Event()
+            store.update(QUEUE, 1)
+            first = asyncio.create_task(store.persist([QUEUE]))
+            await asyncio.sleep(0)
+            store.update(QUEUE, 2)
+            second = asyncio.create_task(store.persist([QUEUE], wait=True))
+            done, _ = await asyncio.wait([first, second], timeout=0.1)
+            assert not done
+            gate.set()
+            await asyncio.gather(first, second)
+            assert broker.offsets[KEY] == 2
 
     run(main())
 
 
 def test_the_first_offset_of_a_topic_is_stored_alone_and_the_others_then_together() -> None:
     async def main() -> None:
-        async with consuming_cluster("%RETRY%g") as (cluster, plain):
-            broker = SlowToStore("broker-a", plain.queues)
-            await replace(cluster, broker)
-            async with PullConsumer("g", cluster.name_server) as consumer:
-                consumer.register_topic("T")
-                store = consumer._store
-                assert store is not None
-                # None of them is held: nobody but the test stores their offsets.
-                queues = [MessageQueue("T", "broker-a", 10 + number) for number in range(4)]
-                for number, queue in enumerate(queues):
-                    store.update(queue, 10 + number)
-                    broker.may_store[str(10 + number)] = asyncio.Event()
-                # One task for each, as when several queues are let go of at once.
-                tasks = [asyncio.create_task(store.persist([queue], wait=True)) for queue in queues]
-                await eventually(lambda: broker.asked, "the first has come")
-                await asyncio.wait(tasks, timeout=0.1)
-                assert broker.asked == ["10"]
+        async with storing() as (broker, store):
+            # None of them is held: nobody but the test stores their offsets.
+            queues = [MessageQueue("T", "broker-a", 10 + number) for number in range(4)]
+            for number, queue in enumerate(queues):
+                store.update(queue, 10 + number)
+                broker.may_store[str(10 + number)] = asyncio.Event()
+            # One task for each, as when several queues are let go of at once.
+            tasks = [asyncio.create_task(store.persist([queue], wait=True)) for queue in queues]
+            await eventually(lambda: broker.asked, "the first has come")
+            await asyncio.wait(tasks, timeout=0.1)
+            assert broker.asked == ["10"]
 
-                # It fails: another is the first, and alone again.
-                broker.errors[RequestCode.UPDATE_CONSUMER_OFFSET] = [1]
-                broker.may_store["10"].set()
-                with pytest.raises(BrokerError):
-                    await tasks[0]
-                await eventually(lambda: len(broker.asked) == 2, "the second has come")
-                await asyncio.wait(tasks[1:], timeout=0.1)
-                assert broker.asked == ["10", "11"]
+            # It fails: another is the first, and alone again.
+            broker.errors[RequestCode.UPDATE_CONSUMER_OFFSET] = [1]
+            broker.may_store["10"].set()
+            with pytest.raises(BrokerError):
+                await tasks[0]
+            await eventually(lambda: len(broker.asked) == 2, "the second has come")
+            await asyncio.wait(tasks[1:], timeout=0.1)
+            assert broker.asked == ["10", "11"]
 
-                # It is stored: all the others at once, and what failed may follow.
-                broker.may_store["11"].set()
-                await eventually(lambda: sorted(broker.asked) == ["10", "11", "12", "13"], "the others have come")
-                assert not tasks[2].done()
-                assert not tasks[3].done()
-                for gate in broker.may_store.values():
-                    gate.set()
-                await asyncio.gather(*tasks[1:], store.persist([queues[0]], wait=True))
-                assert broker.offsets == {("g", "T", number): number for number in range(10, 14)}
+            # It is stored: all the others at once, and what failed may follow.
+            broker.may_store["11"].set()
+            await eventually(lambda: sorted(broker.asked) == ["10", "11", "12", "13"], "the others have come")
+            assert not tasks[2].done()
+            assert not tasks[3].done()
+            for gate in broker.may_store.values():
+                gate.set()
+            await asyncio.gather(*tasks[1:], store.persist([queues[0]], wait=True))
+            assert broker.offsets == {("g", "T", number): number for number in range(10, 14)}
 
     run(main())
 
 
 def test_another_topic_has_a_first_offset_of_its_own() -> None:
     async def main() -> None:
-        async with consuming_cluster("%RETRY%g", "U") as (cluster, plain):
-            broker = SlowToStore("broker-a", plain.queues)
-            await replace(cluster, broker)
-            async with PullConsumer("g", cluster.name_server) as consumer:
-                consumer.register_topic("T")
-                store = consumer._store
-                assert store is not None
-                queues = [MessageQueue(topic, "broker-a", number) for topic in ("T", "U") for number in (10, 11)]
-                for number, queue in enumerate(queues):
-                    store.update(queue, 10 + number)
-                    broker.may_store[str(10 + number)] = asyncio.Event()
-                persisting = asyncio.create_task(store.persist(queues, wait=True))
-                await eventually(lambda: len(broker.asked) == 2, "the first of each has come")
-                await asyncio.wait([persisting], timeout=0.1)
-                assert sorted(broker.asked) == ["10", "12"]
-                for gate in broker.may_store.values():
-                    gate.set()
-                await persisting
-                assert len(broker.offsets) == 4
+        async with storing() as (broker, store):
+            queues = [MessageQueue(topic, "broker-a", number) for topic in ("T", "U") for number in (10, 11)]
+            for number, queue in enumerate(queues):
+                store.update(queue, 10 + number)
+                broker.may_store[str(10 + number)] = asyncio.Event()
+            persisting = asyncio.create_task(store.persist(queues, wait=True))
+            await eventually(lambda: len(broker.asked) == 2, "the first of each has come")
+            await asyncio.wait([persisting], timeout=0.1)
+            assert sorted(broker.asked) == ["10", "12"]
+            for gate in broker.may_store.values():
+                gate.set()
+            await persisting
+            assert len(broker.offsets) == 4
 
     run(main())
 
 
-async def replace(cluster: Cluster, broker: ConsumingBroker) -> None:
-    """Puts a broker in the place of the cluster's."""
-    await cluster.brokers["broker-a"].stop()
-    cluster.brokers["broker-a"] = broker
-    await broker.start()
+class BadStore(OffsetMemory):
+    """A program's own store, which fails where it is told to."""
+
+    def __init__(self, *failing: str) -> None:
+        super().__init__()
+        self.failing = set(failing)
+        self.kept: dict[MessageQueue, int] = {}
+
+    def _fail(self, method: str) -> None:
+        if method in self.failing:
+            message = f"no {method} today"
+            raise RuntimeError(message)
+
+    async def load(self) -> None:
+        self._fail("load")
+
+    def update(self, queue: MessageQueue, offset: int, *, only_up: bool = False) -> None:
+        self._fail("update")
+        super().update(queue, offset, only_up=only_up)
+
+    def memory(self, queue: MessageQueue) -> int | None:
+        self._fail("memory")
+        return super().memory(queue)
+
+    async def stored(self, queue: MessageQueue) -> int | None:
+        self._fail("stored")
+        return self.kept.get(queue)
+
+    async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:  # noqa: ARG002
+        self._fail("persist")
+        self.kept |= {queue: self._offsets[queue] for queue in queues if queue in self._offsets}
+
+    def remove(self, queue: MessageQueue) -> None:
+        self._fail("remove")
+        super().remove(queue)
+
+    def offsets(self, topic: str = "") -> dict[MessageQueue, int]:
+        self._fail("offsets")
+        return super().offsets(topic)
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+def test_a_store_that_fails_keeps_no_message_from_its_handler(orderly: bool, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        store = BadStore("update", "memory", "persist", "remove", "offsets")
+        async with consuming_cluster("%RETRY%g") as (cluster, broker):
+            handled: list[bytes] = []
+            consumer = PushConsumer(
+                "g", cluster.name_server, start_from=StartFrom.FIRST, offset_store=store, orderly=orderly
+            )
+            consumer.subscribe("T", "*", lambda message: handled.append(message.body))
+            async with consumer:
+                for number in range(3):
+                    broker.store("T", str(number).encode())
+                    await eventually(lambda: len(handled) > number, "the message")  # noqa: B023
+                assert consumer.offsets() == {}
+                with pytest.raises(HeadraceError, match="no persist today") as failure:
+                    await consumer.persist_offsets()
+                assert isinstance(failure.value.__cause__, RuntimeError)
+                store.failing.clear()
+                broker.store("T", b"3")
+                await eventually(lambda: QUEUE in store._offsets, "the store works again")
+            assert store.kept[QUEUE] == 4
+
+    with caplog.at_level(logging.INFO):
+        run(main())
+    assert "background task failed" not in caplog.text
+    assert caplog.text.count("offset store failed method=update") == 1
+
+
+@pytest.mark.parametrize("kind", [PushConsumer, LitePullConsumer])
+def test_a_queue_whose_offset_a_store_cannot_say_is_begun_when_it_can(
+    kind: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.client.lite_pull_fetch.BEGIN_AGAIN_S", 0.1)
+
+    async def main() -> None:
+        store = BadStore("stored")
+        store.kept[QUEUE] = 1
+        async with consuming_cluster("%RETRY%g") as (cluster, broker):
+            broker.store("T", b"0", b"1")
+            consumer = kind("g", cluster.name_server, offset_store=store)
+            consumer.subscribe("T")
+            async with consumer:
+                await eventually(lambda: "no stored today" in caplog.text, "the store is asked")
+                store.failing.clear()
+                async for message in consumer:
+                    assert message.body == b"1"
+                    break
+
+    with caplog.at_level(logging.INFO):
+        run(main())
+    assert "background task failed" not in caplog.text
+
+
+def test_a_store_that_cannot_be_loaded_keeps_the_consumer_from_starting() -> None:
+    async def main() -> None:
+        async with consuming_cluster() as (cluster, _):
+            with pytest.raises(RuntimeError, match="no load today"):
+                await PullConsumer("g", cluster.name_server, offset_store=BadStore("load")).start()
+
+    run(main())
