@@ -13,14 +13,14 @@ from headrace.protocol.record import decode_records
 from headrace.protocol.remoting_command import RemotingCommand, create_request
 from headrace.protocol.request_code import RequestCode
 from support.java import Java
-from support.sdk import dump, eventually, run
-from support.servers import Server
+from support.sdk import dump, eventually, patient, producing, run
+from support.servers import Server, wait_until
 
 TOPIC, GROUP = "Counted", "counted-group"
 
 
 async def ask(admin: Admin, server: Server, code: RequestCode, ext: dict[str, str]) -> RemotingCommand:
-    answer = await admin._instance.request(server.broker, create_request(code, ext), 10_000)
+    answer = await admin._instance.request(server.broker, create_request(code, ext), 60_000)
     assert answer.code == 0, answer.remark
     return answer
 
@@ -55,7 +55,7 @@ async def work(admin: Admin, server: Server, producer: Producer) -> tuple[int, i
 
 def test_the_same_work_is_counted_alike(server: Server, java: Java) -> None:
     async def main() -> None:
-        async with Admin(server.name_server) as admin, Producer("counted", server.name_server) as producer:
+        async with Admin(patient(server)) as admin, producing(server, "counted") as producer:
             stored, pulled = await work(admin, server, producer)
 
             async def stats(name: str, key: str) -> BrokerStatsData:
@@ -81,7 +81,7 @@ def test_the_same_work_is_counted_alike(server: Server, java: Java) -> None:
             told = await last_minute()
             assert {key: (one.sum, one.avgpt) for key, one in told.items()} == expected
             assert all(0 < one.tps <= one.sum / 10 for one in told.values())
-            # These count what other tests do, too.
+            # These count what other tests do, too, and each is looked at on its own.
             levels = "SCHEDULE_TOPIC_XXXX"
             for name, key in (
                 ("BROKER_PUT_NUMS", "DefaultCluster"),
@@ -91,7 +91,11 @@ def test_the_same_work_is_counted_alike(server: Server, java: Java) -> None:
                 ("QUEUE_PUT_NUMS", f"{levels}@0"),
                 ("QUEUE_GET_NUMS", f"{levels}@0@SCHEDULE_CONSUMER"),
             ):
-                assert (await stats(name, key)).stats_minute.sum >= 1, (name, key)
+
+                async def is_counted(name: str = name, key: str = key) -> bool:
+                    return (await stats(name, key)).stats_minute.sum >= 1
+
+                await eventually(is_counted, f"{name} {key}", 30)
             assert (await stats("GROUP_GET_LATENCY", f"0@{TOPIC}@{GROUP}")).stats_minute.sum >= 0
             for name, key in (
                 ("TOPIC_PUT_NUMS", "NoSuchTopic"),
@@ -105,11 +109,18 @@ def test_the_same_work_is_counted_alike(server: Server, java: Java) -> None:
             assert 0 < progress.consume_tps <= 0.7
 
     run(main(), 120)
-    said: str = java.call("mqadmin", arguments=["statsAll", "-t", TOPIC, "-n", server.name_server])
-    (row,) = [line.split() for line in said.splitlines() if line.startswith(f"{TOPIC} ") and GROUP in line]
+    said: list[str] = []
+
+    def says(start: str, *arguments: str) -> bool:
+        """Whether the command line has got an answer: it waits three seconds for each, and goes on without."""
+        lines = java.call("mqadmin", arguments=[*arguments, "-n", server.name_server]).splitlines()
+        said[:] = [line for line in lines if line.startswith(start)]
+        return bool(said)
+
+    wait_until(lambda: says(f"{TOPIC} ", "statsAll", "-t", TOPIC), 30, "a row of statsAll")
+    (row,) = [line.split() for line in said if GROUP in line]
     assert row[:3] == [TOPIC, GROUP, "1"]
     assert row[-2:] == ["8", "7"]
     assert all(0 < float(tps) < 1 for tps in row[3:5])
-    said = java.call("mqadmin", arguments=["consumerProgress", "-g", GROUP, "-n", server.name_server])
-    (tps,) = [line.rpartition(":")[2] for line in said.splitlines() if line.startswith("Consume TPS:")]
-    assert 0 < float(tps) < 1
+    wait_until(lambda: says("Consume TPS:", "consumerProgress", "-g", GROUP), 30, "the progress of the group")
+    assert 0 < float(said[0].rpartition(":")[2]) < 1

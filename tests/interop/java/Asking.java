@@ -44,6 +44,7 @@ final class Asking {
                 Interop.connect(admin, names);
                 admin.setInstanceName(Interop.named("admin-") + ADMINS.size());
                 admin.start();
+                Interop.instance(admin);
                 ADMINS.put(names, admin);
             }
             return ADMINS.get(names);

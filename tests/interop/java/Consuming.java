@@ -238,6 +238,8 @@ final class Consuming {
                 Interop.connect(consumer, arguments.getString("namesrv"));
                 consumer.setInstanceName(Interop.named("puller-") + PULLERS.size());
                 consumer.start();
+                consumer.setConsumerPullTimeoutMillis(Interop.PATIENCE_MS);
+                Interop.instance(consumer);
                 PULLERS.put(key, consumer);
             }
             return PULLERS.get(key);

@@ -11,6 +11,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import org.apache.rocketmq.client.ClientConfig;
+import org.apache.rocketmq.client.impl.MQClientManager;
+import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.common.MQVersion;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 
@@ -110,6 +112,13 @@ public class Interop {
     static void join(ClientConfig client, JSONObject arguments) {
         connect(client, arguments);
         client.setHeartbeatBrokerInterval(arguments.containsKey("heartbeatMs") ? arguments.getIntValue("heartbeatMs") : 1000);
+    }
+
+    /** A client that has been started, as its other half knows it; with patience for look-ups of offsets and messages, which have a time of their own. */
+    static MQClientInstance instance(ClientConfig client) {
+        MQClientInstance instance = MQClientManager.getInstance().getOrCreateMQClientInstance(client);
+        instance.getMQAdminImpl().setTimeoutMillis(PATIENCE_MS);
+        return instance;
     }
 
     /** A client's name that no other JVM has: a broker sends a reply to whoever registered last under the asker's name. */

@@ -11,6 +11,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendCallback;
@@ -234,6 +235,10 @@ final class Kinds {
                 made.producer.setVipChannelEnabled(false);
                 made.producer.setTransactionListener(made);
                 made.producer.start();
+                // Known to the broker now, not a second later: it may ask at any time, and counts what it asks in vain.
+                MQClientInstance instance = Interop.instance(made.producer);
+                instance.updateTopicRouteInfoFromNameServer(made.producer.getCreateTopicKey());
+                instance.sendHeartbeatToAllBrokerWithLock();
                 PRODUCERS.put(group, made);
             }
             return PRODUCERS.get(group);

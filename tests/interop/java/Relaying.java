@@ -74,6 +74,7 @@ final class Relaying {
         Interop.connect(admin, arguments.getString("namesrv"));
         admin.setInstanceName(Interop.named("relaying-") + System.nanoTime());
         admin.start();
+        Interop.instance(admin);
         try {
             return asked.of(admin, arguments);
         } finally {
