@@ -1,14 +1,26 @@
-"""What holds for every test run: no stale compiled module, no skipped test where none may be, no shared memory left behind."""
+"""What holds for every test run: no stale compiled module, no skipped test where none may be, no shared memory left behind.
+
+And what all kinds of tests share: one JVM with the official client.
+"""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ipc.names import instance_hash
+from support.java import Java
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("appliance", "broker", "headrace", "ipc", "nameserver", "spark_exporter", "store")
+
+
+@pytest.fixture(scope="session")
+def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
+    """The official client, speaking JSON headers, as it does unless told otherwise."""
+    with Java(tmp_path_factory.mktemp("java")) as java:
+        yield java
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

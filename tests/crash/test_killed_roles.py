@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from support.appliance import Appliance
 from support.client import Client
 from support.crash import SETTINGS, Load, check_indexes, check_log, check_pulled, rounds, segments, verify
 from support.java import Java
 from support.servers import wait_until
+from support.watched import WatchedAppliance as Appliance
 
 KILLS = rounds(short=2, full=10)
 FLUSH_TIMEOUT_S = 50.0  # limit: a broker that waits for a flush that will not come does so for a minute here

@@ -13,7 +13,8 @@ from support.sdk import await_registered
 from support.servers import Server
 
 SERVERS: dict[str, type[Reference] | type[Appliance]] = {"reference": Reference, "headrace": Appliance}
-Reference.flags = QUICK_START
+# Apache's jars need no proof that their byte code is sound: a quarter of a broker's start.
+Reference.flags = (*QUICK_START, "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -43,13 +44,6 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
 def server(request: pytest.FixtureRequest, serving: Callable[[str], Server]) -> Server:
     """A server that serves all scenarios of a run, one after the other."""
     return serving(request.param)
-
-
-@pytest.fixture(scope="session")
-def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
-    """The official client, speaking JSON headers, as it does unless told otherwise."""
-    with Java(tmp_path_factory.mktemp("java")) as java:
-        yield java
 
 
 @pytest.fixture(scope="session")

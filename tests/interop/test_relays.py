@@ -1,29 +1,36 @@
 """What tools ask of running consumers through the broker: their state, a message consumed at once, other offsets."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from support.client import Client, Message
-from support.java import JavaError
-from support.servers import wait_until
+from support.java import Java, JavaError
+from support.lateness import SERVERS
+from support.servers import Server, wait_until
 
 TOPIC, GROUP = "Relayed", "relayed-group"
 
 
-@pytest.fixture
+def _consumer(client: Client) -> str:
+    return f"relayed-{client.server.name}"
+
+
+@contextmanager
 def consuming(client: Client) -> Iterator[list[Message]]:
     """A consumer that has been given all messages of the topic and has committed them."""
     client.create_topic(TOPIC, 2)
     sent = client.send(TOPIC, 20)
-    client.consume("relayed", TOPIC, group=GROUP)
+    consumer = _consumer(client)
+    client.consume(consumer, TOPIC, group=GROUP)
     try:
-        client.receive("relayed", 20)
+        client.receive(consumer, 20)
         wait_until(lambda: sum(_offsets(client).values()) >= 20, 60, "the consumer has moved its offsets")
-        client.call("commit", consumer="relayed")
+        client.call("commit", consumer=consumer)
         yield sent
     finally:
-        client.stop("relayed")
+        client.stop(consumer)
         client.call("delete-topic", topic=TOPIC)
 
 
@@ -41,20 +48,31 @@ def _offsets(client: Client) -> dict[str, int]:
     return dict(offsets)
 
 
-def test_consumers_are_asked_and_told_through_the_broker(client: Client, consuming: list[Message]) -> None:
-    client_id = _client_id(client)
+def test_consumers_are_asked_and_told_through_the_broker(java: Java, serving: Callable[[str], Server]) -> None:
+    """The client takes ten seconds over a reset. So both makes' are told, and then both are waited for."""
+    clients = [Client(java, serving(make)) for make in SERVERS]
+    with ExitStack() as stack:
+        for client in clients:
+            sent = stack.enter_context(consuming(client))
+            client_id = _client_id(client)
 
-    info = client.call("running-info", group=GROUP, clientId=client_id)
-    assert TOPIC in info["topics"]
-    assert info["queues"] >= 2
-    assert info["properties"]["PROP_CONSUME_TYPE"] == "CONSUME_PASSIVELY"
+            info = client.call("running-info", group=GROUP, clientId=client_id)
+            assert TOPIC in info["topics"]
+            assert info["queues"] >= 2
+            assert info["properties"]["PROP_CONSUME_TYPE"] == "CONSUME_PASSIVELY"
 
-    assert client.call("consume-directly", group=GROUP, clientId=client_id, topic=TOPIC, msgId=consuming[3]["offsetMsgId"]) == "CR_SUCCESS"
-    assert len(client.received("relayed")) == 21
+            asked = {"group": GROUP, "clientId": client_id, "topic": TOPIC, "msgId": sent[3]["offsetMsgId"]}
+            assert client.call("consume-directly", **asked) == "CR_SUCCESS"
+            assert len(client.received(_consumer(client))) == 21
 
-    reset = client.call("reset-by-time", topic=TOPIC, group=GROUP, timestamp=0, force=True)
-    assert reset == {"0": 0, "1": 0}
-    wait_until(lambda: len(client.received("relayed")) >= 41, 60, "all messages come again")
+            reset = client.call("reset-by-time", topic=TOPIC, group=GROUP, timestamp=0, force=True)
+            assert reset == {"0": 0, "1": 0}
 
-    with pytest.raises(JavaError, match="not online"):
-        client.call("running-info", group=GROUP, clientId="nobody")
+            with pytest.raises(JavaError, match="not online"):
+                client.call("running-info", group=GROUP, clientId="nobody")
+        for client in clients:
+            wait_until(
+                lambda: len(client.received(_consumer(client))) >= 41,  # noqa: B023  at once
+                60,
+                f"all messages come again from {client.server.name}",
+            )

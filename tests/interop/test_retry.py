@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from support.client import Client, Message, essence
-from support.lateness import SERVERS, lately
+from support.lateness import SERVERS, join, lately
 from support.reference import thrown_away
-from support.servers import Server, wait_until
+from support.servers import Server
 
 ADDED = {"DELAY", "REAL_TOPIC", "REAL_QID", "RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "RECONSUME_TIME", "MAX_RECONSUME_TIMES"}
 
@@ -25,21 +25,6 @@ def bare(message: Message) -> Message:
     said = essence(message)
     said["properties"] = {name: value for name, value in said["properties"].items() if name not in ADDED}
     return said
-
-
-def join(client: Client, group: str, topic: str) -> None:
-    """Returns when name servers know the group's retry topic.
-
-    The broker makes it when it first hears of the group. A consumer that started before looks for it again half a minute later.
-    """
-    client.consume(f"{group}-joins", topic, group=group)
-    route = {"topic": f"%RETRY%{group}"}
-    wait_until(
-        lambda: client.call("raw", address=client.server.name_server, code=105, ext=route)["code"] == 0,
-        60,
-        f"the retry topic of {group}",
-    )
-    client.stop(f"{group}-joins")
 
 
 def attempts(client: Client, consumer: str, count: int, deadline_s: float = 60) -> dict[str, list[dict[str, Any]]]:

@@ -3,7 +3,9 @@
 from pathlib import Path
 
 from support.appliance import Appliance
+from support.client import Client
 from support.reference import Reference
+from support.servers import wait_until
 
 DELAYS = "1s 2s 1s 1s 2s 3s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m"
 SETTINGS = {
@@ -19,3 +21,18 @@ SERVERS: dict[str, type[Reference] | type[Appliance]] = {"reference": Reference,
 def lately(make: str, data: Path, **settings: str) -> Reference | Appliance:
     """A running server of this make; `settings` replace some of SETTINGS."""
     return SERVERS[make](data, settings=SETTINGS | settings)
+
+
+def join(client: Client, group: str, topic: str) -> None:
+    """Returns when name servers know the group's retry topic.
+
+    The broker makes it when it first hears of the group. A consumer that started before looks for it again half a minute later.
+    """
+    client.consume(f"{group}-joins", topic, group=group)
+    route = {"topic": f"%RETRY%{group}"}
+    wait_until(
+        lambda: client.call("raw", address=client.server.name_server, code=105, ext=route)["code"] == 0,
+        60,
+        f"the retry topic of {group}",
+    )
+    client.stop(f"{group}-joins")
