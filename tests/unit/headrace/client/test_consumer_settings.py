@@ -79,7 +79,7 @@ def test_expressions() -> None:
     assert subscription_of("T", None).is_all
     assert subscription_of("T", "*").tags_set == set()
     sql = subscription_of("T", Sql("a > 3"))
-    assert (sql.expression_type, sql.sub_string, sql.tags_set) == ("SQL92", "a > 3", set())
+    assert (sql.expression_type, sql.sub_string, sql.tags_set) == ("SQL92", "a > 3", frozenset())
     function = subscription_of("T", FilterFunction("large-orders"))
     assert (function.expression_type, function.sub_string, function.is_all) == ("PYTHON", "large-orders", False)
     for wrong in ("||", Sql("  "), FilterFunction(" ")):

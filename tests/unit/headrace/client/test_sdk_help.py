@@ -46,7 +46,7 @@ def test_help_says_what_it_is(module: ModuleType, name: str) -> None:
     text = inspect.getdoc(value)
     assert text, name
     assert not text.startswith(f"{name}("), "a dataclass's signature is no help"
-    assert name in pydoc.render_doc(value, renderer=pydoc.plaintext)
+    assert name in pydoc.plain(pydoc.render_doc(value))
     if inspect.isclass(value) and not issubclass(value, enum.Enum):
         for member, what in members(value):
             assert inspect.getdoc(what), f"{name}.{member}"
