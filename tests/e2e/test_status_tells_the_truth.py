@@ -1,5 +1,9 @@
-"""`headrace status` while messages come in and roles are killed: each sample is held against what the test itself did and saw."""
+"""`headrace status` while messages come in and roles are killed: each sample is held against what the test itself did and saw.
 
+While roles are killed the supervisor is asked as the command asks it, so often that it is caught; afterwards by the command.
+"""
+
+import json
 import os
 import signal
 import threading
@@ -13,9 +17,9 @@ import psutil
 import pytest
 
 from store.housekeeping.decide import files_ahead
-from support.appliance import Appliance
 from support.plain_sender import PlainSender
 from support.servers import wait_until
+from support.watched import WatchedAppliance as Appliance
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -40,6 +44,11 @@ GAUGES = {"held_pulls", "connections"}
 RATE_WINDOW_S = (5.0, 7.0)
 """Rates are of the last five seconds, and at most of two more: samples are a second apart, or as much later as the machine is late."""
 PATIENCE_S = 60
+PAUSE_S = 0.02
+"""Between two questions while roles are killed."""
+CALM_PAUSE_S = 0.2
+"""Between two commands afterwards."""
+SEND_PAUSE_S = 0.003
 
 
 @dataclass
@@ -58,15 +67,17 @@ class Witness:
     """Asks for the status again and again, in a thread of its own, and remembers what it was told."""
 
     appliance: Appliance
+    is_calm: bool = False
+    """Whether it asks by the command."""
     samples: list[Sample] = field(default_factory=list)
     error: BaseException | None = None
     _ends: threading.Event = field(default_factory=threading.Event)
 
     def _run(self) -> None:
         try:
-            while not self._ends.is_set():
+            while not self._ends.wait(CALM_PAUSE_S if self.is_calm else PAUSE_S):
                 asked = time.monotonic()
-                status = self.appliance.status()
+                status = commanded(self.appliance) if self.is_calm else self.appliance.status()
                 pids = {role["pid"] for role in status["roles"].values() if role["pid"]}
                 alive = {pid for pid in pids if is_child_of(pid, self.appliance.process.pid)}
                 self.samples.append(Sample(asked, time.monotonic(), status, alive))
@@ -110,6 +121,7 @@ class Sending:
                 while not self._ends.is_set():
                     self.sender.send(len(self.times), 1000)
                     self.times.append(time.monotonic())
+                    self._ends.wait(SEND_PAUSE_S)
         except BaseException as error:  # noqa: BLE001  raised in the test's own thread
             self.error = error
 
@@ -131,6 +143,12 @@ class Sending:
     def __exit__(self, *_: object) -> None:
         self._ends.set()
         self._thread.join()
+
+
+def commanded(appliance: Appliance) -> dict[str, Any]:
+    """What `headrace status` prints."""
+    said: dict[str, Any] = json.loads(appliance.run("status", "--data", str(appliance.data), "--json").stdout)
+    return said
 
 
 def is_child_of(pid: int, parent: int) -> bool:
@@ -217,6 +235,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
                 if role == "broker":
                     counting.another_broker()
                 sending.wait_for_more(20)
+            witness.is_calm = True
             calm_from = time.monotonic()
             wait_until(
                 lambda: time.monotonic() > calm_from + RATE_WINDOW_S[1] + 1, 60, "a window of rates without a kill"

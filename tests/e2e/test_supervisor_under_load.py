@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from support.headrace_process import HeadraceProcess, headrace
+from support.headrace_process import headrace
 from support.plain_sender import PlainSender
 from support.servers import wait_until
+from support.watched import WatchedProcess as HeadraceProcess
 
 pytestmark = pytest.mark.slow
 

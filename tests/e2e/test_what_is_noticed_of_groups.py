@@ -16,9 +16,9 @@ from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.headers import PullMessageRequestHeader
 from headrace.protocol.remoting_command import RemotingCommand, create_request
 from headrace.protocol.request_code import RequestCode
-from support.appliance import Appliance
 from support.plain_sender import PlainSender
 from support.servers import wait_until
+from support.watched import WatchedAppliance as Appliance
 
 pytestmark = pytest.mark.slow
 
