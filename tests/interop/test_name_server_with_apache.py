@@ -4,6 +4,7 @@ One broker of Apache's registers with two name servers, Apache's and ours, so bo
 prints of the other.
 """
 
+import os
 import re
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from support.java import Java
-from support.reference import SCRIPT
+from support.reference import SCRIPT, WITHOUT_TLS, Reference
 from support.sdk import await_registered
 from support.servers import free_ports, wait_until
 
@@ -65,7 +66,10 @@ class Both:
 
     def _reference(self, verb: str, *arguments: str) -> None:
         command = [sys.executable, str(SCRIPT), verb, str(self._directory), *arguments]
-        done = subprocess.run(command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        flags = {"JAVA_TOOL_OPTIONS": " ".join((*Reference.flags, WITHOUT_TLS))}
+        done = subprocess.run(
+            command, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | flags
+        )
         assert done.returncode == 0, done.stdout
 
 

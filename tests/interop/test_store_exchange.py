@@ -11,6 +11,7 @@ from support.appliance import Appliance
 from support.client import Client, Message, assert_dense, assert_exactly
 from support.crash import verify
 from support.java import Java
+from support.leaving import handed_on
 from support.reference import Reference, thrown_away
 from support.servers import wait_until
 
@@ -103,15 +104,23 @@ def check_rebuilt_by_apache(store: Path, tmp_path: Path, sent: Sent, java: Java)
     shutil.copytree(store, rebuilt / "store")
     shutil.rmtree(rebuilt / "store" / "consumequeue")
     shutil.rmtree(rebuilt / "store" / "index")
-    with Reference(rebuilt, settings=SETTINGS) as apache:
+    queues, indexes = files(store / "consumequeue"), files(store / "index")
+    assert max(Counter(name.rpartition("/")[0] for name in queues).values()) > 3
+    assert len(indexes) > 3
+    different: list[str] = []
+
+    def are_the_same() -> bool:
+        theirs = files(apache.store / "consumequeue")
+        different[:] = [name for name in queues.keys() | theirs.keys() if queues.get(name) != theirs.get(name)]
+        return not different and list(indexes.values()) == list(files(apache.store / "index").values())
+
+    with thrown_away(Reference(rebuilt, settings=SETTINGS)) as apache:
         check(Client(java, apache), sent)
-    ours, theirs = files(store / "consumequeue"), files(rebuilt / "store" / "consumequeue")
-    assert ours.keys() == theirs.keys()
-    assert [name for name in ours if ours[name] != theirs[name]] == []
-    assert max(Counter(name.rpartition("/")[0] for name in ours).values()) > 3
-    ours, theirs = files(store / "index"), files(rebuilt / "store" / "index")
-    assert len(ours) > 3
-    assert list(ours.values()) == list(theirs.values())
+        try:
+            wait_until(are_the_same, 60, "Apache's indexes the same as ours")
+        except AssertionError as error:
+            message = f"{error}; these queues differ: {sorted(different)}"
+            raise AssertionError(message) from None
 
 
 def check_rolled(store: Path) -> None:
@@ -145,7 +154,7 @@ def test_a_store_that_we_wrote_is_apaches(java: Java, tmp_path: Path) -> None:
     verify(store, SETTINGS)
     check_rolled(store)
 
-    with Reference(open_copy(store, tmp_path / "apache"), settings=SETTINGS) as apache:
+    with handed_on(Reference(open_copy(store, tmp_path / "apache"), settings=SETTINGS)) as apache:
         client = Client(java, apache)
         check(client, sent)
         assert consumed(client) == len(sent["Plain"])
@@ -160,7 +169,7 @@ def test_a_store_that_we_wrote_is_apaches(java: Java, tmp_path: Path) -> None:
 
 def test_a_store_that_apache_wrote_is_ours_and_apaches_again(java: Java, tmp_path: Path) -> None:
     sent: Sent = {}
-    with Reference(tmp_path / "apache", settings=SETTINGS) as apache:
+    with handed_on(Reference(tmp_path / "apache", settings=SETTINGS)) as apache:
         client = Client(java, apache)
         create_topics(client)
         fill(client, sent, 0)
@@ -178,7 +187,7 @@ def test_a_store_that_apache_wrote_is_ours_and_apaches_again(java: Java, tmp_pat
     verify(appliance.store, SETTINGS)
     check_rolled(appliance.store)
 
-    with Reference(open_copy(appliance.store, tmp_path / "back"), settings=SETTINGS) as apache:
+    with handed_on(Reference(open_copy(appliance.store, tmp_path / "back"), settings=SETTINGS)) as apache:
         client = Client(java, apache)
         check(client, sent)
         assert consumed(client) == len(sent["Plain"])

@@ -6,6 +6,7 @@ from pathlib import Path
 from support.appliance import Appliance
 from support.client import Client, Message, assert_dense, essence
 from support.java import Java
+from support.leaving import handed_on
 from support.reference import Reference
 from support.servers import Server
 
@@ -37,7 +38,7 @@ def test_a_store_goes_there_and_back(java: Java, tmp_path: Path) -> None:
         data = tmp_path / str(number)
         if store is not None:
             shutil.copytree(store, data / "store")
-        with MAKES[make](data, settings=SIZES) as server:
+        with handed_on(MAKES[make](data, settings=SIZES)) as server:
             if number:
                 client = Client(java, server)
                 client.create_topic(TOPIC, QUEUES)  # it is there; but so the name server knows it at once
