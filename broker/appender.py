@@ -32,7 +32,6 @@ Appended = Callable[[MessageToStore, PutResult], object]
 
 _FIXED_LENGTH = 91
 _V6_ADDED = 12
-_RECORD_MARGIN = 65536
 
 
 class Appender:

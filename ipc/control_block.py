@@ -9,12 +9,10 @@ from typing import Any, overload
 from ipc import control_layout as layout
 from ipc.posix import Segment
 
-NOT_READABLE = 1
 NOT_WRITEABLE = 2
 QUEUE_ERROR = 4
 INDEX_ERROR = 8
 DISK_FULL = 16
-
 
 _FOLLOWED = (
     "delete_expired_requests",
@@ -70,8 +68,6 @@ class ControlBlock:
     flag_log_error = _CellReader(layout.FLAG_LOG_ERROR)
     flag_queue_error = _CellReader(layout.FLAG_QUEUE_ERROR)
     flag_index_error = _CellReader(layout.FLAG_INDEX_ERROR)
-    flag_not_readable = _CellReader(layout.FLAG_NOT_READABLE)
-    flag_not_writeable = _CellReader(layout.FLAG_NOT_WRITEABLE)
     delete_expired_requests = _CellReader(layout.DELETE_EXPIRED_REQUESTS)
     delete_expired_handled = _CellReader(layout.DELETE_EXPIRED_HANDLED)
     clean_topics_requests = _CellReader(layout.CLEAN_TOPICS_REQUESTS)
@@ -87,15 +83,13 @@ class ControlBlock:
         self.words = segment.words
 
     def running_flags(self) -> int:
-        """RocketMQ's running flags: the union of what each writer says (store.md, section 8.4). 0: all is well.
+        """RocketMQ's running flags: the union of what each writer says (store spec, 8.4). 0: messages may be written.
 
-        RocketMQ has no bit for a failed sync of the CommitLog; it shows as NOT_WRITEABLE.
+        RocketMQ has no bit for a failed sync of the CommitLog; it shows as NOT_WRITEABLE. Nobody sets its NOT_READABLE, there or here.
         """
         words = self.words
         flags = 0
-        if words[layout.FLAG_NOT_READABLE]:
-            flags |= NOT_READABLE
-        if words[layout.FLAG_NOT_WRITEABLE] or words[layout.FLAG_LOG_ERROR]:
+        if words[layout.FLAG_LOG_ERROR]:
             flags |= NOT_WRITEABLE
         if words[layout.FLAG_QUEUE_ERROR]:
             flags |= QUEUE_ERROR

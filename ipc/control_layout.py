@@ -135,18 +135,6 @@ _TABLE: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
         "stop writing: an IndexFile cannot be made",
     ),
     (
-        "flag_not_readable",
-        "broker",
-        ("broker",),
-        "an operator wishes no reading",
-    ),
-    (
-        "flag_not_writeable",
-        "broker",
-        ("broker",),
-        "an operator wishes no writing",
-    ),
-    (
         "delete_expired_requests",
         "broker",
         ("housekeeper",),
@@ -233,8 +221,6 @@ FLAG_DISK_FULL = _WORDS["flag_disk_full"]
 FLAG_LOG_ERROR = _WORDS["flag_log_error"]
 FLAG_QUEUE_ERROR = _WORDS["flag_queue_error"]
 FLAG_INDEX_ERROR = _WORDS["flag_index_error"]
-FLAG_NOT_READABLE = _WORDS["flag_not_readable"]
-FLAG_NOT_WRITEABLE = _WORDS["flag_not_writeable"]
 DELETE_EXPIRED_REQUESTS = _WORDS["delete_expired_requests"]
 DELETE_EXPIRED_HANDLED = _WORDS["delete_expired_handled"]
 CLEAN_TOPICS_REQUESTS = _WORDS["clean_topics_requests"]

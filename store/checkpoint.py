@@ -37,11 +37,6 @@ class Checkpoint:
         """Records stored up to here, and their ConsumeQueue entries, are durable."""
         return max(0, min(self.physic_timestamp, self.logics_timestamp) - _SLACK_MS)
 
-    @property
-    def min_timestamp_index(self) -> int:
-        """The same for records, ConsumeQueue entries and IndexFiles."""
-        return min(self.min_timestamp, self.index_timestamp)
-
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """The checkpoint on disk; zeros when there is none or it is too short, which makes recovery read the whole log."""

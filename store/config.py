@@ -127,7 +127,9 @@ class StoreConfig:
 
     # -- replication
     broker_role: str = option(ASYNC_MASTER, help="ASYNC_MASTER, SYNC_MASTER or SLAVE.")
-    ha_master_address: str = option("", help="`host:port` of the master's HA listener; empty: as the name server says.")
+    ha_master_address: str = option(
+        "", help="`host:port` of the master's HA listener; without it a slave copies nothing."
+    )
     ha_send_heartbeat_interval: int = option(5000, help="Time between heartbeats of an idle HA link, in ms.")
     ha_housekeeping_interval: int = option(20000, help="An HA link silent for longer is closed, in ms.")
     ha_transfer_batch_size: int = option(32768, help="Most bytes of one HA frame.")

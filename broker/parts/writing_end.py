@@ -65,7 +65,7 @@ class WritingEnd:
         self.path.writeable = self._is_writeable
 
     def _may_write(self) -> bool:
-        return self._is_writeable and self._control.running_flags() & ~1 == 0
+        return self._is_writeable and self._control.running_flags() == 0
 
     def look(self) -> None:
         """Tells the hot path whether writing is allowed now."""

@@ -14,9 +14,6 @@ from typing import Final
 ENTRY: Final = Struct(">qqi")
 ENTRY_SIZE: Final = 20
 
-CANCELLING: Final = -1
-WAITING: Final = 1
-
 
 def pack(due_ms: int, physical_offset: int, size_bytes: int, *, cancels: bool) -> bytes:
     """The entry of a record."""

@@ -6,26 +6,16 @@ from ipc.control_layout import (
     CLEAN_TOPICS_REQUESTS,
     CONFIG_VERSION,
     DELETE_EXPIRED_REQUESTS,
-    FLAG_NOT_READABLE,
-    FLAG_NOT_WRITEABLE,
 )
 
 
 class BrokerPublisher:
-    """Stores `flag_not_readable`, `flag_not_writeable`, the counts of requests and `config_version`."""
+    """Stores the counts of requests and `config_version`."""
 
     __slots__ = ("_words",)
 
     def __init__(self, block: ControlBlock) -> None:
         self._words = block.words
-
-    def not_readable(self, wished: bool) -> None:
-        """An operator wishes no reading, or no longer so."""
-        store_cell(self._words, FLAG_NOT_READABLE, int(wished))
-
-    def not_writeable(self, wished: bool) -> None:
-        """An operator wishes no writing, or no longer so."""
-        store_cell(self._words, FLAG_NOT_WRITEABLE, int(wished))
 
     def delete_expired_requests(self) -> int:
         """Ask the housekeeper once more to delete expired files; ring it. Returns the number of this request."""

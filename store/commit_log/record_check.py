@@ -139,11 +139,6 @@ def topic_of(key: bytes) -> bytes:
     return key[4:]
 
 
-def queue_id_of(key: bytes) -> int:
-    """The queue id of a queue's key."""
-    return int.from_bytes(key[:4], "big", signed=True)
-
-
 def _hosts_beyond_v4(sys_flag: int) -> int:
     """How much longer a record's two hosts are than with IPv4."""
     return (12 if sys_flag & _BORN_HOST_V6 else 0) + (12 if sys_flag & _STORE_HOST_V6 else 0)

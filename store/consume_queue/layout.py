@@ -52,11 +52,6 @@ BATCH_ENTRY: Final = Struct(">qiqqqhii")
 """Physical offset, size, tags code, store timestamp, base queue offset, batch size, compacted offset, reserved."""
 
 
-def round_file_size(configured_bytes: int) -> int:
-    """Length of a ConsumeQueue file: the configured size rounded up to whole entries."""
-    return -(-configured_bytes // ENTRY_SIZE) * ENTRY_SIZE
-
-
 def is_ext_address(tags_code: int) -> bool:
     """Whether the third field of an entry is the address of a unit."""
     return tags_code <= EXT_ADDRESS_MAX

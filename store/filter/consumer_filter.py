@@ -9,7 +9,7 @@ makes the bit maps. Times are ms; `dead` is derived and is not read.
 """
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from headrace.errors import RemoteProtocolError
 from headrace.model.subscription import SQL92
@@ -19,8 +19,6 @@ from store.filter.bloom import BloomFilterData
 from store.filter.program import Program
 from store.filter.refusal import Refusal
 from store.filter.sql_compile import compile_expression
-
-FILE_NAME: Final = "consumerFilter.json"
 
 
 @dataclass(slots=True)

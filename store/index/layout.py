@@ -35,7 +35,6 @@ END_TIMESTAMP: Final = 8
 BEGIN_PHYSICAL_OFFSET: Final = 16
 END_PHYSICAL_OFFSET: Final = 24
 SLOT_COUNT: Final = 32
-INDEX_COUNT: Final = 36
 
 SLOT_SIZE: Final = 4
 ENTRY: Final = Struct(">iqii")

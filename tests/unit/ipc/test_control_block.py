@@ -50,8 +50,6 @@ def test_a_cell_cannot_be_stored_through_the_read_side(segment: Segment) -> None
 @pytest.mark.parametrize(
     ("cell", "bit"),
     [
-        ("flag_not_readable", 1),
-        ("flag_not_writeable", 2),
         ("flag_log_error", 2),
         ("flag_queue_error", 4),
         ("flag_index_error", 8),
@@ -69,7 +67,7 @@ def test_running_flags_are_the_union_of_what_each_writer_says(segment: Segment) 
     for cell in CELLS:
         if cell.name.startswith("flag_"):
             segment.words[cell.word] = 1
-    assert ControlBlock(segment).running_flags() == 31
+    assert ControlBlock(segment).running_flags() == 30
 
 
 def test_dispatch_may_go_as_far_as_the_log_was_written(segment: Segment) -> None:

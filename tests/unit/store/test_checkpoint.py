@@ -36,4 +36,3 @@ def test_the_older_of_log_and_queues_counts_less_three_seconds() -> None:
     assert Checkpoint(10_000, 20_000, 0).min_timestamp == 7_000
     assert Checkpoint(20_000, 9_000, 0).min_timestamp == 6_000
     assert Checkpoint(1_000, 1_000, 0).min_timestamp == 0
-    assert Checkpoint(20_000, 9_000, 5_000).min_timestamp_index == 5_000

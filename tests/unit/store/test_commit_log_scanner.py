@@ -8,7 +8,7 @@ import pytest
 from headrace.protocol import record as codec
 from headrace.protocol.record import MESSAGE_MAGIC_V2, encode_blank, encode_record
 from store.commit_log import record_check
-from store.commit_log.record_check import check_record, queue_id_of, queue_key_at, topic_of
+from store.commit_log.record_check import check_record, queue_key, queue_key_at, topic_of
 from store.commit_log.scanner import Kind, find_end, scan
 from store.mapped_file_queue import MappedFileQueue
 from support.interpreted import run_interpreted
@@ -73,7 +73,7 @@ def test_queue_and_timestamp_are_read_from_where_they_are(fields: dict[str, obje
     key = queue_key_at(view, 6)
     assert key is not None
     assert topic_of(key).decode() == fields.get("topic", "Topic")
-    assert queue_id_of(key) == 3
+    assert key == queue_key(topic_of(key), 3)
     assert record_check.store_timestamp_of(view, 6) == 1234567890123
 
 
