@@ -143,7 +143,9 @@ class ClientTable:
         if is_new or is_other_kind or group.subscriptions is not before:
             self._tell_listeners()
         if is_new:
-            logger.info("consumer came group=%s client=%s remote=%s", group_name, client.client_id, client.connection.remote)
+            logger.info(
+                "consumer came group=%s client=%s remote=%s", group_name, client.client_id, client.connection.remote
+            )
         if is_new or topics_changed:
             self._members_changed(group)
 
@@ -173,7 +175,9 @@ class ClientTable:
             if now - client.last_update_ms > CLIENT_EXPIRED_MS
         ]
         for is_consumer, name, client in silent:
-            logger.warning("client expired client=%s group=%s remote=%s", client.client_id, name, client.connection.remote)
+            logger.warning(
+                "client expired client=%s group=%s remote=%s", client.client_id, name, client.connection.remote
+            )
             self._remove(client.connection, is_consumer, name, tell=False)
             client.connection.close("no heartbeat for 120 s")
 
@@ -213,7 +217,9 @@ def _take_subscriptions(group: ConsumerGroup, subscriptions: Iterable[Subscripti
     listed = {subscription.topic: subscription for subscription in subscriptions}
     known = group.subscriptions
     taken = {
-        topic: subscription if topic not in known or subscription.sub_version > known[topic].sub_version else known[topic]
+        topic: subscription
+        if topic not in known or subscription.sub_version > known[topic].sub_version
+        else known[topic]
         for topic, subscription in listed.items()
     }
     if taken == known:

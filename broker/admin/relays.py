@@ -76,10 +76,14 @@ class Relays:
         try:
             _, physical_offset = decode_offset_message_id(header.msg_id or "")
         except ValueError as error:
-            return refuse(command, ResponseCode.SYSTEM_ERROR, f"{error}: give the offset message id, as `viewMessage` shows it")
+            return refuse(
+                command, ResponseCode.SYSTEM_ERROR, f"{error}: give the offset message id, as `viewMessage` shows it"
+            )
         body = self._view(physical_offset)
         if body is None:
-            return refuse(command, ResponseCode.SYSTEM_ERROR, f"no message begins at {physical_offset}; it may have expired")
+            return refuse(
+                command, ResponseCode.SYSTEM_ERROR, f"no message begins at {physical_offset}; it may have expired"
+            )
         ext = dict(command.ext) | {"brokerName": self._broker_name}
         return await self._relay(command, header.consumer_group, header.client_id, ext, body)
 
@@ -90,7 +94,9 @@ class Relays:
         client = consumers.find_client(client_id) if consumers is not None and client_id else None
         if client is None:
             return refuse(
-                command, ResponseCode.SYSTEM_ERROR, f"the consumer <{group}> <{client_id}> not online; `consumerConnection` lists who is"
+                command,
+                ResponseCode.SYSTEM_ERROR,
+                f"the consumer <{group}> <{client_id}> not online; `consumerConnection` lists who is",
             )
         if client.version < MIN_RUNNING_INFO_VERSION:
             return refuse(command, ResponseCode.SYSTEM_ERROR, _too_old(client, MIN_RUNNING_INFO_VERSION))
@@ -99,10 +105,14 @@ class Relays:
             answer = await client.connection.request(request, RELAY_TIMEOUT_MS)
         except RequestTimeout:
             return refuse(
-                command, ResponseCode.CONSUME_MSG_TIMEOUT, f"consumer <{group}> <{client_id}> did not answer within {RELAY_TIMEOUT_MS} ms"
+                command,
+                ResponseCode.CONSUME_MSG_TIMEOUT,
+                f"consumer <{group}> <{client_id}> did not answer within {RELAY_TIMEOUT_MS} ms",
             )
         except RemotingError as error:
-            return refuse(command, ResponseCode.SYSTEM_ERROR, f"invoke consumer <{group}> <{client_id}> failed: {error}")
+            return refuse(
+                command, ResponseCode.SYSTEM_ERROR, f"invoke consumer <{group}> <{client_id}> failed: {error}"
+            )
         return response_to(command, answer.code, answer.remark, answer.ext_fields, answer.body)
 
     # -- offsets ----------------------------------------------------------------------------------------------------------
@@ -112,7 +122,11 @@ class Relays:
         header = ResetOffsetRequestHeader.from_ext(command.ext_fields)
         topic = self._topics.find(header.topic)
         if topic is None:
-            return refuse(command, ResponseCode.SYSTEM_ERROR, f"reset offset failed, no topic in this broker. topic={header.topic}")
+            return refuse(
+                command,
+                ResponseCode.SYSTEM_ERROR,
+                f"reset offset failed, no topic in this broker. topic={header.topic}",
+            )
         table: dict[MessageQueue, int] = {}
         for queue_id in range(topic.write_queue_count):
             committed = self._offsets.query(header.group, header.topic, queue_id)
@@ -142,10 +156,16 @@ class Relays:
         ext = ResetOffsetRequestHeader(header.topic, header.group, header.timestamp, False).to_ext()
         told = body.encode_list() if command.language == LanguageCode.CPP else body.encode()
         for client in consumers.clients.values():
-            request = create_request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, dict(ext), told, language=LanguageCode.JAVA)
+            request = create_request(
+                RequestCode.RESET_CONSUMER_CLIENT_OFFSET, dict(ext), told, language=LanguageCode.JAVA
+            )
             client.connection.send_oneway(request)
         logger.info(
-            "offsets reset group=%s topic=%s timestamp=%d members=%d", header.group, header.topic, header.timestamp, len(consumers.clients)
+            "offsets reset group=%s topic=%s timestamp=%d members=%d",
+            header.group,
+            header.topic,
+            header.timestamp,
+            len(consumers.clients),
         )
         return response_to(command, ResponseCode.SUCCESS, body=body.encode())
 
@@ -159,7 +179,9 @@ class Relays:
         header = GetConsumerStatusRequestHeader.from_ext(command.ext_fields)
         consumers = self._clients.consumer_group(header.group)
         if consumers is None:
-            return refuse(command, ResponseCode.SYSTEM_ERROR, f"No Any Consumer online in the consumer group: [{header.group}]")
+            return refuse(
+                command, ResponseCode.SYSTEM_ERROR, f"No Any Consumer online in the consumer group: [{header.group}]"
+            )
         result = GetConsumerStatusBody()
         for client in list(consumers.clients.values()):
             if header.client_addr and client.client_id != header.client_addr:
@@ -171,9 +193,13 @@ class Relays:
             try:
                 answer = await client.connection.request(request, STATUS_TIMEOUT_MS)
                 if answer.code == ResponseCode.SUCCESS and answer.body:
-                    result.consumer_table[client.client_id] = GetConsumerStatusBody.decode(answer.body).message_queue_table
+                    result.consumer_table[client.client_id] = GetConsumerStatusBody.decode(
+                        answer.body
+                    ).message_queue_table
             except (RemotingError, RemoteProtocolError) as error:
-                logger.warning("consumer status not learnt group=%s client=%s: %s", header.group, client.client_id, error)
+                logger.warning(
+                    "consumer status not learnt group=%s client=%s: %s", header.group, client.client_id, error
+                )
         return response_to(command, ResponseCode.SUCCESS, body=result.encode())
 
 

@@ -46,7 +46,9 @@ class MembersNotice:
             return
         ext = NotifyConsumerIdsChangedRequestHeader(group.name).to_ext()
         for client in group.clients.values():
-            client.connection.send_oneway(create_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ext, language=LanguageCode.JAVA))
+            client.connection.send_oneway(
+                create_request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ext, language=LanguageCode.JAVA)
+            )
 
 
 class ClientProcessor:
@@ -82,9 +84,7 @@ class ClientProcessor:
     def heartbeat(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
         """Notes the client in all its groups; a change is told to the members before this is answered."""
         heartbeat = HeartbeatData.decode(command.body)
-        client = Client(
-            connection, heartbeat.client_id, command.language, command.version, int(time.time() * 1000)
-        )
+        client = Client(connection, heartbeat.client_id, command.language, command.version, int(time.time() * 1000))
         for consumer in heartbeat.consumer_data_set:
             self._register_consumer(client, consumer)
         for producer in heartbeat.producer_data_set:

@@ -89,7 +89,9 @@ class EndTransactionProcessor:
         if group != header.producer_group:
             return f"the producer group wrong: the half message is of group {group}, not of {header.producer_group}"
         if half.queue_offset != header.tran_state_table_offset:
-            return f"the transaction state table offset wrong: {header.tran_state_table_offset}, it is {half.queue_offset}"
+            return (
+                f"the transaction state table offset wrong: {header.tran_state_table_offset}, it is {half.queue_offset}"
+            )
         return half
 
     def _commit(self, command: RemotingCommand, half: MessageExt) -> Answer:
@@ -108,7 +110,9 @@ class EndTransactionProcessor:
         passed = self._appender.pass_gate((message,), result)
         return _told(command, passed) if isinstance(passed, PutResult) else _told_later(command, passed)
 
-    async def _commit_later(self, command: RemotingCommand, message: MessageToStore, half: MessageExt) -> RemotingCommand:
+    async def _commit_later(
+        self, command: RemotingCommand, message: MessageToStore, half: MessageExt
+    ) -> RemotingCommand:
         result = await self._appender.put(message)
         if result.status.is_stored:
             self._done(half)

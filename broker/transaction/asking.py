@@ -31,14 +31,20 @@ class ProducerAsking:
         connection = self._find_connection(group)
         topic = half.properties.get(properties.REAL_TOPIC)
         if connection is None or topic is None:
-            _logger.info("half message not asked about, no producer is connected group=%s queue_offset=%d", group, half.queue_offset)
+            _logger.info(
+                "half message not asked about, no producer is connected group=%s queue_offset=%d",
+                group,
+                half.queue_offset,
+            )
             return False
         unique_id = half.unique_id
         header = CheckTransactionStateRequestHeader(
             half.queue_offset, half.physical_offset, unique_id, unique_id, half.offset_message_id
         )
         shown = replace(half, topic=topic, queue_id=int(half.properties.get(properties.REAL_QUEUE_ID, "0")))
-        connection.send_oneway(create_request(RequestCode.CHECK_TRANSACTION_STATE, header.to_ext(), encode_message(shown)))
+        connection.send_oneway(
+            create_request(RequestCode.CHECK_TRANSACTION_STATE, header.to_ext(), encode_message(shown))
+        )
         return True
 
     def _find_connection(self, group: str) -> Connection | None:

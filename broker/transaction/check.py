@@ -296,7 +296,9 @@ class _Round:
             _logger.error("op message of an unknown kind left out queue_offset=%d tags=%s", op.queue_offset, op.tags)
             return
         # RocketMQ 5 names several in one op message.
-        names = [int(text) for text in op.body.decode(errors="replace").split(",") if text.isascii() and text.isdecimal()]
+        names = [
+            int(text) for text in op.body.decode(errors="replace").split(",") if text.isascii() and text.isdecimal()
+        ]
         ahead = [name for name in names if name >= self._half_offset]
         for name in ahead:
             self._resolved[name] = op.queue_offset

@@ -70,7 +70,13 @@ def test_queue_offsets_count_up_in_each_queue_and_only_for_what_is_queued() -> N
     log.appender.queues_of(b"T").advance(1, 40)
     for queue_id, queued in ((0, True), (0, False), (0, True), (1, True), (7, True)):
         put(log, queue_id=queue_id, queued=queued)
-    assert [(one.queue_id, one.queue_offset) for one in decode_records(log.bytes())] == [(0, 0), (0, 0), (0, 1), (1, 40), (7, 0)]
+    assert [(one.queue_id, one.queue_offset) for one in decode_records(log.bytes())] == [
+        (0, 0),
+        (0, 0),
+        (0, 1),
+        (1, 40),
+        (7, 0),
+    ]
 
 
 def test_queues_of_a_topic_keep_their_offsets_when_there_come_more() -> None:
@@ -154,7 +160,10 @@ def test_an_appender_goes_on_where_the_log_ends() -> None:
     after = LogInMemory(2, FILE_SIZE, wrote_offset=end)
     after.memory = before.memory
     assert put(after, b"after") == end
-    assert [one.body for one in decode_records(bytes(after.memory[0][: after.appender.wrote_offset]))] == [b"before", b"after"]
+    assert [one.body for one in decode_records(bytes(after.memory[0][: after.appender.wrote_offset]))] == [
+        b"before",
+        b"after",
+    ]
 
 
 @pytest.mark.parametrize("end", [FILE_SIZE, FILE_SIZE - 8])

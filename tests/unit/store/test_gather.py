@@ -26,7 +26,9 @@ class Log:
 
     def put(self, body: bytes, tag: str = "", code: int | None = None) -> int:
         """A record and its entry; returns the record's size."""
-        record = encode_record(topic="T", body=body, physical_offset=self.end, queue_offset=len(self.entries) // ENTRY_SIZE)
+        record = encode_record(
+            topic="T", body=body, physical_offset=self.end, queue_offset=len(self.entries) // ENTRY_SIZE
+        )
         start = self.end - self.end % FILE_SIZE
         if self.end - start + len(record) + 8 > FILE_SIZE:
             self.end = start + FILE_SIZE
@@ -80,7 +82,8 @@ def test_records_are_copied_as_they_lie_one_after_another(log: Log) -> None:
 
 
 @pytest.mark.parametrize(
-    ("codes", "wanted", "examined"), [({A}, [b"a", b"a"], 4), ({A, B}, [b"a", b"b", b"a"], 4), ({12345}, [], 4), (set(), [], 4)]
+    ("codes", "wanted", "examined"),
+    [({A}, [b"a", b"a"], 4), ({A, B}, [b"a", b"b", b"a"], 4), ({12345}, [], 4), (set(), [], 4)],
 )
 def test_only_wanted_tags_are_taken_and_all_entries_are_passed(
     log: Log, codes: set[int], wanted: list[bytes], examined: int
