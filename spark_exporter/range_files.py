@@ -9,7 +9,7 @@ In Spark: `createDataFrame(ranges).mapInArrow(...)` with `write_range` in it; th
 """
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -28,6 +28,9 @@ from spark_exporter.schema import BODY_COLUMN, QUARANTINE
 _GROUP_ROWS: Final = 131_072  # limit: rows of a row group
 _GROUP_BYTES: Final = 64 << 20  # limit: … or so much memory
 _BUFFERED_BYTES: Final = 128 << 20  # limit: of all partitions that are open at once
+_SPLIT_BYTES: Final = 16 << 20  # limit: split by topic at a time, since of thousands of topics each has a few rows
+_BATCH_COST: Final = 24 << 10
+"""What a batch takes besides its rows, measured: as many objects and buffers as there are columns. With thousands of topics it is more than the rows."""
 _FEW_VALUES: Final = ("cluster", "broker_name", "topic", "tags", "born_host", "store_host", "real_topic", "retry_topic")
 """Columns worth a dictionary. Ids and bodies are all different."""
 _KEYS_OF_MAP: Final = "properties.key_value.key"
@@ -62,7 +65,7 @@ def write_range(
     unfit = 0
     files = _RangeFiles(task, file_name(byte_range, task.options.broker_name))
     try:
-        for batch in scan.batches():
+        for batch in _in_pieces(scan.batches(), task.layout):
             for partition, rows in task.layout.split(batch):
                 bodies = task.bodies.of(partition.table)
                 typed, count = (rows, 0) if bodies is None else bodies.type_bodies(rows)
@@ -93,6 +96,33 @@ def write_range(
     )
 
 
+def _in_pieces(batches: Iterator[pa.RecordBatch], layout: Layout) -> Iterator[pa.RecordBatch]:
+    """The batches as they are; where they are to be split by topic, several as one."""
+    if not layout.group_by_topic and not layout.table_per_topic:
+        yield from batches
+        return
+    gathered: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        gathered.append(batch)
+        size += batch.nbytes
+        if size >= _SPLIT_BYTES:
+            yield _as_one(gathered)
+            size = 0
+    if gathered:
+        yield _as_one(gathered)
+
+
+def _as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch of all their rows. The list is empty afterwards, so that they need not be kept any longer."""
+    if len(batches) == 1:
+        return batches.pop()
+    table = pa.Table.from_batches(batches)
+    batches.clear()
+    (batch,) = table.combine_chunks().to_batches()
+    return batch
+
+
 class _OpenFile:
     """One partition's file while it is written: rows gather until they make a row group."""
 
@@ -108,7 +138,7 @@ class _OpenFile:
         self._writer = open_writer(self._sink, self._schema, task)
         self._batches: list[pa.RecordBatch] = []
         self._gathered_rows = 0
-        self.gathered_bytes = 0
+        self._gathered_bytes = 0
         self._rows = 0
         self._offsets: list[int] = []
         self._times_ms: list[int] = []
@@ -121,9 +151,19 @@ class _OpenFile:
             seen[:] = [min([least, *seen]), max([most, *seen])]
         self._batches.append(batch)
         self._gathered_rows += batch.num_rows
-        self.gathered_bytes += batch.nbytes
-        if self._gathered_rows >= _GROUP_ROWS or self.gathered_bytes >= _GROUP_BYTES:
+        self._gathered_bytes += batch.nbytes
+        if self._gathered_rows >= _GROUP_ROWS or self._gathered_bytes >= _GROUP_BYTES:
             self.flush()
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory of what has gathered."""
+        return self._gathered_bytes + _BATCH_COST * len(self._batches)
+
+    def merge(self) -> None:
+        """Make one batch of what has gathered, which takes less memory."""
+        if len(self._batches) > 1:
+            self._batches = [_as_one(self._batches)]
 
     def flush(self) -> None:
         """Make a row group of what has gathered."""
@@ -131,7 +171,7 @@ class _OpenFile:
             table = pa.Table.from_batches(self._batches).select(self._schema.names)
             self._writer.write_table(table, row_group_size=table.num_rows)
             self._rows += table.num_rows
-            self._batches, self._gathered_rows, self.gathered_bytes = [], 0, 0
+            self._batches, self._gathered_rows, self._gathered_bytes = [], 0, 0
 
     def close(self) -> WrittenFile:
         """Finish the file."""
@@ -160,8 +200,10 @@ class _RangeFiles:
         self._name = name
         self._attempt = uuid.uuid4().hex
         self._open: dict[Partition, _OpenFile] = {}
+        self._held_bytes = 0
         self._waiting: dict[Partition, list[pa.RecordBatch]] = {}
         self._waiting_bytes: dict[Partition, int] = {}
+        self._all_waiting_bytes = 0
 
     def add(self, partition: Partition, rows: pa.RecordBatch) -> None:
         """Rows of one partition."""
@@ -172,24 +214,45 @@ class _RangeFiles:
         if file is None:
             staged = f"{self._attempt}/{len(self._open)}"
             file = self._open[partition] = _OpenFile(self._task, partition, self._name, staged)
+        before = file.held_bytes
         file.add(rows)
-        if sum(each.gathered_bytes for each in self._open.values()) >= _BUFFERED_BYTES:
-            max(self._open.values(), key=lambda each: each.gathered_bytes).flush()
+        self._held_bytes += file.held_bytes - before
+        if self._held_bytes >= _BUFFERED_BYTES:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Merge what lies about in small batches; if that is not enough, write the largest, so that there is room for a while."""
+        for file in self._open.values():
+            file.merge()
+        largest = sorted(self._open.values(), key=lambda each: each.held_bytes)
+        self._held_bytes = sum(each.held_bytes for each in largest)
+        while self._held_bytes >= _BUFFERED_BYTES // 2:
+            file = largest.pop()
+            self._held_bytes -= file.held_bytes
+            file.flush()
 
     def _wait(self, partition: Partition, rows: pa.RecordBatch) -> None:
-        self._waiting.setdefault(partition, []).append(rows)
+        batches = self._waiting.setdefault(partition, [])
+        batches.append(rows)
         self._waiting_bytes[partition] = self._waiting_bytes.get(partition, 0) + rows.nbytes
+        self._all_waiting_bytes += rows.nbytes + _BATCH_COST
         if self._waiting_bytes[partition] >= self._task.layout.small_topic_bytes:
             self._pour(partition, partition)
-        elif sum(self._waiting_bytes.values()) >= _BUFFERED_BYTES:
-            # None is large, but all together are: the largest has a file of its own after all.
-            most = max(sorted(self._waiting, key=_order), key=lambda each: self._waiting_bytes[each])
-            self._pour(most, most)
+        elif self._all_waiting_bytes >= _BUFFERED_BYTES:
+            for each in self._waiting.values():
+                if len(each) > 1:
+                    self._all_waiting_bytes -= _BATCH_COST * (len(each) - 1)
+                    each[:] = [_as_one(each)]
+            # None is large, but all together are: the largest have files of their own after all.
+            order = sorted(sorted(self._waiting, key=_order, reverse=True), key=lambda each: self._waiting_bytes[each])
+            while self._all_waiting_bytes >= _BUFFERED_BYTES // 2:
+                most = order.pop()
+                self._pour(most, most)
 
     def _pour(self, waiting: Partition, into: Partition) -> None:
         """Put what has waited into a file."""
-        del self._waiting_bytes[waiting]
         batches = self._waiting.pop(waiting)
+        self._all_waiting_bytes -= self._waiting_bytes.pop(waiting) + _BATCH_COST * len(batches)
         if into not in self._open:
             self._open[into] = _OpenFile(self._task, into, self._name, f"{self._attempt}/{len(self._open)}")
         for rows in batches:
