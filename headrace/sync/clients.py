@@ -894,8 +894,9 @@ class TransactionProducer(Producer):
             with producer.transaction(Message("Paid", b"...", keys="order-1")):
                 pay("order-1")            # an exception rolls back
 
-    `execute(message, arg)` is the local transaction of `send_in_transaction`; `check(message)` says from what all members can see what became of one.
-    Both return a TransactionState, or True, False, None; both may be coroutines, plain functions run in a thread. `check_workers` of them at once.
+    `execute(message, arg)` is the local transaction of `send_in_transaction`; `check(message)` says from what all members can see what became of one,
+    `check_workers` of them at once. Both return a TransactionState, or True, False, None; both may be coroutines, plain functions run in threads of the
+    producer's own.
     """
 
     _client: AsyncTransactionProducer

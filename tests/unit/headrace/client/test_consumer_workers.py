@@ -10,7 +10,7 @@ from support.sdk import run
 
 def test_threads_are_all_at_work_when_handlers_wait() -> None:
     async def main() -> None:
-        gate, at_work = threading.Barrier(5, timeout=10), []
+        gate, at_work = threading.Barrier(5, timeout=60), []
 
         def work(piece: int) -> None:
             gate.wait()  # all five must be here at once
@@ -36,7 +36,7 @@ def test_a_change_of_their_number_holds_for_threads() -> None:
         workers.put(0)
         await eventually(lambda: names, "begun")
         workers.resize(4)
-        gate = threading.Barrier(4, timeout=10)
+        gate = threading.Barrier(4, timeout=60)
         done: list[int] = []
 
         def together(piece: int) -> None:

@@ -65,7 +65,7 @@ def test_the_pages_become_a_site_without_a_warning(tmp_path: Path) -> None:
         "-d",
         str(tmp_path),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
     pages = {page.stem for page in (ROOT / "docs" / "sdk").glob("*.md")}

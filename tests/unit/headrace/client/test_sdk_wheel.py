@@ -94,5 +94,5 @@ def test_a_program_that_uses_it_is_checked_strictly(clean: Path, tmp_path: Path)
         str(tmp_path / "cache"),
         "sample.py",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=tmp_path, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -42,9 +42,9 @@ def cluster() -> Iterator[Cluster]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     made = Cluster("a")
-    asyncio.run_coroutine_threadsafe(made.__aenter__(), loop).result(10)
+    asyncio.run_coroutine_threadsafe(made.__aenter__(), loop).result(60)
     yield made
-    asyncio.run_coroutine_threadsafe(made.__aexit__(None, None, None), loop).result(10)
+    asyncio.run_coroutine_threadsafe(made.__aexit__(None, None, None), loop).result(60)
     loop.call_soon_threadsafe(loop.stop)
     thread.join()
     loop.close()
@@ -52,10 +52,10 @@ def cluster() -> Iterator[Cluster]:
 
 def test_a_plain_script_sends(cluster: Cluster) -> None:
     with Producer("g", cluster.name_server) as producer:
-        result = producer.send(Message("T", b"x"), timeout=5)
+        result = producer.send(Message("T", b"x"), timeout=60)
         assert result.ok
         future = producer.send_nowait(Message("T", b"x"))
-        assert future.result(5).queue_offset == result.queue_offset + 1
+        assert future.result(60).queue_offset == result.queue_offset + 1
         assert len(producer.queues("T")) == 2
         cluster.topics.discard("TBW102")
         with pytest.raises(RouteNotFound):
@@ -146,7 +146,7 @@ def test_an_open_client_is_closed_when_the_program_ends(cluster: Cluster) -> Non
         [sys.executable, "-W", "error", "-c", program],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=100,
         cwd=ROOT,
         check=False,
     )
