@@ -10,7 +10,7 @@ from support.client import Client
 from support.consuming import Gathered, config_for, create_topic, push, send
 from support.java import Java
 from support.sdk import run
-from support.servers import Server
+from support.servers import Server, wait_until
 
 GROUP = "offset-file"
 
@@ -35,7 +35,17 @@ def test_java_and_python_go_on_where_the_other_was(server: Server, java: Java, t
     run(first_part())
     client.consume(name, topic, kind="broadcast", group=GROUP)
     client.receive(name, 20)
-    client.call("commit", consumer=name)
+
+    def is_committed() -> bool:
+        # A listener has been given a message before the offset is that of the next.
+        client.call("commit", consumer=name)
+        try:
+            (text,) = [file.read_text() for file in directory.glob(f"*@{name}/{GROUP}/offsets.json")]
+        except (FileNotFoundError, ValueError):  # its timer is writing it at this moment
+            return False
+        return sum(int(one.rpartition(":")[2]) for one in entries(text)[1]) == 20
+
+    wait_until(is_committed, 60, "all is committed")
     client.stop(name)
     (client_id,) = [path.name for path in directory.iterdir() if path.name.endswith(f"@{name}")]
     address = client_id.split("@")[0]

@@ -22,7 +22,7 @@ from headrace import (
 )
 from headrace.opentelemetry import ConsumerTelemetry, ProducerTelemetry, context_of
 from support.consuming import config_for, create_topic, eventually
-from support.sdk import producing, run
+from support.sdk import PATIENCE_S, producing, run
 from support.servers import Server
 
 EXPORTER = InMemorySpanExporter()
@@ -150,7 +150,11 @@ def test_sends_that_wait_for_others_fail_or_want_no_answer_are_spans_too(server:
             with pytest.raises(MessageInvalid):
                 await producer.send(Message("TelemetryKinds", b""))
         async with TransactionProducer(
-            "telemetry-transactions", config_for(server), check=lambda _message: True, hooks=hooks
+            "telemetry-transactions",
+            config_for(server),
+            check=lambda _message: True,
+            hooks=hooks,
+            send_timeout=PATIENCE_S,
         ) as transactions:
             await transactions.send_in_transaction(Message("TelemetryKinds", b"x"), execute=lambda _message, _arg: True)
         *sent, failed, half = spans("send TelemetryKinds")

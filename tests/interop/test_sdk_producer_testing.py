@@ -61,7 +61,7 @@ def test_without_the_appliance_the_error_says_what_to_install(tmp_path: Path) ->
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
         cwd=tmp_path,
         env=environment,
         check=True,
