@@ -12,9 +12,9 @@ import pytest
 
 from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.remoting_command import RemotingCommand, create_request
-from support.headrace_process import HeadraceProcess
 from support.plain_sender import PlainSender
 from support.servers import wait_until
+from support.watched import WatchedProcess as HeadraceProcess
 
 pytestmark = pytest.mark.slow
 

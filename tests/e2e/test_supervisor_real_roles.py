@@ -18,8 +18,9 @@ from headrace.protocol.remoting_command import RemotingCommand, create_request
 from headrace.protocol.request_code import RequestCode
 from ipc.control_layout import CELLS
 from ipc.names import instance_hash
-from support.headrace_process import HeadraceProcess, headrace
+from support.headrace_process import headrace
 from support.servers import free_ports, wait_until
+from support.watched import WatchedProcess as HeadraceProcess
 
 pytestmark = pytest.mark.slow
 

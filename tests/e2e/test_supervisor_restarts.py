@@ -7,8 +7,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from support.headrace_process import HeadraceProcess, headrace
+from support.headrace_process import headrace
 from support.servers import wait_until
+from support.watched import WatchedProcess as HeadraceProcess
 
 pytestmark = pytest.mark.slow
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -24,6 +25,8 @@ pytestmark = pytest.mark.slow
 
 DEADLINE_S = 60
 LEFT_ALONE_DEADLINE_S = 120  # it takes forty seconds of silence
+BEAT_S = 0.2
+"""Between two heartbeats of the members."""
 
 
 class Member:
@@ -72,6 +75,7 @@ def test_groups_whose_members_disagree_share_an_id_or_leave_a_queue_out_are_noti
         return {notice["kind"]: notice for notice in appliance.status()["noticed"]}
 
     def beat_and_look() -> dict[str, Any]:
+        time.sleep(BEAT_S)
         for member in members:
             member.beat()
         leaving.pull("Left", *queue_ids)
