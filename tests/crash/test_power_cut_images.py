@@ -22,12 +22,12 @@ import pytest
 from store.checkpoint import read_checkpoint
 from store.index.layout import END_TIMESTAMP
 from store.inspect.dump import dump_records
-from support.appliance import Appliance
 from support.client import Client
 from support.crash import SETTINGS, Load, check_indexes, check_log, check_pulled, rounds, verify
 from support.java import Java
 from support.journal import Journal
 from support.servers import wait_until
+from support.watched import WatchedAppliance as Appliance
 
 CUTS = rounds(short=4, full=60)
 PAGE = 4096

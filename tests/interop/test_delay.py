@@ -14,6 +14,7 @@ from support.client import Client, essence
 from support.golden import expected, unpack
 from support.java import Java
 from support.lateness import SERVERS, lately
+from support.leaving import handed_on
 from support.reference import thrown_away
 from support.servers import Server
 
@@ -101,7 +102,7 @@ def test_no_level_is_no_delay(client: Client, level: str) -> None:
 @pytest.mark.parametrize("makes", [("reference", "headrace"), ("headrace", "reference"), ("headrace", "headrace")])
 def test_what_waits_at_the_stop_comes_after_the_next_start(java: Java, tmp_path: Path, makes: tuple[str, str]) -> None:
     topic = "DelayStop"
-    with lately(makes[0], tmp_path / "data") as server:
+    with handed_on(lately(makes[0], tmp_path / "data")) as server:
         client = Client(java, server)
         client.create_topic(topic, 1)
         early = client.call("send-with", topic=topic, first=0, count=3, set={"DELAY": "1"})

@@ -14,6 +14,7 @@ from support.appliance import Appliance
 from support.client import Client, Message
 from support.java import Java
 from support.lateness import SERVERS, SETTINGS
+from support.leaving import handed_on
 from support.reference import thrown_away
 from support.sdk import await_registered
 from support.servers import wait_until
@@ -97,7 +98,7 @@ def test_what_one_make_leaves_waiting_the_other_goes_on_with(
     first, second = order
     group = f"left-by-{first}"
     patient = SETTINGS | {"transactionTimeOut": "600000"}
-    with SERVERS[first](tmp_path / "first", settings=patient) as server:
+    with handed_on(SERVERS[first](tmp_path / "first", settings=patient)) as server:
         await_registered(server.name_server)
         client = Client(java, server)
         for topic in ("Later", "Anytime", "Bought", "Difficult"):
