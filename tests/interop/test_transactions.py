@@ -11,6 +11,7 @@ from support.client import Client, Message, essence
 from support.golden import expected, unpack
 from support.java import Java, JavaError
 from support.lateness import SERVERS, lately
+from support.leaving import handed_on
 from support.reference import thrown_away
 from support.servers import Server, wait_until
 
@@ -29,8 +30,32 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield server
 
 
+UNDECIDED: dict[str, dict[str, Any]] = {
+    "Asked": {"count": 3, "checked": "commit"},
+    "NeverKnown": {"count": 1},
+}
+"""By topic: messages whose producers do not know, and what they say when they are asked."""
+
+
+@pytest.fixture(scope="module")
+def undecided(java: Java, server: Server) -> Iterator[dict[str, tuple[str, list[Message]]]]:
+    """By topic: the producer group and the messages of UNDECIDED, sent before the first test.
+
+    What brokers do about them takes seconds, for all in the same time.
+    """
+    client = Client(java, server)
+    sent = {}
+    for topic, said in UNDECIDED.items():
+        client.create_topic(topic, 2)
+        group = f"{topic}-{server.name}"
+        sent[topic] = group, transact(client, group, topic, outcome="unknown", **said)
+    yield sent
+    for group, _ in sent.values():
+        client.call("stop-transactions", group=group)
+
+
 @pytest.fixture
-def group(client: Client, request: pytest.FixtureRequest) -> Iterator[str]:
+def group(client: Client, undecided: object, request: pytest.FixtureRequest) -> Iterator[str]:
     """The producer group of a test, for one server."""
     name = f"{request.function.__name__[:60]}-{client.server.name}"
     yield name
@@ -59,6 +84,14 @@ def checks(client: Client, group: str, count: int, deadline_s: float = 60) -> li
 
     wait_until(there, deadline_s, f"{count} checks")
     return made
+
+
+def first_of_each(messages: list[Message], name: str) -> list[Message]:
+    """By the id of that name. A producer whose answer takes a round of checks is asked again, and what it commits again comes again."""
+    first: dict[str, Message] = {}
+    for message in messages:
+        first.setdefault(message[name], message)
+    return list(first.values())
 
 
 def discarded(client: Client) -> list[Message]:
@@ -95,13 +128,13 @@ def test_committed_messages_come_and_rolled_back_ones_do_not(client: Client, gro
     assert len(dropped) == 3
 
 
-def test_a_producer_that_did_not_know_is_asked(client: Client, group: str) -> None:
+def test_a_producer_that_did_not_know_is_asked(client: Client, undecided: dict[str, tuple[str, list[Message]]]) -> None:
     topic = "Asked"
-    client.create_topic(topic, 2)
-    sent = {one["msgId"]: one for one in transact(client, group, topic, 3, "unknown", checked="commit")}
-    made = checks(client, group, 3)
-    client.await_pullable(topic, 3)
-    received = client.dump(topic)
+    group, halves = undecided[topic]
+    sent = {one["msgId"]: one for one in halves}
+    wait_until(lambda: len(first_of_each(client.dump(topic), "msgId")) == 3, 60, "three messages committed when asked")
+    made = first_of_each(checks(client, group, 3), "transactionId")
+    received = first_of_each(sorted(client.dump(topic), key=lambda one: int(one["storeTimestamp"])), "msgId")
     assert {one["msgId"] for one in received} == sent.keys() == {one["transactionId"] for one in made}
     for check in made:
         original = sent[check["transactionId"]]
@@ -116,10 +149,21 @@ def test_a_producer_that_did_not_know_is_asked(client: Client, group: str) -> No
         assert message["flag"] == 0  # RocketMQ forgets it with the first check
 
 
-def test_a_producer_that_never_knows_is_asked_so_often_and_no_more(client: Client, group: str) -> None:
-    topic = "NeverKnown"
+def test_an_immunity_time_of_its_own_is_kept(client: Client, group: str) -> None:
+    topic = "Immune"
     client.create_topic(topic, 1)
-    [sent] = transact(client, group, topic, 1, "unknown")
+    [sent] = transact(client, group, topic, 1, "unknown", checked="commit", set={"CHECK_IMMUNITY_TIME_IN_SECONDS": "3"})
+    [check] = checks(client, group, 1)
+    assert check["at"] - check["bornTimestamp"] >= 3000
+    assert check["properties"]["TRAN_PREPARED_QUEUE_OFFSET"] == str(sent["queueOffset"])
+    client.await_pullable(topic, 1)
+
+
+def test_a_producer_that_never_knows_is_asked_so_often_and_no_more(
+    client: Client, undecided: dict[str, tuple[str, list[Message]]]
+) -> None:
+    topic = "NeverKnown"
+    group, [sent] = undecided[topic]
     wait_until(lambda: any(one["msgId"] == sent["msgId"] for one in discarded(client)), 60, "the message among the discarded")
     made = checks(client, group, 3)
     assert [one["properties"]["TRANSACTION_CHECK_TIMES"] for one in made] == ["1", "2", "3"]
@@ -136,16 +180,6 @@ def test_a_producer_that_never_knows_is_asked_so_often_and_no_more(client: Clien
     again = checks(client, group, 4)[3]
     assert again["transactionId"] == sent["msgId"]
     assert again["properties"]["TRANSACTION_CHECK_TIMES"] == "1"
-
-
-def test_an_immunity_time_of_its_own_is_kept(client: Client, group: str) -> None:
-    topic = "Immune"
-    client.create_topic(topic, 1)
-    [sent] = transact(client, group, topic, 1, "unknown", checked="commit", set={"CHECK_IMMUNITY_TIME_IN_SECONDS": "3"})
-    [check] = checks(client, group, 1)
-    assert check["at"] - check["bornTimestamp"] >= 3000
-    assert check["properties"]["TRAN_PREPARED_QUEUE_OFFSET"] == str(sent["queueOffset"])
-    client.await_pullable(topic, 1)
 
 
 def end(client: Client, half: Message, outcome: str, patience_ms: int = 30_000, **more: str) -> int:
@@ -177,7 +211,7 @@ def test_who_names_the_wrong_message_is_refused(client: Client) -> None:
 @pytest.mark.parametrize("makes", [("reference", "headrace"), ("headrace", "reference"), ("headrace", "headrace")])
 def test_what_is_pending_at_the_stop_is_asked_about_after_the_next_start(java: Java, tmp_path: Path, makes: tuple[str, str]) -> None:
     topic, group = "Pending", f"pending-{'-'.join(makes)}"
-    with lately(makes[0], tmp_path / "data", transactionCheckInterval="600000") as server:
+    with handed_on(lately(makes[0], tmp_path / "data", transactionCheckInterval="600000")) as server:
         client = Client(java, server)
         client.create_topic(topic, 1)
         sent = transact(client, group, topic, 3, "unknown", checked="commit")
