@@ -1,5 +1,6 @@
-"""How far a long command is: one line on standard error that is written over, and nothing at all where that is no terminal."""
+"""How far a long command is: one line on standard error with share, rate and time left, written over; nothing where that is no terminal."""
 
+import os
 import sys
 import time
 from types import TracebackType
@@ -18,15 +19,24 @@ class ProgressLine:
         self._is_on = sys.stderr.isatty()
         self._is_shown = False
         self._shown_at = 0.0
+        self._part = ""
+        self._began = time.monotonic()
 
     def show(self, part: str, done_bytes: int, total_bytes: int) -> None:
-        """Say that so much of a part is done."""
+        """Say that so much of a part is done. Parts come one after the other, each with a rate of its own."""
         now = time.monotonic()
+        if part != self._part:
+            if self._part:
+                self._began = now
+            self._part = part
         if not self._is_on or now - self._shown_at < _EVERY_S:
             return
         self._shown_at = now
         self._is_shown = True
-        sys.stderr.write(_WIPE + bar(part, done_bytes, total_bytes))
+        text = progress_text(part, done_bytes, total_bytes, now - self._began)
+        # What goes on in the next line could not be wiped.
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
+        sys.stderr.write(_WIPE + (text[: columns - 1] if columns else text))
         sys.stderr.flush()
 
     def clear(self) -> None:
@@ -45,9 +55,13 @@ class ProgressLine:
         self.clear()
 
 
-def bar(part: str, done_bytes: int, total_bytes: int) -> str:
-    """The line's text."""
+def progress_text(part: str, done_bytes: int, total_bytes: int, elapsed_s: float) -> str:
+    """The line's text, for so much in so many seconds."""
     share = min(1.0, done_bytes / total_bytes) if total_bytes > 0 else 1.0
     full = int(share * _BAR_WIDTH)
     drawn = "#" * full + "-" * (_BAR_WIDTH - full)
-    return f"{part:<{_LABEL_WIDTH}} [{drawn}] {share:4.0%}  {done_bytes >> 20:,} of {total_bytes >> 20:,} MiB"
+    rate = done_bytes / elapsed_s if elapsed_s > 0 else 0.0
+    left = max(0, total_bytes - done_bytes) / rate if rate > 0 else 0.0
+    said = f"{left / 60:.0f} min" if left >= 120 else f"{left:.0f} s"
+    amount = f"{done_bytes >> 20:,} of {total_bytes >> 20:,} MiB"
+    return f"{part:<{_LABEL_WIDTH}} [{drawn}] {share:4.0%}  {amount}  {rate / 1048576:,.0f} MiB/s  {said} left"

@@ -9,7 +9,6 @@ from click.testing import CliRunner, Result
 
 from appliance.cli.exporter import flushed_offset_of
 from appliance.cli.main import headrace
-from appliance.cli.rate_line import rate_text
 from appliance.errors import ApplianceError
 from ipc.instance import Instance
 from support.small_log import STORE_MS, write_log
@@ -125,12 +124,6 @@ def test_a_running_appliance_is_asked_how_far_it_has_flushed(tmp_path: Path) -> 
         instance.unlink()
         instance.close()
     assert read() is None
-
-
-def test_the_line_says_share_rate_and_time_left() -> None:
-    assert rate_text(512 << 20, 1024 << 20, 2.0).endswith("50%  512 of 1,024 MiB  256 MiB/s  2 s left")
-    assert rate_text(0, 1 << 40, 0.0).endswith("0 MiB/s  0 s left")
-    assert rate_text(1 << 30, 1 << 40, 10.0).endswith("102 MiB/s  170 min left")
 
 
 def test_a_store_in_a_folder_named_run_is_not_taken_for_the_command(

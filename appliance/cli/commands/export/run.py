@@ -4,13 +4,14 @@ import signal
 import sys
 import time
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from appliance.cli.exporter import exporter_errors, flushed_offset_of, wait_until_flushed
-from appliance.cli.rate_line import RateLine
+from appliance.cli.progress import ProgressLine
 
 if TYPE_CHECKING:  # slow to import, and of no use to --help
     from spark_exporter.engines.engine import Engine
@@ -164,8 +165,8 @@ def _run(request: "ExportRequest", engine: "Engine", follow_s: float | None) -> 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with Export(request, engine) as export:
         if follow_s is None:
-            with RateLine() as line:
-                summary = export.run_once(line.show)
+            with ProgressLine() as line:
+                summary = export.run_once(partial(line.show, "log"))
         else:
             total: list[Summary] = []
 

@@ -1,12 +1,13 @@
 """`headrace export verify`."""
 
+from functools import partial
 from pathlib import Path
 
 import click
 
 from appliance import exit_code
 from appliance.cli.exporter import exporter_errors
-from appliance.cli.rate_line import RateLine
+from appliance.cli.progress import ProgressLine
 
 
 @click.command("verify", short_help="Compare a target with the log it came from.")
@@ -25,12 +26,12 @@ def command(source: str, target: str, broker_name: str) -> int:
 
     Exit codes: 0 they agree; 1 they do not, a line for each range. Ranges whose files are no longer in the log are counted only.
     """
-    with exporter_errors(), RateLine() as line:
+    with exporter_errors(), ProgressLine() as line:
         from spark_exporter.open_target import open_target  # noqa: PLC0415
         from spark_exporter.plan import open_source  # noqa: PLC0415
         from spark_exporter.verify import verify  # noqa: PLC0415
 
-        found = verify(open_source(Path(source)), open_target(target), broker_name, line.show)
+        found = verify(open_source(Path(source)), open_target(target), broker_name, partial(line.show, "log"))
         line.clear()
         for difference in found.differences:
             print(f"{difference.range.start:,} to {difference.range.end:,}: {difference.said}")
