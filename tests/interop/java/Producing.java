@@ -57,6 +57,7 @@ final class Producing {
         producer.setRetryTimesWhenSendFailed(arguments.containsKey("retries") ? arguments.getIntValue("retries") : 2);
         producer.setRetryAnotherBrokerWhenNotStoreOK(arguments.getBooleanValue("retryWhenNotStored"));
         producer.start();
+        Interop.instance(producer);
         return producer;
     }
 
