@@ -47,7 +47,7 @@ from headrace.client.replies import Replies
 from headrace.client.routes import BrokerTable, Route, RouteTable
 from headrace.client.settings import ClientConfig, ClientEvent, EventKind
 from headrace.client.transport import ClientTransport, RequestStamp
-from headrace.errors import BrokerNotFound, ConfigError, HeadraceError, NoNameServer, RouteNotFound, StateError
+from headrace.errors import BrokerNotFound, HeadraceError, NoNameServer, RouteNotFound, StateError
 from headrace.model.host import format_host, parse_host
 from headrace.model.names import AUTO_CREATE_TOPIC, CLIENT_INNER_PRODUCER_GROUP
 from headrace.protocol.bodies import GetConsumerListByGroupResponseBody, HeartbeatData, ProducerData
@@ -301,13 +301,6 @@ class ClientInstance:
         command = create_request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header.to_ext())
         answer = await self.invoke(self.vip(address), command)
         return GetConsumerListByGroupResponseBody.decode(answer.body).consumer_id_list
-
-    def set_name_servers(self, addresses: str) -> None:
-        """Goes over to other name servers, without a stop."""
-        if self.name_servers.is_looked_up:
-            raise ConfigError("the list of name servers is looked up by HTTP", "name_servers")
-        if self.name_servers.replace(addresses.split(";")):
-            self.emit(EventKind.NAME_SERVERS_CHANGED, detail=addresses)
 
     def emit(
         self,

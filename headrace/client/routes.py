@@ -111,10 +111,6 @@ class BrokerTable:
         """The address of the broker that may write."""
         return self.addresses.get(broker_name, {}).get(MASTER_ID)
 
-    def name_of(self, address: str) -> str | None:
-        """The name of the broker at an address."""
-        return next((name for name, known in self.addresses.items() if address in known.values()), None)
-
     def all_addresses(self, *, only_masters: bool = False) -> list[str]:
         """Every address, once."""
         found = (

@@ -576,8 +576,8 @@ class Producer(SyncClient[AsyncProducer]):
         `delay` (seconds, timedelta) or `deliver_at` (aware datetime, ms since 1970) hand it out later, at brokers that can do any time; at those
         of RocketMQ 4 use the message's `delay_level`. `timeout`: in place of `send_timeout`.
 
-        Raises SendFailed when all tries are used up, MessageInvalid, RouteNotFound, NoNameServer, StateError, and the BrokerError of an answer after
-        which there is no use in trying again.
+        Raises SendFailed when all tries are used up, MessageInvalid, RouteNotFound, NoNameServer, StateError, the BrokerError of an answer after which
+        there is no use in trying again, and the RemotingError of a name server that cannot be asked for the topic's route in time.
         """
         return self._run(
             self._client.send(

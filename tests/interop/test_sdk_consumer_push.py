@@ -558,7 +558,10 @@ def test_closing_waits_for_handlers_and_stores_what_they_did(server: Server) -> 
         await consumer.start()
         await eventually(began.is_set, "a handler at work")
         closing = asyncio.create_task(consumer.close())
-        await asyncio.sleep(0.05)
+        # It ends its pulls first, which may take a moment; from then on no other handler begins.
+        await eventually(
+            lambda: consumer._service is not None and consumer._service._is_closing, "it waits for handlers"
+        )
         assert not closing.done()
         let_go.set()
         await closing

@@ -20,6 +20,7 @@ from headrace.errors import ConnectError, MessageIllegal, NoNameServer, TooManyR
 from support.loops import until
 from support.sdk import run
 from support.sdk_cluster import Answer, Cluster
+from support.servers import free_port
 
 
 @pytest.mark.parametrize("code", [1, 14, 16, 17, 204, 205])
@@ -81,7 +82,9 @@ def test_when_all_tries_fail_the_error_says_where_and_why() -> None:
 
 def test_a_broker_that_is_gone_is_passed_over() -> None:
     async def main() -> None:
-        async with Cluster("a", "b") as cluster, Producer("g", cluster.name_server) as producer:
+        cluster = Cluster("a", "b")
+        cluster.brokers["a"].port = free_port()
+        async with cluster, Producer("g", cluster.name_server) as producer:
             await producer.send(Message("T", b"x"))
             await cluster.brokers["a"].stop()
             results = [await producer.send(Message("T", b"x")) for _ in range(6)]
@@ -91,7 +94,7 @@ def test_a_broker_that_is_gone_is_passed_over() -> None:
                 await producer.send(Message("T", b"x"))
             assert isinstance(caught.value.__cause__, ConnectError)
             assert caught.value.code == 10001
-            await cluster.brokers["a"].start(cluster.brokers["a"].port)
+            await cluster.brokers["a"].start()
             assert (await producer.send(Message("T", b"x"))).queue.broker_name == "a"
 
     run(main())
@@ -166,14 +169,13 @@ def test_stored_less_safely_is_a_result_unless_another_try_is_wanted(code: int, 
 
 def test_a_slow_broker_is_kept_away_from_when_that_is_asked_for() -> None:
     async def main() -> None:
-        async with (
-            Cluster("a", "b") as cluster,
-            Producer("g", cluster.name_server, latency_fault_tolerance=True) as producer,
-        ):
+        cluster = Cluster("a", "b")
+        cluster.brokers["a"].port = free_port()
+        async with cluster, Producer("g", cluster.name_server, latency_fault_tolerance=True) as producer:
             await cluster.brokers["a"].stop()
             results = [await producer.send(Message("T", b"x")) for _ in range(8)]
             assert {result.queue.broker_name for result in results} == {"b"}
-            await cluster.brokers["a"].start(cluster.brokers["a"].port)
+            await cluster.brokers["a"].start()
             await producer.send(Message("T", b"x"))
             assert not cluster.brokers["a"].sends, "it failed once, so it rests for ten minutes"
 
