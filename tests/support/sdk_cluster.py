@@ -50,14 +50,14 @@ class FakeBroker:
         """HOST:PORT."""
         return f"127.0.0.1:{self.port}"
 
-    async def start(self, port: int = 0) -> None:
-        """Listens; on the port it had before, if that is given."""
+    async def start(self) -> None:
+        """Listens; on the port it had before. Who stops a broker and starts it again gives it a `free_port`, or another may have it by then."""
         handlers = HandlerTable(self._other)
         for code in (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2):
             handlers.register(code, self._send)
         handlers.register(RequestCode.HEART_BEAT, self._heartbeat)
         self._server = RemotingServer(handlers)
-        self.port = await self._server.listen("127.0.0.1", port)
+        self.port = await self._server.listen("127.0.0.1", self.port)
 
     async def stop(self) -> None:
         """Closes all connections and listens no more."""
