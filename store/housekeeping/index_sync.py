@@ -1,7 +1,8 @@
 """Makes ConsumeQueues and full IndexFiles durable, and writes the checkpoint that says how far.
 
-Which ConsumeQueues have grown is read from the ring of changed rows, so that thousands of idle queues cost nothing. The
-IndexFile that is still being filled is synced at the stop only: after a crash it is built again (store spec, 4.4).
+Which ConsumeQueues have grown is read from the ring of changed rows, so that thousands of idle queues cost nothing. Units of extended
+ones go with the queue that leads to them. The IndexFile that is still being filled is synced at the stop only: after a crash it is built
+again (store spec, 4.4).
 A failed sync here loses nothing but time: the checkpoint stays where it is, for good, and the next start builds the rest anew.
 """
 
@@ -43,6 +44,7 @@ class IndexSync:
         self._seen_changes = -1
         self._changed: set[int] = set()
         self._synced: dict[Queue, int] = {}
+        self._last_units: dict[Queue, str] = {}
         self._synced_index: set[str] = set()
         self._checkpoint = read_checkpoint(paths.checkpoint)
         now = monotonic_ms()
@@ -125,6 +127,7 @@ class IndexSync:
             self._names = {row: (topic, queue_id) for row, topic, queue_id, *_ in self._table.rows()}
             known = set(self._names.values())
             self._synced = {queue: done for queue, done in self._synced.items() if queue in known}
+            self._last_units = {queue: name for queue, name in self._last_units.items() if queue in known}
 
     def _sync_queues(self, thorough: bool, between: Callable[[], None]) -> None:
         for row in sorted(self._changed):
@@ -149,12 +152,33 @@ class IndexSync:
             has_new_file |= start >= synced
             self._sync_file(path_of(directory, start))
             between()
+        if self._config.enable_consume_queue_ext:
+            self._sync_units(queue, between)
         fault_point("housekeeping.queue_synced")
         if has_new_file:
             # The names of new files, and of new directories on the way, must be there after a power cut too.
             for parent in (directory, directory.parent, self._paths.consume_queue):
                 self._sync_names(parent)
         self._synced[queue] = written
+
+    def _sync_units(self, queue: Queue, between: Callable[[], None]) -> None:
+        """The files of units that the queue's entries lead to, from the one that was the last at the round before."""
+        topic, queue_id = queue
+        extension = self._paths.root / "consumequeue_ext"
+        directory = extension / os.fsdecode(topic) / str(queue_id)
+        try:
+            names = sorted(os.listdir(directory))
+        except FileNotFoundError:
+            return
+        last = self._last_units.get(queue, "")
+        for name in names:
+            if name >= last:
+                self._sync_file(directory / name)
+                between()
+        if names and names[-1] != last:
+            for parent in (directory, directory.parent, extension, self._paths.root):
+                self._sync_names(parent)
+            self._last_units[queue] = names[-1]
 
     # ---- IndexFiles
 

@@ -1,6 +1,7 @@
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -329,6 +330,38 @@ def test_only_files_with_new_entries_are_synced(
     queues(1)
     syncing._round(True, lambda: None)
     assert synced.names == ["consumequeue/T/0/00000000000000001000"]
+
+
+def test_units_of_extended_queues_are_synced_with_their_queues(
+    tmp_path: Path, queues: Callable[[int], int], syncing: index_sync.IndexSync, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    syncing._config = replace(syncing._config, enable_consume_queue_ext=True)
+    synced = SyncedFiles(tmp_path, monkeypatch)
+    directories: list[Path] = []
+    monkeypatch.setattr(index_sync, "sync_directory", directories.append)
+    queues(3)
+    syncing._round(True, lambda: None)  # none of the records has a unit
+    assert synced.names == ["consumequeue/T/0/00000000000000000000"]
+    units = tmp_path / "consumequeue_ext" / "T" / "0"
+    units.mkdir(parents=True)
+    for start in (0, 500):
+        (units / f"{start:020}").write_bytes(bytes(500))
+    synced.names.clear()
+    directories.clear()
+    queues(1)
+    syncing._round(True, lambda: None)
+    assert synced.names == [
+        "consumequeue/T/0/00000000000000000000",
+        "consumequeue_ext/T/0/00000000000000000000",
+        "consumequeue_ext/T/0/00000000000000000500",
+    ]
+    assert directories == [units, units.parent, units.parent.parent, tmp_path]
+    synced.names.clear()
+    directories.clear()
+    queues(1)
+    syncing._round(True, lambda: None)
+    assert synced.names == ["consumequeue/T/0/00000000000000000000", "consumequeue_ext/T/0/00000000000000000500"]
+    assert directories == []
 
 
 def test_between_thorough_rounds_a_few_entries_wait(
