@@ -77,7 +77,7 @@ class PushSettings:
     letters; -1 means 16, and without end if orderly. `suspend_time`: how long an orderly queue is held up after a failure. `consume_timeout`: after
     so long a message is sent back although its handler has not returned. `close_timeout`: how long `close` waits for handlers at work.
 
-    `offset_store`: one of your own. `offsets_directory`: where broadcasting consumers keep their offsets. `hooks`, `trace`: see consume_hooks.py.
+    `offset_store`: one of your own. `offsets_directory`: where broadcasting consumers keep their offsets. `hooks`: see ConsumeHook. `trace`: True, or a Trace.
     """
 
     model: MessageModel = MessageModel.CLUSTERING

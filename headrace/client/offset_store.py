@@ -29,7 +29,8 @@ RESEND_S: Final = 60.0
 
 
 class OffsetStore(Protocol):
-    """Where offsets are kept: what a store of a program's own must have. All is called in the consumer's loop, and must not block it.
+    """Where offsets are kept: what a store of a program's own must have. All is called in the consumer's loop, and must not block it. Queues carry the
+    namespace.
 
     What it raises beyond the errors named here is logged once for each method, and does no harm; `load` alone keeps the consumer from starting.
     """

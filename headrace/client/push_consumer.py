@@ -62,8 +62,8 @@ class PushConsumer(Consumer):
             await asyncio.Event().wait()
 
     `group` names the programs that share the work; `config` is a ClientConfig, the name servers' addresses, or nothing (then the environment is
-    asked); the other keywords are PushSettings. What a handler may return and raise is in consume_result.py: nothing is success. The same message
-    may come twice, after a crash or when queues change hands: handlers must bear that.
+    asked); the other keywords are PushSettings. A handler that returns nothing has done with its message; see ConsumeResult, Retry, Suspend and Reject
+    for what else it may say. The same message may come twice, after a crash or when queues change hands: handlers must bear that.
 
     Without handlers, messages are taken with `async for message in consumer`: the next one says that the one before is done with.
     """
