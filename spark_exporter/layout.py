@@ -59,6 +59,11 @@ class Layout:
         """Whether the topic is a partition."""
         return self.group_by_topic and not self.small_topic_bytes
 
+    @property
+    def has_many_files(self) -> bool:
+        """Whether a range has a file for each topic."""
+        return self.group_by_topic or self.table_per_topic
+
     def split(self, batch: pa.RecordBatch) -> list[tuple[Partition, pa.RecordBatch]]:
         """A batch's rows by partition, each in the log's order."""
         parts: list[tuple[Partition, pa.RecordBatch]] = []
@@ -70,7 +75,7 @@ class Layout:
         return parts
 
     def _by_topic(self, batch: pa.RecordBatch) -> list[tuple[str | None, pa.RecordBatch]]:
-        if not self.group_by_topic and not self.table_per_topic:
+        if not self.has_many_files:
             return [(None, batch)]
         topics = batch["topic"].dictionary_encode()
         if len(topics.dictionary) == 1:

@@ -29,11 +29,14 @@ _GROUP_ROWS: Final = 131_072  # limit: rows of a row group
 _GROUP_BYTES: Final = 64 << 20  # limit: … or so much memory
 _BUFFERED_BYTES: Final = 128 << 20  # limit: of all partitions that are open at once
 _SPLIT_BYTES: Final = 16 << 20  # limit: split by topic at a time, since of thousands of topics each has a few rows
+_MOST_FILES: Final = 400
+"""# limit: open at once, since each keeps what its footer will say; a range with more topics is read again for the others."""
 _BATCH_COST: Final = 24 << 10
 """What a batch takes besides its rows, measured: as many objects and buffers as there are columns. With thousands of topics it is more than the rows."""
 _FEW_VALUES: Final = ("cluster", "broker_name", "topic", "tags", "born_host", "store_host", "real_topic", "retry_topic")
 """Columns worth a dictionary. Ids and bodies are all different."""
 _KEYS_OF_MAP: Final = "properties.key_value.key"
+_LARGE: Final = frozenset({"body", "properties", BODY_COLUMN})
 _NO_STATISTICS: Final = frozenset({"body", "properties", BODY_COLUMN})
 
 
@@ -62,16 +65,15 @@ def write_range(
     Raises SourceError, TargetError, DamagedRecords.
     """
     scan = RangeScan(byte_range, task.options)
-    unfit = 0
     files = _RangeFiles(task, file_name(byte_range, task.options.broker_name))
     try:
-        for batch in _in_pieces(scan.batches(), task.layout):
-            for partition, rows in task.layout.split(batch):
-                bodies = task.bodies.of(partition.table)
-                typed, count = (rows, 0) if bodies is None else bodies.type_bodies(rows)
-                unfit += count
-                files.add(partition, typed)
-            report(scan.position - byte_range.start)
+        unfit, left = _write_rows(scan, task, files, lambda: report(scan.position - byte_range.start))
+        while left:
+            files.finish()
+            choice = replace(task.options.choice, topics=left)
+            again = RangeScan(byte_range, replace(task.options, choice=choice))
+            more, left = _write_rows(again, task, files, lambda: None)
+            unfit += more
         written = files.close()
         quarantine = files.write_quarantine(quarantine_batch(scan.damage, task.options)) if scan.damage else None
     except OSError as error:  # reading raises SourceError: this is a disk that is full, or a store that has gone
@@ -96,9 +98,30 @@ def write_range(
     )
 
 
+def _write_rows(
+    scan: RangeScan, task: WriteTask, files: "_RangeFiles", report: Callable[[], None]
+) -> tuple[int, frozenset[str]]:
+    """All rows for which there are files. How many of them do not fit their schema, and the topics of which there are more rows."""
+    unfit = 0
+    left: set[str] = set()
+    for batch in _in_pieces(scan.batches(), task.layout):
+        for partition, rows in task.layout.split(batch):
+            if files.has_finished(partition):
+                continue
+            if not files.has_room(partition):
+                left.add(partition.topic or partition.table)
+                continue
+            bodies = task.bodies.of(partition.table)
+            typed, count = (rows, 0) if bodies is None else bodies.type_bodies(rows)
+            unfit += count
+            files.add(partition, typed)
+        report()
+    return unfit, frozenset(left)
+
+
 def _in_pieces(batches: Iterator[pa.RecordBatch], layout: Layout) -> Iterator[pa.RecordBatch]:
     """The batches as they are; where they are to be split by topic, several as one."""
-    if not layout.group_by_topic and not layout.table_per_topic:
+    if not layout.has_many_files:
         yield from batches
         return
     gathered: list[pa.RecordBatch] = []
@@ -124,18 +147,20 @@ def _as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 class _OpenFile:
-    """One partition's file while it is written: rows gather until they make a row group."""
+    """One partition's file while it is written: rows gather until they make a row group. It is opened with the first one, since there may be thousands."""
 
     def __init__(self, task: WriteTask, partition: Partition, name: str, staged: str) -> None:
         self.partition = partition
         self.name = name
         self.staged = staged
         self._task = task
-        self._schema = pa.schema(
-            [each for each in task.bodies.schema_of(partition.table) if each.name not in task.dropped]
-        )
-        self._sink = task.staging.open_write(staged)
-        self._writer = open_writer(self._sink, self._schema, task)
+        fields = [each for each in task.bodies.schema_of(partition.table) if each.name not in task.dropped]
+        if task.layout.has_many_files:
+            # Arrow's writer keeps the buffers of a file's last column until the next row group: of bodies that is megabytes for each open file.
+            fields.sort(key=lambda each: each.name not in _LARGE)
+        self._schema = pa.schema(fields)
+        self._sink: pa.NativeFile | None = None
+        self._writer: pq.ParquetWriter | None = None
         self._batches: list[pa.RecordBatch] = []
         self._gathered_rows = 0
         self._gathered_bytes = 0
@@ -161,13 +186,16 @@ class _OpenFile:
         return self._gathered_bytes + _BATCH_COST * len(self._batches)
 
     def merge(self) -> None:
-        """Make one batch of what has gathered, which takes less memory."""
-        if len(self._batches) > 1:
+        """Make one batch of what has gathered, if that takes much less memory. Large ones stay apart: of each the writer makes a page."""
+        if len(self._batches) > 1 and self._gathered_bytes < 4 * _BATCH_COST * len(self._batches):
             self._batches = [_as_one(self._batches)]
 
     def flush(self) -> None:
         """Make a row group of what has gathered."""
         if self._batches:
+            if self._writer is None:
+                self._sink = self._task.staging.open_write(self.staged)
+                self._writer = open_writer(self._sink, self._schema, self._task)
             table = pa.Table.from_batches(self._batches).select(self._schema.names)
             self._writer.write_table(table, row_group_size=table.num_rows)
             self._rows += table.num_rows
@@ -176,8 +204,11 @@ class _OpenFile:
     def close(self) -> WrittenFile:
         """Finish the file."""
         self.flush()
+        assert self._writer is not None, "a partition has rows"
+        assert self._sink is not None
         self._writer.close()
         self._sink.close()
+        self._writer = self._sink = None
         self._task.staging.sync(self.staged)
         return WrittenFile(
             self.partition.table,
@@ -200,20 +231,39 @@ class _RangeFiles:
         self._name = name
         self._attempt = uuid.uuid4().hex
         self._open: dict[Partition, _OpenFile] = {}
+        self._finished: dict[Partition, WrittenFile] = {}
         self._held_bytes = 0
         self._waiting: dict[Partition, list[pa.RecordBatch]] = {}
         self._waiting_bytes: dict[Partition, int] = {}
         self._all_waiting_bytes = 0
+
+    def has_room(self, partition: Partition) -> bool:
+        """Whether rows of a partition can be added. What had no room once has none until `finish`."""
+        if partition.group is not None or not self._task.layout.has_many_files:
+            return True
+        return partition in self._open or len(self._open) < _MOST_FILES
+
+    def has_finished(self, partition: Partition) -> bool:
+        """Whether all rows of a partition have been written."""
+        return partition in self._finished
+
+    def finish(self) -> None:
+        """Finish the files that are open: their partitions have no more rows."""
+        for partition in list(self._open):
+            self._finished[partition] = self._open.pop(partition).close()
+        self._held_bytes = 0
+
+    def _begin(self, partition: Partition) -> "_OpenFile":
+        staged = f"{self._attempt}/{len(self._finished) + len(self._open)}"
+        file = self._open[partition] = _OpenFile(self._task, partition, self._name, staged)
+        return file
 
     def add(self, partition: Partition, rows: pa.RecordBatch) -> None:
         """Rows of one partition."""
         if partition.group is not None and partition not in self._open:
             self._wait(partition, rows)
             return
-        file = self._open.get(partition)
-        if file is None:
-            staged = f"{self._attempt}/{len(self._open)}"
-            file = self._open[partition] = _OpenFile(self._task, partition, self._name, staged)
+        file = self._open.get(partition) or self._begin(partition)
         before = file.held_bytes
         file.add(rows)
         self._held_bytes += file.held_bytes - before
@@ -254,7 +304,7 @@ class _RangeFiles:
         batches = self._waiting.pop(waiting)
         self._all_waiting_bytes -= self._waiting_bytes.pop(waiting) + _BATCH_COST * len(batches)
         if into not in self._open:
-            self._open[into] = _OpenFile(self._task, into, self._name, f"{self._attempt}/{len(self._open)}")
+            self._begin(into)
         for rows in batches:
             self.add(into, rows)
 
@@ -262,7 +312,8 @@ class _RangeFiles:
         """Finish all files."""
         for partition in sorted(self._waiting, key=_order):
             self._pour(partition, replace(partition, group=None))
-        return tuple(self._open[partition].close() for partition in sorted(self._open, key=_order))
+        self.finish()
+        return tuple(self._finished[partition] for partition in sorted(self._finished, key=_order))
 
     def write_quarantine(self, batch: pa.RecordBatch) -> WrittenFile:
         """The damage of the range."""
