@@ -1,7 +1,7 @@
 """Exports with Spark whose driver, executors or Python workers are killed, on this machine and on a cluster of two workers.
 
 Spark does again what its parts had begun, and what a driver had begun the next run does, whatever engine that has: each row is there once.
-`make test` kills one of each, the full form (HEADRACE_CRASH_ROUNDS=full) many at random instants.
+`make test` kills one of each, each with another format, in one session; the full form (HEADRACE_CRASH_ROUNDS=full) kills each with each format at many random instants.
 """
 
 import os
@@ -9,30 +9,32 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 import psutil
 import pytest
 
-from spark_exporter.export import Export
 from spark_exporter.open_target import open_target
 from spark_exporter.plan import open_source
 from spark_exporter.verify import verify
 from support import golden
 from support.crash import rounds
-from support.exported import FORMATS, expected_rows, export, read, request, rows_of
-from support.killed_spark_export import RANGES, SMALL_RANGES
+from support.exported import FORMATS, Row, expected_rows, export, read, rows_of
 from support.servers import wait_until
-from support.spark import spark_engine
-from support.spark_cluster import WORKERS, SparkCluster
+from support.spark_cluster import WORKERS, SparkCluster, is_executor
 
 PROGRAM = Path(__file__).resolve().parents[1] / "support" / "killed_spark_export.py"
 HEADRACE = Path(sys.executable).with_name("headrace")
+LOCAL = "local[2]"
+ROUNDS = rounds(1, 12)
+RANGES = 20 if ROUNDS == 1 else 40
+PATIENCE_S = 600
+"""What a machine that does other things may take."""
 
-pytestmark = pytest.mark.timeout(600 * rounds(1, 10))
+pytestmark = pytest.mark.timeout(1800)
 
 
 @pytest.fixture(scope="module")
@@ -46,136 +48,190 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return golden.unpack("unclean", tmp_path_factory.mktemp("source"))
 
 
-def start(
-    source: Path, target: Path, table_format: str, master: str, environment: dict[str, str]
-) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, str(PROGRAM), str(source), str(target), table_format, master],
-        env={**environment, "PYTHONPATH": os.pathsep.join(sys.path)},
-        stdin=subprocess.DEVNULL,
-    )
+@pytest.fixture(scope="module")
+def wanted() -> list[Row]:
+    return expected_rows("unclean")
 
 
-def check_complete(source: Path, target: Path, table_format: str) -> None:
+class Application:
+    """A Spark application that exports into one target after the other. One whose driver was killed is started anew with the next target."""
+
+    def __init__(self, source: Path, master: str, cluster: SparkCluster) -> None:
+        self._command = [sys.executable, str(PROGRAM), str(source), master, str(RANGES // 2)]
+        self._cluster = cluster
+        self._is_on_cluster = master == cluster.url
+        self._driver: subprocess.Popen[str] | None = None
+
+    def begin(self, target: Path, table_format: str) -> None:
+        """Have it export."""
+        if self._driver is None:
+            environment = self._cluster.environment() if self._is_on_cluster else dict(os.environ)
+            self._driver = subprocess.Popen(
+                self._command,
+                env={**environment, "PYTHONPATH": os.pathsep.join(sys.path)},
+                stdin=subprocess.PIPE,
+                text=True,
+            )
+        assert self._driver.stdin is not None
+        self._driver.stdin.write(f"{table_format} {target}\n")
+        self._driver.stdin.flush()
+
+    def await_commits(self, target: Path, count: int) -> None:
+        """Until it has made so many, or is done."""
+        wait_until(
+            lambda: self.is_done(target) or len(list(target.glob("_export/manifests/*.json"))) >= count,
+            PATIENCE_S,
+            "commits",
+        )
+
+    def await_end(self, target: Path) -> None:
+        """Until it is done."""
+        wait_until(lambda: self.is_done(target), PATIENCE_S, "the export's end")
+
+    def is_done(self, target: Path) -> bool:
+        """Whether the export is over; it must not end otherwise."""
+        assert self._driver is not None
+        assert self._driver.poll() is None, "the driver has failed"
+        return target.with_name(f"{target.name}.done").exists()
+
+    def kill(self, kind: str, chance: random.Random) -> bool:
+        """Kill the driver, one of its executors or of its Python workers, with SIGKILL. False: there is none.
+
+        Afterwards all that it had started is gone too: what it was about to write it has written.
+        """
+        assert self._driver is not None
+        everything = self._processes()
+        victims = {
+            "driver": [each for each in everything if each.pid == self._driver.pid],
+            "executor": [each for each in everything if is_executor(each)],
+            "worker": [each for each in everything if _is_python_worker(each)],
+        }[kind]
+        if not victims:
+            return False
+        victim = chance.choice(victims)
+        with_it = everything if kind == "driver" else _with_children(victim)
+        try:
+            victim.kill()
+        except psutil.NoSuchProcess:
+            return False
+        if kind == "driver":
+            assert self._driver.wait(PATIENCE_S) == -signal.SIGKILL
+            assert self._driver.stdin is not None
+            self._driver.stdin.close()
+            self._driver = None
+        _, alive = psutil.wait_procs(with_it, PATIENCE_S)
+        assert alive == []
+        return True
+
+    def _processes(self) -> list[psutil.Process]:
+        """The driver, its JVM, the executors, and their Python workers."""
+        assert self._driver is not None
+        executors = self._cluster.executors() if self._is_on_cluster else []
+        return [each for one in (psutil.Process(self._driver.pid), *executors) for each in _with_children(one)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let it end by itself; it must end well."""
+        if self._driver is not None:
+            driver, self._driver = self._driver, None
+            assert driver.stdin is not None
+            driver.stdin.close()
+            try:
+                assert driver.wait(PATIENCE_S) == 0
+            finally:
+                driver.kill()
+
+
+def _with_children(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return [process]
+
+
+def _is_python_worker(process: psutil.Process) -> bool:
+    """Whether it does Spark's tasks: a child of the daemon that a JVM has."""
+    try:
+        parent = process.parent()
+        return parent is not None and all("pyspark.daemon" in each.cmdline() for each in (process, parent))
+    except psutil.Error:
+        return False
+
+
+def check_complete(source: Path, target: Path, table_format: str, wanted: list[Row]) -> None:
     """What readers see is each row once; the target's own account agrees; nothing lies about."""
     opened = open_target(str(target))
     assert verify(open_source(source), opened, "broker").differences == ()
-    assert rows_of(read(target, table_format)) == expected_rows("unclean")
+    assert rows_of(read(target, table_format)) == wanted
     left = [name for name in opened.sink.work.list("_export", below=True) if "staging" in name or "pending" in name]
     assert left == []
     assert not (source / "hold").exists()
 
 
-def has_committed(target: Path, commits: int = 1) -> bool:
-    return len(list(target.glob("_export/manifests/*.json"))) >= commits
+def kill_one(application: Application, kind: str, table_format: str, folder: Path, chance: random.Random) -> Path:
+    """Has a target exported into, and kills something at a random instant of that. A kill that comes too late, or finds nothing, is tried again."""
+    for attempt in range(20):
+        target = folder / f"{kind}-{table_format}-{attempt}"
+        application.begin(target, table_format)
+        # A driver is killed before its first commit too; what works for it is there when something has been written.
+        application.await_commits(target, chance.randint(0 if kind == "driver" else 1, RANGES // 2))
+        time.sleep(chance.uniform(0, 0.3))
+        was_killed = False
+        while not was_killed and not application.is_done(target):
+            was_killed = application.kill(kind, chance)
+        is_over = target.with_name(f"{target.name}.done").exists()
+        if kind != "driver" or not was_killed:
+            application.await_end(target)
+        if was_killed and not is_over:
+            return target
+    raise AssertionError(f"no {kind} could be killed in time")
 
 
-def await_commits(driver: subprocess.Popen[bytes], target: Path, commits: int) -> None:
-    wait_until(lambda: has_committed(target, commits) or driver.poll() is not None, 300, "commits")
+def cases(number: int, chance: random.Random) -> list[tuple[str, str]]:
+    """What is killed while which format is written; the driver last, because all ends with it."""
+    if ROUNDS == 1:
+        return list(zip(("executor", "worker", "driver"), chance.sample(FORMATS, 3), strict=True))
+    kinds = ("executor", "worker") if is_cluster_round(number) else ("worker",)
+    before = [(kind, table_format) for kind in kinds for table_format in FORMATS]
+    return [*chance.sample(before, len(before)), ("driver", FORMATS[number // 2 % 3])]
 
 
-@pytest.mark.parametrize("table_format", FORMATS[: rounds(1, 3)])
-def test_a_killed_driver_is_followed_by_a_run_of_another_engine(
-    table_format: str, source: Path, tmp_path: Path, chance: random.Random
+def is_cluster_round(number: int) -> bool:
+    """The others are on this machine alone."""
+    return number % 2 == 0
+
+
+def test_headrace_export_runs_on_a_cluster(
+    cluster: SparkCluster, source: Path, wanted: list[Row], tmp_path: Path
 ) -> None:
-    for number in range(rounds(1, 10)):
-        target = tmp_path / f"target-{number}"
-        driver = start(source, target, table_format, "local[2]", dict(os.environ))
-        if table_format == "iceberg":
-            wait_until(lambda target=target: (target / "catalog.db").exists(), 300, "the catalog")  # type: ignore[misc]
-            time.sleep(chance.uniform(0, 10))
-        else:
-            await_commits(driver, target, chance.randint(1, 20))
-        with_it = psutil.Process(driver.pid).children(recursive=True)
-        driver.kill()
-        assert driver.wait(60) == -signal.SIGKILL
-        # The JVM and its workers end by themselves.
-        _, alive = psutil.wait_procs(with_it, 120)
-        assert alive == []
-        export(source, target, table_format)
-        check_complete(source, target, table_format)
-
-
-def test_a_killed_python_worker_is_replaced_and_its_range_written_again(
-    source: Path, tmp_path: Path, chance: random.Random
-) -> None:
-    engine = spark_engine()
-    for number in range(rounds(1, 10)):
-        target = tmp_path / f"target-{number}"
-        killed: list[int] = []
-        over = threading.Event()
-
-        def kill(target: Path = target, killed: list[int] = killed, over: threading.Event = over) -> None:
-            after = chance.randint(1, 5)
-            while not killed and not over.is_set():
-                workers = python_workers(psutil.Process())
-                if workers and has_committed(target, after):
-                    victim = chance.choice(workers)
-                    victim.kill()
-                    killed.append(victim.pid)
-
-        killer = threading.Thread(target=kill)
-        killer.start()
-        try:
-            asked = request(source, target, commit_every_s=0.0, least_range_bytes=SMALL_RANGES)
-            with Export(asked, ManyRanges(engine)) as run:
-                run.run_once()
-        finally:
-            over.set()
-            killer.join()
-        assert killed
-        check_complete(source, target, "parquet")
-
-
-class ManyRanges:
-    """An engine that says it has many workers, so that there are many ranges."""
-
-    name = "spark"
-    workers = RANGES // 2
-
-    def __init__(self, engine: object) -> None:
-        self.write = engine.write  # type: ignore[attr-defined]
-        self.close = engine.close  # type: ignore[attr-defined]
-
-
-def python_workers(driver: psutil.Process) -> list[psutil.Process]:
-    """Those that do Spark's tasks: children of the daemon that the JVM has."""
-    found = []
-    for each in driver.children(recursive=True):
-        try:
-            parent = each.parent()
-            if parent is not None and all("pyspark.daemon" in process.cmdline() for process in (each, parent)):
-                found.append(each)
-        except psutil.Error:
-            continue
-    return found
-
-
-def test_headrace_export_runs_on_a_cluster(cluster: SparkCluster, source: Path, tmp_path: Path) -> None:
     done = subprocess.run(
         [str(HEADRACE), "export", "--include-system", "--master", cluster.url, str(source), str(tmp_path / "target")],
         env=cluster.environment(),
         check=False,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.rstrip().endswith("(spark)")
-    check_complete(source, tmp_path / "target", "parquet")
+    check_complete(source, tmp_path / "target", "parquet", wanted)
     assert all(list(cluster.work_folder(number).glob("app-*/*")) for number in range(WORKERS)), "each had an executor"
 
 
-def test_a_killed_executor_is_replaced_and_its_ranges_written_again(
-    cluster: SparkCluster, source: Path, tmp_path: Path, chance: random.Random
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_whatever_is_killed_each_row_is_there_once(
+    number: int, cluster: SparkCluster, source: Path, wanted: list[Row], tmp_path: Path, chance: random.Random
 ) -> None:
-    for number in range(rounds(1, 10)):
-        target = tmp_path / f"target-{number}"
-        driver = start(source, target, "parquet", cluster.url, cluster.environment())
-        await_commits(driver, target, chance.randint(1, 10))
-        executors = cluster.executors()
-        assert executors
-        chance.choice(executors).kill()
-        assert not has_committed(target, RANGES), "it was still at it"
-        assert driver.wait(300) == 0
-        check_complete(source, target, "parquet")
+    with Application(source, cluster.url if is_cluster_round(number) else LOCAL, cluster) as application:
+        for kind, table_format in cases(number, chance):
+            began = time.monotonic()
+            target = kill_one(application, kind, table_format, tmp_path, chance)
+            # Spark has done again what an executor or worker had begun, and there is nothing left; or a run of another engine goes on.
+            again = export(source, target, table_format)
+            assert kind == "driver" or again.rows == 0
+            check_complete(source, target, table_format, wanted)
+            sys.stdout.write(
+                f"{kind} {table_format} {time.monotonic() - began:.1f} s, {again.rows} rows by the next run\n"
+            )

@@ -1,6 +1,7 @@
-"""A program for tests that kill it: `killed_spark_export.py SOURCE TARGET FORMAT MASTER` exports with Spark, and ends with 0.
+"""A program for tests that kill it: `killed_spark_export.py SOURCE MASTER WORKERS` exports with Spark into the targets that its input names, one after the other.
 
-In many ranges, with a commit after each, so that there are many instants to be killed at.
+A line is `FORMAT TARGET`. When an export is done, `TARGET.done` is there. In many ranges, two for each of the workers that it says it has, with a commit after each, so that
+there are many instants to be killed at. One session for all of them, which ends with the input.
 """
 
 import sys
@@ -10,18 +11,19 @@ from spark_exporter.engines.spark import SparkEngine
 from spark_exporter.export import Export
 from support.exported import request
 
-RANGES = 40
-"""About so many, whatever the machine has."""
 SMALL_RANGES = 10_000
 
 
 def main() -> None:
-    source, target, table_format, master = sys.argv[1:]
-    asked = request(Path(source), target, table_format, commit_every_s=0.0, least_range_bytes=SMALL_RANGES)
-    engine = SparkEngine(master, RANGES // 2)
+    source, master, workers = sys.argv[1:]
+    engine = SparkEngine(master, int(workers))
     try:
-        with Export(asked, engine) as export:
-            export.run_once()
+        for line in sys.stdin:
+            table_format, target = line.split()
+            asked = request(Path(source), target, table_format, commit_every_s=0.0, least_range_bytes=SMALL_RANGES)
+            with Export(asked, engine) as export:
+                export.run_once()
+            Path(f"{target}.done").touch()
     finally:
         engine.close()
 

@@ -20,9 +20,10 @@ import psutil
 import pyspark
 
 WORKERS: Final = 2
-_START_S: Final = 120
+_START_S: Final = 300
 _SPARK_CLASS: Final = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _QUICK_START: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+_NO_REST: Final = "-Dspark.master.rest.enabled=false"  # it would want a port of its own, one of a few
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -67,7 +68,7 @@ class SparkCluster:
     def executors(self) -> list[psutil.Process]:
         """The executors that are running now."""
         found = [child for process in self._processes[1:] for child in _children(process.pid)]
-        return [each for each in found if _is_executor(each)]
+        return [each for each in found if is_executor(each)]
 
     def environment(self) -> dict[str, str]:
         """For a driver: small executors that start quickly, no look at the machine's host name."""
@@ -86,7 +87,11 @@ class SparkCluster:
             self._processes.append(
                 subprocess.Popen(
                     [_SPARK_CLASS, main, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0", *arguments],
-                    env={**_environment(), "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": _QUICK_START},
+                    env={
+                        **_environment(),
+                        "SPARK_DAEMON_MEMORY": "256m",
+                        "SPARK_DAEMON_JAVA_OPTS": f"{_QUICK_START} {_NO_REST}",
+                    },
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -126,7 +131,8 @@ def _children(pid: int) -> list[psutil.Process]:
         return []
 
 
-def _is_executor(process: psutil.Process) -> bool:
+def is_executor(process: psutil.Process) -> bool:
+    """Whether a process is one."""
     try:
         return "org.apache.spark.executor.CoarseGrainedExecutorBackend" in process.cmdline()
     except psutil.Error:
