@@ -5,6 +5,9 @@
 W is what can be hoped for: pyarrow writes the same rows, from memory, with the same settings of writer and allocator, in two processes. The engines read, decode, check,
 write and commit. The rounds take turns, so that what else the machine does hits all alike; each round gives ratios to its own W, and the median
 counts. `others` is the processor time that was not ours, in cores: figures with more than a tenth are not worth much.
+`scan` is `format("commitlog")` into a sink that does nothing. `prepared` beside it are the same rows in the same batches, which lie ready in memory and need only
+be handed over: what is missing there to the rate one would like, no source written in Python can give, since Spark spends it on turning Arrow into
+rows. The scans of some columns say what is saved by asking for less.
 Files lie in memory (--folder), because a disk would be what is measured. Spark is started and has run once before; what the first run took is said apart.
 """
 
@@ -20,9 +23,11 @@ import sys
 import tempfile
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +53,8 @@ from spark_exporter.record_choice import RecordChoice  # noqa: E402
 from spark_exporter.schema import MESSAGES  # noqa: E402
 
 if TYPE_CHECKING:  # the workers read this file too, and are not to wait for Spark
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.datasource import DataSource
 
 PROCESSES = 2
 MIB = 1 << 20
@@ -63,6 +69,12 @@ GROUP_BYTES = 64 << 20
 FLOORS = {1024: {"spark": 0.58, "local": 0.70}, 100: {"spark": 0.45, "local": 0.55}}
 SCAN_FLOOR_MIB_S = 300 * 1e6 / MIB
 MEMORY_FLOOR_MIB = 512
+COLUMNS = {
+    "2 columns": "topic,store_size",
+    "6 columns": "topic,queue_id,queue_offset,keys,store_timestamp,body",
+    "without map": ",".join(name for name in MESSAGES.names if name != "properties"),
+}
+"""Choices of columns whose scan is measured too."""
 
 
 # ---- the log
@@ -221,12 +233,68 @@ def plain_session() -> "Iterator[SparkSession]":
     session.stop()
 
 
-def scan(log: Path, session: "SparkSession") -> float:
-    """Seconds that `format("commitlog")` takes into a sink that does nothing."""
-    rows = session.read.format("commitlog").option("includeSystem", "true").load(str(log))
+def scan(log: Path, session: "SparkSession", columns: str = "", condition: str = "true") -> float:
+    """Seconds that `format("commitlog")` takes into a sink that does nothing; all columns if none are named."""
+    rows = session.read.format("commitlog").option("includeSystem", "true").option("columns", columns).load(str(log))
+    return _throw_away(rows.where(condition))
+
+
+def scan_prepared(files: list[Path], session: "SparkSession") -> float:
+    """The same of batches that lie ready: Spark's own part of it."""
+    return _throw_away(session.read.format("prepared").option("files", ",".join(map(str, files))).load())
+
+
+def _throw_away(rows: "DataFrame") -> float:
     began = time.perf_counter()
     rows.write.format("noop").mode("overwrite").save()
     return time.perf_counter() - began
+
+
+def prepare(log: Path, folder: Path) -> list[Path]:
+    """What `format("commitlog")` would hand over, a file for each range."""
+    folder.mkdir()
+    files = []
+    for number, byte_range in enumerate(_plan(log)):
+        batches = RangeScan(byte_range, ScanOptions("", "broker", RecordChoice(include_system=True))).batches()
+        files.append(folder / f"{number}.arrow")
+        with pa.ipc.new_file(str(files[-1]), MESSAGES) as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+    return files
+
+
+def prepared_source() -> "type[DataSource]":
+    """A data source that yields batches out of files of Arrow's, mapped into memory. Defined in here, so that Spark ships it to its workers whole."""
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition  # noqa: PLC0415
+    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
+    from pyspark.sql.types import StructType  # noqa: PLC0415
+
+    spark_schema = from_arrow_schema(MESSAGES)
+
+    class Reader(DataSourceReader):
+        def __init__(self, files: list[str]) -> None:
+            self._files = files
+
+        def partitions(self) -> list[InputPartition]:
+            return [InputPartition(name) for name in self._files]
+
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            file = pa.ipc.open_file(pa.memory_map(partition.value))
+            for number in range(file.num_record_batches):
+                yield file.get_batch(number)
+
+    class Prepared(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "prepared"
+
+        def schema(self) -> StructType:
+            return spark_schema
+
+        def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002  they are as they are
+            return Reader(self.options["files"].split(","))
+
+    return Prepared
 
 
 # ---- what it took
@@ -316,7 +384,7 @@ def measure(log: Path, scratch: Path, rounds: int, body_bytes: int) -> dict[str,
 
     writers = MemoryWriters(log)
     size = sum(each.size_bytes for each in _plan(log))
-    taken = {name: Taken() for name in ("W", "local", "spark", "scan")}
+    taken: dict[str, Taken] = defaultdict(Taken)
 
     def take_turns(subjects: dict[str, tuple[str, Callable[[], float]]]) -> None:
         """The last one has run before."""
@@ -334,7 +402,7 @@ def measure(log: Path, scratch: Path, rounds: int, body_bytes: int) -> dict[str,
                 taken[name].rates.append(size / MIB / seconds)
                 taken[name].ratios.append(taken[name].rates[-1] / taken["W"].rates[-1])
                 print(
-                    f"  {body_bytes} B, round {number + 1}: {name:5} {taken[name].rates[-1]:6.0f} MiB/s "
+                    f"  {body_bytes} B, round {number + 1}: {name:17} {taken[name].rates[-1]:6.0f} MiB/s "
                     f"{taken[name].ratios[-1]:5.2f} W, {taken[name].cpu_s[-1]:.1f} core-s a GiB, "
                     f"others {taken[name].others[-1]:.2f} cores",
                     flush=True,
@@ -350,12 +418,28 @@ def measure(log: Path, scratch: Path, rounds: int, body_bytes: int) -> dict[str,
         })  # fmt: skip
         spark.close()
         with plain_session() as session:
-            take_turns({"W": memory, "scan": ("pyspark.daemon", lambda: scan(log, session))})
+            scans = spark_scans(log, prepare(log, scratch.parent / "prepared"), session)
+            for run in scans.values():
+                run()
+            take_turns({"W": memory, **{name: ("pyspark.daemon", run) for name, run in scans.items()}})
     finally:
         spark.close()
         writers.close()
-        shutil.rmtree(scratch, ignore_errors=True)
+        for folder in (scratch, scratch.parent / "prepared"):
+            shutil.rmtree(folder, ignore_errors=True)
     return taken
+
+
+def spark_scans(log: Path, prepared: list[Path], session: "SparkSession") -> dict[str, Callable[[], float]]:
+    """By what the table calls them; the last ones push a filter down."""
+    session.dataSource.register(prepared_source())
+    session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    return {
+        "scan": lambda: scan(log, session),
+        "prepared": lambda: scan_prepared(prepared, session),
+        **{f"scan, {name}": partial(scan, log, session, columns) for name, columns in COLUMNS.items()},
+        "scan, one topic": lambda: scan(log, session, condition="topic = 'Topic3'"),
+    }
 
 
 def _plan(log: Path) -> tuple[ByteRange, ...]:

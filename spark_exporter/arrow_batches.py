@@ -37,8 +37,10 @@ def _texts(columns: RecordColumns, field: pa.Field) -> pa.Array:
 
 
 def _map(columns: RecordColumns) -> pa.Array:
+    assert columns.properties is not None, "the map is asked for of a decoder without properties"
+    pairs = columns.properties.pairs
     names, values = (
-        pa.Array.from_buffers(pa.string(), columns.pairs, [None, *_ends_and_text(columns, part, columns.pairs)])
+        pa.Array.from_buffers(pa.string(), pairs, [None, *_ends_and_text(columns, part, pairs)])
         for part in ("names", "values")
     )
     entries = pa.StructArray.from_arrays([names, values], fields=[PROPERTIES.key_field, PROPERTIES.item_field])

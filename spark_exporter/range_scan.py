@@ -15,7 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from spark_exporter import record_columns
+from spark_exporter import property_columns, record_columns
 from spark_exporter.arrow_batches import as_batch
 from spark_exporter.errors import DamagedRecords
 from spark_exporter.record_choice import RecordChoice
@@ -81,9 +81,6 @@ class Damage:
     raw: bytes
 
 
-_FROM_PROPERTIES: Final = frozenset({"msg_id", "keys", "tags", "real_topic", "retry_topic", "properties"})
-
-
 class RangeScan:
     """One reading of one range. Once `batches` has ended, the rest is known:
 
@@ -138,7 +135,8 @@ class RangeScan:
             choice.first_ms,
             choice.end_ms,
             with_body="body" in names,
-            with_properties=not names.isdisjoint(_FROM_PROPERTIES),
+            with_properties=not names.isdisjoint(property_columns.COLUMNS),
+            with_hosts=not names.isdisjoint(record_columns.HOST_COLUMNS),
             inflate=self._options.inflate,
             all_properties=self._options.all_properties,
         )

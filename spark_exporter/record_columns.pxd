@@ -1,15 +1,16 @@
 cimport cython
 
 from spark_exporter.memory cimport (
-    address_of, copy_bytes, crc_of, find_byte, is_ascii, is_equal, load_int, load_long, load_short, put_bit, put_bytes, put_hex, put_int, put_ipv4, put_long, take_crc_function,
+    address_of, copy_bytes, crc_of, is_equal, load_int, load_long, load_short, put_bit, put_bytes, put_hex, put_int, put_ipv4, put_long, take_crc_function,
 )
+from spark_exporter.property_columns cimport PropertyColumns
 
 ctypedef unsigned char *_memory
 ctypedef const unsigned char *_log_memory
 
 cdef int _END, _MORE, _BLANK, _BAD, _FULL
 cdef int _MESSAGE_MAGIC, _MESSAGE_MAGIC_V2, _BLANK_MAGIC, _SMALLEST_RECORD, _LARGEST_RECORD
-cdef int _COMPRESSED, _BORN_HOST_V6, _STORE_HOST_V6, _LONGEST_HOST, _TEXT_SLACK, _MANY_PROPERTIES, _SLOTS, _MOST_HOSTS
+cdef int _COMPRESSED, _BORN_HOST_V6, _STORE_HOST_V6, _LONGEST_HOST, _TEXT_SLACK, _SLOTS, _MOST_HOSTS
 cdef long long _FIRST_MS, _LAST_MS, _EVER
 
 cdef class _Topic:
@@ -20,7 +21,7 @@ cdef class _Topic:
 cdef class RecordColumns:
     cdef object _is_wanted
     cdef long long _first_ms, _end_ms, _most_body_bytes
-    cdef bint _with_body, _with_properties, _inflate, _all_properties
+    cdef bint _with_body, _with_hosts, _inflate
     cdef dict _topics
     cdef dict _hosts
     cdef list _topic_slots, _body_memories
@@ -36,23 +37,21 @@ cdef class RecordColumns:
     cdef readonly long long last_physical_offset
     cdef readonly list damaged
     cdef readonly dict buffers
+    cdef readonly PropertyColumns properties
 
     cdef _memory _queue_id, _store_size, _reconsume_times, _flag, _sys_flag, _body_crc
     cdef _memory _queue_offset, _commit_log_offset, _born_timestamp, _store_timestamp, _prepared_offset
     cdef _memory _topic_ends, _topic_text, _offset_id_ends, _offset_id_text, _born_host_ends, _born_host_text, _store_host_ends, _store_host_text
-    cdef _memory _msg_id_ends, _msg_id_text, _keys_ends, _keys_text, _tags_ends, _tags_text
-    cdef _memory _real_topic_ends, _real_topic_text, _retry_topic_ends, _retry_topic_text
-    cdef _memory _map_ends, _name_ends, _name_text, _value_ends, _value_text, _body_ends, _body_data
-    cdef _memory _born_valid, _msg_id_valid, _keys_valid, _tags_valid, _real_topic_valid, _retry_topic_valid
+    cdef _memory _body_ends, _body_data, _born_valid
     cdef Py_ssize_t _topic_end, _offset_id_end, _born_host_end, _store_host_end, _body_end, _body_room, _slack
-    cdef Py_ssize_t _msg_id_end, _keys_end, _tags_end, _real_topic_end, _retry_topic_end, _name_end, _value_end, _pairs, _span
+    cdef Py_ssize_t _span
 
     @cython.locals(answer=int)
     cpdef int decode(self, object view, long long view_offset, Py_ssize_t position, Py_ssize_t stop, long long file_end) except -1
 
     @cython.locals(rows=Py_ssize_t)
     cdef _prepare(self, Py_ssize_t span)
-    @cython.locals(rows=Py_ssize_t, text=Py_ssize_t, properties=Py_ssize_t)
+    @cython.locals(rows=Py_ssize_t, text=Py_ssize_t)
     cdef _make_room(self, Py_ssize_t span)
     cdef _memory _new(self, str name, Py_ssize_t size) except NULL
     @cython.locals(known=bytearray, memory=bytearray)
@@ -75,15 +74,3 @@ cdef class RecordColumns:
     cdef _Topic _find_topic(self, Py_ssize_t at, Py_ssize_t length)
     @cython.locals(written=Py_ssize_t, stored=bytes, text=bytes)
     cdef Py_ssize_t _put_host(self, _memory data, Py_ssize_t end, Py_ssize_t at, Py_ssize_t length) except -1
-    @cython.locals(
-        log=_log_memory, raw=bytes, first_pair=Py_ssize_t, names_from=Py_ssize_t, values_from=Py_ssize_t, start=Py_ssize_t,
-        msg_id=Py_ssize_t, msg_id_end=Py_ssize_t, keys=Py_ssize_t, keys_end=Py_ssize_t, tags=Py_ssize_t, tags_end=Py_ssize_t,
-        real=Py_ssize_t, real_end=Py_ssize_t, retry=Py_ssize_t, retry_end=Py_ssize_t, next_at=Py_ssize_t, separator=Py_ssize_t,
-        length=Py_ssize_t, is_promoted=bint, text=bytes,
-    )
-    cdef _put_properties(self, Py_ssize_t row, Py_ssize_t at, Py_ssize_t end)
-    @cython.locals(pair=Py_ssize_t, name_end=Py_ssize_t)
-    cdef bint _has_name(self, Py_ssize_t first_pair, Py_ssize_t name_at, Py_ssize_t at, Py_ssize_t length) except -1
-    cdef int _end_of_name(self, Py_ssize_t pair) except -1
-    @cython.locals(name=str, value=str, text=bytes)
-    cdef _put_pairs(self, Py_ssize_t row, dict properties)

@@ -13,7 +13,6 @@ Buffers have room for the whole stretch from the start, so nothing checks for ro
 (`_grow_bodies`) and texts that are no UTF-8 (`_TEXT_SLACK`).
 """
 
-import sys
 from collections.abc import Callable
 from typing import Final
 
@@ -22,17 +21,15 @@ import pyarrow as pa
 
 from headrace.errors import RemoteProtocolError
 from headrace.model.host import decode_host, format_host
-from headrace.model.properties import decode_properties
 from headrace.protocol.compression import decompress
 from spark_exporter.crc_function import find_crc_function
+from spark_exporter.property_columns import PropertyColumns
 
 if not cython.compiled:
     from spark_exporter.memory import (
         address_of,
         copy_bytes,
         crc_of,
-        find_byte,
-        is_ascii,
         is_equal,
         load_int,
         load_long,
@@ -61,6 +58,9 @@ BAD: Final = 3
 FULL: Final = 4
 """The batch is as large as it may be; go on at `position`."""
 
+HOST_COLUMNS: Final = frozenset({"born_host", "store_host", "offset_msg_id"})
+"""The columns that hosts are in."""
+
 _END = END
 _MORE = MORE
 _BLANK = BLANK
@@ -78,7 +78,6 @@ _LONGEST_HOST = 53  # eight groups in brackets, a colon, the port with its sign
 _TEXT_SLACK = 1 << 18  # limit: two property strings of bad bytes, each of which becomes three
 _SLOTS = 1024  # limit: a power of two
 _MOST_HOSTS = 1 << 14  # limit: of IPv6 hosts that are remembered; then it begins anew
-_MANY_PROPERTIES = 64  # limit: up to here earlier names are looked through, beyond a dictionary is quicker
 _FIRST_MS = -62135596800000  # 0001-01-01
 _LAST_MS = 253402300799999  # 9999-12-31
 _EVER = 0x7FFFFFFFFFFFFFFF
@@ -118,22 +117,23 @@ class RecordColumns:
         end_ms: int = _EVER,
         with_body: bool = True,
         with_properties: bool = True,
+        with_hosts: bool = True,
         inflate: bool = True,
         all_properties: bool = False,
         most_body_bytes: int = 32 << 20,
     ) -> None:
         """`is_wanted(topic)` is asked once a topic. Of records, those with first_ms <= store timestamp < end_ms are wanted.
 
-        Without body or properties those columns stay empty, and are quicker. `inflate`: bodies are decompressed. `all_properties`: the map
-        also has UNIQ_KEY, KEYS and TAGS. A batch ends after the record with which its bodies reach `most_body_bytes`.
+        Columns of bodies, of properties, or with hosts in them (`HOST_COLUMNS`) need not be made: nothing is done for them then. `inflate`: bodies
+        are decompressed. `all_properties`: the map also has UNIQ_KEY, KEYS and TAGS. A batch ends after the record with which its bodies
+        reach `most_body_bytes`.
         """
         self._is_wanted = is_wanted
         self._first_ms = first_ms
         self._end_ms = end_ms
         self._with_body = with_body
-        self._with_properties = with_properties
+        self._with_hosts = with_hosts
         self._inflate = inflate
-        self._all_properties = all_properties
         self._most_body_bytes = most_body_bytes
         self._topics: dict[bytes, _Topic] = {}
         # The topic met last with the same few bits: found without making an object of its name.
@@ -150,6 +150,7 @@ class RecordColumns:
         self.damaged: list[tuple[int, int, str]] = []
         self.buffers: dict[str, pa.Buffer] = {}
         """Of columns by name, with what is in them of the last stretch at their begin; `arrow_batches` knows how much that is."""
+        self.properties = PropertyColumns(self.buffers, all_properties) if with_properties else None
         self._span = -1
         self._prepare(0)
 
@@ -177,20 +178,14 @@ class RecordColumns:
         self.rows = 0
         self.records = 0
         self._slack = _TEXT_SLACK
-        self._pairs = 0
         self._topic_end = self._offset_id_end = self._born_host_end = self._store_host_end = self._body_end = 0
-        self._msg_id_end = self._keys_end = self._tags_end = self._real_topic_end = self._retry_topic_end = 0
-        self._name_end = self._value_end = 0
         # Bodies are most of the log: they are copied but once, into memory that the batch then has.
         self._body_room = self._span if self._with_body else 0
         self._body_data = self._take_body_memory()
         rows = span // _SMALLEST_RECORD + 2
         self._born_valid = self._new_bits("born_timestamp", rows)
-        self._msg_id_valid = self._new_bits("msg_id", rows)
-        self._keys_valid = self._new_bits("keys", rows)
-        self._tags_valid = self._new_bits("tags", rows)
-        self._real_topic_valid = self._new_bits("real_topic", rows)
-        self._retry_topic_valid = self._new_bits("retry_topic", rows)
+        if self.properties is not None:
+            self.properties.begin(rows)
 
     def _make_room(self, span: int) -> None:
         """Buffers that are used again with each stretch. What is in them is copied out: it is much less than their size."""
@@ -217,37 +212,14 @@ class RecordColumns:
         self._born_host_text = self._new("born_host.text", _LONGEST_HOST * rows)
         self._store_host_ends = self._new("store_host.ends", 4 * rows + 4)
         self._store_host_text = self._new("store_host.text", _LONGEST_HOST * rows)
-        self._msg_id_ends = self._new("msg_id.ends", 4 * rows + 4)
-        self._keys_ends = self._new("keys.ends", 4 * rows + 4)
-        self._tags_ends = self._new("tags.ends", 4 * rows + 4)
-        self._real_topic_ends = self._new("real_topic.ends", 4 * rows + 4)
-        self._retry_topic_ends = self._new("retry_topic.ends", 4 * rows + 4)
         self._body_ends = self._new("body.ends", 4 * rows + 4)
-        self._map_ends = self._new("properties.ends", 4 * rows + 4)
-        properties = text if self._with_properties else 0
-        self._msg_id_text = self._new("msg_id.text", properties)
-        self._keys_text = self._new("keys.text", properties)
-        self._tags_text = self._new("tags.text", properties)
-        self._real_topic_text = self._new("real_topic.text", properties)
-        self._retry_topic_text = self._new("retry_topic.text", properties)
-        # The shortest pair is a name and a value of one byte each, with two separators.
-        self._name_ends = self._new("names.ends", properties + 4)
-        self._value_ends = self._new("values.ends", properties + 4)
-        self._name_text = self._new("names.text", properties)
-        self._value_text = self._new("values.text", properties)
+        if self.properties is not None:
+            self.properties.make_room(rows, text)
         put_int(self._topic_ends, 0, 0)
         put_int(self._offset_id_ends, 0, 0)
         put_int(self._born_host_ends, 0, 0)
         put_int(self._store_host_ends, 0, 0)
-        put_int(self._msg_id_ends, 0, 0)
-        put_int(self._keys_ends, 0, 0)
-        put_int(self._tags_ends, 0, 0)
-        put_int(self._real_topic_ends, 0, 0)
-        put_int(self._retry_topic_ends, 0, 0)
         put_int(self._body_ends, 0, 0)
-        put_int(self._map_ends, 0, 0)
-        put_int(self._name_ends, 0, 0)
-        put_int(self._value_ends, 0, 0)
 
     def _new(self, name: str, size: int) -> memoryview:
         # Not zeroed: pages that are not written cost nothing.
@@ -390,29 +362,24 @@ class RecordColumns:
             self._slack -= len(text) - topic_length
         put_bytes(self._topic_text, self._topic_end, text, 0, len(text))
         self._topic_end += len(text)
-        put_hex(self._offset_id_text, self._offset_id_end, log, store_host_at, store_host_length)
-        self._offset_id_end += 2 * store_host_length
-        put_hex(self._offset_id_text, self._offset_id_end, log, at + 28, 8)
-        self._offset_id_end += 16
-        self._born_host_end = self._put_host(self._born_host_text, self._born_host_end, at + 48, born_host_length)
-        self._store_host_end = self._put_host(
-            self._store_host_text, self._store_host_end, store_host_at, store_host_length
-        )
-
-        if self._with_properties and properties_length > 0:
-            self._put_properties(row, properties_at, end)
-        row += 1
-        put_int(self._topic_ends, row, self._topic_end)
-        put_int(self._offset_id_ends, row, self._offset_id_end)
-        put_int(self._born_host_ends, row, self._born_host_end)
-        put_int(self._store_host_ends, row, self._store_host_end)
-        put_int(self._msg_id_ends, row, self._msg_id_end)
-        put_int(self._keys_ends, row, self._keys_end)
-        put_int(self._tags_ends, row, self._tags_end)
-        put_int(self._real_topic_ends, row, self._real_topic_end)
-        put_int(self._retry_topic_ends, row, self._retry_topic_end)
-        put_int(self._map_ends, row, self._pairs)
-        put_int(self._body_ends, row, self._body_end)
+        put_int(self._topic_ends, row + 1, self._topic_end)
+        put_int(self._body_ends, row + 1, self._body_end)
+        if self._with_hosts:
+            put_hex(self._offset_id_text, self._offset_id_end, log, store_host_at, store_host_length)
+            self._offset_id_end += 2 * store_host_length
+            put_hex(self._offset_id_text, self._offset_id_end, log, at + 28, 8)
+            self._offset_id_end += 16
+            self._born_host_end = self._put_host(self._born_host_text, self._born_host_end, at + 48, born_host_length)
+            self._store_host_end = self._put_host(
+                self._store_host_text, self._store_host_end, store_host_at, store_host_length
+            )
+            put_int(self._offset_id_ends, row + 1, self._offset_id_end)
+            put_int(self._born_host_ends, row + 1, self._born_host_end)
+            put_int(self._store_host_ends, row + 1, self._store_host_end)
+        if self.properties is not None:
+            if properties_length > 0:
+                self._slack -= self.properties.put(log, row, properties_at, end)
+            self.properties.end_row(row)
         return _END
 
     def _bad(self, reason: str) -> int:
@@ -468,149 +435,3 @@ class RecordColumns:
             text = self._hosts[stored] = format_host(decode_host(stored)).encode()
         put_bytes(data, end, text, 0, len(text))
         return end + len(text)
-
-    def _put_properties(self, row: int, at: int, end: int) -> None:
-        """The properties of a row: the ones with columns of their own, and the map."""
-        if not is_ascii(self._log, at, end):
-            raw = copy_bytes(self._log, at, end)
-            text = raw.decode(errors="replace").encode()
-            if text != raw:
-                self._slack -= len(text) - len(raw)
-                self._put_pairs(row, decode_properties(text.decode()))
-                return
-        log = self._log
-        first_pair = self._pairs
-        names_from = self._name_end
-        values_from = self._value_end
-        start = at
-        msg_id = msg_id_end = keys = keys_end = tags = tags_end = real = real_end = retry = retry_end = 0
-        while at < end:
-            next_at = find_byte(log, 2, at, end)
-            if next_at < 0:
-                next_at = end
-            separator = find_byte(log, 1, at, next_at)
-            if separator > at and separator < next_at - 1:
-                length = separator - at
-                is_promoted = False
-                if length == 4:
-                    if is_equal(log, at, b"KEYS", 0, 4):
-                        keys = separator + 1
-                        keys_end = next_at
-                        is_promoted = True
-                    elif is_equal(log, at, b"TAGS", 0, 4):
-                        tags = separator + 1
-                        tags_end = next_at
-                        is_promoted = True
-                elif length == 8:
-                    if is_equal(log, at, b"UNIQ_KEY", 0, 8):
-                        msg_id = separator + 1
-                        msg_id_end = next_at
-                        is_promoted = True
-                elif length == 10:
-                    if is_equal(log, at, b"REAL_TOPIC", 0, 10):
-                        real = separator + 1
-                        real_end = next_at
-                elif length == 11 and is_equal(log, at, b"RETRY_TOPIC", 0, 11):
-                    retry = separator + 1
-                    retry_end = next_at
-                if not is_promoted or self._all_properties:
-                    if self._pairs - first_pair >= _MANY_PROPERTIES or self._has_name(
-                        first_pair, names_from, at, length
-                    ):
-                        # A name twice, or many: a dictionary sorts it out.
-                        self._pairs = first_pair
-                        self._name_end = names_from
-                        self._value_end = values_from
-                        self._put_pairs(row, decode_properties(copy_bytes(log, start, end).decode()))
-                        return
-                    put_bytes(self._name_text, self._name_end, log, at, length)
-                    self._name_end += length
-                    put_bytes(self._value_text, self._value_end, log, separator + 1, next_at - separator - 1)
-                    self._value_end += next_at - separator - 1
-                    self._pairs += 1
-                    put_int(self._name_ends, self._pairs, self._name_end)
-                    put_int(self._value_ends, self._pairs, self._value_end)
-            at = next_at + 1
-        if msg_id > 0:
-            put_bytes(self._msg_id_text, self._msg_id_end, log, msg_id, msg_id_end - msg_id)
-            self._msg_id_end += msg_id_end - msg_id
-            put_bit(self._msg_id_valid, row)
-        if keys > 0:
-            put_bytes(self._keys_text, self._keys_end, log, keys, keys_end - keys)
-            self._keys_end += keys_end - keys
-            put_bit(self._keys_valid, row)
-        if tags > 0:
-            put_bytes(self._tags_text, self._tags_end, log, tags, tags_end - tags)
-            self._tags_end += tags_end - tags
-            put_bit(self._tags_valid, row)
-        if real > 0:
-            put_bytes(self._real_topic_text, self._real_topic_end, log, real, real_end - real)
-            self._real_topic_end += real_end - real
-            put_bit(self._real_topic_valid, row)
-        if retry > 0:
-            put_bytes(self._retry_topic_text, self._retry_topic_end, log, retry, retry_end - retry)
-            self._retry_topic_end += retry_end - retry
-            put_bit(self._retry_topic_valid, row)
-
-    def _has_name(self, first_pair: int, name_at: int, at: int, length: int) -> bool:
-        """Whether one of the row's pairs so far has the name at `at`."""
-        pair = first_pair
-        while pair < self._pairs:
-            # Ends are native numbers; where the one ends the next begins.
-            name_end = self._end_of_name(pair + 1)
-            if name_end - name_at == length and is_equal(self._name_text, name_at, self._log, at, length):
-                return True
-            name_at = name_end
-            pair += 1
-        return False
-
-    def _end_of_name(self, pair: int) -> int:
-        ends = self._name_ends
-        if cython.compiled:
-            return cython.cast("int*", ends)[pair]  # type: ignore[call-overload,no-any-return]
-        return int.from_bytes(ends[4 * pair : 4 * pair + 4], sys.byteorder)
-
-    def _put_pairs(self, row: int, properties: dict[str, str]) -> None:
-        """The same, out of a dictionary: for what is rare."""
-        for name, value in properties.items():
-            if not self._all_properties and name in {"UNIQ_KEY", "KEYS", "TAGS"}:
-                continue
-            text = name.encode()
-            put_bytes(self._name_text, self._name_end, text, 0, len(text))
-            self._name_end += len(text)
-            text = value.encode()
-            put_bytes(self._value_text, self._value_end, text, 0, len(text))
-            self._value_end += len(text)
-            self._pairs += 1
-            put_int(self._name_ends, self._pairs, self._name_end)
-            put_int(self._value_ends, self._pairs, self._value_end)
-        text = properties.get("UNIQ_KEY", "").encode()
-        if text:
-            put_bytes(self._msg_id_text, self._msg_id_end, text, 0, len(text))
-            self._msg_id_end += len(text)
-            put_bit(self._msg_id_valid, row)
-        text = properties.get("KEYS", "").encode()
-        if text:
-            put_bytes(self._keys_text, self._keys_end, text, 0, len(text))
-            self._keys_end += len(text)
-            put_bit(self._keys_valid, row)
-        text = properties.get("TAGS", "").encode()
-        if text:
-            put_bytes(self._tags_text, self._tags_end, text, 0, len(text))
-            self._tags_end += len(text)
-            put_bit(self._tags_valid, row)
-        text = properties.get("REAL_TOPIC", "").encode()
-        if text:
-            put_bytes(self._real_topic_text, self._real_topic_end, text, 0, len(text))
-            self._real_topic_end += len(text)
-            put_bit(self._real_topic_valid, row)
-        text = properties.get("RETRY_TOPIC", "").encode()
-        if text:
-            put_bytes(self._retry_topic_text, self._retry_topic_end, text, 0, len(text))
-            self._retry_topic_end += len(text)
-            put_bit(self._retry_topic_valid, row)
-
-    @property
-    def pairs(self) -> int:
-        """Pairs in the maps of all rows."""
-        return self._pairs

@@ -28,6 +28,25 @@ def test_duckdb_counts_a_log_that_nobody_has_exported(tmp_path: Path) -> None:
     assert later["commit_log_offset"].to_pylist() == log.offsets[291:]
 
 
+def test_a_column_asked_for_alone_is_what_it_is_among_all(tmp_path: Path) -> None:
+    log = SmallLog(tmp_path)
+    for number in range(20):
+        properties = f"KEYS\x01k{number}\x02UNIQ_KEY\x01u{number}\x02TAGS\x01t\x02REAL_TOPIC\x01r\x02RETRY_TOPIC\x01y\x02a\x01{number}\x02"
+        log.append(
+            b"x" * number,
+            topic=f"T{number % 3}",
+            properties=properties if number % 4 else "",
+            born_host=("10.0.0.9", number),
+        )
+    log.write()
+    everything = read_log(tmp_path).read_all()
+    assert everything["offset_msg_id"].null_count + everything["body"].null_count == 0
+    assert everything["keys"].null_count == everything["retry_topic"].null_count == 5
+    for name in MESSAGES.names:
+        assert read_log(tmp_path, columns=[name]).read_all() == everything.select([name])
+    assert read_log(tmp_path, columns=["topic", "properties"]).read_all() == everything.select(["topic", "properties"])
+
+
 def test_a_running_appliance_is_asked_how_far_its_log_may_be_read(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"] * 10)
     assert ask_flushed_offset(log.root) is None
