@@ -116,11 +116,16 @@ def test_one_of_those_gathered_may_be_cancelled_without_harm() -> None:
 
 def test_those_gathered_are_told_when_the_client_ends_beneath_them() -> None:
     async def main() -> None:
-        async with Cluster("a") as cluster, Producer("g", cluster.name_server, linger=0.01) as producer:
+        async with (
+            Cluster("a") as cluster,
+            Producer("g", cluster.name_server, linger=600, send_timeout=60) as producer,
+        ):
             broker, gathering = cluster.brokers["a"], producer._accumulator
             assert gathering is not None
             broker.is_silent = True
             sends = [asyncio.create_task(producer.send(Message("T", b"x"))) for _ in range(3)]
+            await until(lambda: gathering._gathering)
+            gathering._flush(("T", True))
             await until(lambda: broker.sends)
             sends[0].cancel()
             # One whose batch has been made, and has not done its first step.
@@ -219,7 +224,9 @@ def test_local_transactions_that_wait_hold_up_no_check_and_no_other_work_in_thre
 
         async with (
             Cluster("a") as cluster,
-            TransactionProducer("g", cluster.name_server, check=lambda _m: False, execute=execute) as producer,
+            TransactionProducer(
+                "g", cluster.name_server, check=lambda _m: False, execute=execute, send_timeout=60
+            ) as producer,
         ):
             broker = cluster.brokers["a"]
             await until(lambda: broker.heartbeats)
