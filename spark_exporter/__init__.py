@@ -5,7 +5,7 @@ it may run on any machine that sees the files. Needs the extra `[export]` (pyarr
 
     schema            what a row is
     segments          the files of a CommitLog; where the log ends
-    record_columns    records to columns, the hot module
+    record_columns    records to columns, the hot module; property_columns  their properties
     range_scan        a range of the log to Arrow batches, with what is damaged in it
     plan              a store to ranges
     body_schema       JSON bodies as a typed column

@@ -1,6 +1,7 @@
 """What holds for every test run: no stale compiled module, no skipped test where none may be, no shared memory left behind.
 
-And what all kinds of tests share: one JVM with the official client, and byte code for the processes that they start.
+And what all kinds of tests share: one JVM with the official client, byte code for the processes that they start, and the same examples
+from Hypothesis in every run, without a limit of time for each. (`--hypothesis-profile=default` looks for new ones.)
 """
 
 import compileall
@@ -8,6 +9,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from ipc.names import instance_hash
@@ -15,6 +17,8 @@ from support.java import Java
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("appliance", "broker", "headrace", "ipc", "nameserver", "spark_exporter", "store")
+hypothesis.settings.register_profile("tests", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("tests")
 
 
 @pytest.fixture(scope="session")
