@@ -166,14 +166,16 @@ def test_what_a_power_cut_leaves_is_whole(
         assert [body_of(record) for record in kept] == [body_of(record) for record in image.records[: len(kept)]]
         durable = [record for record in image.records if record["offset"] < image.flushed_offset]
         assert kept[: len(durable)] == durable
-        copies = check_log(store, image.journal, damaged_from=image.flushed_offset)
+        damaged = range(image.flushed_offset, end)
+        copies = check_log(store, image.journal, damaged=damaged)
         assert copies.keys() >= image.journal.acknowledged.keys()
         if cut == 0:
             client = Client(java, appliance)
             with Load(java, appliance, tmp_path, prefix="after") as load:
                 load.wait_for_more(100)
             journal = load.journal()
-            check_pulled(client, check_log(store, image.journal.followed_by(journal)))
+            copies = check_log(store, image.journal.followed_by(journal), damaged=damaged)
+            check_pulled(client, copies, damaged=damaged)
         verify(store)
     verify(store)
     check_indexes(store, tmp_path / "scratch")
