@@ -68,9 +68,9 @@ prepared: $(VENV)/bytecode build/compiled java
 test-fast: $(VENV)/bytecode build/compiled
 	$(BIN)/python -m pytest -n 2 -m "not slow and not interop and not crash" --ignore=tests/interop --ignore=tests/crash --nothing-skipped $(ARGS)
 
-# Only files that have such tests are loaded. They go to workers in this order, long ones first: by the number of their tests they would come last.
+# They wait more than they compute: three workers keep two cores busy. Only files that have such tests are loaded. They go to workers in this order, long ones first: by the number of their tests they would come last.
 test-slow: $(VENV)/bytecode build/compiled java
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "slow or interop or crash" --nothing-skipped \
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow or interop or crash" --nothing-skipped \
 	    tests/crash tests/interop $$(grep -rlE --include='test_*.py' --exclude-dir=crash --exclude-dir=interop 'mark\.(slow|interop|crash)' tests | sort) $(ARGS)
 
 compile: build/compiled  ## compile the hot modules that have changed, where they lie
