@@ -51,11 +51,12 @@ def cut(source: Source, start: int, end: int, options: ReadOptions) -> Sequence[
 def read_range(byte_range: ByteRange, options: ReadOptions, scan_options: ScanOptions) -> Iterator[pa.RecordBatch]:
     """The rows of a range. Raises SourceError where the next range's cut was false: better no answer than a wrong one."""
     scan = RangeScan(byte_range, scan_options)
-    for batch in scan.batches():
-        if not options.is_quarantine:
-            yield batch
-    if options.is_quarantine and scan.damage:
-        yield quarantine_batch(scan.damage, scan_options)
+    for window in scan.windows():
+        if options.is_quarantine:
+            if window.damage:
+                yield quarantine_batch(window.damage, scan_options)
+        elif window.rows is not None:
+            yield window.rows
     if scan.landed != byte_range.end:
         raise SourceError(
             f"{byte_range.segment.path}: no record begins at {byte_range.end}, where it was cut (a body holds a record that "

@@ -29,7 +29,7 @@ MAIN_TABLE = ""
 """The name of the one table there is, unless each topic has its own."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Partition:
     """A table, and within it a day and perhaps a topic. `group`: the topic that may have files of its own in the same folder as others."""
 
@@ -44,6 +44,11 @@ class Partition:
         day = f"{DATE_COLUMN}={self.date.isoformat()}"
         return day if self.topic is None else f"topic={escape(self.topic)}/{day}"
 
+    @property
+    def sort_key(self) -> tuple[str, str, str, str]:
+        """The order in which files are written and told of."""
+        return self.table, self.topic or "", self.date.isoformat(), self.group or ""
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -52,7 +57,7 @@ class Layout:
     group_by_topic: bool = False
     table_per_topic: bool = False
     small_topic_bytes: int = 0
-    """With `group_by_topic`: what a topic must have in a range, in Arrow's memory, for a file of its own; 0: all have folders of their own."""
+    """With `group_by_topic`: how much log of a day a topic must have in a range for a file of its own; 0: all have folders of their own."""
 
     @property
     def has_topic_folders(self) -> bool:
@@ -64,30 +69,25 @@ class Layout:
         """Whether a range has a file for each topic."""
         return self.group_by_topic or self.table_per_topic
 
+    def partition(self, topic: str, day: date) -> Partition:
+        """Where rows of a topic and day go. With small topics: as long as it has a file of its own."""
+        return Partition(
+            topic if self.table_per_topic else MAIN_TABLE,
+            topic if self.has_topic_folders else None,
+            day,
+            topic if self.small_topic_bytes else None,
+        )
+
     def split(self, batch: pa.RecordBatch) -> list[tuple[Partition, pa.RecordBatch]]:
         """A batch's rows by partition, each in the log's order."""
-        parts: list[tuple[Partition, pa.RecordBatch]] = []
-        for topic, rows in self._by_topic(batch):
-            for day, some in _by_date(rows):
-                table = topic if self.table_per_topic and topic is not None else MAIN_TABLE
-                folder = topic if self.has_topic_folders else None
-                parts.append((Partition(table, folder, day, topic if self.small_topic_bytes else None), some))
-        return parts
-
-    def _by_topic(self, batch: pa.RecordBatch) -> list[tuple[str | None, pa.RecordBatch]]:
         if not self.has_many_files:
-            return [(None, batch)]
+            return [(Partition(MAIN_TABLE, None, day), rows) for day, rows in _by_date(batch)]
         topics = batch["topic"].dictionary_encode()
-        if len(topics.dictionary) == 1:
-            return [(topics.dictionary[0].as_py(), batch)]
-        # Each topic's rows are copied apart: a slice of a rare topic would keep the memory of all the others for long.
-        order = pc.sort_indices(topics.indices)  # stable, so that the log's order stays
-        counts = {each["values"]: each["counts"] for each in pc.value_counts(topics.indices).to_pylist()}
-        found, at = [], 0
-        for code in sorted(counts):
-            found.append((topics.dictionary[code].as_py(), batch.take(order.slice(at, counts[code]))))
-            at += counts[code]
-        return found
+        return [
+            (self.partition(topic, day), rows)
+            for code, topic in enumerate(topics.dictionary.to_pylist())
+            for day, rows in _by_date(batch.filter(pc.equal(topics.indices, code)))
+        ]
 
     def as_json(self) -> dict[str, Any]:
         """For the target to remember."""

@@ -29,24 +29,19 @@ def merge_files(
     first, last = ordered[0][0], ordered[-1][0]
     staged = f"merged-{first.first_offset:020}-{last.last_offset:020}"
     task = WriteTask(ScanOptions(), Layout(), staging)
-    with telling(folder.uri), folder.open_read(ordered[0][1]) as source:
-        # All files of a table have their columns in the same order, whatever it is (`range_files`).
-        schema = pa.schema([schema.field(name) for name in pq.read_schema(source).names])
     with telling(folder.uri), staging.open_write(staged) as sink, open_writer(sink, schema, task) as writer:
         gathered: list[pa.RecordBatch] = []
         rows = 0
         for _, name in ordered:
             with pq.ParquetFile(folder.open_read(name)) as opened:
                 for batch in opened.iter_batches(batch_size=_GROUP_ROWS // 4):
-                    gathered.append(batch)
+                    gathered.append(batch.select(schema.names))
                     rows += batch.num_rows
                     if rows >= _GROUP_ROWS:
-                        writer.write_table(
-                            pa.Table.from_batches(gathered).select(schema.names).cast(schema), row_group_size=rows
-                        )
+                        writer.write_table(pa.Table.from_batches(gathered).cast(schema), row_group_size=rows)
                         gathered, rows = [], 0
         if gathered:
-            writer.write_table(pa.Table.from_batches(gathered).select(schema.names).cast(schema), row_group_size=rows)
+            writer.write_table(pa.Table.from_batches(gathered).cast(schema), row_group_size=rows)
     staging.sync(staged)
     return [
         WrittenFile(

@@ -9,8 +9,8 @@ In Spark: `createDataFrame(ranges).mapInArrow(...)` with `write_range` in it; th
 """
 
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
@@ -22,21 +22,16 @@ from spark_exporter.errors import TargetError
 from spark_exporter.layout import Layout, Partition, file_name, name_in_group
 from spark_exporter.location import Location, reason_of
 from spark_exporter.range_result import RangeResult, WrittenFile
-from spark_exporter.range_scan import ByteRange, RangeScan, ScanOptions, quarantine_batch
+from spark_exporter.range_scan import ByteRange, Damage, RangeScan, ScanOptions, quarantine_batch
 from spark_exporter.schema import BODY_COLUMN, QUARANTINE
+from spark_exporter.topic_scan import TopicScan
 
 _GROUP_ROWS: Final = 131_072  # limit: rows of a row group
 _GROUP_BYTES: Final = 64 << 20  # limit: … or so much memory
-_BUFFERED_BYTES: Final = 128 << 20  # limit: of all partitions that are open at once
-_SPLIT_BYTES: Final = 16 << 20  # limit: split by topic at a time, since of thousands of topics each has a few rows
-_MOST_FILES: Final = 400
-"""# limit: open at once, since each keeps what its footer will say; a range with more topics is read again for the others."""
-_BATCH_COST: Final = 24 << 10
-"""What a batch takes besides its rows, measured: as many objects and buffers as there are columns. With thousands of topics it is more than the rows."""
+_QUARANTINE_BYTES: Final = 16 << 20  # limit: of damage in memory
 _FEW_VALUES: Final = ("cluster", "broker_name", "topic", "tags", "born_host", "store_host", "real_topic", "retry_topic")
 """Columns worth a dictionary. Ids and bodies are all different."""
 _KEYS_OF_MAP: Final = "properties.key_value.key"
-_LARGE: Final = frozenset({"body", "properties", BODY_COLUMN})
 _NO_STATISTICS: Final = frozenset({"body", "properties", BODY_COLUMN})
 
 
@@ -64,18 +59,18 @@ def write_range(
 
     Raises SourceError, TargetError, DamagedRecords.
     """
-    scan = RangeScan(byte_range, task.options)
-    files = _RangeFiles(task, file_name(byte_range, task.options.broker_name))
+    options, layout = task.options, task.layout
+    scan = TopicScan(byte_range, options, layout) if layout.has_many_files else RangeScan(byte_range, options)
+    files = _RangeFiles(task, file_name(byte_range, options.broker_name))
+    unfit = 0
     try:
-        unfit, left = _write_rows(scan, task, files, lambda: report(scan.position - byte_range.start))
-        while left:
-            files.finish()
-            choice = replace(task.options.choice, topics=left)
-            again = RangeScan(byte_range, replace(task.options, choice=choice))
-            more, left = _write_rows(again, task, files, lambda: None)
-            unfit += more
-        written = files.close()
-        quarantine = files.write_quarantine(quarantine_batch(scan.damage, task.options)) if scan.damage else None
+        for partition, rows in _parts(scan, layout, files.quarantine):
+            bodies = task.bodies.of(partition.table)
+            typed, count = (rows, 0) if bodies is None else bodies.type_bodies(rows)
+            unfit += count
+            files.add(partition, typed)
+            report(scan.done_bytes)
+        written, quarantine = files.close()
     except OSError as error:  # reading raises SourceError: this is a disk that is full, or a store that has gone
         files.abandon()
         raise TargetError(f"{task.staging.uri}: {reason_of(error)}") from None
@@ -89,7 +84,7 @@ def write_range(
         scan.landed,
         scan.records,
         scan.rows,
-        len(scan.damage),
+        scan.damaged,
         written,
         quarantine,
         scan.last_store_timestamp,
@@ -98,69 +93,35 @@ def write_range(
     )
 
 
-def _write_rows(
-    scan: RangeScan, task: WriteTask, files: "_RangeFiles", report: Callable[[], None]
-) -> tuple[int, frozenset[str]]:
-    """All rows for which there are files. How many of them do not fit their schema, and the topics of which there are more rows."""
-    unfit = 0
-    left: set[str] = set()
-    for batch in _in_pieces(scan.batches(), task.layout):
-        for partition, rows in task.layout.split(batch):
-            if files.has_finished(partition):
-                continue
-            if not files.has_room(partition):
-                left.add(partition.topic or partition.table)
-                continue
-            bodies = task.bodies.of(partition.table)
-            typed, count = (rows, 0) if bodies is None else bodies.type_bodies(rows)
-            unfit += count
-            files.add(partition, typed)
-        report()
-    return unfit, frozenset(left)
-
-
-def _in_pieces(batches: Iterator[pa.RecordBatch], layout: Layout) -> Iterator[pa.RecordBatch]:
-    """The batches as they are; where they are to be split by topic, several as one."""
-    if not layout.has_many_files:
-        yield from batches
-        return
-    gathered: list[pa.RecordBatch] = []
-    size = 0
-    for batch in batches:
-        gathered.append(batch)
-        size += batch.nbytes
-        if size >= _SPLIT_BYTES:
-            yield _as_one(gathered)
-            size = 0
-    if gathered:
-        yield _as_one(gathered)
-
-
-def _as_one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch of all their rows. The list is empty afterwards, so that they need not be kept any longer."""
-    if len(batches) == 1:
-        return batches.pop()
-    table = pa.Table.from_batches(batches)
-    batches.clear()
-    (batch,) = table.combine_chunks().to_batches()
-    return batch
+def _parts(
+    scan: RangeScan | TopicScan, layout: Layout, quarantine: Callable[[Sequence[Damage]], None]
+) -> Iterator[tuple[Partition, pa.RecordBatch]]:
+    """The rows by partition. Damage is handed to `quarantine`."""
+    if isinstance(scan, TopicScan):
+        for partition, window in scan.windows():
+            quarantine(window.damage)
+            if partition is not None and window.rows is not None:
+                yield partition, window.rows
+    else:
+        for window in scan.windows():
+            quarantine(window.damage)
+            if window.rows is not None:
+                yield from layout.split(window.rows)
 
 
 class _OpenFile:
-    """One partition's file while it is written: rows gather until they make a row group. It is opened with the first one, since there may be thousands."""
+    """One partition's file while it is written: rows gather until they make a row group."""
 
     def __init__(self, task: WriteTask, partition: Partition, name: str, staged: str) -> None:
         self.partition = partition
-        self.name = name
-        self.staged = staged
-        self._task = task
-        fields = [each for each in task.bodies.schema_of(partition.table) if each.name not in task.dropped]
-        if task.layout.has_many_files:
-            # Arrow's writer keeps the buffers of a file's last column until the next row group: of bodies that is megabytes for each open file.
-            fields.sort(key=lambda each: each.name not in _LARGE)
-        self._schema = pa.schema(fields)
-        self._sink: pa.NativeFile | None = None
-        self._writer: pq.ParquetWriter | None = None
+        self._name = f"{partition.folder}/{name_in_group(name, partition.group)}"
+        self._staged = staged
+        self._staging = task.staging
+        self._schema = pa.schema(
+            [each for each in task.bodies.schema_of(partition.table) if each.name not in task.dropped]
+        )
+        self._sink = task.staging.open_write(staged)
+        self._writer = open_writer(self._sink, self._schema, task)
         self._batches: list[pa.RecordBatch] = []
         self._gathered_rows = 0
         self._gathered_bytes = 0
@@ -180,22 +141,9 @@ class _OpenFile:
         if self._gathered_rows >= _GROUP_ROWS or self._gathered_bytes >= _GROUP_BYTES:
             self.flush()
 
-    @property
-    def held_bytes(self) -> int:
-        """Memory of what has gathered."""
-        return self._gathered_bytes + _BATCH_COST * len(self._batches)
-
-    def merge(self) -> None:
-        """Make one batch of what has gathered, if that takes much less memory. Large ones stay apart: of each the writer makes a page."""
-        if len(self._batches) > 1 and self._gathered_bytes < 4 * _BATCH_COST * len(self._batches):
-            self._batches = [_as_one(self._batches)]
-
     def flush(self) -> None:
         """Make a row group of what has gathered."""
         if self._batches:
-            if self._writer is None:
-                self._sink = self._task.staging.open_write(self.staged)
-                self._writer = open_writer(self._sink, self._schema, self._task)
             table = pa.Table.from_batches(self._batches).select(self._schema.names)
             self._writer.write_table(table, row_group_size=table.num_rows)
             self._rows += table.num_rows
@@ -204,135 +152,115 @@ class _OpenFile:
     def close(self) -> WrittenFile:
         """Finish the file."""
         self.flush()
-        assert self._writer is not None, "a partition has rows"
-        assert self._sink is not None
         self._writer.close()
         self._sink.close()
-        self._writer = self._sink = None
-        self._task.staging.sync(self.staged)
+        self._staging.sync(self._staged)
+        partition = self.partition
         return WrittenFile(
-            self.partition.table,
-            self.partition.topic if self.partition.group is None else self.partition.group,
-            self.partition.date.isoformat(),
-            f"{self.partition.folder}/{name_in_group(self.name, self.partition.group)}",
-            self.staged,
+            partition.table,
+            partition.topic if partition.group is None else partition.group,
+            partition.date.isoformat(),
+            self._name,
+            self._staged,
             self._rows,
-            self._task.staging.size_of(self.staged),
+            self._staging.size_of(self._staged),
             *self._offsets,
             *self._times_ms,
         )
 
 
 class _RangeFiles:
-    """The files of one range, one for each partition. Topics that may turn out to be small wait in memory until that is known."""
+    """The files of one range, one for each partition, and that of its damage. Rows gather for one of them at a time.
+
+    Partitions that come once each (`TopicScan`) have one file open at a time. Days of a log in its own order may come again, when a clock was set
+    back: their files stay open, and are few.
+    """
 
     def __init__(self, task: WriteTask, name: str) -> None:
         self._task = task
         self._name = name
         self._attempt = uuid.uuid4().hex
         self._open: dict[Partition, _OpenFile] = {}
-        self._finished: dict[Partition, WrittenFile] = {}
-        self._held_bytes = 0
-        self._waiting: dict[Partition, list[pa.RecordBatch]] = {}
-        self._waiting_bytes: dict[Partition, int] = {}
-        self._all_waiting_bytes = 0
-
-    def has_room(self, partition: Partition) -> bool:
-        """Whether rows of a partition can be added. What had no room once has none until `finish`."""
-        if partition.group is not None or not self._task.layout.has_many_files:
-            return True
-        return partition in self._open or len(self._open) < _MOST_FILES
-
-    def has_finished(self, partition: Partition) -> bool:
-        """Whether all rows of a partition have been written."""
-        return partition in self._finished
-
-    def finish(self) -> None:
-        """Finish the files that are open: their partitions have no more rows."""
-        for partition in list(self._open):
-            self._finished[partition] = self._open.pop(partition).close()
-        self._held_bytes = 0
-
-    def _begin(self, partition: Partition) -> "_OpenFile":
-        staged = f"{self._attempt}/{len(self._finished) + len(self._open)}"
-        file = self._open[partition] = _OpenFile(self._task, partition, self._name, staged)
-        return file
+        self._current: _OpenFile | None = None
+        self._written: list[WrittenFile] = []
+        self._quarantine: _QuarantineFile | None = None
 
     def add(self, partition: Partition, rows: pa.RecordBatch) -> None:
         """Rows of one partition."""
-        if partition.group is not None and partition not in self._open:
-            self._wait(partition, rows)
-            return
-        file = self._open.get(partition) or self._begin(partition)
-        before = file.held_bytes
-        file.add(rows)
-        self._held_bytes += file.held_bytes - before
-        if self._held_bytes >= _BUFFERED_BYTES:
-            self._make_room()
+        if self._current is None or self._current.partition != partition:
+            self._leave()
+            self._current = self._open.get(partition)
+            if self._current is None:
+                staged = f"{self._attempt}/{len(self._written) + len(self._open)}"
+                self._current = self._open[partition] = _OpenFile(self._task, partition, self._name, staged)
+        self._current.add(rows)
 
-    def _make_room(self) -> None:
-        """Merge what lies about in small batches; if that is not enough, write the largest, so that there is room for a while."""
-        for file in self._open.values():
-            file.merge()
-        largest = sorted(self._open.values(), key=lambda each: each.held_bytes)
-        self._held_bytes = sum(each.held_bytes for each in largest)
-        while self._held_bytes >= _BUFFERED_BYTES // 2:
-            file = largest.pop()
-            self._held_bytes -= file.held_bytes
-            file.flush()
+    def _leave(self) -> None:
+        if self._task.layout.has_many_files:
+            self._finish()
+        elif self._current is not None:
+            self._current.flush()
 
-    def _wait(self, partition: Partition, rows: pa.RecordBatch) -> None:
-        batches = self._waiting.setdefault(partition, [])
-        batches.append(rows)
-        self._waiting_bytes[partition] = self._waiting_bytes.get(partition, 0) + rows.nbytes
-        self._all_waiting_bytes += rows.nbytes + _BATCH_COST
-        if self._waiting_bytes[partition] >= self._task.layout.small_topic_bytes:
-            self._pour(partition, partition)
-        elif self._all_waiting_bytes >= _BUFFERED_BYTES:
-            for each in self._waiting.values():
-                if len(each) > 1:
-                    self._all_waiting_bytes -= _BATCH_COST * (len(each) - 1)
-                    each[:] = [_as_one(each)]
-            # None is large, but all together are: the largest have files of their own after all.
-            order = sorted(sorted(self._waiting, key=_order, reverse=True), key=lambda each: self._waiting_bytes[each])
-            while self._all_waiting_bytes >= _BUFFERED_BYTES // 2:
-                most = order.pop()
-                self._pour(most, most)
+    def _finish(self) -> None:
+        for partition in list(self._open):
+            self._written.append(self._open.pop(partition).close())
 
-    def _pour(self, waiting: Partition, into: Partition) -> None:
-        """Put what has waited into a file."""
-        batches = self._waiting.pop(waiting)
-        self._all_waiting_bytes -= self._waiting_bytes.pop(waiting) + _BATCH_COST * len(batches)
-        if into not in self._open:
-            self._begin(into)
-        for rows in batches:
-            self.add(into, rows)
+    def quarantine(self, damage: Sequence[Damage]) -> None:
+        """Damage of the range."""
+        if damage:
+            if self._quarantine is None:
+                self._quarantine = _QuarantineFile(self._task, f"{self._attempt}/quarantine")
+            self._quarantine.add(damage)
 
-    def close(self) -> tuple[WrittenFile, ...]:
-        """Finish all files."""
-        for partition in sorted(self._waiting, key=_order):
-            self._pour(partition, replace(partition, group=None))
-        self.finish()
-        return tuple(self._finished[partition] for partition in sorted(self._finished, key=_order))
-
-    def write_quarantine(self, batch: pa.RecordBatch) -> WrittenFile:
-        """The damage of the range."""
-        staged = f"{self._attempt}/quarantine"
-        with (
-            self._task.staging.open_write(staged) as sink,
-            pq.ParquetWriter(sink, QUARANTINE, compression="zstd") as writer,
-        ):
-            writer.write_batch(batch)
-        self._task.staging.sync(staged)
-        offsets = batch["commit_log_offset"]
-        return WrittenFile(
-            "", None, "1970-01-01", self._name, staged, batch.num_rows, self._task.staging.size_of(staged),
-            offsets[0].as_py(), offsets[-1].as_py(), 0, 0,
-        )  # fmt: skip
+    def close(self) -> tuple[tuple[WrittenFile, ...], WrittenFile | None]:
+        """Finish all files: those of rows, and that of the damage if there is any."""
+        self._finish()
+        written = tuple(sorted(self._written, key=lambda each: (each.table, each.name)))
+        return written, None if self._quarantine is None else self._quarantine.close(self._name)
 
     def abandon(self) -> None:
         """Leave nothing behind."""
         self._task.staging.delete_folder(self._attempt)
+
+
+class _QuarantineFile:
+    """The damage of a range while it is written: it gathers like rows, since a whole segment may be damaged."""
+
+    def __init__(self, task: WriteTask, staged: str) -> None:
+        self._task = task
+        self._staged = staged
+        self._sink = task.staging.open_write(staged)
+        self._writer = pq.ParquetWriter(self._sink, QUARANTINE, compression="zstd")
+        self._gathered: list[Damage] = []
+        self._gathered_bytes = 0
+        self._rows = 0
+        self._offsets: list[int] = []
+
+    def add(self, damage: Sequence[Damage]) -> None:
+        """More of it."""
+        places = [each.physical_offset for each in damage]
+        self._offsets = [min([*self._offsets, *places]), max([*self._offsets, *places])]
+        self._gathered += damage
+        self._gathered_bytes += sum(len(each.raw) for each in damage)
+        if self._gathered_bytes >= _QUARANTINE_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._gathered:
+            self._writer.write_batch(quarantine_batch(self._gathered, self._task.options))
+            self._rows += len(self._gathered)
+            self._gathered, self._gathered_bytes = [], 0
+
+    def close(self, name: str) -> WrittenFile:
+        """Finish the file, to be called that."""
+        self._flush()
+        self._writer.close()
+        self._sink.close()
+        staging = self._task.staging
+        staging.sync(self._staged)
+        first, last = self._offsets
+        size_bytes = staging.size_of(self._staged)
+        return WrittenFile("", None, "1970-01-01", name, self._staged, self._rows, size_bytes, first, last, 0, 0)
 
 
 def open_writer(sink: pa.NativeFile, schema: pa.Schema, task: WriteTask) -> pq.ParquetWriter:
@@ -347,10 +275,6 @@ def open_writer(sink: pa.NativeFile, schema: pa.Schema, task: WriteTask) -> pq.P
         write_statistics=[*(name for name in schema.names if name not in _NO_STATISTICS), *typed],
         **task.writer,
     )
-
-
-def _order(partition: Partition) -> tuple[str, str, str, str]:
-    return partition.table, partition.topic or "", partition.date.isoformat(), partition.group or ""
 
 
 def _leaves(path: str, type_: pa.DataType) -> list[str]:

@@ -9,7 +9,7 @@ In Spark: one input partition is one `ByteRange` (it pickles); `read()` yields `
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -81,10 +81,18 @@ class Damage:
     raw: bytes
 
 
-class RangeScan:
-    """One reading of one range. Once `batches` has ended, the rest is known:
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What one step of a scan has come to: some rows, if there were any, and what was damaged among them."""
 
-    `landed` (see the module), `records` walked over, `rows` yielded, `damage`. `position` is how far it is, for a progress bar.
+    rows: pa.RecordBatch | None
+    damage: Sequence[Damage]
+
+
+class RangeScan:
+    """One reading of one range. Once `windows` or `batches` has ended, the rest is known:
+
+    `landed` (see the module), `records` walked over, `rows` yielded, stretches `damaged`. `position` is how far it is.
     """
 
     def __init__(self, byte_range: ByteRange, options: ScanOptions, window_bytes: int = WINDOW) -> None:
@@ -95,16 +103,27 @@ class RangeScan:
         self.landed = -1
         self.records = 0
         self.rows = 0
-        self.damage: list[Damage] = []
+        self.damaged = 0
         self.last_store_timestamp = 0
         """Of the last good record that was walked over, ms; 0: there was none."""
         self.last_physical_offset = -1
         """Where that lies."""
 
+    @property
+    def done_bytes(self) -> int:
+        """How much of the range has been read, for a progress bar."""
+        return self.position - self._range.start
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows in the log's order, in batches that are none of them empty. Raises SourceError, and DamagedRecords if that is asked for."""
-        schema = self._options.schema
-        columns = self._columns(schema)
+        for window in self.windows():
+            if window.rows is not None:
+                yield window.rows
+
+    def windows(self) -> Iterator[Window]:
+        """The same, with what is damaged: a window after the other."""
+        options = self._options
+        columns = record_columns_of(options)
         with open_segment(self._range.segment) as descriptor:
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
             memory, needed = bytearray(self._window_bytes), 0
@@ -113,43 +132,29 @@ class RangeScan:
                 length = min(max(self._window_bytes, needed), self._range.limit - self.position)
                 if length > len(memory):
                     memory = bytearray(length)
-                window = memoryview(memory)[:length]
-                self._read(descriptor, window)
-                answer = self._decode(columns, window)
-                if columns.rows:
-                    self.rows += columns.rows
-                    yield as_batch(columns, self._options.cluster, self._options.broker_name, schema)
-                for offset, size, reason in columns.damaged:
-                    self._quarantine(descriptor, offset, size, reason)
+                view = memoryview(memory)[:length]
+                self._read(descriptor, view)
+                answer = self._decode(columns, view)
+                damage = [self._damage(descriptor, *each) for each in columns.damaged]
                 needed = columns.needed if answer == record_columns.MORE else 0
                 if answer == record_columns.BLANK:
                     self.position = self._range.segment.end
                 elif answer == record_columns.BAD:
-                    self._pass_over(descriptor, columns.reason)
+                    damage.append(self._pass_over(descriptor, columns.reason))
+                self.rows += columns.rows
+                self.damaged += len(damage)
+                yield window_of(columns, options, damage)
         self.landed = self.position
 
-    def _columns(self, schema: pa.Schema) -> RecordColumns:
-        choice, names = self._options.choice, set(schema.names)
-        return RecordColumns(
-            choice.is_wanted,
-            choice.first_ms,
-            choice.end_ms,
-            with_body="body" in names,
-            with_properties=not names.isdisjoint(property_columns.COLUMNS),
-            with_hosts=not names.isdisjoint(record_columns.HOST_COLUMNS),
-            inflate=self._options.inflate,
-            all_properties=self._options.all_properties,
-        )
-
-    def _read(self, descriptor: int, window: memoryview) -> None:
-        read_into(descriptor, self._range.segment, window, self.position)
-        ahead = self.position - self._range.segment.base + len(window)
+    def _read(self, descriptor: int, view: memoryview) -> None:
+        read_into(descriptor, self._range.segment, view, self.position)
+        ahead = self.position - self._range.segment.base + len(view)
         os.posix_fadvise(descriptor, ahead, _READ_AHEAD, os.POSIX_FADV_WILLNEED)
 
-    def _decode(self, columns: RecordColumns, window: memoryview) -> int:
+    def _decode(self, columns: RecordColumns, view: memoryview) -> int:
         start = self.position
-        stop = min(len(window), self._range.end - start)
-        answer = columns.decode(window, start, 0, stop, self._range.limit)
+        stop = min(len(view), self._range.end - start)
+        answer = columns.decode(view, start, 0, stop, self._range.limit)
         self.position = start + columns.position
         self.records += columns.records
         if columns.last_store_timestamp:
@@ -157,24 +162,51 @@ class RangeScan:
             self.last_physical_offset = columns.last_physical_offset
         return answer
 
-    def _pass_over(self, descriptor: int, reason: str) -> None:
+    def _pass_over(self, descriptor: int, reason: str) -> Damage:
         """Go on at the next place where a record is sure to be; what lies before it is damage."""
-        found = find_record(descriptor, self._range.segment, self.position + 1, self._range.limit)
-        next_offset = self._range.limit if found is None else found
-        self._quarantine(descriptor, self.position, next_offset - self.position, reason)
-        self.position = next_offset
+        start = self.position
+        found = find_record(descriptor, self._range.segment, start + 1, self._range.limit)
+        self.position = self._range.limit if found is None else found
+        return self._damage(descriptor, start, self.position - start, reason)
 
-    def _quarantine(self, descriptor: int, offset: int, size: int, reason: str) -> None:
-        if self._options.strict:
-            raise DamagedRecords(
-                f"{self._range.segment.path}: {size} damaged bytes at physical offset {offset}: {reason}"
-            )
-        raw = bytearray(min(size, _RAW_KEPT))
-        read_into(descriptor, self._range.segment, memoryview(raw), offset)
-        self.damage.append(Damage(offset, size, reason, bytes(raw)))
+    def _damage(self, descriptor: int, offset: int, size_bytes: int, reason: str) -> Damage:
+        return read_damage(descriptor, self._range.segment, self._options, offset, size_bytes, reason)
 
 
-def quarantine_batch(damage: list[Damage], options: ScanOptions) -> pa.RecordBatch:
+def record_columns_of(options: ScanOptions, room_bytes: int = 0) -> RecordColumns:
+    """A decoder for what is asked for."""
+    choice, names = options.choice, set(options.schema.names)
+    return RecordColumns(
+        choice.is_wanted,
+        choice.first_ms,
+        choice.end_ms,
+        with_body="body" in names,
+        with_properties=not names.isdisjoint(property_columns.COLUMNS),
+        with_hosts=not names.isdisjoint(record_columns.HOST_COLUMNS),
+        inflate=options.inflate,
+        all_properties=options.all_properties,
+        room_bytes=room_bytes,
+    )
+
+
+def window_of(columns: RecordColumns, options: ScanOptions, damage: Sequence[Damage]) -> Window:
+    """What the decoder has just left. Not to be kept by who reads on: memory of bodies that nobody has is used again."""
+    rows = as_batch(columns, options.cluster, options.broker_name, options.schema) if columns.rows else None
+    return Window(rows, damage)
+
+
+def read_damage(
+    descriptor: int, segment: Segment, options: ScanOptions, offset: int, size_bytes: int, reason: str
+) -> Damage:
+    """A stretch that is no good record, with the first of its bytes. Raises DamagedRecords if that is asked for, SourceError."""
+    if options.strict:
+        raise DamagedRecords(f"{segment.path}: {size_bytes} damaged bytes at physical offset {offset}: {reason}")
+    raw = bytearray(min(size_bytes, _RAW_KEPT))
+    read_into(descriptor, segment, memoryview(raw), offset)
+    return Damage(offset, size_bytes, reason, bytes(raw))
+
+
+def quarantine_batch(damage: Sequence[Damage], options: ScanOptions) -> pa.RecordBatch:
     """The damage as rows of `schema.QUARANTINE`."""
     return pa.RecordBatch.from_pydict(
         {

@@ -49,6 +49,9 @@ cdef class RecordColumns:
     @cython.locals(answer=int)
     cpdef int decode(self, object view, long long view_offset, Py_ssize_t position, Py_ssize_t stop, long long file_end) except -1
 
+    @cython.locals(answer=int, place=cython.longlong)
+    cpdef int decode_gathered(self, object view, Py_ssize_t position, object places, Py_ssize_t number, long long file_end) except -1
+
     @cython.locals(rows=Py_ssize_t)
     cdef _prepare(self, Py_ssize_t span)
     @cython.locals(rows=Py_ssize_t, text=Py_ssize_t)

@@ -121,12 +121,13 @@ class RecordColumns:
         inflate: bool = True,
         all_properties: bool = False,
         most_body_bytes: int = 32 << 20,
+        room_bytes: int = 0,
     ) -> None:
         """`is_wanted(topic)` is asked once a topic. Of records, those with first_ms <= store timestamp < end_ms are wanted.
 
         Columns of bodies, of properties, or with hosts in them (`HOST_COLUMNS`) need not be made: nothing is done for them then. `inflate`: bodies
         are decompressed. `all_properties`: the map also has UNIQ_KEY, KEYS and TAGS. A batch ends after the record with which its bodies
-        reach `most_body_bytes`.
+        reach `most_body_bytes`. `room_bytes`: how long a stretch there is room for from the start; longer ones make more.
         """
         self._is_wanted = is_wanted
         self._first_ms = first_ms
@@ -152,7 +153,7 @@ class RecordColumns:
         """Of columns by name, with what is in them of the last stretch at their begin; `arrow_batches` knows how much that is."""
         self.properties = PropertyColumns(self.buffers, all_properties) if with_properties else None
         self._span = -1
-        self._prepare(0)
+        self._prepare(room_bytes)
 
     def decode(self, view: memoryview, view_offset: int, position: int, stop: int, file_end: int) -> int:
         """Decode the records that begin from `position` on before `stop`. Both are places in `view`, whose first byte is at physical offset
@@ -169,6 +170,24 @@ class RecordColumns:
         answer = _END
         while answer == _END and self.position < stop:
             answer = self._decode_one(self.position, view_offset, file_end)
+        return answer
+
+    def decode_gathered(self, view: memoryview, position: int, places: memoryview, number: int, file_end: int) -> int:
+        """Decode records that lie one behind the other in `view` from `position` to its end, but elsewhere in the log: the first of them at physical
+        offset `places[number]`, the next at `places[number + 1]`. `records` says how many of them are done.
+
+        Returns END, or FULL; anything else means that these are not the records they have been.
+        """
+        self._view = view
+        self._log = address_of(view)
+        self.position = position
+        self._limit = len(view)
+        self.damaged = []
+        self._prepare(self._limit - position)
+        answer = _END
+        while answer == _END and self.position < self._limit:
+            place: int = places[number + self.records]
+            answer = self._decode_one(self.position, place - self.position, file_end)
         return answer
 
     def _prepare(self, span: int) -> None:

@@ -3,7 +3,9 @@ cdef extern from *:
     #ifndef HEADRACE_EXPORT_MEMORY
     #define HEADRACE_EXPORT_MEMORY
     #include <stdint.h>
+    #include <errno.h>
     #include <string.h>
+    #include <unistd.h>
     static inline unsigned char *export_address_of(PyObject *view) {
         return (unsigned char *)PyMemoryView_GET_BUFFER(view)->buf;
     }
@@ -104,6 +106,20 @@ cdef extern from *:
     static inline int32_t export_crc_of(const unsigned char *data, Py_ssize_t at, Py_ssize_t length) {
         return (int32_t)export_crc(0, data + at, (uint64_t)length);
     }
+    static inline Py_ssize_t export_read_at(int descriptor, unsigned char *data, Py_ssize_t at, Py_ssize_t length, long long place) {
+        Py_ssize_t done = 0, count;
+        while (done < length) {
+            count = pread(descriptor, data + at + done, length - done, place + done);
+            if (count < 0 && errno == EINTR)
+                continue;
+            if (count < 0)
+                return -errno;
+            if (count == 0)
+                break;
+            done += count;
+        }
+        return done;
+    }
     #endif
     """
     unsigned char *address_of "export_address_of"(object view)
@@ -122,3 +138,4 @@ cdef extern from *:
     bytes copy_bytes "export_copy_bytes"(const unsigned char *data, Py_ssize_t start, Py_ssize_t end)
     void take_crc_function "export_take_crc_function"(size_t address) noexcept
     int crc_of "export_crc_of"(const unsigned char *data, Py_ssize_t at, Py_ssize_t length) noexcept nogil
+    Py_ssize_t read_at "export_read_at"(int descriptor, unsigned char *data, Py_ssize_t at, Py_ssize_t length, long long place) noexcept

@@ -6,6 +6,7 @@ it keeps the view too. A module that is not compiled takes the functions below: 
 This is a package because it must not be compiled itself: what is compiled and what is not may then be mixed. Nothing checks bounds.
 """
 
+import os
 import sys
 from zlib import crc32
 
@@ -93,3 +94,17 @@ def take_crc_function(address: int) -> None:
 def crc_of(data: memoryview, at: int, length: int) -> int:
     """The CRC-32 of `length` bytes. Compiled, of these 32 bits the first is a sign."""
     return crc32(data[at : at + length])
+
+
+def read_at(descriptor: int, data: memoryview, at: int, length: int, place: int) -> int:
+    """Read `length` bytes of a file from `place` on to `at`. How many there were; an error is its number, negative."""
+    done = 0
+    while done < length:
+        try:
+            count = os.preadv(descriptor, [data[at + done : at + length]], place + done)
+        except OSError as error:
+            return -(error.errno or 0)
+        if count == 0:
+            break
+        done += count
+    return done

@@ -162,6 +162,17 @@ def test_damage_goes_into_quarantine_and_strict_leaves_the_target_as_it_was(tmp_
     assert len(row["raw"]) == row["size"]
 
 
+def test_much_damage_goes_into_quarantine_a_part_at_a_time(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [bytes(1 << 20)] * 40, 64 << 20)
+    for offset in log.offsets[:-1]:
+        log.overwrite(offset + 1000, b"y")
+    target = tmp_path / "target"
+    assert export(log.root, target, least_range_bytes=64 << 20).damaged == 39
+    assert [row["commit_log_offset"] for row in read_quarantine(target, "parquet")] == log.offsets[:-1]
+    (file,) = (target / "_quarantine").glob("*.parquet")
+    assert pq.ParquetFile(file).metadata.num_row_groups == 3
+
+
 def test_a_run_may_begin_and_end_at_an_offset_or_a_time(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x" * 1000] * 100)
     export(log.root, tmp_path / "a", from_offset=log.offsets[10] + 1, to_offset=log.offsets[20])

@@ -147,10 +147,12 @@ def test_a_hole_in_a_sealed_file_is_damage_and_reading_goes_on_behind_it(tmp_pat
     log = write_log(tmp_path, [b"x" * 1000] * 100)
     log.overwrite(log.offsets[10], bytes(1500))
     scan = RangeScan(ByteRange((segment := open_source(tmp_path).segments[0]), 0, segment.end, segment.end), EVERYTHING)
-    found = [row for batch in scan.batches() for row in batch[0].to_pylist()]
+    windows = list(scan.windows())
+    found = [row for each in windows if each.rows is not None for row in each.rows[0].to_pylist()]
     in_file = [offset for offset in log.offsets if offset < segment.end]
     assert found == in_file[:10] + in_file[12:]
-    (damage,) = scan.damage
+    (damage,) = [damage for each in windows for damage in each.damage]
+    assert scan.damaged == 1
     assert (damage.physical_offset, damage.size_bytes) == (in_file[10], in_file[12] - in_file[10])
     assert damage.raw[:1500] == bytes(1500)
     assert scan.landed == segment.end

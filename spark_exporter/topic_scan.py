@@ -1,0 +1,104 @@
+"""Reads one range topic by topic, for files of one topic each: one file after the other is begun, written and ended.
+
+Twice: the first time, as `RangeScan` does, only to learn where each topic's records lie; the second time in the order of the files, record by record out
+of the page cache. So neither thousands of open files nor their rows are ever in memory at once.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from spark_exporter.errors import SourceError
+from spark_exporter.gather_records import gather
+from spark_exporter.layout import Layout, Partition
+from spark_exporter.range_scan import (
+    WINDOW,
+    ByteRange,
+    RangeScan,
+    ScanOptions,
+    Window,
+    read_damage,
+    record_columns_of,
+    window_of,
+)
+from spark_exporter.record_columns import END, FULL, RecordColumns
+from spark_exporter.record_places import COLUMNS, RecordPlaces
+from spark_exporter.segments import open_segment
+
+
+class TopicScan:
+    """One reading of one range. Once `windows` has ended, the rest is known, as of a `RangeScan`."""
+
+    def __init__(self, byte_range: ByteRange, options: ScanOptions, layout: Layout) -> None:
+        self._range = byte_range
+        self._options = options
+        self._layout = layout
+        self._first = RangeScan(byte_range, replace(options, columns=COLUMNS))
+        self._damaged = 0
+        self.done_bytes = 0
+        """How much has been read for the second time."""
+        self.rows = 0
+
+    @property
+    def landed(self) -> int:
+        """See `range_scan`."""
+        return self._first.landed
+
+    @property
+    def records(self) -> int:
+        """All that were walked over."""
+        return self._first.records
+
+    @property
+    def damaged(self) -> int:
+        """Stretches of damage."""
+        return self._first.damaged + self._damaged
+
+    @property
+    def last_store_timestamp(self) -> int:
+        """Of the last good record that was walked over, ms; 0: there was none."""
+        return self._first.last_store_timestamp
+
+    @property
+    def last_physical_offset(self) -> int:
+        """Where that lies."""
+        return self._first.last_physical_offset
+
+    def windows(self) -> Iterator[tuple[Partition | None, Window]]:
+        """All rows of one partition, then all of the next; each in the log's order. Before them, with no partition, what is damaged.
+
+        Rows that cannot be inflated are damage that shows later. Raises SourceError, and DamagedRecords if that is asked for.
+        """
+        places = RecordPlaces()
+        for window in self._first.windows():
+            if window.damage:
+                yield None, replace(window, rows=None)
+            if window.rows is not None:
+                places.add(window.rows)
+        files = places.sort(self._layout)
+        columns = record_columns_of(self._options, room_bytes=WINDOW)
+        memory = memoryview(bytearray(max(WINDOW, places.largest_record)))
+        with open_segment(self._range.segment) as descriptor:
+            for file in files:
+                for offsets, sizes in places.of(file):
+                    for window in self._read(descriptor, columns, memory, offsets, sizes):
+                        yield file.partition, window
+
+    def _read(
+        self, descriptor: int, columns: RecordColumns, memory: memoryview, offsets: memoryview, sizes: memoryview
+    ) -> Iterator[Window]:
+        """The records at these places, in their order."""
+        options, segment = self._options, self._range.segment
+        number = gathered = 0
+        while gathered < len(offsets):
+            gathered, length = gather(descriptor, segment, memory, offsets, sizes, gathered)
+            position = 0
+            while position < length:
+                answer = columns.decode_gathered(memory[:length], position, offsets, number, self._range.limit)
+                if answer not in {END, FULL}:
+                    raise SourceError(f"{segment.path} has changed while it was read: {columns.reason}")
+                number, position = number + columns.records, columns.position
+                damage = [read_damage(descriptor, segment, options, *each) for each in columns.damaged]
+                self._damaged += len(damage)
+                self.rows += columns.rows
+                yield window_of(columns, options, damage)
+            self.done_bytes += length
