@@ -1,5 +1,10 @@
+import java.io.OutputStream;
+import java.io.PrintStream;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -7,52 +12,110 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.zip.CRC32;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.PullResult;
+import org.apache.rocketmq.client.exception.MQBrokerException;
+import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.exception.RemotingException;
 
 /**
  * Fills a broker's store with different messages, and says what a consumer receives of them: for bench/export_runs.py.
  *
- * java StoreLoad.java NAMESRV send BYTES TOPICS    until so many bytes of bodies are acknowledged; prints the number of messages
- * java StoreLoad.java NAMESRV receive TOPICS       a line for each queue: topic, queue, messages, first offset, last offset, sum
+ * java StoreLoad.java NAMESRV send BYTES TOPICS          until so many bytes of bodies are acknowledged; prints the number of messages
+ * java StoreLoad.java NAMESRV receive TOPICS MESSAGES    a line for each queue: topic, queue, messages, first offset, last offset, sum
  *
  * The sum is, modulo 2^64, that of (CRC-32 of the body + 1) * (2 * queue offset + 1): whoever adds, in whatever order, gets the same.
+ *
+ * A send is never repeated (the store would hold it twice), and the first that fails ends the program. What is asked when receiving is
+ * asked again after a failure. How far it is goes to standard error every ten seconds. It always ends: with 1 as soon as something is wrong,
+ * or when for two minutes nothing was acknowledged or arrived; then it says of each queue what is missing.
  */
+@SuppressWarnings("deprecation") // DefaultMQPullConsumer: the one consumer that is asked for a queue's messages from here to there
 final class StoreLoad {
     private static final int THREADS = 4;
     private static final int BATCH = 32;
+    private static final int PULL_TIMEOUT_MS = 30_000;
+    private static final int SEND_TIMEOUT_MS = 110_000;
+    private static final int SAY_MS = 10_000;
+    private static final long PATIENCE_NS = 120_000_000_000L;
+
+    /** Messages acknowledged or received. */
+    private static final AtomicLong DONE = new AtomicLong();
+    /** Where each queue is that is received, and where it ends. */
+    private static final Map<MessageQueue, long[]> PLACES = new ConcurrentSkipListMap<>();
+    private static volatile String trouble = "nothing failed";
 
     private StoreLoad() {
     }
 
-    public static void main(String[] arguments) throws Exception {
-        String namesrv = arguments[0];
-        if (arguments[1].equals("send")) {
-            send(namesrv, Long.parseLong(arguments[2]), Integer.parseInt(arguments[3]));
-        } else {
-            receive(namesrv, Integer.parseInt(arguments[2]));
+    public static void main(String[] arguments) {
+        PrintStream out = System.out;
+        System.setOut(new PrintStream(OutputStream.nullOutputStream())); // the client logs there
+        Thread watch = new Thread(StoreLoad::watch, "watch");
+        watch.setDaemon(true);
+        watch.start();
+        try {
+            String namesrv = arguments[0];
+            if (arguments[1].equals("send")) {
+                send(out, namesrv, Long.parseLong(arguments[2]), Integer.parseInt(arguments[3]));
+            } else {
+                receive(out, namesrv, Integer.parseInt(arguments[2]), Long.parseLong(arguments[3]));
+            }
+        } catch (Exception | Error failure) { // threads of the pool and of the client would keep the process alive for ever
+            failure.printStackTrace();
+            System.exit(1);
         }
         System.exit(0);
     }
 
-    private static void send(String namesrv, long bytes, int topics) throws Exception {
+    /** Says how far it is, and ends the program when it gets no further. */
+    private static void watch() {
+        long began = System.nanoTime();
+        long moved = began;
+        long before = 0;
+        while (true) {
+            try {
+                Thread.sleep(SAY_MS);
+            } catch (InterruptedException interrupted) {
+                return;
+            }
+            long done = DONE.get();
+            long now = System.nanoTime();
+            System.err.printf("StoreLoad: %,d messages after %d s%n", done, (now - began) / 1_000_000_000L);
+            if (done > before) {
+                before = done;
+                moved = now;
+            } else if (now - moved > PATIENCE_NS) {
+                System.err.printf("StoreLoad: nothing more for %d s; last trouble: %s%n", (now - moved) / 1_000_000_000L, trouble);
+                PLACES.forEach((queue, place) -> {
+                    if (place[0] < place[1]) {
+                        System.err.printf("StoreLoad: %s %d: at %d, %d missing to %d%n",
+                            queue.getTopic(), queue.getQueueId(), place[0], place[1] - place[0], place[1]);
+                    }
+                });
+                Runtime.getRuntime().halt(1);
+            }
+        }
+    }
+
+    private static void send(PrintStream out, String namesrv, long bytes, int topics) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("StoreLoad");
         producer.setNamesrvAddr(namesrv);
-        producer.setSendMsgTimeout(30_000);
+        producer.setSendMsgTimeout(SEND_TIMEOUT_MS);
+        producer.setRetryTimesWhenSendFailed(0);
         producer.setMaxMessageSize(4 << 20);
         producer.start();
-        AtomicLong sent = new AtomicLong();
-        AtomicLong done = new AtomicLong();
+        AtomicLong acknowledged = new AtomicLong();
         ExecutorService threads = Executors.newFixedThreadPool(THREADS);
         List<Future<?>> ends = new ArrayList<>();
         for (int number = 0; number < THREADS; number++) {
             long seed = number + 1;
             ends.add(threads.submit(() -> {
                 long state = seed * 0x9E3779B97F4A7C15L;
-                for (long batch = 0; done.get() < bytes; batch++) {
+                for (long batch = 0; acknowledged.get() < bytes; batch++) {
                     List<Message> messages = new ArrayList<>(BATCH);
                     long length = 0;
                     String topic = "Store" + (batch + seed) % topics;
@@ -72,8 +135,8 @@ final class StoreLoad {
                     if (producer.send(messages).getSendStatus() != SendStatus.SEND_OK) {
                         throw new IllegalStateException("not stored");
                     }
-                    sent.addAndGet(BATCH);
-                    done.addAndGet(length);
+                    DONE.addAndGet(BATCH);
+                    acknowledged.addAndGet(length);
                 }
                 return null;
             }));
@@ -81,7 +144,7 @@ final class StoreLoad {
         for (Future<?> end : ends) {
             end.get();
         }
-        System.out.println(sent.get());
+        out.println(DONE.get());
     }
 
     private static long next(long state) {
@@ -90,32 +153,48 @@ final class StoreLoad {
         return value ^ value << 17;
     }
 
-    private static void receive(String namesrv, int topics) throws Exception {
+    private static void receive(PrintStream out, String namesrv, int topics, long messages) throws Exception {
         DefaultMQPullConsumer consumer = new DefaultMQPullConsumer("StoreLoadReceiver");
         consumer.setNamesrvAddr(namesrv);
         consumer.start();
+        long found = findQueues(consumer, topics);
+        while (found < messages) { // a broker indexes what it has acknowledged a moment later
+            trouble = String.format("the queues hold %d of %d messages", found, messages);
+            Thread.sleep(1000);
+            found = findQueues(consumer, topics);
+        }
         ExecutorService threads = Executors.newFixedThreadPool(THREADS);
         List<Future<String>> lines = new ArrayList<>();
-        for (int number = 0; number < topics; number++) {
-            for (MessageQueue queue : consumer.fetchSubscribeMessageQueues("Store" + number)) {
-                lines.add(threads.submit(() -> drain(consumer, queue)));
-            }
-        }
+        PLACES.forEach((queue, place) -> lines.add(threads.submit(() -> drain(consumer, queue, place))));
         for (Future<String> line : lines) {
-            System.out.println(line.get());
+            out.println(line.get());
         }
     }
 
-    private static String drain(DefaultMQPullConsumer consumer, MessageQueue queue) throws Exception {
-        long at = consumer.minOffset(queue);
-        long end = consumer.maxOffset(queue);
+    /** Enters all queues into PLACES; how many messages they hold. */
+    private static long findQueues(DefaultMQPullConsumer consumer, int topics) throws Exception {
+        long messages = 0;
+        for (int number = 0; number < topics; number++) {
+            String topic = "Store" + number;
+            for (MessageQueue queue : patiently(() -> consumer.fetchSubscribeMessageQueues(topic))) {
+                long[] place = {patiently(() -> consumer.minOffset(queue)), patiently(() -> consumer.maxOffset(queue))};
+                PLACES.put(queue, place);
+                messages += place[1] - place[0];
+            }
+        }
+        return messages;
+    }
+
+    /** place: from where to where; the first moves along. */
+    private static String drain(DefaultMQPullConsumer consumer, MessageQueue queue, long[] place) throws Exception {
         long first = -1;
         long last = -1;
         long count = 0;
         long sum = 0;
         CRC32 crc = new CRC32();
-        while (at < end) {
-            PullResult pulled = consumer.pull(queue, "*", at, 32, 30_000);
+        while (place[0] < place[1]) {
+            long at = place[0];
+            PullResult pulled = patiently(() -> consumer.pull(queue, "*", at, BATCH, PULL_TIMEOUT_MS));
             List<MessageExt> found = pulled.getMsgFoundList();
             if (found != null) {
                 for (MessageExt message : found) {
@@ -126,9 +205,30 @@ final class StoreLoad {
                     last = message.getQueueOffset();
                     count++;
                 }
+                DONE.addAndGet(found.size());
             }
-            at = pulled.getNextBeginOffset();
+            place[0] = pulled.getNextBeginOffset();
+            if (place[0] < at) {
+                throw new IllegalStateException(queue + " went back from " + at + ": " + pulled);
+            }
+            if (place[0] == at) {
+                trouble = queue + " stays: " + pulled;
+                Thread.sleep(100);
+            }
         }
         return String.format("%s %d %d %d %d %s", queue.getTopic(), queue.getQueueId(), count, first, last, Long.toUnsignedString(sum));
+    }
+
+    /** Asks until there is an answer; the watch knows when that is too long. */
+    private static <T> T patiently(Callable<T> question) throws Exception {
+        while (true) {
+            try {
+                return question.call();
+            } catch (MQClientException | MQBrokerException | RemotingException failure) {
+                trouble = String.valueOf(failure.getCause() == null ? failure : failure.getCause());
+                System.err.println("StoreLoad: asks again after " + trouble);
+                Thread.sleep(1000);
+            }
+        }
     }
 }

@@ -1,11 +1,14 @@
 """Long runs of the exporter: against the official client, beside a broker that is killed, and on ever larger logs.
 
-    python bench/export_runs.py client [--gib 4] [--server apache --server headrace]
+    python bench/export_runs.py client [--gib 4] [--server apache --server headrace] [--engine local --engine spark]
     python bench/export_runs.py follow [--minutes 5]
     python bench/export_runs.py growth [--gib 1 --gib 2 --gib 4 --gib 8] [--segments 10000]
 
-client   Fills the store of a broker, lets a consumer of the official Java client receive all of it, exports the store with the command, and
-         compares for each queue: messages, first and last offset, and a sum over bodies and offsets.
+client   Fills the store of a broker, lets a consumer of the official Java client receive all of it, exports the store with the command, once
+         with each engine, and compares for each queue: messages, first and last offset, and a sum over bodies and offsets. Ten minutes on two
+         cores; what fills and receives says on standard error how far it is, and ends the run when for two minutes nothing moved.
+         Both brokers hand out 8 messages or 64 KiB a pull, not 32 or 256 KiB, of what lies further back than accessMessageInMemoryMaxRatio
+         (40 percent of the machine's memory). Here maxTransferCountOnMessageInDisk and maxTransferBytesOnMessageInDisk are raised to that.
 follow   `headrace export --follow` beside a producing broker whose retention deletes files, and which is killed once. Afterwards each queue's
          offsets are in the table without gap and once, and so is every message that was acknowledged.
 growth   Seconds of an export, its processor time, and the driver's memory, against the size of the log; and how long a plan of very many segments
@@ -49,6 +52,7 @@ from support.reference import Reference  # noqa: E402
 
 RESULTS = ROOT / "bench" / "RESULTS.md"
 SERVERS: dict[str, type[Reference] | type[Appliance]] = {"apache": Reference, "headrace": Appliance}
+ENGINES = ["local", "spark"]
 TOPICS = 5
 MASK = (1 << 64) - 1
 GENEROUS = {"maxTransferCountOnMessageInDisk": "64", "maxTransferBytesOnMessageInDisk": "262144"}
@@ -62,7 +66,7 @@ def main() -> int:
     parser.add_argument("run", choices=["client", "follow", "growth"])
     parser.add_argument("--gib", type=float, action="append", help="size of the log (client 4; growth 1, 2, 4, 8)")
     parser.add_argument("--server", choices=SERVERS, action="append", help="client: whose store (both)")
-    parser.add_argument("--engine", choices=["local", "spark"], default="local", help="client: who writes (local)")
+    parser.add_argument("--engine", choices=ENGINES, action="append", help="client: who writes (both)")
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--segments", type=int, default=10_000)
     parser.add_argument("--folder", type=Path, help="where stores and tables lie (a temporary folder)")
@@ -73,7 +77,7 @@ def main() -> int:
         with Others() as others:
             if options.run == "client":
                 good, lines = compare_with_client(
-                    folder, options.gib or [4.0], options.server or list(SERVERS), options.engine
+                    folder, options.gib or [4.0], options.server or list(SERVERS), options.engine or ENGINES
                 )
             elif options.run == "follow":
                 good, lines = follow_a_broker(folder, options.minutes)
@@ -126,58 +130,80 @@ def environment() -> dict[str, str]:
 # ---- client
 
 
-def compare_with_client(folder: Path, sizes: list[float], servers: list[str], engine: str) -> tuple[bool, list[str]]:
-    """The table against what a consumer of the official client receives."""
+def compare_with_client(
+    folder: Path, sizes: list[float], servers: list[str], engines: list[str]
+) -> tuple[bool, list[str]]:
+    """The tables of all engines against what a consumer of the official client receives."""
     lines = [
-        "| store of | log, GiB | queues | messages | the client receives, s | export, s | MiB/s | each queue equal |",
-        "|---|" + "---:|" * 7,
+        "| store of | log, GiB | queues | messages | the client receives, s | engine | export, s | MiB/s | each queue equal |",
+        "|---|" + "---:|" * 4 + "---|" + "---:|" * 3,
     ]
-    good = True
+    problems: list[str] = []
     for name in servers:
         for size in sizes:
             work = folder / f"{name}-{size:g}"
             with SERVERS[name](work / "server", settings=GENEROUS) as server:
+                say(f"{name}: filling")
                 sent = int(java(server.name_server, "send", int(size * (1 << 30) * 0.8), TOPICS))
                 wait_flushed(server.store)
+                say(f"{name}: receiving {sent:,} messages")
                 began = time.monotonic()
-                received = queues_said(java(server.name_server, "receive", TOPICS))
+                received = queues_said(java(server.name_server, "receive", TOPICS, sent))
                 receiving_s = time.monotonic() - began
-                topics = [part for number in range(TOPICS) for part in ("--topic", f"Store{number}")]
-                began = time.monotonic()
-                done = subprocess.run(
-                    headrace("export", server.store, work / "lake", "--engine", engine, *topics),
-                    check=True, capture_output=True, text=True, env=environment(), cwd=ROOT,
-                )  # fmt: skip
-                export_s = time.monotonic() - began
-            print(done.stdout, done.stderr, file=sys.stderr)
-            exported = queues_of_table(work / "lake")
-            equal = received == exported and sum(each[0] for each in exported.values()) == sent
-            good &= equal
-            print(f"{name}: {len(received)} queues, {'equal' if equal else 'NOT equal'}", file=sys.stderr)
-            size_mib = int(done.stdout.partition(" records, ")[2].partition(" bytes of log")[0].replace(",", "")) / (
-                1 << 20
-            )
-            lines.append(
-                f"| {'Apache' if name == 'apache' else 'Headrace'} | {size_mib / 1024:.2f} | {len(received)} | {sent:,} | {receiving_s:.0f} | "
-                f"{export_s:.1f} | {size_mib / export_s:.0f} | {'yes' if equal else 'NO'} |"
-            )
+                for engine in engines:
+                    say(f"{name}: exporting, {engine}")
+                    export_s, size_mib, exported = export_topics(server.store, work / engine, engine)
+                    wrong = differences(sent, received, exported)
+                    problems += [f"{name}, {engine}: {each}" for each in wrong]
+                    lines.append(
+                        f"| {'Apache' if name == 'apache' else 'Headrace'} | {size_mib / 1024:.2f} | {len(received)} | {sent:,} | {receiving_s:.0f} | "
+                        f"{engine} | {export_s:.1f} | {size_mib / export_s:.0f} | {'NO' if wrong else 'yes'} |"
+                    )
+                    say(lines[-1])
             shutil.rmtree(work)
-    return good, lines
+    if problems:
+        lines += ["", *(f"- {problem}" for problem in problems)]
+    return not problems, lines
+
+
+def export_topics(store: Path, target: Path, engine: str) -> tuple[float, float, Queues]:
+    """Seconds, MiB of log, and what is in the table, which is removed again."""
+    topics = [part for number in range(TOPICS) for part in ("--topic", f"Store{number}")]
+    began = time.monotonic()
+    done = subprocess.run(
+        headrace("export", store, target, "--engine", engine, *topics),
+        check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment(), cwd=ROOT,
+    )  # fmt: skip
+    seconds = time.monotonic() - began
+    say(done.stdout.strip())
+    done.check_returncode()
+    size_mib = int(done.stdout.partition(" records, ")[2].partition(" bytes of log")[0].replace(",", "")) / (1 << 20)
+    exported = queues_of_table(target)
+    shutil.rmtree(target)
+    return seconds, size_mib, exported
+
+
+def differences(sent: int, received: Queues, exported: Queues) -> list[str]:
+    """What is not equal: nothing, or a line for each queue."""
+    wrong = [
+        f"{topic} {queue}: received {received.get((topic, queue))}, exported {exported.get((topic, queue))} (messages, first, last, sum)"
+        for topic, queue in sorted(received.keys() | exported.keys())
+        if received.get((topic, queue)) != exported.get((topic, queue))
+    ]
+    count = sum(each[0] for each in exported.values())
+    return wrong if count == sent else [*wrong, f"{sent:,} messages were acknowledged, {count:,} exported"]
+
+
+def say(line: str) -> None:
+    """Progress."""
+    print(f"{datetime.now(UTC):%H:%M:%S} {line}", file=sys.stderr, flush=True)
 
 
 def java(name_server: str, *arguments: object) -> str:
-    """What StoreLoad prints."""
-    command = [
-        "java",
-        "-Xmx1g",
-        "-cp",
-        class_path(),
-        str(ROOT / "bench" / "StoreLoad.java"),
-        name_server,
-        *map(str, arguments),
-    ]
-    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
-    return "\n".join(line for line in said.splitlines() if " INFO " not in line)  # the client logs there too
+    """What StoreLoad prints. It says on standard error how far it is, and ends by itself when it gets no further."""
+    program = str(ROOT / "bench" / "StoreLoad.java")
+    command = ["java", "-Xmx1g", "-cp", class_path(), program, name_server, *map(str, arguments)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def queues_said(text: str) -> Queues:
