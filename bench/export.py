@@ -1,9 +1,9 @@
 """The exporter's speed beside pyarrow's own: MiB of log a second on two cores, for bodies of 1 KiB and of 100 bytes.
 
-    python bench/export.py [--gib 2] [--rounds 3] [--body 1024 --body 100] [--folder /dev/shm]
+    python bench/export.py [--gib 2] [--rounds 3] [--body 1024 --body 100] [--topics 14] [--folder /dev/shm]
 
 W is what can be hoped for: pyarrow writes the same rows, from memory, with the same settings of writer and allocator, in two processes. The engines read, decode, check,
-write and commit. The rounds take turns, so that what else the machine does hits all alike; each round gives ratios to its own W, and the median
+write and commit; `by topic` with files of each topic, `small topics` with files of those that have 8 MiB in a range. The rounds take turns, so that what else the machine does hits all alike; each round gives ratios to its own W, and the median
 counts. `others` is the processor time that was not ours, in cores: figures with more than a tenth are not worth much.
 `scan` is `format("commitlog")` into a sink that does nothing. `prepared` beside it are the same rows in the same batches, which lie ready in memory and need only
 be handed over: what is missing there to the rate one would like, no source written in Python can give, since Spark spends it on turning Arrow into
@@ -24,7 +24,7 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -69,6 +69,9 @@ GROUP_BYTES = 64 << 20
 FLOORS = {1024: {"spark": 0.58, "local": 0.70}, 100: {"spark": 0.45, "local": 0.55}}
 SCAN_FLOOR_MIB_S = 300 * 1e6 / MIB
 MEMORY_FLOOR_MIB = 512
+FLAT = Layout()
+BY_TOPIC = Layout(group_by_topic=True)
+SMALL_TOPICS = Layout(group_by_topic=True, small_topic_bytes=8 * MIB)
 COLUMNS = {
     "2 columns": "topic,store_size",
     "6 columns": "topic,queue_id,queue_offset,keys,store_timestamp,body",
@@ -80,11 +83,11 @@ COLUMNS = {
 # ---- the log
 
 
-def make_log(folder: Path, body_bytes: int, size: int) -> None:
+def make_log(folder: Path, body_bytes: int, topics: int, size: int) -> None:
     """A CommitLog with segments of a GiB, as brokers write it: bodies of JSON, half to one and a half times as long as asked for."""
     folder.mkdir(parents=True)
     chance = random.Random(body_bytes)
-    pool = [_record(chance, body_bytes) for _ in range(POOL)]
+    pool = [_record(chance, body_bytes, topics) for _ in range(POOL)]
     place = struct.Struct(">qq")
     stored = struct.Struct(">q")
     number = 0
@@ -108,7 +111,7 @@ def make_log(folder: Path, body_bytes: int, size: int) -> None:
             file.write(data)
 
 
-def _record(chance: random.Random, body_bytes: int) -> bytes:
+def _record(chance: random.Random, body_bytes: int, topics: int) -> bytes:
     number = chance.randrange(1 << 40)
     body = bytearray(b'{"id":%d,"items":[' % number)
     wanted = int(body_bytes * chance.uniform(0.5, 1.5)) - 3
@@ -126,7 +129,7 @@ def _record(chance: random.Random, body_bytes: int) -> bytes:
         }  # fmt: skip
         properties = "".join(f"{name}\x01{value}\x02" for name, value in pairs.items())
     return encode_record(
-        topic=f"Topic{min(int(chance.expovariate(0.4)), 13)}",
+        topic=f"Topic{int(chance.expovariate(5.6 / topics)) % topics}",
         body=bytes(body),
         properties=properties,
         queue_id=chance.randrange(8),
@@ -148,9 +151,9 @@ class MemoryWriters:
         source = open_source(log)
         ranges = source.plan(source.first_offset, source.find_end(), PROCESSES).ranges
         self._processes = []
-        for number in range(PROCESSES):
+        for share in _deal(ranges):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_write_again, args=(theirs, ranges[number::PROCESSES]), daemon=True)
+            process = context.Process(target=_write_again, args=(theirs, share), daemon=True)
             process.start()
             self._pipes.append(ours)
             self._processes.append(process)
@@ -176,6 +179,14 @@ class MemoryWriters:
         for process in self._processes:
             process.kill()
             process.join()
+
+
+def _deal(ranges: Sequence[ByteRange]) -> list[list[ByteRange]]:
+    """To each process as much as to the others: the largest range goes to whoever has least."""
+    shares: list[list[ByteRange]] = [[] for _ in range(PROCESSES)]
+    for each in sorted(ranges, key=lambda one: one.size_bytes, reverse=True):
+        min(shares, key=lambda share: sum(one.size_bytes for one in share)).append(each)
+    return shares
 
 
 def _write_again(pipe: Connection, ranges: list[ByteRange]) -> None:
@@ -213,9 +224,9 @@ def _groups_of(byte_range: ByteRange) -> list[pa.Table]:
 # ---- the engines, the scan
 
 
-def export(log: Path, target: Path, engine: Engine) -> float:
+def export(log: Path, target: Path, engine: Engine, layout: Layout = FLAT) -> float:
     """Seconds of one run, from looking at the target to the commit."""
-    making = Making("parquet", Layout(), RecordChoice(include_system=True))
+    making = Making("parquet", layout, RecordChoice(include_system=True))
     began = time.perf_counter()
     with Export(ExportRequest(log, str(target), making, cluster="cluster"), engine) as run:
         run.run_once()
@@ -339,7 +350,7 @@ class Watch(threading.Thread):
 
 
 def _resident_mib(pid: int) -> float:
-    """Memory of its own: not what it shares with the daemon it was forked from, nor files."""
+    """The most that it has had in memory, shared and mapped pages and all."""
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
         return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))
 
@@ -402,7 +413,7 @@ def measure(log: Path, scratch: Path, rounds: int, body_bytes: int) -> dict[str,
                 taken[name].rates.append(size / MIB / seconds)
                 taken[name].ratios.append(taken[name].rates[-1] / taken["W"].rates[-1])
                 print(
-                    f"  {body_bytes} B, round {number + 1}: {name:17} {taken[name].rates[-1]:6.0f} MiB/s "
+                    f"  {body_bytes} B, round {number + 1}: {name:19} {taken[name].rates[-1]:6.0f} MiB/s "
                     f"{taken[name].ratios[-1]:5.2f} W, {taken[name].cpu_s[-1]:.1f} core-s a GiB, "
                     f"others {taken[name].others[-1]:.2f} cores",
                     flush=True,
@@ -414,6 +425,10 @@ def measure(log: Path, scratch: Path, rounds: int, body_bytes: int) -> dict[str,
         take_turns({
             "W": memory,
             "local": ("spawn_main", lambda: export(log, scratch / "local", LocalEngine(PROCESSES))),
+            "local, by topic": ("spawn_main", lambda: export(log, scratch / "topic", LocalEngine(PROCESSES), BY_TOPIC)),
+            "local, small topics": (
+                "spawn_main", lambda: export(log, scratch / "small", LocalEngine(PROCESSES), SMALL_TOPICS),
+            ),
             "spark": ("pyspark.daemon", lambda: export(log, scratch / "spark", spark)),
         })  # fmt: skip
         spark.close()
@@ -456,10 +471,12 @@ def table(results: dict[int, dict[str, Taken]]) -> str:
     for body_bytes, taken in results.items():
         for name, each in taken.items():
             floor = FLOORS.get(body_bytes, {}).get(name)
+            # The batches of `prepared` are mapped into the processes that scan, so of those it says nothing.
+            worker_mib = "" if name.startswith(("W", "scan", "prepared")) else f"{each.worker_mib:.0f}"
             said = f"{floor:.2f} W" if floor else f"{SCAN_FLOOR_MIB_S:.0f} MiB/s" if name == "scan" else ""
             lines.append(
                 f"| {body_bytes} B | {name} | {statistics.median(each.rates):.0f} ({min(each.rates):.0f} to {max(each.rates):.0f}) "
-                f"| {statistics.median(each.ratios):.2f} | {said} | {statistics.median(each.cpu_s):.1f} | {f'{each.worker_mib:.0f}' if each.worker_mib else ''} "
+                f"| {statistics.median(each.ratios):.2f} | {said} | {statistics.median(each.cpu_s):.1f} | {worker_mib} "
                 f"| {statistics.median(each.others):.2f} |"
             )
     return "\n".join(lines)
@@ -471,6 +488,7 @@ def main() -> None:
     parser.add_argument("--gib", type=float, default=2.0, help="size of the log")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--body", type=int, action="append", help="bytes of a body; may be given again (1024, 100)")
+    parser.add_argument("--topics", type=int, default=14, help="topics of the log, some with much more than others")
     parser.add_argument("--folder", type=Path, default=Path("/dev/shm"), help="where log and targets lie")  # noqa: S108
     given: Any = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -480,12 +498,14 @@ def main() -> None:
     try:
         for body_bytes in given.body or [1024, 100]:
             log = folder / "store" / "commitlog"
-            make_log(log, body_bytes, int(given.gib * SEGMENT) + LAST_SEGMENT)
+            make_log(log, body_bytes, given.topics, int(given.gib * SEGMENT) + LAST_SEGMENT)
             results[body_bytes] = measure(log, folder / "scratch", given.rounds, body_bytes)
             shutil.rmtree(folder / "store")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(f"\n{given.gib:g} GiB of log, {PROCESSES} cores of {os.cpu_count()}\n\n{table(results)}")
+    print(
+        f"\n{given.gib:g} GiB of log, {given.topics} topics, {PROCESSES} cores of {os.cpu_count()}\n\n{table(results)}"
+    )
 
 
 if __name__ == "__main__":
