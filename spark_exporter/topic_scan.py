@@ -68,17 +68,16 @@ class TopicScan:
 
         Rows that cannot be inflated are damage that shows later. Raises SourceError, and DamagedRecords if that is asked for.
         """
-        places = RecordPlaces()
+        places = RecordPlaces(self._range.start)
         for window in self._first.windows():
             if window.damage:
                 yield None, replace(window, rows=None)
             if window.rows is not None:
                 places.add(window.rows)
-        files = places.sort(self._layout)
         columns = record_columns_of(self._options, room_bytes=WINDOW)
         memory = memoryview(bytearray(max(WINDOW, places.largest_record)))
         with open_segment(self._range.segment) as descriptor:
-            for file in files:
+            for file in places.list_files(self._layout):
                 for offsets, sizes in places.of(file):
                     for window in self._read(descriptor, columns, memory, offsets, sizes):
                         yield file.partition, window

@@ -87,7 +87,11 @@ def in_order(damage: Sequence[Damage]) -> list[Damage]:
 
 
 @pytest.mark.parametrize("layout", [FOLDERS, TABLES], ids=["folders", "tables"])
-def test_each_topic_and_day_comes_whole_and_in_the_logs_order(layout: Layout, tmp_path: Path) -> None:
+def test_each_topic_and_day_comes_whole_and_in_the_logs_order(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_places, "_PART", 200)
+    monkeypatch.setattr(record_places, "_TAKEN", 7)
     byte_range = make_log(tmp_path)
     options = ScanOptions("c", "b")
     scan, rows, damage = read(byte_range, options, layout)
@@ -154,13 +158,13 @@ def test_a_file_that_changes_between_the_readings_is_refused(
     for number in range(20):
         log.append(topic=f"Topic{number % 3}")
     log.write(0)
-    byte_range, sort = whole(tmp_path, log.end), record_places.RecordPlaces.sort
+    byte_range, list_files = whole(tmp_path, log.end), record_places.RecordPlaces.list_files
 
     def change(places: record_places.RecordPlaces, layout: Layout) -> list[record_places.FilePlaces]:
         path = Path(byte_range.segment.path)
         path.write_bytes(path.read_bytes()[: log.offsets[5]] if cut else bytes(path.stat().st_size))
-        return sort(places, layout)
+        return list_files(places, layout)
 
-    monkeypatch.setattr(record_places.RecordPlaces, "sort", change)
+    monkeypatch.setattr(record_places.RecordPlaces, "list_files", change)
     with pytest.raises(SourceError, match="has become shorter" if cut else "has changed while it was read"):
         read(byte_range, ScanOptions(), FOLDERS)
