@@ -77,18 +77,19 @@ def write_range(
     except BaseException:
         files.abandon()
         raise
+    walk = scan.first if isinstance(scan, TopicScan) else scan
     return RangeResult(
         byte_range.segment.base,
         byte_range.start,
         byte_range.end,
-        scan.landed,
-        scan.records,
+        walk.landed,
+        walk.records,
         scan.rows,
         scan.damaged,
         written,
         quarantine,
-        scan.last_store_timestamp,
-        scan.last_physical_offset,
+        walk.last_store_timestamp,
+        walk.last_physical_offset,
         unfit,
     )
 

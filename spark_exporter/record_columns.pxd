@@ -52,6 +52,7 @@ cdef class RecordColumns:
     @cython.locals(answer=int, place=cython.longlong)
     cpdef int decode_gathered(self, object view, Py_ssize_t position, object places, Py_ssize_t number, long long file_end) except -1
 
+    cdef _begin(self, object view, Py_ssize_t position)
     @cython.locals(rows=Py_ssize_t)
     cdef _prepare(self, Py_ssize_t span)
     @cython.locals(rows=Py_ssize_t, text=Py_ssize_t)

@@ -161,12 +161,7 @@ class RecordColumns:
 
         Returns END, MORE, BLANK, BAD or FULL. What was in the buffers is gone.
         """
-        self._view = view
-        self._log = address_of(view)
-        self.position = position
-        self._limit = len(view)
-        self.damaged = []
-        self._prepare(self._limit - position)
+        self._begin(view, position)
         answer = _END
         while answer == _END and self.position < stop:
             answer = self._decode_one(self.position, view_offset, file_end)
@@ -178,17 +173,20 @@ class RecordColumns:
 
         Returns END, or FULL; anything else means that these are not the records they have been.
         """
-        self._view = view
-        self._log = address_of(view)
-        self.position = position
-        self._limit = len(view)
-        self.damaged = []
-        self._prepare(self._limit - position)
+        self._begin(view, position)
         answer = _END
         while answer == _END and self.position < self._limit:
             place: int = places[number + self.records]
             answer = self._decode_one(self.position, place - self.position, file_end)
         return answer
+
+    def _begin(self, view: memoryview, position: int) -> None:
+        self._view = view
+        self._log = address_of(view)
+        self._limit = len(view)
+        self.position = position
+        self.damaged = []
+        self._prepare(self._limit - position)
 
     def _prepare(self, span: int) -> None:
         """Room for the records of a stretch of `span` bytes, all of it empty."""

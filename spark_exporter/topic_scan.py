@@ -26,42 +26,19 @@ from spark_exporter.segments import open_segment
 
 
 class TopicScan:
-    """One reading of one range. Once `windows` has ended, the rest is known, as of a `RangeScan`."""
+    """One reading of one range. `first` is the one in the log's order: it says where it landed, and what was walked over. Once `windows` has ended, `rows`
+    and stretches `damaged` are known.
+    """
 
     def __init__(self, byte_range: ByteRange, options: ScanOptions, layout: Layout) -> None:
         self._range = byte_range
         self._options = options
         self._layout = layout
-        self._first = RangeScan(byte_range, replace(options, columns=COLUMNS))
-        self._damaged = 0
+        self.first = RangeScan(byte_range, replace(options, columns=COLUMNS))
         self.done_bytes = 0
         """How much has been read for the second time."""
         self.rows = 0
-
-    @property
-    def landed(self) -> int:
-        """See `range_scan`."""
-        return self._first.landed
-
-    @property
-    def records(self) -> int:
-        """All that were walked over."""
-        return self._first.records
-
-    @property
-    def damaged(self) -> int:
-        """Stretches of damage."""
-        return self._first.damaged + self._damaged
-
-    @property
-    def last_store_timestamp(self) -> int:
-        """Of the last good record that was walked over, ms; 0: there was none."""
-        return self._first.last_store_timestamp
-
-    @property
-    def last_physical_offset(self) -> int:
-        """Where that lies."""
-        return self._first.last_physical_offset
+        self.damaged = 0
 
     def windows(self) -> Iterator[tuple[Partition | None, Window]]:
         """All rows of one partition, then all of the next; each in the log's order. Before them, with no partition, what is damaged.
@@ -69,11 +46,12 @@ class TopicScan:
         Rows that cannot be inflated are damage that shows later. Raises SourceError, and DamagedRecords if that is asked for.
         """
         places = RecordPlaces(self._range.start)
-        for window in self._first.windows():
+        for window in self.first.windows():
             if window.damage:
                 yield None, replace(window, rows=None)
             if window.rows is not None:
                 places.add(window.rows)
+        self.damaged = self.first.damaged
         columns = record_columns_of(self._options, room_bytes=WINDOW)
         memory = memoryview(bytearray(max(WINDOW, places.largest_record)))
         with open_segment(self._range.segment) as descriptor:
@@ -97,7 +75,7 @@ class TopicScan:
                     raise SourceError(f"{segment.path} has changed while it was read: {columns.reason}")
                 number, position = number + columns.records, columns.position
                 damage = [read_damage(descriptor, segment, options, *each) for each in columns.damaged]
-                self._damaged += len(damage)
+                self.damaged += len(damage)
                 self.rows += columns.rows
                 yield window_of(columns, options, damage)
             self.done_bytes += length
