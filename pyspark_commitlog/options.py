@@ -124,7 +124,7 @@ def _place(said: Mapping[str, str], name: str) -> Place | None:
         return Place(offset=int(text))
     try:
         return Place(time_ms=int(datetime.fromisoformat(text).astimezone().timestamp() * 1000))
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ExportError(
             f"commitlog: {name} is neither a physical offset nor a time such as 2026-11-21T08:00: {text}"
         ) from None

@@ -19,7 +19,7 @@ from typing import Final
 
 from spark_exporter.body_inference import infer_bodies
 from spark_exporter.engines.engine import Engine
-from spark_exporter.errors import SourceError
+from spark_exporter.errors import SourceError, TargetError
 from spark_exporter.fault_point import fault_point
 from spark_exporter.hold import CLEANING_LEVEL, Hold
 from spark_exporter.ledger import Commit, Ledger, Making, Progress
@@ -133,6 +133,8 @@ class Export:
         Raises SourceError, TargetError, DamagedRecords, ExportError; what was committed before stays.
         """
         began = time.monotonic()
+        if self.ledger.read_making() is None:
+            raise TargetError(f"{self.sink.work.uri} has been deleted meanwhile")
         source = open_source(self._request.source)
         last = self.ledger.last()
         progress = dict(last.progress) if last else {}

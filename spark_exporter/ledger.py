@@ -244,11 +244,6 @@ class Ledger:
             quarantine.update({file.name: file for file in commit.quarantine})
         return list(files.values()), list(quarantine.values())
 
-    def read_lock(self) -> str | None:
-        """What the run that is on the target says of itself; None or nothing if there is none."""
-        data = self._work.read(f"{FOLDER}/lock")
-        return data.decode() if data else None
-
     def clear_staging(self) -> None:
         """Delete what runs that died have left there."""
         self._work.delete_folder(STAGING)

@@ -168,7 +168,7 @@ def _open(uri: str) -> tuple[fs.FileSystem, str]:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         files, root = _open_with_fsspec(uri, error)
     except OSError as error:
-        raise TargetError(f"{uri}: {error}") from None
+        raise TargetError(f"{uri}: {reason_of(error)}") from None
     return files, root.rstrip("/")
 
 

@@ -35,14 +35,14 @@ class Segment:
 
 def find_commit_log(source: Path) -> Path:
     """The folder of segments that `source` names: that folder itself, a store's root, or an appliance's data folder. Raises SourceError."""
-    if not source.exists():
+    if not os.path.exists(source):
         raise SourceError(f"{source}: there is no such folder")
     if not source.is_dir():
         raise SourceError(f"{source} is a file: name a store's folder")
     for folder in (source, source / "commitlog", source / "store" / "commitlog"):
-        if folder.is_dir() and any(_is_segment_name(name) for name in _names(folder)):
+        if os.path.isdir(folder) and any(_is_segment_name(name) for name in _names(folder)):
             return folder
-    if any((source / name).is_dir() for name in ("commitlog", "store/commitlog")):
+    if any(os.path.isdir(source / name) for name in ("commitlog", "store/commitlog")):
         raise SourceError(f"{source}: its commitlog is empty")
     raise SourceError(f"{source} is no store: it has no commitlog")
 

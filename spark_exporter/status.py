@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from spark_exporter.ledger import Making, Progress
 from spark_exporter.open_target import Target
+from spark_exporter.target_lock import read_owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,6 @@ def read_status(target: Target) -> TargetStatus:
         sum(sizes),
         damaged,
         unfit,
-        target.ledger.read_lock(),
+        read_owner(target.sink.work),
         target.ledger.read_pending() is not None,
     )

@@ -80,6 +80,19 @@ class TargetLock:
         self._work.write(LOCK, json.dumps({**self._owner, "seen": int(time.time())}).encode())
 
 
+def read_owner(work: Location) -> str | None:
+    """What the run that is on the target says of itself, in JSON; None: there is none. Takes no lock, which would keep a run out."""
+    data = work.read(LOCK)
+    if not data:
+        return None
+    owner = json.loads(data)
+    if "seen" in owner:
+        is_there = time.time() - owner["seen"] < _STALE_S
+    else:
+        is_there = owner["host"] != socket.gethostname() or os.path.exists(f"/proc/{owner['pid']}")
+    return data.decode() if is_there else None
+
+
 def _who(work: Location, text: str) -> str:
     try:
         owner = json.loads(text)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_exporter.body_schema import TableBodies
-from spark_exporter.errors import SourceError
+from spark_exporter.errors import SourceError, TargetError
 from spark_exporter.layout import Layout
 from spark_exporter.ledger import ExportedRange
 from spark_exporter.open_target import Target
@@ -63,6 +63,10 @@ def verify(
     source: Source, target: Target, broker_name: str, report: Callable[[int, int], None] = lambda _done, _total: None
 ) -> Verified:
     """Compare one broker's log with the target. `report(done, total)` in bytes of log. Raises SourceError, TargetError."""
+    last = target.ledger.last()
+    if last is not None and broker_name not in last.progress:
+        there = ", ".join(sorted(last.progress))
+        raise TargetError(f"{target.sink.work.uri} has nothing of a broker named {broker_name}: there are {there}")
     ranges = sorted(
         (each for commit in target.ledger.commits() if commit.broker_name == broker_name for each in commit.ranges),
         key=lambda each: each.start,

@@ -14,6 +14,7 @@ import signal
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final
 
@@ -93,7 +94,7 @@ class LocalEngine:
                     )
         finally:
             for worker in workers.values():
-                worker.end()
+                worker.kill()
 
 
 _SPAWN: Final = multiprocessing.get_context("spawn")
@@ -110,7 +111,14 @@ class _Worker:
             # Arrow's allocator gives memory back and faults it in again for every batch, unless it is told to wait.
             os.environ.setdefault("MIMALLOC_PURGE_DELAY", "20000")
             self._process = _SPAWN.Process(target=_work, args=(theirs, os.getpid(), done_bytes, task), daemon=True)
-            self._process.start()
+            # Ctrl-C is for the driver: a worker does not hear of it from its first moment on.
+            # (Where the tracker does not run yet, `start` would begin it, which lets signals through.)
+            resource_tracker.ensure_running()
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                self._process.start()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def give(self, number: int, ranges: Sequence[ByteRange]) -> None:
         """Have a range written."""
@@ -128,6 +136,11 @@ class _Worker:
             return None
         return result
 
+    def kill(self) -> None:
+        """What it has is of no use any more."""
+        self._process.kill()
+        self.end()
+
     def end(self) -> None:
         """Let it finish what it has, and wait for its end."""
         self.connection.close()
@@ -140,7 +153,6 @@ def _work(driver: Connection, driver_pid: int, done_bytes: Any, task: WriteTask)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != driver_pid:
         os._exit(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the driver ends its workers
     while True:
         try:
             number, byte_range = driver.recv()

@@ -1,6 +1,6 @@
 """Where rows go: one module a table format, each behind the `Sink` of `sinks.sink`. Each imports its package when it is made, not before."""
 
-from spark_exporter.errors import ExportError
+from spark_exporter.errors import ExportError, TargetError
 from spark_exporter.sinks.sink import Sink
 
 FORMATS = ("parquet", "iceberg", "delta")
@@ -8,6 +8,8 @@ FORMATS = ("parquet", "iceberg", "delta")
 
 def open_sink(table_format: str, target: str) -> Sink:
     """The sink of a format at a target. Raises MissingPackage, TargetError."""
+    if "#" in target and table_format != "iceberg":
+        raise TargetError(f"{target}: with a # it names an Iceberg table of a catalog: --format iceberg")
     if table_format == "parquet":
         from spark_exporter.sinks.parquet import ParquetSink  # noqa: PLC0415
 

@@ -240,6 +240,8 @@ class IcebergSink:
             raise
         except Exception as error:
             line = str(error).strip().splitlines()
+            if line and "No default path is set" in line[0]:
+                line[0] = "the catalog has no place for tables of its own: CATALOG_URI?warehouse=URI#NAMESPACE.TABLE"
             raise TargetError(f"{self._target}: {line[0] if line else type(error).__name__}") from error
 
 

@@ -95,7 +95,11 @@ class ParquetSink:
             is_group = bool(group_of(small[0].name))
             staging = ledger.staging(run)
             merged = [
-                replace(file, name=f"{folder}/{name_in_group(file.name, partition.topic if is_group else None)}")
+                # The run's name in it: logs of other brokers have records at the same offsets.
+                replace(
+                    file,
+                    name=f"{folder}/{name_in_group(f'{run}-{file.name}', partition.topic if is_group else None)}",
+                )
                 for file in merge_files(
                     self.work, [(each, _name(each)) for each in small], staging, self._schema(partition.table)
                 )

@@ -124,6 +124,9 @@ def test_a_file_that_may_not_be_read_is_named(log: SmallLog, target: Path) -> No
     path.chmod(0)
     check_refused(export(log.root, target, before=drop_the_right_to_read_everything), f"{path}: Permission denied")
     assert content(target) == before
+    log.root.chmod(0)
+    check_refused(export(log.root, target, before=drop_the_right_to_read_everything), f"{log.root}: Permission denied")
+    log.root.chmod(0o755)
     path.unlink()
     path.mkdir()
     check_refused(export(log.root, target), f"{path} is no file")
@@ -168,6 +171,57 @@ def test_a_disk_that_is_full_leaves_the_target_as_it_was(log: SmallLog, target: 
         assert done.stdout.split() == sorted(str(small / "target" / name) for name in before)
     assert export(log.root, target).returncode == 0
     assert rows_in(target) == 100
+
+
+def test_where_workers_write_a_full_disk_and_an_interrupt_are_one_line_too(tmp_path: Path) -> None:
+    log = write_log(
+        tmp_path / "store", [os.urandom(1_000_000)] * 22, 16 << 20
+    )  # two ranges, too large for the driver to write by itself
+    target = tmp_path / "target"
+
+    def let_files_be_smaller_than_a_range() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5 << 20, 5 << 20))
+
+    done = export(log.root, target, "--workers", 2, "--compression", "none", before=let_files_be_smaller_than_a_range)
+    check_refused(done, "File too large")
+    assert list(target.rglob("*.parquet")) == []
+    with subprocess.Popen(
+        command("--engine", "local", "--workers", 2, "--follow", "0.1", log.root, target), env=environment(), stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    ) as process:  # fmt: skip
+        # Both workers write; a terminal would tell all of the group.
+        wait_until(lambda: len(written_files(target)) > 1, 60, "files of both workers")
+        os.killpg(process.pid, signal.SIGINT)
+        said, errors = process.communicate(timeout=100)
+    assert (process.returncode, errors) == (0, "")
+    assert " rows of " in said
+    assert rows_in_manifests(target) in {0, 22}
+
+
+def written_files(target: Path) -> list[Path]:
+    """Those that have bytes, in staging or in their place."""
+    try:
+        return [path for path in target.rglob("*") if path.is_file() and path.stat().st_size > 1000]
+    except FileNotFoundError:  # one is moved meanwhile
+        return []
+
+
+def rows_in_manifests(target: Path) -> int:
+    manifests = (target / "_export" / "manifests").glob("*.json")
+    return sum(each["rows"] for path in manifests for each in json.loads(path.read_text())["ranges"])
+
+
+def test_what_cannot_be_meant_is_wrong_usage(log: SmallLog, tmp_path: Path) -> None:
+    for arguments, said in (
+        (("--broker", ""), "a broker has a name"),
+        (("--from", "0001-01-01T00:00+14:00"), "neither a physical offset nor a time"),
+        (("--to", "tomorrow"), "neither a physical offset nor a time"),
+    ):
+        done = export(log.root, tmp_path / "none", *arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.splitlines()[-1].startswith("Error: Invalid value for --")
+        assert said in done.stderr
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_catalog_that_cannot_be_reached_is_said(tmp_path: Path, log: SmallLog) -> None:

@@ -1,5 +1,6 @@
 """`headrace export SOURCE TARGET`."""
 
+import logging
 import signal
 import sys
 import time
@@ -114,6 +115,8 @@ def command(
 
     A run that was killed is simply run again. Two at once on one target: the second says who is running and stops.
     """
+    if not broker_name:
+        raise click.BadParameter("a broker has a name", param_hint="--broker")
     with exporter_errors():
         from spark_exporter.body_schema import has_topics  # noqa: PLC0415
         from spark_exporter.export import ExportRequest  # noqa: PLC0415
@@ -161,6 +164,8 @@ def _run(request: "ExportRequest", engine: "Engine", follow_s: float | None) -> 
     from spark_exporter.export import Export, Summary  # noqa: PLC0415
     from spark_exporter.follow import follow  # noqa: PLC0415
 
+    # py4j logs an interrupt with its trace, where there is no handler on standard error; what ends an export is one line.
+    logging.getLogger().addHandler(logging.NullHandler())
     # A polite end is an end: the lock is let go, staging cleared.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with Export(request, engine) as export:
@@ -207,7 +212,7 @@ def _place(text: str | None, option: str) -> tuple[int | None, int | None]:
         return int(text), None
     try:
         return None, int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise click.BadParameter(
             f"{text}: neither a physical offset nor a time such as 2026-11-21T08:00", param_hint=option
         ) from None

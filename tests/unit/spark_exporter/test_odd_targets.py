@@ -1,0 +1,95 @@
+"""Targets in uses that are odd but happen: two logs with the same offsets, names that were mistyped, folders that vanish, runs that died."""
+
+import json
+import shutil
+import socket
+from pathlib import Path
+
+import pytest
+
+from spark_exporter.compact import compact
+from spark_exporter.engines.local import LocalEngine
+from spark_exporter.errors import TargetError
+from spark_exporter.export import Export
+from spark_exporter.follow import follow
+from spark_exporter.open_target import open_target
+from spark_exporter.plan import open_source
+from spark_exporter.status import read_status
+from spark_exporter.target_lock import LOCK, TargetLock
+from spark_exporter.verify import verify
+from support.exported import export, read, request
+from support.small_log import STORE_MS, SmallLog, write_log
+
+DAY_MS = 86_400_000
+NO_PROCESS = 1 << 30
+
+
+def test_compaction_keeps_apart_logs_whose_records_lie_at_the_same_offsets(tmp_path: Path) -> None:
+    log = SmallLog(tmp_path / "store")
+    for number in range(9):
+        log.append(b"x" * 20_000, store_timestamp=STORE_MS + number // 6 * DAY_MS)
+    log.write()
+    target = tmp_path / "target"
+    for name in ("a", "b"):
+        export(log.root, target, broker_name=name)
+        assert compact(open_target(str(target))).partitions == 1
+    assert read(target, "parquet").num_rows == 18
+    for name in ("a", "b"):
+        assert verify(open_source(log.root), open_target(str(target)), name).differences == ()
+
+
+def test_to_verify_a_broker_that_is_not_there_is_no_success(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x"] * 5)
+    export(log.root, tmp_path / "target", broker_name="one")
+    with pytest.raises(TargetError, match="has nothing of a broker named broker: there are one"):
+        verify(open_source(log.root), open_target(str(tmp_path / "target")), "broker")
+
+
+@pytest.mark.parametrize("table_format", ["parquet", "delta"])
+def test_a_name_of_a_catalogs_table_is_no_folder(table_format: str, tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x"])
+    with pytest.raises(TargetError, match="--format iceberg"):
+        export(log.root, f"{tmp_path}/lake#a.b", table_format)
+    assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_a_catalog_without_a_place_for_tables_is_told_how_to_have_one(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x"])
+    with pytest.raises(TargetError, match="\\?warehouse=URI#NAMESPACE"):
+        export(log.root, f"sqlite:///{tmp_path}/catalog.db#lake.messages", "iceberg")
+
+
+def test_a_run_that_died_is_not_said_to_be_running(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x"] * 5)
+    target = tmp_path / "target"
+    export(log.root, target)
+    assert read_status(open_target(str(target))).running is None
+    with TargetLock(open_target(str(target)).sink.work, "run", "headrace export"):
+        assert '"headrace export"' in (read_status(open_target(str(target))).running or "")
+        said = json.loads((target / LOCK).read_text())
+    for owner, is_running in (
+        ({"pid": NO_PROCESS}, False),
+        ({"pid": NO_PROCESS, "host": socket.gethostname() + "-2"}, True),
+        ({"seen": said["since"]}, True),
+        ({"seen": said["since"] - 601}, False),
+    ):
+        (target / LOCK).write_text(json.dumps({**said, **owner}))
+        assert (read_status(open_target(str(target))).running is not None) == is_running
+
+
+def test_following_ends_when_the_target_is_deleted(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x"] * 5)
+    target = tmp_path / "target"
+
+    def delete(_seconds: float) -> None:
+        assert len(log.offsets) == 5, "another round"
+        shutil.rmtree(target)
+        log.append(b"y")
+        log.write()
+
+    with (
+        pytest.raises(TargetError, match="target has been deleted meanwhile"),
+        Export(request(log.root, target), LocalEngine(1)) as run,
+    ):
+        follow(run, 1.0, lambda _done: None, wait=delete)
+    assert list(target.rglob("*.parquet")) == []
