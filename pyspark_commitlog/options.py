@@ -79,7 +79,7 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     )
     size = said.get("maxbytespertrigger")
     return ReadOptions(
-        Path(said["path"].removeprefix("file://")),
+        Path(said["path"].removeprefix("file:")),
         scan,
         _place(said, "from"),
         _place(said, "to"),

@@ -76,7 +76,12 @@ class SparkEngine:
             return self._asked_workers
         if _find_context() is None and _is_local(self._master):
             return _local_cores(self._master)
-        return self._await_executors(self._open())
+        context = self._open()
+        try:
+            return self._await_executors(context)
+        except Py4JError:  # which cannot say more: what it would ask is gone
+            said = _last_error(self._log) if self._log is not None else None
+            raise ExportError(f"Spark ({self._master}) has given up: {said or 'its session has ended'}") from None
 
     def write(
         self, ranges: Sequence[ByteRange], task: WriteTask, report: Callable[[int], None]
@@ -315,7 +320,7 @@ def _local_cores(master: str | None) -> int:
     said = re.match(r"local(?:\[(\d+|\*))?", master or "local[*]")
     if said is None or said[1] == "*":
         return len(os.sched_getaffinity(0))
-    return int(said[1] or 1)
+    return max(1, int(said[1] or 1))
 
 
 def _given_options() -> str:

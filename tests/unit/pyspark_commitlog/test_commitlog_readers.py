@@ -61,6 +61,8 @@ def test_options_say_what_is_read(log: SmallLog) -> None:
     assert rows(between) == log.offsets[50:60]
     since = datetime.fromtimestamp(STORE_MS / 1000 + 190, UTC).isoformat()
     assert rows(CommitLogReader(options(log, includesystem="true", **{"from": since}))) == log.offsets[190:]
+    for scheme in ("file:", "file://"):  # as Spark writes paths, and as browsers do
+        assert options(log, path=f"{scheme}{log.root}").path == log.root
 
 
 @pytest.mark.parametrize(
@@ -69,6 +71,7 @@ def test_options_say_what_is_read(log: SmallLog) -> None:
         ({"topics": "x"}, "there is no option topics"),
         ({"strict": "yes"}, "strict is true or false, not yes"),
         ({"from": "monday"}, "from is neither a physical offset nor a time"),
+        ({"from": "0001-01-01T00:00+14:00"}, "from is neither a physical offset nor a time"),
         ({"workers": "0"}, "workers is a number from 1 on"),
         ({"maxbytespertrigger": "1x"}, "maxBytesPerTrigger is a number from 1 on"),
         ({"path": ""}, "no path"),

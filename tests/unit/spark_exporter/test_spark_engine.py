@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
 from spark_exporter.engines import open_engine, spark
@@ -30,13 +31,28 @@ def test_what_is_small_needs_no_jvm_unless_spark_was_asked_for(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("master", "workers", "wanted"), [("local", None, 1), ("local[3]", None, 3), (None, 5, 5), ("local[2]", 7, 7)]
+    ("master", "workers", "wanted"),
+    [("local", None, 1), ("local[0]", None, 1), ("local[3]", None, 3), (None, 5, 5), ("local[2]", 7, 7)],
 )
 def test_a_master_of_this_machine_says_how_many_workers_there_are(
     master: str | None, workers: int | None, wanted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark, "_find_context", lambda: None)  # another test's, if they share a process
     assert SparkEngine(master, workers).workers == wanted
+
+
+def test_a_master_that_nobody_answers_for_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Ended:
+        """A context whose JVM has ended the session, as it does a minute after its master has not answered."""
+
+        @property
+        def defaultParallelism(self) -> int:  # noqa: N802  Spark's name
+            raise Py4JError("An error occurred")
+
+    engine = SparkEngine("spark://nobody:7077")
+    monkeypatch.setattr(engine, "_open", Ended)
+    with pytest.raises(ExportError, match=r"^Spark \(spark://nobody:7077\) has given up: its session has ended$"):
+        engine.workers  # noqa: B018  it is asked for
 
 
 @pytest.mark.slow
