@@ -90,11 +90,12 @@ def test_kills_at_random_instants_lose_and_double_nothing(
     whole_s = time.monotonic() - began
     for number in range(rounds(1, 13)):
         target = tmp_path / f"target-{number}"
+        flags = ["--pool", *(["--by-topic"] if number % 3 == 1 else [])]
         for _ in range(chance.randint(1, 3)):
-            driver = run_export(source, target, table_format, "--pool")
+            driver = run_export(source, target, table_format, *flags)
             kill_somewhere(driver, chance, whole_s)
             driver.wait(PATIENCE_S)
-        assert run_export(source, target, table_format, "--pool").wait(PATIENCE_S) == 0
+        assert run_export(source, target, table_format, *flags).wait(PATIENCE_S) == 0
         check_complete(source, target, table_format, wanted)
 
 

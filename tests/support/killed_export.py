@@ -1,4 +1,4 @@
-"""A program for tests that kill it: `killed_export.py SOURCE TARGET FORMAT [--pool] [--tables] [--typed] [--kill-worker] [--compact]` exports, or compacts, and ends with 0.
+"""A program for tests that kill it: `killed_export.py SOURCE TARGET FORMAT [--pool] [--by-topic] [--tables] [--typed] [--kill-worker] [--compact]` exports, or compacts, and ends with 0.
 
 It commits after every range, so that there are many instants to be killed at.
 """
@@ -43,7 +43,7 @@ def main() -> None:
     if "--compact" in flags:
         compact(open_target(target))
         return
-    layout = Layout(table_per_topic="--tables" in flags)
+    layout = Layout("--by-topic" in flags, "--tables" in flags)
     making = Making(table_format, Layout(table_per_topic=True), EVERYTHING, body={}) if "--typed" in flags else None
     asked = request(Path(source), target, table_format, layout=layout, making=making, commit_every_s=0.0)
     with Export(asked, LocalEngine(2)) as export:
