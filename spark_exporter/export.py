@@ -103,7 +103,8 @@ class Export:
         self._request = request
         self._engine = engine
         self._run = f"{int(time.time())}-{secrets.token_hex(4)}"
-        open_source(request.source)  # a wrong source is said before anything is made
+        source = open_source(request.source)  # a wrong source is said before anything is made
+        _check_apart(source, request.target)
         self.sink: Sink = open_sink(request.making.format, request.target)
         self.sink.open(request.making)
         self.ledger = Ledger(self.sink.work)
@@ -292,6 +293,14 @@ class _Committer:
             summary.unfit += each.unfit
             summary.log_bytes += each.landed - each.start
         self._gathered = []
+
+
+def _check_apart(source: Source, target: str) -> None:
+    """Brokers refuse to start where anything but segments lies beside these; and their store's root is theirs."""
+    if "://" not in target:
+        log, folder = source.commit_log.resolve(), Path(target).resolve()
+        if folder == log.parent or log in (folder, *folder.parents):
+            raise TargetError(f"{target} is in the store that is read: export into another folder")
 
 
 def _missing_files(plan: Plan) -> list[str]:

@@ -20,6 +20,8 @@ class Location:
     """A folder. Names are relative to it, with slashes. Pickles. What fails raises TargetError in one line."""
 
     def __init__(self, uri: str) -> None:
+        if not uri:
+            raise TargetError("no target is named")
         self.uri = uri.rstrip("/") or "/"
         self._files, self._root = _open(self.uri)
 

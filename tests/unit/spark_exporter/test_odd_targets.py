@@ -17,7 +17,7 @@ from spark_exporter.plan import open_source
 from spark_exporter.status import read_status
 from spark_exporter.target_lock import LOCK, TargetLock
 from spark_exporter.verify import verify
-from support.exported import export, read, request
+from support.exported import FORMATS, export, read, request
 from support.small_log import STORE_MS, SmallLog, write_log
 
 DAY_MS = 86_400_000
@@ -51,6 +51,18 @@ def test_a_name_of_a_catalogs_table_is_no_folder(table_format: str, tmp_path: Pa
     with pytest.raises(TargetError, match="--format iceberg"):
         export(log.root, f"{tmp_path}/lake#a.b", table_format)
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_nothing_is_written_into_the_store_that_is_read_nor_where_nobody_said(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x"])
+    before = sorted(log.root.rglob("*"))
+    for table_format in FORMATS:
+        for target in (log.root, log.folder, log.folder / "lake"):
+            with pytest.raises(TargetError, match="in the store that is read"):
+                export(log.root, target, table_format)
+        with pytest.raises(TargetError, match="no target is named"):
+            export(log.root, "", table_format)
+    assert sorted(log.root.rglob("*")) == before
 
 
 def test_a_catalog_without_a_place_for_tables_is_told_how_to_have_one(tmp_path: Path) -> None:
