@@ -13,12 +13,12 @@ renamed to be the manifest. Nothing is ever undone.
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
 from spark_exporter.body_schema import BodySchema, TableBodies
-from spark_exporter.errors import TargetMismatch
+from spark_exporter.errors import TargetError, TargetMismatch
 from spark_exporter.layout import Layout
 from spark_exporter.location import Location
 from spark_exporter.range_result import RangeResult, WrittenFile
@@ -168,7 +168,18 @@ class Ledger:
     def read_making(self) -> dict[str, Any] | None:
         """How the target was made; None if it is not there yet."""
         data = self._work.read(_TARGET)
-        return None if data is None else json.loads(data)
+        return None if data is None else self._parsed(_TARGET, data, json.loads)
+
+    def find_making(self) -> Making | None:
+        """The same, understood. Raises TargetMismatch if the target has another schema version."""
+        made = self.read_making()
+        if made is None:
+            return None
+        if made["schema_version"] != SCHEMA_VERSION:
+            raise TargetMismatch(
+                f"{self._work.uri} was made with schema_version {made['schema_version']}, not {SCHEMA_VERSION}: use the version of headrace that made it"
+            )
+        return Making.from_json(made)
 
     def check_making(self, making: Making) -> bool:
         """Whether the target has been made; raises TargetMismatch if it was made otherwise."""
@@ -204,7 +215,7 @@ class Ledger:
     def read_inferred(self) -> dict[str, dict[str, Any] | None]:
         """The schemas of the topics that have been met."""
         data = self._work.read(_BODIES)
-        return {} if data is None else json.loads(data)
+        return {} if data is None else self._parsed(_BODIES, data, json.loads)
 
     def write_inferred(self, schemas: dict[str, dict[str, Any] | None]) -> None:
         """Remember them. They do not change any more."""
@@ -213,7 +224,7 @@ class Ledger:
     def read_pending(self) -> Commit | None:
         """The commit that was being published when a run died."""
         data = self._work.read(_PENDING)
-        return None if data is None else Commit.from_json(data)
+        return None if data is None else self._parsed(_PENDING, data, Commit.from_json)
 
     def decide(self, commit: Commit) -> None:
         """From here on the commit will be published, by this run or the next."""
@@ -258,7 +269,14 @@ class Ledger:
     def _read(self, name: str) -> Commit:
         data = self._work.read(name)
         assert data is not None, name
-        return Commit.from_json(data)
+        commit: Commit = self._parsed(name, data, Commit.from_json)
+        return commit
+
+    def _parsed(self, name: str, data: bytes, parse: Callable[[bytes], Any]) -> Any:
+        try:
+            return parse(data)
+        except ValueError:
+            raise TargetError(f"{self._work.uri}/{name} is damaged: it is no JSON") from None
 
 
 def _short(value: object) -> str:

@@ -31,10 +31,9 @@ def find_target(target: str) -> Target | None:
     if "#" in target:
         return _find_in_catalog(target)
     ledger = Ledger(Location(target))
-    made = ledger.read_making()
-    if made is None:
+    making = ledger.find_making()
+    if making is None:
         return None
-    making = Making.from_json(made)
     sink = open_sink(making.format, target)
     sink.open(making)
     sink.bodies = ledger.read_bodies(making)
@@ -49,10 +48,9 @@ def _find_in_catalog(target: str) -> Target | None:
     if work is None:
         return None
     ledger = Ledger(work)
-    made = ledger.read_making()
-    if made is None:
+    making = ledger.find_making()
+    if making is None:
         return None
-    making = Making.from_json(made)
     sink.open(making)
     sink.bodies = ledger.read_bodies(making)
     return Target(making, sink, ledger)

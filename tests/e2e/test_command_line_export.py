@@ -214,6 +214,7 @@ def rows_in_manifests(target: Path) -> int:
 def test_what_cannot_be_meant_is_wrong_usage(log: SmallLog, tmp_path: Path) -> None:
     for arguments, said in (
         (("--broker", ""), "a broker has a name"),
+        (("--broker", "b" * 171), "fits into a file's"),
         (("--from", "0001-01-01T00:00+14:00"), "neither a physical offset nor a time"),
         (("--to", "tomorrow"), "neither a physical offset nor a time"),
     ):

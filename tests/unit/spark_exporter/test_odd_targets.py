@@ -9,7 +9,7 @@ import pytest
 
 from spark_exporter.compact import compact
 from spark_exporter.engines.local import LocalEngine
-from spark_exporter.errors import TargetError
+from spark_exporter.errors import TargetError, TargetMismatch
 from spark_exporter.export import Export
 from spark_exporter.follow import follow
 from spark_exporter.open_target import open_target
@@ -87,6 +87,26 @@ def test_a_run_that_died_is_not_said_to_be_running(tmp_path: Path) -> None:
     ):
         (target / LOCK).write_text(json.dumps({**said, **owner}))
         assert (read_status(open_target(str(target))).running is not None) == is_running
+
+
+def test_a_target_of_another_version_or_a_damaged_one_is_said(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x"] * 5)
+    target = tmp_path / "target"
+    export(log.root, target)
+    made, manifest = (target / "_export" / name for name in ("target.json", f"manifests/{1:020}.json"))
+    whole = made.read_text()
+    made.write_text(json.dumps({**json.loads(whole), "schema_version": 2, "what comes later": True}))
+    with pytest.raises(TargetMismatch, match="was made with schema_version 2, not 1"):
+        open_target(str(target))
+    made.write_text(whole[:50])
+    with pytest.raises(TargetError, match=r"target\.json is damaged: it is no JSON"):
+        open_target(str(target))
+    made.write_text(whole)
+    manifest.write_bytes(b"")
+    with pytest.raises(TargetError, match=r"1\.json is damaged: it is no JSON"):
+        read_status(open_target(str(target)))
+    with pytest.raises(TargetError, match=r"1\.json is damaged: it is no JSON"):
+        export(log.root, target)
 
 
 def test_following_ends_when_the_target_is_deleted(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import time
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import click
 
@@ -17,6 +18,9 @@ from appliance.cli.progress import ProgressLine
 if TYPE_CHECKING:  # slow to import, and of no use to --help
     from spark_exporter.engines.engine import Engine
     from spark_exporter.export import ExportRequest, Summary
+
+
+_LONGEST_NAME: Final = 170  # limit: of a broker in the names of files, quoted
 
 
 @click.command("run", short_help="Export what is new since the last time.")
@@ -115,8 +119,8 @@ def command(
 
     A run that was killed is simply run again. Two at once on one target: the second says who is running and stops.
     """
-    if not broker_name:
-        raise click.BadParameter("a broker has a name", param_hint="--broker")
+    if not 0 < len(quote(broker_name)) <= _LONGEST_NAME:
+        raise click.BadParameter("a broker has a name, and one that fits into a file's", param_hint="--broker")
     with exporter_errors():
         from spark_exporter.body_schema import has_topics  # noqa: PLC0415
         from spark_exporter.export import ExportRequest  # noqa: PLC0415
