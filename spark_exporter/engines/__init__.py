@@ -1,16 +1,22 @@
 """What carries a plan out: each engine calls `range_files.write_range` for every range, somewhere."""
 
 import importlib.util
+from collections.abc import Callable
 
 from spark_exporter.engines.engine import Engine
 from spark_exporter.engines.java_home import find_java
 from spark_exporter.errors import ExportError
 
 
-def open_engine(name: str | None, master: str | None = None, workers: int | None = None) -> Engine:
+def open_engine(
+    name: str | None,
+    master: str | None = None,
+    workers: int | None = None,
+    warn: Callable[[str], None] = lambda _note: None,
+) -> Engine:
     """The engine of that name. Without one it is Spark where there is a master, or Java and the package; else the local one.
 
-    What nobody asked for by name starts no JVM for little: see `SparkEngine`. Raises ExportError, MissingPackage.
+    What nobody asked for by name starts no JVM for little: see `SparkEngine`. `warn` is told what keeps it waiting. Raises ExportError, MissingPackage.
     """
     if name not in {"spark", "local", None}:
         raise ExportError(f"there is no engine {name} (there are spark, local)")
@@ -19,7 +25,7 @@ def open_engine(name: str | None, master: str | None = None, workers: int | None
     if name == "spark" or master is not None or (name is None and _has_spark()):
         from spark_exporter.engines.spark import SparkEngine  # noqa: PLC0415  needs its package
 
-        return SparkEngine(master, workers, is_default=name is None and master is None)
+        return SparkEngine(master, workers, is_default=name is None and master is None, warn=warn)
     from spark_exporter.engines.local import LocalEngine  # noqa: PLC0415
 
     return LocalEngine(workers)

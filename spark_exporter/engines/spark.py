@@ -44,6 +44,7 @@ _REPORT_S: Final = 0.2
 _CANCEL_S: Final = 20.0
 _SETTLED_S: Final = 1.0
 _FIRST_EXECUTOR_S: Final = 60.0
+_SILENT_S: Final = 10.0  # limit: waited for executors without a word
 _JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """It has next to nothing to do here; the cores belong to the workers."""
 
@@ -54,10 +55,18 @@ class SparkEngine:
     In a process that has a SparkContext already (a notebook, spark-submit) that one is used and left as it was.
     """
 
-    def __init__(self, master: str | None = None, workers: int | None = None, *, is_default: bool = False) -> None:
+    def __init__(
+        self,
+        master: str | None = None,
+        workers: int | None = None,
+        *,
+        is_default: bool = False,
+        warn: Callable[[str], None] = lambda _note: None,
+    ) -> None:
         """`master`: as Spark knows it; None: this machine. `workers`: ranges at a time; None: as many as there are cores.
 
-        `is_default`: nobody asked for Spark, so what is small is left to the local engine, and `name` then says so. Raises MissingPackage.
+        `is_default`: nobody asked for Spark, so what is small is left to the local engine, and `name` then says so. `warn` is told if a cluster keeps
+        us waiting. Raises MissingPackage.
         """
         self.name = "local" if is_default else "spark"
         self._master = master
@@ -66,6 +75,9 @@ class SparkEngine:
         self._context: SparkContext | None = None
         self._is_ours = False
         self._log: IO[bytes] | None = None
+        self._warn = warn
+        self._opened_at = 0.0
+        self._has_executors = False
         with java_for_spark():
             pass  # what is missing is said before anything is made
 
@@ -78,7 +90,7 @@ class SparkEngine:
             return _local_cores(self._master)
         context = self._open()
         try:
-            return self._await_executors(context)
+            return self._count_cores(context)
         except Py4JError:  # which cannot say more: what it would ask is gone
             said = _last_error(self._log) if self._log is not None else None
             raise ExportError(f"Spark ({self._master}) has given up: {said or 'its session has ended'}") from None
@@ -93,9 +105,10 @@ class SparkEngine:
             yield from LocalEngine(self._asked_workers).write(ranges, task, report)
             return
         self.name = "spark"
-        job = _Job(self._open(), ranges, task)
+        context = self._open()
+        job = _Job(context, ranges, task)
         try:
-            yield from job.results(report)
+            yield from job.results(report, lambda: self._look_for_executors(context))
         finally:
             # Nobody may write any more when staging is cleared.
             if job.is_running and not job.cancel():
@@ -117,6 +130,8 @@ class SparkEngine:
                 raise ExportError(f"this process has a Spark session on {found.master} already, not on {self._master}")
             self._is_ours = found is None
             self._context = found or self._start()
+            self._opened_at = time.monotonic()
+            self._has_executors = _is_local(self._context.master)
         return self._context
 
     def _start(self) -> SparkContext:
@@ -164,20 +179,32 @@ class SparkEngine:
                 conf.set(name, value)
         return conf
 
-    @staticmethod
-    def _await_executors(context: SparkContext) -> int:
+    def _count_cores(self, context: SparkContext) -> int:
         """The cores of the cluster, once executors have come and no more do."""
         began = changed = time.monotonic()
         cores = 0
         while time.monotonic() - began < _FIRST_EXECUTOR_S:
             now = int(context.defaultParallelism)
-            has_executors = len(_executors(context)) > 1 or _is_local(context.master)
-            if now != cores or not has_executors:
+            self._look_for_executors(context)
+            if now != cores or not self._has_executors:
                 cores, changed = now, time.monotonic()
             elif time.monotonic() - changed >= _SETTLED_S:
                 break
             time.sleep(0.1)
         return max(1, cores)
+
+    def _look_for_executors(self, context: SparkContext) -> None:
+        """See whether there are any, until there are; say so where that takes long. Spark itself would wait for ever, without a word."""
+        if not self._has_executors:
+            try:
+                self._has_executors = len(_executors(context)) > 1
+            except (Py4JError, OSError):
+                return  # it has died: who waits for it says so
+            if self._opened_at and time.monotonic() - self._opened_at > _SILENT_S and not self._has_executors:
+                self._warn(
+                    f"{context.master} has given no executor yet; waiting (has a worker enough free cores and memory?)"
+                )
+                self._opened_at = 0.0
 
 
 class _Job:
@@ -200,8 +227,8 @@ class _Job:
         """Whether tasks may still be at it."""
         return self._thread.is_alive()
 
-    def results(self, report: Callable[[int], None]) -> Iterator[RangeResult]:
-        """Each range's result as soon as it is there."""
+    def results(self, report: Callable[[int], None], look: Callable[[], None]) -> Iterator[RangeResult]:
+        """Each range's result as soon as it is there. `look` is called meanwhile."""
         done, taken = 0, 0
         left = dict(self._sizes)
         while left:
@@ -217,6 +244,7 @@ class _Job:
                     report(done)
                     yield result
             report(done)
+            look()
             if is_over and left:
                 raise _told(self._error) if self._error else ExportError(f"Spark left {len(left)} ranges out")
         self._thread.join()

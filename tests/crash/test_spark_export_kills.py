@@ -220,6 +220,25 @@ def test_headrace_export_runs_on_a_cluster(
     assert all(list(cluster.work_folder(number).glob("app-*/*")) for number in range(WORKERS)), "each had an executor"
 
 
+def test_a_cluster_that_has_no_room_is_waited_for_but_not_in_silence(
+    cluster: SparkCluster, source: Path, tmp_path: Path
+) -> None:
+    environment = cluster.environment()
+    environment["PYSPARK_SUBMIT_ARGS"] = environment["PYSPARK_SUBMIT_ARGS"].replace("=512m", "=9g")
+    with subprocess.Popen(
+        [str(HEADRACE), "export", "--workers", "2", "--master", cluster.url, str(source), str(tmp_path / "target")],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as waiting:
+        assert waiting.stderr is not None
+        assert f"{cluster.url} has given no executor yet; waiting" in waiting.stderr.readline()
+        waiting.send_signal(signal.SIGTERM)
+        assert waiting.wait(PATIENCE_S) == 143
+    assert list((tmp_path / "target").rglob("*.parquet")) == []
+
+
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_whatever_is_killed_each_row_is_there_once(
     number: int, cluster: SparkCluster, source: Path, wanted: list[Row], tmp_path: Path, chance: random.Random

@@ -239,7 +239,7 @@ def _body_schema(text: str | None, *, raw_body: bool) -> dict[str, Any] | None:
 def _choose_engine(name: str | None, master: str | None, workers: int | None) -> "Engine":
     from spark_exporter.engines import open_engine  # noqa: PLC0415
 
-    return open_engine(name, master, workers)
+    return open_engine(name, master, workers, _warn)
 
 
 def _print_plan(request: "ExportRequest", workers: int | None) -> None:
