@@ -59,6 +59,7 @@ clean:  ## remove what was built: environment, compiled modules, caches
 
 lint: $(VENV)/testing
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --quiet --check .
 	$(BIN)/mypy $(PACKAGES) bench tests/support tests/interop
 	$(BIN)/lint-imports
 

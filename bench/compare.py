@@ -68,8 +68,12 @@ class Load:
 
 LOADS = {
     # limit: Apache's broker reaches its speed after some 300,000 messages
-    "pipelined": Load("send 1 KiB, 8 connections x 32 in flight", "send", {"conns": 8, "inflight": 32, "size": 1024}, 5),
-    "synchronous": Load("send 1 KiB, 64 synchronous producers", "send", {"conns": 64, "inflight": 1, "size": 1024}, 1.5),
+    "pipelined": Load(
+        "send 1 KiB, 8 connections x 32 in flight", "send", {"conns": 8, "inflight": 32, "size": 1024}, 5
+    ),
+    "synchronous": Load(
+        "send 1 KiB, 64 synchronous producers", "send", {"conns": 64, "inflight": 1, "size": 1024}, 1.5
+    ),
     "pull": Load("pull, 32 messages of 1 KiB a request, 8 connections", "pull", {"conns": 8, "inflight": 1}, 1.5),
     "java": Load("official Java client, 16 threads sending 1 KiB", "java", {"threads": 16, "size": 1024}, 2),
 }
@@ -186,7 +190,17 @@ class FirstMessage:
         return self._took_s
 
     def _try(self) -> None:
-        send = {"a": "first", "b": TOPIC, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": str(int(time.time() * 1000)), "h": "0", "i": ""}
+        send = {
+            "a": "first",
+            "b": TOPIC,
+            "c": "TBW102",
+            "d": "4",
+            "e": "0",
+            "f": "0",
+            "g": str(int(time.time() * 1000)),
+            "h": "0",
+            "i": "",
+        }
         self._until(self._ports[1], 310, send, b"first", lambda code, _: code == 0)
         self._until(self._ports[0], 106, {}, b"", lambda _, body: f":{self._ports[1]}".encode() in body)
         self._took_s = time.monotonic() - self._began
@@ -204,7 +218,15 @@ class FirstMessage:
 
 def ask(port: int, code: int, ext: dict[str, str], body: bytes) -> tuple[int, bytes]:
     """One request on a connection of its own; the code and body of its response."""
-    head = {"code": code, "extFields": ext, "flag": 0, "language": "JAVA", "opaque": 1, "serializeTypeCurrentRPC": "JSON", "version": 407}
+    head = {
+        "code": code,
+        "extFields": ext,
+        "flag": 0,
+        "language": "JAVA",
+        "opaque": 1,
+        "serializeTypeCurrentRPC": "JSON",
+        "version": 407,
+    }
     header = json.dumps(head).encode()
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
         connection.sendall(struct.pack(">ii", 4 + len(header) + len(body), len(header)) + header + body)
@@ -228,12 +250,26 @@ def read(source: Callable[[int], bytes], count: int) -> bytes:
 
 def report(rounds: dict[str, list[Round]], loads: dict[str, Load], seconds: float) -> list[str]:
     """A Markdown section: where and what it was, then a table."""
-    lines = [f"## {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {commit()}", "", *machine(), f"Timed part of each load: {seconds:g} s.", ""]
+    lines = [
+        f"## {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {commit()}",
+        "",
+        *machine(),
+        f"Timed part of each load: {seconds:g} s.",
+        "",
+    ]
     names = list(rounds)
     ratio = len(names) > 1
-    lines.append(row("", *(f"{TITLES[name]} {n + 1}" for name in names for n in range(len(rounds[name]))), *(["ratio"] if ratio else [])))
+    lines.append(
+        row(
+            "",
+            *(f"{TITLES[name]} {n + 1}" for name in names for n in range(len(rounds[name]))),
+            *(["ratio"] if ratio else []),
+        )
+    )
     lines.append("|---|" + "---:|" * (sum(map(len, rounds.values())) + ratio))
-    lines.append(figures_row("start to first message, s", {name: [one.start_s for one in rounds[name]] for name in names}, ".2f"))
+    lines.append(
+        figures_row("start to first message, s", {name: [one.start_s for one in rounds[name]] for name in names}, ".2f")
+    )
     for key, load in loads.items():
         for words, figure, shape in (
             (f"**{load.title}**: messages/s", "rate", ",.0f"),
@@ -249,7 +285,9 @@ def report(rounds: dict[str, list[Round]], loads: dict[str, Load], seconds: floa
     }  # fmt: skip
     lines += ["", *(f"- {note}" for note in sorted(notes))]
     if ratio:
-        lines.append("Ratio: Headrace to Apache, geometric mean of the rounds. Rates: more is better; the rest: less is better.")
+        lines.append(
+            "Ratio: Headrace to Apache, geometric mean of the rounds. Rates: more is better; the rest: less is better."
+        )
     return lines
 
 
@@ -275,16 +313,31 @@ def row(*cells: str) -> str:
 def commit() -> str:
     """The commit that was measured, marked when files differ from it."""
     git = ["git", "-C", str(ROOT)]
-    name = subprocess.run([*git, "rev-parse", "--short=10", "HEAD"], check=False, capture_output=True, text=True).stdout.strip()
-    changed = subprocess.run([*git, "status", "--porcelain", "--untracked-files=no"], check=False, capture_output=True, text=True).stdout
+    name = subprocess.run(
+        [*git, "rev-parse", "--short=10", "HEAD"], check=False, capture_output=True, text=True
+    ).stdout.strip()
+    changed = subprocess.run(
+        [*git, "status", "--porcelain", "--untracked-files=no"], check=False, capture_output=True, text=True
+    ).stdout
     return f"commit {name or 'unknown'}{' with changes' if changed.strip() else ''}"
 
 
 def machine() -> list[str]:
     """Processor, memory, kernel, versions."""
-    model = next((line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), "?")
+    model = next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        "?",
+    )
     java = subprocess.run(["java", "-version"], check=False, capture_output=True, text=True).stderr.splitlines()[0]
-    compiled = sorted(path.name.split(".")[0] for folder in ("broker", "store", "headrace", "ipc") for path in (ROOT / folder).rglob("*.so"))
+    compiled = sorted(
+        path.name.split(".")[0]
+        for folder in ("broker", "store", "headrace", "ipc")
+        for path in (ROOT / folder).rglob("*.so")
+    )
     return [
         f"{psutil.cpu_count()} x {model}, {psutil.virtual_memory().total / 2**30:.0f} GiB, Linux {platform.release()}.",
         f"Python {platform.python_version()}; {java.replace(chr(34), '')}. Apache RocketMQ 4.9.7, heap 1 GiB.",

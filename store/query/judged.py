@@ -12,7 +12,8 @@ from store.query.get import GetResult, MessageGetter
 from store.query.sources import PullSources
 from store.status import GetMessageStatus
 
-_SHOWN_BYTES = 1 << 20  # limit: putting more together would hold up the event loop for milliseconds; 800 messages of 1.3 KiB
+# limit: putting more together would hold up the event loop for milliseconds; 800 messages of 1.3 KiB
+_SHOWN_BYTES = 1 << 20
 _SHOWN_COUNT = 800
 _SIZE = Struct(">i")
 _OFFSETS = Struct(">qq")

@@ -227,9 +227,7 @@ def test_retries(java: Java, tmp_path: Path, chance: random.Random) -> None:
         client.call("attempt", consumer=group, group=group, topic=topic, failures=1)
 
         def send(number: int) -> list[Message]:
-            said: list[Message] = client.call(
-                "send-with", topic=topic, first=number, count=1, timeoutMs=TIMEOUT_MS
-            )
+            said: list[Message] = client.call("send-with", topic=topic, first=number, count=1, timeoutMs=TIMEOUT_MS)
             return said
 
         sending = Sending(client, send)

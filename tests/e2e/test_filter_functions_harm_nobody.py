@@ -73,7 +73,9 @@ class OtherConsumer:
 
     def __enter__(self) -> Self:
         self._thread.start()
-        wait_until(lambda: self.messages > 0 or self.error is not None, DEADLINE_S, "the other consumer's first message")
+        wait_until(
+            lambda: self.messages > 0 or self.error is not None, DEADLINE_S, "the other consumer's first message"
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -136,7 +138,9 @@ def test_whatever_a_function_does_nobody_else_notices_and_operators_are_told_by_
     with OtherConsumer(appliance.ports[1]) as other, PlainPuller(appliance.ports[1]) as puller:
         for name in FAILS_OVER_MESSAGES:
             answer = puller.pull("T", name, "PYTHON")
-            assert (answer.code, answer.ext["nextBeginOffset"]) == (ResponseCode.PULL_RETRY_IMMEDIATELY, "3"), answer.remark
+            assert (answer.code, answer.ext["nextBeginOffset"]) == (ResponseCode.PULL_RETRY_IMMEDIATELY, "3"), (
+                answer.remark
+            )
         for name, (_, reason) in FAILS_AS_A_PROCESS.items():
             for _ in range(3):
                 answer = puller.pull("T", name, "PYTHON")
@@ -146,7 +150,9 @@ def test_whatever_a_function_does_nobody_else_notices_and_operators_are_told_by_
         assert bodies(puller.pull("T", "good", "PYTHON"))[0].startswith(b"4 ")
         assert other.error is None
         seen = other.messages
-        wait_until(lambda: other.messages > seen or other.error is not None, DEADLINE_S, "one more for the other consumer")
+        wait_until(
+            lambda: other.messages > seen or other.error is not None, DEADLINE_S, "one more for the other consumer"
+        )
     assert other.error is None
     assert other.longest_s < DEADLINE_S / 2
     wait_until(lambda: calls(appliance, "good") == 1, DEADLINE_S, "the report")
@@ -216,7 +222,9 @@ def test_an_operator_puts_replaces_and_removes_functions_and_consumers_wait_for_
         assert role(appliance, "filter-0")["heartbeat_age_ms"] is None
         worker = psutil.Process(role(appliance, "filter-0")["pid"])
         kill(appliance, "broker")
-        wait_until(lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE, DEADLINE_S, "the worker's end")
+        wait_until(
+            lambda: not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE, DEADLINE_S, "the worker's end"
+        )
     with PlainPuller(appliance.ports[1]) as puller:
         assert len(bodies(pull())) > 0
         put("return False")

@@ -125,7 +125,9 @@ def test_bit_maps_of_rocketmq_keep_back_only_what_is_not_wanted(tmp_path: Path) 
         for entry in lines:
             if entry["kind"] != "queue" or not entry.get("extBitMap"):
                 continue
-            unit = ExtUnit(entry["extSize"], entry["extTagsCode"], entry["extStoreTime"], bytes.fromhex(entry["extBitMap"]))
+            unit = ExtUnit(
+                entry["extSize"], entry["extTagsCode"], entry["extStoreTime"], bytes.fromhex(entry["extBitMap"])
+            )
             is_true = program.outcome_of_stored(stored(records[entry["offset"]]["properties"])) == TRUE
             matches = wanted.match_entry(entry["tagsCode"], unit)
             assert matches or not is_true

@@ -31,7 +31,10 @@ def exchanges(scenario: str) -> Iterator[tuple[dict[str, Any], RemotingCommand, 
     waiting: dict[tuple[int, int], list[Any]] = {}
     found = []
     for line in frames(scenario):
-        if line.get("bytes") is None or (line.get("from"), line.get("to")) not in {("client", "broker"), ("broker", "client")}:
+        if line.get("bytes") is None or (line.get("from"), line.get("to")) not in {
+            ("client", "broker"),
+            ("broker", "client"),
+        }:
             continue
         command = decode_frame(line["bytes"])
         key = line["connection"], command.opaque

@@ -161,4 +161,7 @@ def members(client: Client, group: str) -> set[str]:
         assert answer["remark"]
         return set()
     assert answer["code"] == 0, answer
-    return {client_id.split("@")[1].split("#")[0] for client_id in json.loads(base64.b64decode(answer["body"]))["consumerIdList"]}
+    return {
+        client_id.split("@")[1].split("#")[0]
+        for client_id in json.loads(base64.b64decode(answer["body"]))["consumerIdList"]
+    }

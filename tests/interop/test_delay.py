@@ -58,7 +58,8 @@ def test_messages_come_when_they_are_due_and_unchanged(client: Client, server: S
         assert message["reconsumeTimes"] == 0
         assert message["preparedTransactionOffset"] == 0
         waited = message["storeTimestamp"] - message["bornTimestamp"]
-        assert LEVELS_MS[level] <= waited <= LEVELS_MS[level] + LATE_MS[server.name] + 200  # 200: on its way to the broker
+        on_its_way_ms = 200
+        assert LEVELS_MS[level] <= waited <= LEVELS_MS[level] + LATE_MS[server.name] + on_its_way_ms
     client.stop("delays")
 
 
@@ -127,7 +128,9 @@ def test_what_waits_in_an_apache_store_is_delivered(java: Java, tmp_path: Path) 
     waited = {
         line["properties"]["UNIQ_KEY"]: line["properties"]["DELAY"]
         for line in expected("kinds")
-        if line["kind"] == "record" and line["topic"] == names.SCHEDULE_TOPIC and line["properties"]["REAL_TOPIC"] == "Delayed"
+        if line["kind"] == "record"
+        and line["topic"] == names.SCHEDULE_TOPIC
+        and line["properties"]["REAL_TOPIC"] == "Delayed"
     }
     data = tmp_path / "data"
     data.mkdir()

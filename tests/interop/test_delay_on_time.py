@@ -34,7 +34,9 @@ def test_messages_are_on_time_while_thousands_wait(java: Java, server: Appliance
     each = WAITING // 2 // len(LEVELS)
     senders = [
         threading.Thread(
-            target=client.call, args=("send-with",), kwargs={"topic": topic, "first": 0, "count": each, "set": {"DELAY": level}}
+            target=client.call,
+            args=("send-with",),
+            kwargs={"topic": topic, "first": 0, "count": each, "set": {"DELAY": level}},
         )
         for level in LEVELS
     ]
@@ -48,7 +50,9 @@ def test_messages_are_on_time_while_thousands_wait(java: Java, server: Appliance
         for record in records(server.store, "SCHEDULE_TOPIC_XXXX")
         if record["properties"]["DELAY"] in LEVELS
     }
-    late = sorted(record["storeTimestamp"] - waiting[record["properties"]["UNIQ_KEY"]] for record in records(server.store, topic))
+    late = sorted(
+        record["storeTimestamp"] - waiting[record["properties"]["UNIQ_KEY"]] for record in records(server.store, topic)
+    )
     assert len(late) == each * len(LEVELS)
     assert late[0] >= 0
     # The short form runs on machines that do other things.

@@ -100,10 +100,16 @@ def search(client: Client, timestamp: int) -> int:
 
 def test_the_name_server_tells_the_route(client: Client, sent: list[Message]) -> None:
     assert sent
-    answer = client.call("raw", address=client.server.name_server, code=105, ext={"topic": TOPIC, "acceptStandardJsonOnly": "true"})
+    answer = client.call(
+        "raw", address=client.server.name_server, code=105, ext={"topic": TOPIC, "acceptStandardJsonOnly": "true"}
+    )
     assert answer["code"] == 0
     route = json.loads(base64.b64decode(answer["body"]))
-    assert [(queues["readQueueNums"], queues["writeQueueNums"], queues["perm"]) for queues in route["queueDatas"]] == [(2, 2, 6)]
-    assert [queues["brokerName"] for queues in route["queueDatas"]] == [broker["brokerName"] for broker in route["brokerDatas"]]
+    assert [(queues["readQueueNums"], queues["writeQueueNums"], queues["perm"]) for queues in route["queueDatas"]] == [
+        (2, 2, 6)
+    ]
+    assert [queues["brokerName"] for queues in route["queueDatas"]] == [
+        broker["brokerName"] for broker in route["brokerDatas"]
+    ]
     assert [broker["brokerAddrs"] for broker in route["brokerDatas"]] == [{"0": client.server.broker}]
     assert route["brokerDatas"][0]["cluster"] == "DefaultCluster"

@@ -15,7 +15,11 @@ def test_apaches_broker_registers_with_our_name_server(java: Java, tmp_path: Pat
     with Appliance(tmp_path / "ours", settings={"brokerName": "broker-a"}) as ours:
         more = ("--no-namesrv", f"--namesrv={ours.name_server}", "--name=broker-b")
         with Reference(tmp_path / "theirs", more=more) as theirs:
-            wait_until(lambda: brokers(java, ours.name_server) == {"broker-a": ours.broker, "broker-b": theirs.broker}, 60, "both registered")
+            wait_until(
+                lambda: brokers(java, ours.name_server) == {"broker-a": ours.broker, "broker-b": theirs.broker},
+                60,
+                "both registered",
+            )
             assert_serves(java, theirs, ours.name_server, "AtTheirs")
             assert_serves(java, ours, ours.name_server, "AtOurs")
             assert_spreads(java, [ours, theirs], ours.name_server)
@@ -24,12 +28,21 @@ def test_apaches_broker_registers_with_our_name_server(java: Java, tmp_path: Pat
 
 
 def test_our_broker_registers_with_apaches_name_server_and_with_ours(java: Java, tmp_path: Path) -> None:
-    with thrown_away(Reference(tmp_path / "theirs")) as theirs, Appliance(tmp_path / "first", settings={"brokerName": "broker-b"}) as first:
+    with (
+        thrown_away(Reference(tmp_path / "theirs")) as theirs,
+        Appliance(tmp_path / "first", settings={"brokerName": "broker-b"}) as first,
+    ):
         both = f"{theirs.name_server};{first.name_server}"
         settings = {"brokerName": "broker-c", "nameserverEnable": "false", "namesrvAddr": both}
         with Appliance(tmp_path / "second", settings=settings) as second:
-            wait_until(lambda: brokers(java, first.name_server).get("broker-c") == second.broker, 60, "registered with ours")
-            wait_until(lambda: brokers(java, theirs.name_server).get("broker-c") == second.broker, 60, "registered with Apache's")
+            wait_until(
+                lambda: brokers(java, first.name_server).get("broker-c") == second.broker, 60, "registered with ours"
+            )
+            wait_until(
+                lambda: brokers(java, theirs.name_server).get("broker-c") == second.broker,
+                60,
+                "registered with Apache's",
+            )
             for number, names in enumerate((theirs.name_server, first.name_server, both)):
                 assert_serves(java, second, names, f"AtSecond-{number}")
         wait_until(lambda: "broker-c" not in brokers(java, theirs.name_server), 60, "unregistered from Apache's")

@@ -39,7 +39,11 @@ def test_a_consumer_is_given_what_the_function_wants_and_another_all(client: Cli
     sent = []
     for tens in range(6):
         sent += client.send("Functions", 10, first=10 * tens, properties={"tens": str(tens)})
-    wanted = [message for message in sent if message["properties"]["tens"] in {"2", "4"} and int(message["bodySha256"], 16) % 2 == 0]
+    wanted = [
+        message
+        for message in sent
+        if message["properties"]["tens"] in {"2", "4"} and int(message["bodySha256"], 16) % 2 == 0
+    ]
     assert 0 < len(wanted) < len(sent)
     assert_exactly(client.receive("chosen", len(wanted)), wanted)
     assert_exactly(client.receive("all", len(sent)), sent)
@@ -49,4 +53,6 @@ def test_a_consumer_is_given_what_the_function_wants_and_another_all(client: Cli
 def test_a_function_that_is_not_there_is_refused_at_the_start(client: Client) -> None:
     client.create_topic("FunctionsNone", 1)
     with pytest.raises(JavaError, match=r"no filter function nowhere|Check client in broker error"):
-        client.call("consume", consumer="no", topic="FunctionsNone", kind="concurrent", group="no-group", function="nowhere")
+        client.call(
+            "consume", consumer="no", topic="FunctionsNone", kind="concurrent", group="no-group", function="nowhere"
+        )

@@ -6,7 +6,18 @@ import pytest
 
 from support.client import Client
 
-SEND = {"a": "refused", "b": "Refusals", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1700000000123", "h": "0", "i": "TAGS\x01TagA\x02", "m": "false"}
+SEND = {
+    "a": "refused",
+    "b": "Refusals",
+    "c": "TBW102",
+    "d": "4",
+    "e": "0",
+    "f": "0",
+    "g": "1700000000123",
+    "h": "0",
+    "i": "TAGS\x01TagA\x02",
+    "m": "false",
+}
 PULL = {
     "consumerGroup": "refused", "topic": "Refusals", "queueId": "0", "queueOffset": "0", "maxMsgNums": "2", "sysFlag": "4",
     "commitOffset": "0", "suspendTimeoutMillis": "0", "subVersion": "0",
@@ -43,7 +54,11 @@ def test_the_broker_answers_with_the_code_that_clients_know(client: Client, what
     code, different, body, expected = BROKER[what]
     ext = {**(SEND if code == 310 else PULL), **different}
     answer = client.call(
-        "raw", address=client.server.broker, code=code, ext=ext, body=base64.b64encode(body.encode()).decode() if body else None
+        "raw",
+        address=client.server.broker,
+        code=code,
+        ext=ext,
+        body=base64.b64encode(body.encode()).decode() if body else None,
     )
     assert answer["code"] == expected, answer
     assert answer["code"] in (0, 21) or answer["remark"]
@@ -60,6 +75,8 @@ def test_the_broker_answers_with_the_code_that_clients_know(client: Client, what
         (106, None, 0),
     ],
 )
-def test_the_name_server_answers_with_the_code_that_clients_know(client: Client, code: int, ext: dict[str, str] | None, expected: int) -> None:
+def test_the_name_server_answers_with_the_code_that_clients_know(
+    client: Client, code: int, ext: dict[str, str] | None, expected: int
+) -> None:
     answer = client.call("raw", address=client.server.name_server, code=code, ext=ext)
     assert answer["code"] == expected, answer

@@ -30,7 +30,14 @@ def selected(messages: list[Message], least: int) -> list[Message]:
 
 def test_a_consumer_is_given_what_its_expression_selects(client: Client) -> None:
     client.create_topic("Sql", 2)
-    client.call("consume", consumer="sql", topic="Sql", kind="concurrent", group="sql-group", sql="tens >= 3 AND TAGS IS NOT NULL")
+    client.call(
+        "consume",
+        consumer="sql",
+        topic="Sql",
+        kind="concurrent",
+        group="sql-group",
+        sql="tens >= 3 AND TAGS IS NOT NULL",
+    )
     client.await_assigned("sql", 2)
     sent: list[Message] = []
     for tens in range(6):

@@ -55,7 +55,8 @@ def check(client: Client, sent: Sent) -> None:
     """The server has all that was sent, and nothing else, and finds it by key and id."""
     await_known(client)
     for topic, messages in sent.items():
-        client.await_pullable(topic, len(messages))  # a broker that builds its queues anew may serve before it has done that
+        # A broker that builds its queues anew may serve before it has done that.
+        client.await_pullable(topic, len(messages))
         received = client.dump(topic)
         assert_exactly(received, messages)
         assert_dense(received, TOPICS[topic])

@@ -52,7 +52,18 @@ def test_a_consumer_is_given_messages_when_they_are_due(client: Client, asked: d
 
 def raw_send(client: Client, topic: str, unique_id: str, properties: dict[str, str]) -> dict[str, Any]:
     text = "\x02".join(f"{name}\x01{value}" for name, value in ({"UNIQ_KEY": unique_id} | properties).items())
-    ext = {"a": "raw", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1700000000000", "h": "0", "i": text, "m": "false"}
+    ext = {
+        "a": "raw",
+        "b": topic,
+        "c": "TBW102",
+        "d": "4",
+        "e": "0",
+        "f": "0",
+        "g": "1700000000000",
+        "h": "0",
+        "i": text,
+        "m": "false",
+    }
     answer: dict[str, Any] = client.call("raw", address=client.server.broker, code=310, ext=ext, body="aGVsbG8=")
     return answer
 
@@ -72,7 +83,9 @@ def test_a_message_is_cancelled_with_its_handle(client: Client) -> None:
     assert (answer["code"], answer["ext"]["msgId"]) == (0, "B")
     client.await_pullable(topic, 2)
     assert [one["msgId"] for one in client.dump(topic)] == ["A", "C"]
-    late = client.call("raw", address=client.server.broker, code=370, ext={"topic": topic, "recallHandle": handles["A"]})
+    late = client.call(
+        "raw", address=client.server.broker, code=370, ext={"topic": topic, "recallHandle": handles["A"]}
+    )
     assert late["code"] == 604
 
 
@@ -107,7 +120,9 @@ def test_many_messages_come_on_time(java: Java, tmp_path: Path, restart: str | N
     try:
         client = Client(java, server)
         client.create_topic(topic, 4)
-        sent = client.call("send-spread", topic=topic, first=0, count=MANY, afterMs=AFTER_MS, spreadMs=SPREAD_MS, seed=7, timeout_s=120)
+        sent = client.call(
+            "send-spread", topic=topic, first=0, count=MANY, afterMs=AFTER_MS, spreadMs=SPREAD_MS, seed=7, timeout_s=120
+        )
         assert sent["acknowledged"] == MANY
         if restart is not None:
             client.await_pullable(topic, MANY // 3, AFTER_MS / 1000 + SPREAD_MS / 1000 + 60)
@@ -167,7 +182,9 @@ def test_a_slave_that_takes_over_delivers_what_waits_and_nothing_twice(java: Jav
             client.call("send-spread", topic=topic, first=0, count=300, afterMs=1500, spreadMs=1500, seed=3)
             client.call("send-spread", topic=topic, first=300, count=300, afterMs=10_000, spreadMs=2000, seed=4)
             handle = raw_send(client, topic, "N", {"TIMER_DELAY_MS": "11000", "KEYS": "none"})["ext"]["recallHandle"]
-            cancelled = client.call("raw", address=master.broker, code=370, ext={"topic": topic, "recallHandle": handle})
+            cancelled = client.call(
+                "raw", address=master.broker, code=370, ext={"topic": topic, "recallHandle": handle}
+            )
             assert cancelled["code"] == 0
             client.await_pullable(topic, 300, 60)
             wait_until(lambda: written(slave) == written(master), 60, "all of the log there")

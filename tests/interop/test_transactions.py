@@ -120,7 +120,9 @@ def test_committed_messages_come_and_rolled_back_ones_do_not(client: Client, gro
         half = client.call("view", msgId=message["offsetMsgId"][:-16] + f"{message['preparedTransactionOffset']:016X}")
         assert (half["topic"], half["queueId"], half["sysFlag"] & 0xC) == (HALF_TOPIC, 0, 0)
         assert half["queueOffset"] == original["queueOffset"]
-        assert half["properties"] == {name: value for name, value in said.items() if name not in {"MIN_OFFSET", "MAX_OFFSET"}}
+        assert half["properties"] == {
+            name: value for name, value in said.items() if name not in {"MIN_OFFSET", "MAX_OFFSET"}
+        }
     # A round of checks later nobody has been asked about any of these, and nothing was added.
     [asked] = transact(client, group, topic, 1, "unknown", checked="rollback", first=50)
     assert [one["transactionId"] for one in checks(client, group, 1)] == [asked["msgId"]]
@@ -164,7 +166,9 @@ def test_a_producer_that_never_knows_is_asked_so_often_and_no_more(
 ) -> None:
     topic = "NeverKnown"
     group, [sent] = undecided[topic]
-    wait_until(lambda: any(one["msgId"] == sent["msgId"] for one in discarded(client)), 60, "the message among the discarded")
+    wait_until(
+        lambda: any(one["msgId"] == sent["msgId"] for one in discarded(client)), 60, "the message among the discarded"
+    )
     made = checks(client, group, 3)
     assert [one["properties"]["TRANSACTION_CHECK_TIMES"] for one in made] == ["1", "2", "3"]
     offsets = [one["queueOffset"] for one in made]
@@ -187,7 +191,9 @@ def end(client: Client, half: Message, outcome: str, patience_ms: int = 30_000, 
         "producerGroup": "raw-ends", "tranStateTableOffset": str(half["queueOffset"]), "commitOrRollback": outcome,
         "commitLogOffset": str(int(half["offsetMsgId"][-16:], 16)), "msgId": half["msgId"], "fromTransactionCheck": "false",
     }  # fmt: skip
-    return int(client.call("raw", address=client.server.broker, code=37, ext=ext | more, patienceMs=patience_ms)["code"])
+    return int(
+        client.call("raw", address=client.server.broker, code=37, ext=ext | more, patienceMs=patience_ms)["code"]
+    )
 
 
 def test_who_names_the_wrong_message_is_refused(client: Client) -> None:
@@ -209,7 +215,9 @@ def test_who_names_the_wrong_message_is_refused(client: Client) -> None:
 
 
 @pytest.mark.parametrize("makes", [("reference", "headrace"), ("headrace", "reference"), ("headrace", "headrace")])
-def test_what_is_pending_at_the_stop_is_asked_about_after_the_next_start(java: Java, tmp_path: Path, makes: tuple[str, str]) -> None:
+def test_what_is_pending_at_the_stop_is_asked_about_after_the_next_start(
+    java: Java, tmp_path: Path, makes: tuple[str, str]
+) -> None:
     topic, group = "Pending", f"pending-{'-'.join(makes)}"
     with handed_on(lately(makes[0], tmp_path / "data", transactionCheckInterval="600000")) as server:
         client = Client(java, server)

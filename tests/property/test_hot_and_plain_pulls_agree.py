@@ -54,7 +54,9 @@ class World:
         if kind == 0:
             self.broker.topic("T", chance.choice([1, 2]), permission=chance.choice([READ | WRITE] * 5 + [WRITE]))
         elif kind == 1:
-            self.broker.groups.put(SubscriptionGroupConfig(group, chance.choice([True] * 5 + [False]), broker_id=chance.randrange(3)))
+            self.broker.groups.put(
+                SubscriptionGroupConfig(group, chance.choice([True] * 5 + [False]), broker_id=chance.randrange(3))
+            )
         elif kind == 2:
             self.client.ask(RequestCode.UNREGISTER_CLIENT, {"clientID": "cid", "consumerGroup": group})
         else:
@@ -63,7 +65,11 @@ class World:
                 SubscriptionData.build(topic, chance.choice(EXPRESSIONS[:5]), sub_version=self.version)
                 for topic in chance.choice([("T", "U"), ("T",), ("U",)])
             ]
-            self.client.tell(RequestCode.HEART_BEAT, None, HeartbeatData("cid", [], [ConsumerData(group, subscription_data_set=wanted)]).encode())
+            self.client.tell(
+                RequestCode.HEART_BEAT,
+                None,
+                HeartbeatData("cid", [], [ConsumerData(group, subscription_data_set=wanted)]).encode(),
+            )
             self.client.received()
 
     def kind(self, chance: random.Random) -> dict[str, Any]:

@@ -16,9 +16,62 @@ from headrace.protocol.remoting_command import RemotingCommand
 from support import hot_sends
 from support.small_broker import SmallBroker
 
-NAMES = ["TAGS", "KEYS", "UNIQ_KEY", "WAIT", "WAITS", "CLUSTER", "color", "DELAY", "DELAYED", "TRAN_MSG", "TAGS2", "x", "", "größe", "a b"]
-VALUES = ["a", "true", "false", "TRUE", "tRUE", "trueish", 'q"uote', "back\\slash", "a/b", "é", "😀", "3", "0", "", "\x01", "v\x01w", "tab\t", "\x7f"]
-NUMBERS = ["0", "0", "1", "7", "8", "-1", "-0", "007", "+5", " 5", "5 ", "x", "", "2147483647", "2147483648", "-2147483648", "9" * 19]
+NAMES = [
+    "TAGS",
+    "KEYS",
+    "UNIQ_KEY",
+    "WAIT",
+    "WAITS",
+    "CLUSTER",
+    "color",
+    "DELAY",
+    "DELAYED",
+    "TRAN_MSG",
+    "TAGS2",
+    "x",
+    "",
+    "größe",
+    "a b",
+]
+VALUES = [
+    "a",
+    "true",
+    "false",
+    "TRUE",
+    "tRUE",
+    "trueish",
+    'q"uote',
+    "back\\slash",
+    "a/b",
+    "é",
+    "😀",
+    "3",
+    "0",
+    "",
+    "\x01",
+    "v\x01w",
+    "tab\t",
+    "\x7f",
+]
+NUMBERS = [
+    "0",
+    "0",
+    "1",
+    "7",
+    "8",
+    "-1",
+    "-0",
+    "007",
+    "+5",
+    " 5",
+    "5 ",
+    "x",
+    "",
+    "2147483647",
+    "2147483648",
+    "-2147483648",
+    "9" * 19,
+]
 
 
 @pytest.fixture

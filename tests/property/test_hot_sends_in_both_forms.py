@@ -17,7 +17,10 @@ def _random_frames(seed: int, count: int) -> bytes:
     frames = []
     for opaque in range(count):
         pairs = [
-            (chance.choice(words), chance.choice(["a", "true", "false", "TRUE", 'q"uote', "back\\slash", "é", "3", "", "\x01"]))
+            (
+                chance.choice(words),
+                chance.choice(["a", "true", "false", "TRUE", 'q"uote', "back\\slash", "é", "3", "", "\x01"]),
+            )
             for _ in range(chance.randrange(5))
         ]
         fields = {
@@ -32,7 +35,9 @@ def _random_frames(seed: int, count: int) -> bytes:
         }
         body = bytes(chance.randrange(256) for _ in range(chance.choice([0, 1, 100, 5000])))
         flag = chance.choice([0, 0, 2, 1])
-        frames.append(hot_sends.send_frame(body, chance.choice([opaque, -opaque]), flag, chance.choice([310, 310, 11]), **fields))
+        frames.append(
+            hot_sends.send_frame(body, chance.choice([opaque, -opaque]), flag, chance.choice([310, 310, 11]), **fields)
+        )
     return b"".join(frames)
 
 
@@ -66,7 +71,12 @@ def test_records_of_the_hot_path_hold_what_was_sent() -> None:
     assert [record.queue_id for record in records] == [n % 8 for n in range(50)]
     assert [record.queue_offset for record in records] == [n // 8 for n in range(50)]
     for n, record in enumerate(records):
-        assert (record.topic, record.body, record.flag, record.born_timestamp) == ("TopicTest", bytes([n]) * n, n, 1700000000000)
+        assert (record.topic, record.body, record.flag, record.born_timestamp) == (
+            "TopicTest",
+            bytes([n]) * n,
+            n,
+            1700000000000,
+        )
         assert record.properties == {"TAGS": f"t{n}", "a": f"ü{n}", "CLUSTER": "DefaultCluster"}
         assert decode_properties(bytes(record.properties_raw).decode()) == record.properties
         assert record.born_host == ("10.1.2.3", 40000)

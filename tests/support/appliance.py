@@ -54,7 +54,12 @@ class Appliance:
         said_before = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                start_new_session=True,
             )
         try:
             wait_until(lambda: self._has_said("headrace: ready", said_before), START_DEADLINE_S, f"ready in {self.log}")
@@ -124,7 +129,9 @@ class Appliance:
         except subprocess.TimeoutExpired:
             stuck = [" ".join(psutil.Process(pid).cmdline()) for pid in self.pids()]
             self.kill()
-            message = f"headrace run did not end within {STOP_DEADLINE_S} s of SIGTERM; still there: {stuck}; see {self.log}"
+            message = (
+                f"headrace run did not end within {STOP_DEADLINE_S} s of SIGTERM; still there: {stuck}; see {self.log}"
+            )
             raise AssertionError(message) from None
         assert code == 0, f"headrace run ended with {code}:\n{self.log.read_text(errors='replace')[-4000:]}"
 

@@ -46,7 +46,9 @@ class Client:
 
         wait_until(lambda: ends() >= count, deadline_s, f"{count} messages in the queues of {topic}")
 
-    def consume(self, consumer: str, topic: str, *, kind: str = "concurrent", group: str | None = None, **arguments: Any) -> None:
+    def consume(
+        self, consumer: str, topic: str, *, kind: str = "concurrent", group: str | None = None, **arguments: Any
+    ) -> None:
         """Starts a consumer under a name of the test's choice; it reads from the first message on."""
         self.call("consume", consumer=consumer, topic=topic, kind=kind, group=group or f"{consumer}-group", **arguments)
 
@@ -66,7 +68,11 @@ class Client:
     def await_assigned(self, consumer: str, count: int, deadline_s: float = 60) -> list[int]:
         """Waits until a consumer reads `count` queues; which. It may still come by more: `await_shared` waits for the end."""
         queues: list[int] = self.call(
-            "await-assigned", consumer=consumer, count=count, deadlineMs=int(deadline_s * 1000), timeout_s=deadline_s + 30
+            "await-assigned",
+            consumer=consumer,
+            count=count,
+            deadlineMs=int(deadline_s * 1000),
+            timeout_s=deadline_s + 30,
         )
         assert len(queues) == count, f"{consumer} reads {queues}, not {count} queues"
         return queues

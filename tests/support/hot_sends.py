@@ -27,7 +27,13 @@ class LogInMemory:
         self.words = memoryview(bytearray(64)).cast("q")
         self.words[ALLOCATED_WORD] = files * file_size
         self.appender = append.CommitLogAppender(
-            self, self._open, self.words, ALLOCATED_WORD, file_size, wrote_offset, wrote_offset  # type: ignore[arg-type]
+            self,  # type: ignore[arg-type]
+            self._open,
+            self.words,
+            ALLOCATED_WORD,
+            file_size,
+            wrote_offset,
+            wrote_offset,
         )
 
     def _open(self, start: int) -> memoryview:

@@ -39,7 +39,9 @@ class JavaError(Exception):
 class Java:
     """A JVM with the official client. Ends with its input, so also when the test run dies."""
 
-    def __init__(self, home: Path, *, serialize: str = "JSON", heap: str = "768m", flags: tuple[str, ...] = QUICK_START) -> None:
+    def __init__(
+        self, home: Path, *, serialize: str = "JSON", heap: str = "768m", flags: tuple[str, ...] = QUICK_START
+    ) -> None:
         """`home`: its logs and local offsets. `serialize`: JSON or ROCKETMQ, how it writes headers. `flags`: of the JVM."""
         home.mkdir(parents=True, exist_ok=True)
         told = {

@@ -103,9 +103,7 @@ class SmallBroker:
         self.file_size = self.store_config.mapped_file_size_commit_log
         RecoverPublisher(control).first_values(min_offset=0, wrote_offset=0, allocated_offset=0, reput_offset=0)
         self.reserve(files)
-        self.reput = Reput(
-            self.instance, self.instance.counters("dispatch", COUNTERS), self.store_config, self.paths
-        )
+        self.reput = Reput(self.instance, self.instance.counters("dispatch", COUNTERS), self.store_config, self.paths)
         self.reput.open()
 
         self.topics = TopicTable(JsonFile(self.paths.config_file("topics.json")), self.config)
@@ -178,7 +176,13 @@ class SmallBroker:
             self.config, self.clients, self.sends, self.appender, parse_host(self.config.address), self.stats
         ).register(main, fast)
         SendBackProcessor(
-            self.config, self.topics, self.groups, self.appender, self.delays, partial(view_by_offset, reader), self.stats
+            self.config,
+            self.topics,
+            self.groups,
+            self.appender,
+            self.delays,
+            partial(view_by_offset, reader),
+            self.stats,
         ).register(main, fast)
         self.pulls.register(main)
         ClientProcessor(self.config, self.topics, self.groups, self.clients).register(main, fast)
@@ -386,7 +390,17 @@ class Peer:
 
 def send_fields(topic: str = "T", queue_id: int = 0, **fields: Any) -> dict[str, Any]:
     """The ext fields of SEND_MESSAGE_V2."""
-    ext = {"a": "PG", "b": topic, "c": "TBW102", "d": 4, "e": queue_id, "f": 0, "g": 1700000000123, "h": 0, "m": "false"}
+    ext = {
+        "a": "PG",
+        "b": topic,
+        "c": "TBW102",
+        "d": 4,
+        "e": queue_id,
+        "f": 0,
+        "g": 1700000000123,
+        "h": 0,
+        "m": "false",
+    }
     return {key: value for key, value in (ext | fields).items() if value is not None}
 
 

@@ -46,7 +46,11 @@ class World:
             slave_timeout_ms=3000, slave_fall_behind_bytes=1,
         )  # fmt: skip
         self.appender = Appender(
-            self.log.appender, self.gate, CONFIG, lambda: self.is_writeable, lambda: self.rings.append(self.log.published)
+            self.log.appender,
+            self.gate,
+            CONFIG,
+            lambda: self.is_writeable,
+            lambda: self.rings.append(self.log.published),
         )
 
     def reserve(self, files: int) -> None:
@@ -114,7 +118,9 @@ def test_queues_count_for_themselves() -> None:
         ({"properties": b"x" * 32768}, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED),
     ],
 )
-def test_what_no_record_can_hold_is_refused_and_leaves_no_trace(fields: dict[str, Any], status: PutMessageStatus) -> None:
+def test_what_no_record_can_hold_is_refused_and_leaves_no_trace(
+    fields: dict[str, Any], status: PutMessageStatus
+) -> None:
     world = World()
     result = world.append(message(), message(**fields))
     assert (result.status, result.physical_offset, result.message_ids) == (status, -1, [])
@@ -187,7 +193,9 @@ def test_a_put_waits_for_the_next_file() -> None:
     assert [result.queue_offset for result in run(main)] == [0, 1, 2]
 
 
-def test_a_file_that_never_comes_is_told_in_the_end(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_file_that_never_comes_is_told_in_the_end(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(appender_module, "FILE_WAIT_S", 0.05)
     world = World(files=0)
     assert run(lambda: world.appender.put(message())).status is PutMessageStatus.CREATE_MAPEDFILE_FAILED

@@ -29,7 +29,12 @@ class Table:
         """Registers a consumer; returns who was told because of it."""
         self.told.clear()
         self.table.register_consumer(
-            group, client(connection, client_id, now_ms), "CONSUME_PASSIVELY", "CLUSTERING", "CONSUME_FROM_LAST_OFFSET", wanted
+            group,
+            client(connection, client_id, now_ms),
+            "CONSUME_PASSIVELY",
+            "CLUSTERING",
+            "CONSUME_FROM_LAST_OFFSET",
+            wanted,
         )
         return list(self.told)
 

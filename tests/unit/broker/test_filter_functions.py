@@ -46,7 +46,9 @@ class World:
         """As a pull does."""
         found = self.functions.find(name)
         assert isinstance(found, FilterFunction), found
-        return await self.functions.match(name, lambda: [encode_record(topic="T", body=body.encode()) for body in bodies])
+        return await self.functions.match(
+            name, lambda: [encode_record(topic="T", body=body.encode()) for body in bodies]
+        )
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
         async def within() -> Any:
@@ -119,7 +121,9 @@ def test_functions_select_and_their_work_is_counted(make_world: Callable[[int], 
     assert not raises["out_of_use"]
 
 
-def test_who_fails_three_times_within_a_minute_is_out_of_use_until_it_is_put_anew(make_world: Callable[[int], World]) -> None:
+def test_who_fails_three_times_within_a_minute_is_out_of_use_until_it_is_put_anew(
+    make_world: Callable[[int], World],
+) -> None:
     world = make_world(1)
     world.folder.put("dies", DIES)
 
@@ -234,7 +238,9 @@ def test_whoever_goes_away_before_its_turn_is_not_shown_anything(make_world: Cal
 
     async def work() -> None:
         await world.ask("long", "a")
-        asking.extend(asyncio.ensure_future(world.functions.match("long", partial(show, number))) for number in range(3))
+        asking.extend(
+            asyncio.ensure_future(world.functions.match("long", partial(show, number))) for number in range(3)
+        )
         assert await asking[2] == [True]
         assert shown == [0, 2]
         assert await asking[0] == [True]
@@ -260,7 +266,9 @@ def test_a_selective_function_is_shown_more_and_a_slow_one_less(make_world: Call
     world.run(work())
 
 
-def test_functions_that_nobody_has_asked_for_are_reported_and_removed_ones_are_not(make_world: Callable[[int], World]) -> None:
+def test_functions_that_nobody_has_asked_for_are_reported_and_removed_ones_are_not(
+    make_world: Callable[[int], World],
+) -> None:
     world = make_world(1)
     world.folder.put("asked", LONG)
     world.folder.put("unasked", LONG)

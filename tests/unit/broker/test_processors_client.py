@@ -24,7 +24,9 @@ from support.small_broker import Peer, SmallBroker
 MakeBroker = Callable[..., SmallBroker]
 
 
-def heartbeat(*topics: str, client_id: str = "cid", group: str = "CG", producer: str | None = None, **settings: Any) -> bytes:
+def heartbeat(
+    *topics: str, client_id: str = "cid", group: str = "CG", producer: str | None = None, **settings: Any
+) -> bytes:
     wanted = [SubscriptionData.build(topic, "*", sub_version=1) for topic in topics]
     producers = [ProducerData(producer)] if producer else []
     return HeartbeatData(client_id, producers, [ConsumerData(group, subscription_data_set=wanted, **settings)]).encode()

@@ -126,7 +126,9 @@ def test_what_the_function_wants_is_answered_and_the_next_pull_begins_behind_wha
     assert broker.functions.shown == [5, 2]
 
 
-def test_no_more_is_answered_than_was_asked_for_and_what_is_left_comes_next(broker: JudgingBroker, client: Peer) -> None:
+def test_no_more_is_answered_than_was_asked_for_and_what_is_left_comes_next(
+    broker: JudgingBroker, client: Peer
+) -> None:
     broker.store("x0", "1", "x2", "x3", "4", "x5")
     answer = client.pull(0, maxMsgNums=2, **OWN)
     assert (bodies(answer), next_of(answer)) == (["x0", "x2"], 3)
@@ -167,7 +169,9 @@ def test_a_pull_that_waits_is_answered_only_for_what_the_function_wants(broker: 
     assert broker.functions.shown == [2, 2]
 
 
-def test_what_comes_while_the_function_is_busy_is_seen_without_another_bell(broker: JudgingBroker, client: Peer) -> None:
+def test_what_comes_while_the_function_is_busy_is_seen_without_another_bell(
+    broker: JudgingBroker, client: Peer
+) -> None:
     broker.store("x0")
     hold(client, 1)
     broker.store("1")
@@ -180,7 +184,10 @@ def test_what_comes_while_the_function_is_busy_is_seen_without_another_bell(brok
 def stores(broker: JudgingBroker, body: str) -> Callable[[], object]:
     """Stores a message from within the loop: what another connection's request would do."""
     data = RemotingCommand(
-        RequestCode.SEND_MESSAGE_V2, opaque=1, ext_fields={key: str(value) for key, value in send_fields().items()}, body=body.encode()
+        RequestCode.SEND_MESSAGE_V2,
+        opaque=1,
+        ext_fields={key: str(value) for key, value in send_fields().items()},
+        body=body.encode(),
     ).encode()
     other = broker.connect(42000)
 

@@ -44,7 +44,8 @@ def test_a_lock_does_not_go_with_the_connection(broker: SmallBroker, client: Pee
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"{}", b'{"clientId":"c"}', b'{"consumerGroup":"g"}', b'{"clientId":"c","consumerGroup":"g","mqSet":[{}]}']
+    "body",
+    [b"", b"{}", b'{"clientId":"c"}', b'{"consumerGroup":"g"}', b'{"clientId":"c","consumerGroup":"g","mqSet":[{}]}'],
 )
 def test_a_body_that_does_not_say_who_and_what_is_refused(client: Peer, body: bytes) -> None:
     for code in (RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ):

@@ -42,14 +42,18 @@ def test_a_commit_that_lacks_a_field_changes_nothing(broker: SmallBroker, client
     assert broker.offsets.query("CG", "T", 0) == -1
 
 
-def test_a_new_group_begins_at_0_where_the_first_message_is_recent_or_there_is_none(broker: SmallBroker, client: Peer) -> None:
+def test_a_new_group_begins_at_0_where_the_first_message_is_recent_or_there_is_none(
+    broker: SmallBroker, client: Peer
+) -> None:
     for _ in range(2):
         answer = client.ask(RequestCode.QUERY_CONSUMER_OFFSET, GROUP)
         assert (answer.code, answer.ext_fields) == (ResponseCode.SUCCESS, {"offset": "0"})
         stored(broker, client, 3)
 
 
-def test_a_new_group_decides_for_itself_where_the_first_message_is_far_back(make_broker: Callable[..., SmallBroker]) -> None:
+def test_a_new_group_decides_for_itself_where_the_first_message_is_far_back(
+    make_broker: Callable[..., SmallBroker],
+) -> None:
     broker = make_broker(memory_bytes=1 << 16)
     client = broker.connect()
     stored(broker, client, 4, b"x" * 20_000)
@@ -67,7 +71,9 @@ def test_a_queue_says_where_it_begins_and_ends(broker: SmallBroker, client: Peer
     assert client.ask(RequestCode.GET_MAX_OFFSET, QUEUE).ext_fields == {"offset": "3"}
 
 
-@pytest.mark.parametrize("queue", [{"topic": "T", "queueId": 99}, {"topic": "NoTopic", "queueId": 0}, {"topic": "", "queueId": -1}])
+@pytest.mark.parametrize(
+    "queue", [{"topic": "T", "queueId": 99}, {"topic": "NoTopic", "queueId": 0}, {"topic": "", "queueId": -1}]
+)
 def test_a_queue_that_nobody_knows_is_empty(client: Peer, queue: dict[str, object]) -> None:
     for code, ext in (
         (RequestCode.GET_MAX_OFFSET, {"offset": "0"}),
@@ -88,6 +94,8 @@ def test_times_lead_to_the_nearest_message(broker: SmallBroker, client: Peer) ->
 
 
 @pytest.mark.parametrize("code", [14, 29, 30, 31, 32])
-def test_a_question_without_its_fields_is_refused_quietly(client: Peer, caplog: pytest.LogCaptureFixture, code: int) -> None:
+def test_a_question_without_its_fields_is_refused_quietly(
+    client: Peer, caplog: pytest.LogCaptureFixture, code: int
+) -> None:
     assert client.ask(code, {"topic": "T"}).code == ResponseCode.SYSTEM_ERROR
     assert not [record for record in caplog.records if record.exc_info]

@@ -208,7 +208,13 @@ def test_a_refusal_says_why_with_an_empty_map(
 
 @pytest.mark.parametrize(
     "fields",
-    [{"queueOffset": "x"}, {"queueOffset": 1 << 63}, {"queueId": None}, {"consumerGroup": None}, {"maxMsgNums": 1 << 31}],
+    [
+        {"queueOffset": "x"},
+        {"queueOffset": 1 << 63},
+        {"queueId": None},
+        {"consumerGroup": None},
+        {"maxMsgNums": 1 << 31},
+    ],
 )
 def test_fields_that_cannot_be_read_are_refused_quietly(
     filled: SmallBroker, client: Peer, caplog: pytest.LogCaptureFixture, fields: dict[str, Any]
@@ -294,7 +300,11 @@ def test_a_held_pull_commits_at_once_and_only_then(filled: SmallBroker, client: 
 def test_an_offset_out_of_range_is_told_to_the_topic_of_such_events(filled: SmallBroker, client: Peer) -> None:
     assert client.pull(999, consumerGroup="größe").code == ResponseCode.PULL_OFFSET_MOVED
     event = filled.record()
-    assert (event.topic, event.queue_id, event.properties) == ("OFFSET_MOVED_EVENT", 0, {"TAGS": "größe", "KEYS": "größe"})
+    assert (event.topic, event.queue_id, event.properties) == (
+        "OFFSET_MOVED_EVENT",
+        0,
+        {"TAGS": "größe", "KEYS": "größe"},
+    )
     assert event.body.decode() == (
         '{"consumerGroup":"größe","messageQueue":{"brokerName":"broker-a","queueId":0,"topic":"T"},'
         '"offsetNew":5,"offsetRequest":999}'
@@ -412,7 +422,9 @@ def test_unwanted_messages_let_a_pull_wait_on_and_are_passed_in_the_end(filled: 
 
 
 @pytest.mark.slow
-def test_more_unwanted_messages_than_one_look_covers_do_not_hide_a_wanted_one(filled: SmallBroker, client: Peer) -> None:
+def test_more_unwanted_messages_than_one_look_covers_do_not_hide_a_wanted_one(
+    filled: SmallBroker, client: Peer
+) -> None:
     producer = filled.connect(40001)
     client.tell(RequestCode.PULL_MESSAGE, pull_fields(5, subscription="wanted", **HOLD))
     for _ in range(801):
@@ -491,4 +503,3 @@ def test_several_groups_wait_for_the_same_message(filled: SmallBroker) -> None:
     filled.connect(40001).send(b"for all")
     arrive(filled)
     assert [bodies(one.received()[0]) for one in waiting] == [[b"for all"]] * 5
-

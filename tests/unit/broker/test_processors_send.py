@@ -204,7 +204,9 @@ def test_a_topic_without_queues_to_write_to_cannot_choose_one(broker: SmallBroke
     assert (answer.code, answer.ext_fields) == (ResponseCode.SYSTEM_ERROR, REGION)
 
 
-def test_the_topics_own_permission_does_not_matter_and_the_brokers_only_for_ordered_topics(make_broker: Callable[..., SmallBroker]) -> None:
+def test_the_topics_own_permission_does_not_matter_and_the_brokers_only_for_ordered_topics(
+    make_broker: Callable[..., SmallBroker],
+) -> None:
     broker = make_broker(broker={"broker_permission": READ})
     client = broker.connect()
     broker.topic("Plain", permission=READ)
@@ -342,7 +344,11 @@ def test_a_batch_becomes_single_messages_with_consecutive_offsets(broker: SmallB
     offsets = [decode_offset_message_id(one)[1] for one in answer.ext["msgId"].split(",")]
     assert offsets == [record.physical_offset for record in records]
     assert [record.queue_offset for record in records] == [1, 2, 3]
-    assert [(record.body, record.flag, record.reconsume_times) for record in records] == [(b"one", 0, 2), (b"two", 7, 2), (b"", 0, 2)]
+    assert [(record.body, record.flag, record.reconsume_times) for record in records] == [
+        (b"one", 0, 2),
+        (b"two", 7, 2),
+        (b"", 0, 2),
+    ]
     common = {"CLUSTER": "DefaultCluster", "WAIT": "true"}
     assert [record.properties for record in records] == [{"TAGS": "a", **common}, common, common]
     assert broker.rings == rings + 1
@@ -432,7 +438,15 @@ def test_a_slave_takes_no_messages(make_broker: Callable[..., SmallBroker]) -> N
 
 def test_the_hot_path_knows_the_topics_for_which_nothing_needs_checking(broker: SmallBroker) -> None:
     path = SendPath(
-        broker.appender.log, len, encode_host(("127.0.0.1", 10911)), "DefaultCluster", "DefaultRegion", True, 409, 1 << 20, False
+        broker.appender.log,
+        len,
+        encode_host(("127.0.0.1", 10911)),
+        "DefaultCluster",
+        "DefaultRegion",
+        True,
+        409,
+        1 << 20,
+        False,
     )
     broker.topic("Known", queues=3)
     HotTopics(broker.config, broker.topics, path)

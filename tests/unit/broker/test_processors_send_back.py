@@ -24,7 +24,9 @@ def sent(broker: SmallBroker, client: Peer) -> int:
 
 
 def back(client: Peer, offset: int, version: int = 409, **more: Any) -> RemotingCommand:
-    return client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, {"offset": offset, "group": "CG", "delayLevel": 0} | more, version=version)
+    return client.ask(
+        RequestCode.CONSUMER_SEND_MSG_BACK, {"offset": offset, "group": "CG", "delayLevel": 0} | more, version=version
+    )
 
 
 def test_a_message_sent_back_waits_for_its_retry(broker: SmallBroker, client: Peer, sent: int) -> None:
@@ -45,7 +47,9 @@ def test_a_message_sent_back_waits_for_its_retry(broker: SmallBroker, client: Pe
     assert (topic.read_queue_count, topic.write_queue_count, topic.permission) == (1, 1, 6)
 
 
-def test_each_attempt_waits_a_level_longer_unless_the_consumer_says_how_long(broker: SmallBroker, client: Peer, sent: int) -> None:
+def test_each_attempt_waits_a_level_longer_unless_the_consumer_says_how_long(
+    broker: SmallBroker, client: Peer, sent: int
+) -> None:
     offset = sent
     for attempt in range(4):
         back(client, offset)

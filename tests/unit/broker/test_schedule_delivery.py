@@ -96,7 +96,16 @@ def test_what_is_delivered_is_the_message_with_the_properties_that_waited(scene:
     assert (message.topic, message.queue_id, message.queue_offset) == ("T", 3, 0)
     assert message.properties_raw == waiting.properties_raw
     assert message.properties.keys() == {"DELAY", "TAGS", "WAIT", "CLUSTER", "REAL_TOPIC", "REAL_QID"}
-    for name in ("body", "flag", "sys_flag", "born_timestamp", "born_host", "store_host", "reconsume_times", "body_crc"):
+    for name in (
+        "body",
+        "flag",
+        "sys_flag",
+        "born_timestamp",
+        "born_host",
+        "store_host",
+        "reconsume_times",
+        "body_crc",
+    ):
         assert getattr(message, name) == getattr(waiting, name)
 
 
@@ -136,7 +145,11 @@ def test_what_cannot_be_stored_is_tried_again(scene: Scene) -> None:
 
 
 def test_half_messages_and_those_without_a_destination_are_left_out(scene: Scene) -> None:
-    for text in (f"DELAY\x011\x02REAL_TOPIC\x01{TRANSACTION_HALF_TOPIC}\x02REAL_QID\x010", "DELAY\x011", "DELAY\x011\x02REAL_TOPIC\x01T"):
+    for text in (
+        f"DELAY\x011\x02REAL_TOPIC\x01{TRANSACTION_HALF_TOPIC}\x02REAL_QID\x010",
+        "DELAY\x011",
+        "DELAY\x011\x02REAL_TOPIC\x01T",
+    ):
         scene.broker.appender.append(MessageToStore(SCHEDULE_TOPIC, 0, b"lost", text.encode()))
     scene.send(1)
     scene.now_ms += 1000
@@ -242,7 +255,9 @@ def test_a_death_delivers_nothing_twice(scene: Scene, saved_after: int, delivere
 
 def test_messages_that_are_alike_are_counted(scene: Scene) -> None:
     for _ in range(3):
-        scene.broker.appender.append(MessageToStore(SCHEDULE_TOPIC, 0, b"same", b"DELAY\x011\x02REAL_TOPIC\x01T\x02REAL_QID\x010"))
+        scene.broker.appender.append(
+            MessageToStore(SCHEDULE_TOPIC, 0, b"same", b"DELAY\x011\x02REAL_TOPIC\x01T\x02REAL_QID\x010")
+        )
     scene.broker.dispatch()
     scene.now_ms = scene.broker.record().store_timestamp + 1000
     scene.offsets.move(2, 0)

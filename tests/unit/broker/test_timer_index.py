@@ -140,7 +140,9 @@ def test_what_is_no_recall_handle_is_refused(text: str) -> None:
 def log_of(*properties: str, start: int = 0) -> bytes:
     data = b""
     for text in properties:
-        data += encode_record(topic="T", body=b"TIMER_PHYSICAL_OFFSET\x0177", properties=text, physical_offset=start + len(data))
+        data += encode_record(
+            topic="T", body=b"TIMER_PHYSICAL_OFFSET\x0177", properties=text, physical_offset=start + len(data)
+        )
     return data
 
 

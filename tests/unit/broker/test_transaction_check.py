@@ -83,7 +83,13 @@ def scene(broker: SmallBroker) -> Scene:
 
 def test_a_prepared_message_waits_in_the_half_topic(scene: Scene) -> None:
     half = scene.prepare(more="\x02WAIT\x01true\x02DELAY\x013")
-    assert (half.topic, half.queue_id, half.queue_offset, half.sys_flag, half.flag) == (TRANSACTION_HALF_TOPIC, 0, 0, 0, 5)
+    assert (half.topic, half.queue_id, half.queue_offset, half.sys_flag, half.flag) == (
+        TRANSACTION_HALF_TOPIC,
+        0,
+        0,
+        0,
+        5,
+    )
     assert half.properties == {
         "TRAN_MSG": "true", "PGROUP": "PG", "UNIQ_KEY": "U0", "WAIT": "true", "DELAY": "3", "CLUSTER": "DefaultCluster",
         "REAL_TOPIC": "T", "REAL_QID": "3",
@@ -130,7 +136,12 @@ def test_not_known_yet_is_not_answered(scene: Scene) -> None:
 
 def test_strangers_and_wrong_places_are_refused(scene: Scene) -> None:
     half = scene.prepare()
-    for wrong in ({"producerGroup": "X"}, {"tranStateTableOffset": 1}, {"commitLogOffset": 4}, {"commitLogOffset": 1 << 40}):
+    for wrong in (
+        {"producerGroup": "X"},
+        {"tranStateTableOffset": 1},
+        {"commitLogOffset": 4},
+        {"commitLogOffset": 1 << 40},
+    ):
         assert scene.end(half, 8, **wrong) == ResponseCode.SYSTEM_ERROR
     scene.client.send(i="PGROUP\x01PG")
     ordinary = scene.broker.record()
@@ -243,7 +254,9 @@ def test_a_put_away_message_is_asked_about_again_when_an_operator_wants_it(scene
     scene.round()
     assert scene.asked[-1].properties["TRANSACTION_CHECK_TIMES"] == "1"
     for wrong in ("", "77", "zz" * 16):
-        assert scene.client.ask(RequestCode.RESUME_CHECK_HALF_MESSAGE, {"msgId": wrong}).code == ResponseCode.SYSTEM_ERROR
+        assert (
+            scene.client.ask(RequestCode.RESUME_CHECK_HALF_MESSAGE, {"msgId": wrong}).code == ResponseCode.SYSTEM_ERROR
+        )
 
 
 def test_producers_are_asked_in_turn_with_the_message_as_it_was_meant(scene: Scene) -> None:

@@ -11,10 +11,14 @@ NONE = Ops(None)
 
 
 def half(age_ms: int = 10_000, stored_ms: int = BEGIN - 5000, **properties: str) -> MessageExt:
-    return MessageExt("H", queue_offset=7, born_timestamp=BEGIN - age_ms, store_timestamp=stored_ms, properties=properties)
+    return MessageExt(
+        "H", queue_offset=7, born_timestamp=BEGIN - age_ms, store_timestamp=stored_ms, properties=properties
+    )
 
 
-def verdict(message: MessageExt, resolved: set[int] | None = None, ops: Ops = NONE, can_put_back: bool = True) -> Verdict:
+def verdict(
+    message: MessageExt, resolved: set[int] | None = None, ops: Ops = NONE, can_put_back: bool = True
+) -> Verdict:
     return judge(message, resolved or set(), ops, BEGIN, BEGIN, RULES, can_put_back)
 
 
