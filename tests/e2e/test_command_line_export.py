@@ -141,7 +141,7 @@ def test_a_half_written_last_record_is_left_for_the_next_run(log: SmallLog, targ
     assert f"({log.offsets[50]:,} to {log.offsets[-1]:,})" in done.stdout
     assert rows_in(target) == 99
     (log.folder / f"{log.offsets[-1] >> 16 << 16:020}").write_bytes(whole)
-    assert " 1 rows of 1 records" in export(log.root, target).stdout
+    assert " 1 row of 1 record," in export(log.root, target).stdout
     assert rows_in(target) == 100
 
 

@@ -24,7 +24,7 @@ def test_a_store_is_exported_looked_at_verified_and_compacted(tmp_path: Path) ->
     target = tmp_path / "target"
     planned = run("--dry-run", log.root, target)
     assert planned.exit_code == 0, planned.output
-    assert "1 ranges" in planned.output
+    assert "1 range, " in planned.output
     assert "nothing exported yet" in planned.output
     assert not target.exists()
     done = run("--engine", "local", "--broker", "broker-a", "--cluster", "c", log.root, target)
@@ -35,7 +35,7 @@ def test_a_store_is_exported_looked_at_verified_and_compacted(tmp_path: Path) ->
     assert status["progress"]["broker-a"]["last_store_ms"] == STORE_MS + 19
     assert f"broker-a: from 0 up to {log.end:,}" in run("status", target).output
     verified = run("verify", "--broker", "broker-a", log.root, target)
-    assert (verified.exit_code, verified.output) == (0, f"{target}: in order, 1 ranges, 20 rows compared\n")
+    assert (verified.exit_code, verified.output) == (0, f"{target}: in order, 1 range, 20 rows compared\n")
     assert run("compact", target).output == f"{target}: 0 partitions, 0 files became 0\n"
     assert f"exported up to {log.end:,}" in run("--dry-run", "--broker", "broker-a", log.root, target).output
 
@@ -52,7 +52,7 @@ def test_verify_ends_with_1_where_a_file_is_missing_rows(tmp_path: Path) -> None
     verified = run("verify", log.root, target)
     assert verified.exit_code == 0  # click's runner does not see what a command returns
     assert "10 rows in the table, 20 in the log" in verified.output
-    assert "1 differences" in verified.output
+    assert "1 difference, " in verified.output
 
 
 @pytest.mark.parametrize(
@@ -81,10 +81,10 @@ def test_bodies_are_typed_and_what_does_not_fit_is_said(tmp_path: Path) -> None:
     for target, body in ((tmp_path / "given", f"json:{schema}"), (tmp_path / "inferred", "json")):
         done = run("--engine", "local", "--body", body, log.root, target)
         assert done.exit_code == 0, done.output
-        assert "1 bodies do not fit their schema and are whole in the column body" in done.output
-        assert "bodies are typed; 1 do not fit" in run("status", target).output
+        assert "bodies that do not fit their schema, and are whole in the column body: 1" in done.output
+        assert "bodies are typed; that do not fit: 1" in run("status", target).output
         assert json.loads(run("status", "--json", target).output)["unfit"] == 1
-        assert run("verify", log.root, target).output == f"{target}: in order, 1 ranges, 3 rows compared\n"
+        assert run("verify", log.root, target).output == f"{target}: in order, 1 range, 3 rows compared\n"
     assert (tmp_path / "inferred" / "Orders").is_dir()
     schema.write_text('{"type": "object", "properties": {"id": {"type": "text"}}}')
     refused = run("--engine", "local", "--body", f"json:{schema}", log.root, tmp_path / "other").exception

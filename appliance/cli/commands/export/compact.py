@@ -4,6 +4,7 @@ from datetime import date
 
 import click
 
+from appliance.cli.counted import counted
 from appliance.cli.exporter import exporter_errors
 
 
@@ -21,4 +22,6 @@ def command(target: str, before: str | None) -> None:
         from spark_exporter.open_target import open_target  # noqa: PLC0415
 
         done = compact(open_target(target), day)
-        print(f"{target}: {done.partitions} partitions, {done.files_before} files became {done.files_after}")
+        print(
+            f"{target}: {counted(done.partitions, 'partition')}, {counted(done.files_before, 'file')} became {done.files_after:,}"
+        )

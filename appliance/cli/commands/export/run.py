@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import click
 
+from appliance.cli.counted import counted
 from appliance.cli.exporter import exporter_errors, flushed_offset_of, wait_until_flushed
 from appliance.cli.progress import ProgressLine
 
@@ -253,17 +254,19 @@ def _print_plan(request: "ExportRequest", workers: int | None) -> None:
     for each in plan.ranges:
         print(f"{each.segment.path}  {each.start:>20,} to {each.end:>20,}  {each.size_bytes / 1048576:10,.1f} MiB")
     said = "nothing exported yet" if known is None else f"exported up to {known:,}"
-    print(f"{len(plan.ranges)} ranges, {plan.size_bytes / 1048576:,.1f} MiB to read, up to {plan.end:,}; {said}")
+    print(
+        f"{counted(len(plan.ranges), 'range')}, {plan.size_bytes / 1048576:,.1f} MiB to read, up to {plan.end:,}; {said}"
+    )
 
 
 def _print_summary(request: "ExportRequest", engine: "Engine", done: "Summary") -> None:
     rate = done.log_bytes / 1048576 / done.seconds if done.seconds else 0.0
     print(
-        f"{request.target}: {done.rows:,} rows of {done.records:,} records, {done.log_bytes:,} bytes of log "
-        f"({done.start:,} to {done.end:,}) into {done.files:,} files of {done.file_bytes:,} bytes, {done.commits} commits, "
+        f"{request.target}: {counted(done.rows, 'row')} of {counted(done.records, 'record')}, {done.log_bytes:,} bytes of log "
+        f"({done.start:,} to {done.end:,}) into {counted(done.files, 'file')} of {done.file_bytes:,} bytes, {counted(done.commits, 'commit')}, "
         f"{done.seconds:.1f} s, {rate:.0f} MiB/s ({engine.name})"
     )
     if done.damaged:
-        print(f"{done.damaged:,} damaged places of the log are in quarantine", file=sys.stderr)
+        print(f"in quarantine: {counted(done.damaged, 'damaged place')} of the log", file=sys.stderr)
     if done.unfit:
-        print(f"{done.unfit:,} bodies do not fit their schema and are whole in the column body", file=sys.stderr)
+        print(f"bodies that do not fit their schema, and are whole in the column body: {done.unfit:,}", file=sys.stderr)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from appliance.cli.counted import counted
 from appliance.cli.exporter import exporter_errors
 
 if TYPE_CHECKING:  # slow to import, and of no use to --help
@@ -40,13 +41,13 @@ def _as_json(status: "TargetStatus") -> dict[str, object]:
 
 def _lines(target: str, status: "TargetStatus") -> list[str]:
     lines = [
-        f"{target}: {status.making.format}, schema version {status.making.schema_version}, {status.commits} commits"
+        f"{target}: {status.making.format}, schema version {status.making.schema_version}, {counted(status.commits, 'commit')}"
     ]
     lines.append(
-        f"{status.rows:,} rows, {status.files:,} files of {status.file_bytes:,} bytes, {status.damaged} damaged places"
+        f"{counted(status.rows, 'row')}, {counted(status.files, 'file')} of {status.file_bytes:,} bytes, {counted(status.damaged, 'damaged place')}"
     )
     if status.making.body is not None:
-        lines.append(f"bodies are typed; {status.unfit:,} do not fit")
+        lines.append(f"bodies are typed; that do not fit: {status.unfit:,}")
     for name, each in sorted(status.progress.items()):
         last = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(each.last_store_ms / 1000))
         lines.append(f"{name}: from {each.first:,} up to {each.end:,}, the last message stored at {last}")

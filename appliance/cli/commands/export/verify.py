@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from appliance import exit_code
+from appliance.cli.counted import counted
 from appliance.cli.exporter import exporter_errors
 from appliance.cli.progress import ProgressLine
 
@@ -35,7 +36,7 @@ def command(source: str, target: str, broker_name: str) -> int:
         line.clear()
         for difference in found.differences:
             print(f"{difference.range.start:,} to {difference.range.end:,}: {difference.said}")
-        said = f"{len(found.differences)} differences" if found.differences else "in order"
-        unread = f", {found.unread} ranges are no longer in the log" if found.unread else ""
-        print(f"{target}: {said}, {found.ranges} ranges, {found.rows:,} rows compared{unread}")
+        said = counted(len(found.differences), "difference") if found.differences else "in order"
+        unread = f", no longer in the log: {counted(found.unread, 'range')}" if found.unread else ""
+        print(f"{target}: {said}, {counted(found.ranges, 'range')}, {counted(found.rows, 'row')} compared{unread}")
         return exit_code.FAILED if found.differences else exit_code.CLEAN
