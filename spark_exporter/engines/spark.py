@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import IO, Any, Final
 
 from spark_exporter import errors
+from spark_exporter.engines.held_signals import held_signals
 from spark_exporter.engines.java_home import java_for_spark
 from spark_exporter.engines.local import LocalEngine
 from spark_exporter.errors import DamagedRecords, ExportError, MissingPackage
@@ -147,7 +148,9 @@ class SparkEngine:
                 before = os.environ.get("JAVA_HOME")
                 os.environ["JAVA_HOME"] = str(java_home)
                 try:
-                    gateway = launch_gateway(conf, {"stdout": self._log, "stderr": self._log})  # type: ignore[no-untyped-call]
+                    # A JVM that is left while it starts cannot tell us where it is, and stays for ever.
+                    with held_signals():
+                        gateway = launch_gateway(conf, {"stdout": self._log, "stderr": self._log})  # type: ignore[no-untyped-call]
                 finally:
                     _restore("JAVA_HOME", before)
             return SparkContext(conf=conf, gateway=gateway)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
+import psutil
 import pytest
 
 from support.servers import wait_until
@@ -196,6 +197,36 @@ def test_where_workers_write_a_full_disk_and_an_interrupt_are_one_line_too(tmp_p
     assert (process.returncode, errors) == (0, "")
     assert " rows of " in said
     assert rows_in_manifests(target) in {0, 22}
+
+
+def test_an_export_that_is_ended_while_spark_starts_leaves_no_jvm_behind(log: SmallLog, tmp_path: Path) -> None:
+    with subprocess.Popen(
+        command("--engine", "spark", log.root, tmp_path / "target"),
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+
+        def jvms() -> list[psutil.Process]:
+            children = psutil.Process(process.pid).children(recursive=True)
+            return [each for each in children if "org.apache.spark.deploy.SparkSubmit" in words_of(each)]
+
+        wait_until(lambda: len(jvms()) > 0, 60, "a JVM that starts")
+        started = jvms()
+        process.terminate()
+        _, errors = process.communicate(timeout=100)
+    assert (process.returncode, errors) == (143, "")
+    assert psutil.wait_procs(started, 60)[1] == []
+    assert not list((tmp_path / "target").rglob("*.parquet"))
+
+
+def words_of(process: psutil.Process) -> set[str]:
+    """Its command line; but not of the one that only finds out what Spark is to be started with."""
+    try:
+        words = set(process.cmdline())
+    except psutil.Error:  # it has ended
+        return set()
+    return set() if "org.apache.spark.launcher.Main" in words else words
 
 
 def written_files(target: Path) -> list[Path]:

@@ -1,0 +1,33 @@
+"""Interrupts that wait until something has been done that must not be left by half."""
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+_HELD: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def held_signals() -> Iterator[None]:
+    """SIGINT and SIGTERM that come meanwhile come at its end. For seconds at most: who has pressed Ctrl-C waits.
+
+    Only the main thread is interrupted by signals; in another one there is nothing to do.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+
+    def hold(number: int, _frame: Any) -> None:
+        came.append(number)
+
+    before = {each: signal.signal(each, hold) for each in _HELD}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+        for number in came:
+            signal.raise_signal(number)
