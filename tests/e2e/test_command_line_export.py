@@ -188,7 +188,7 @@ def test_where_workers_write_a_full_disk_and_an_interrupt_are_one_line_too(tmp_p
     assert list(target.rglob("*.parquet")) == []
     with subprocess.Popen(
         command("--engine", "local", "--workers", 2, "--follow", "0.1", log.root, target), env=environment(), stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, start_new_session=True,
+        stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=hear_interrupts,
     ) as process:  # fmt: skip
         # Both workers write; a terminal would tell all of the group.
         wait_until(lambda: len(written_files(target)) > 1, 60, "files of both workers")
@@ -197,6 +197,11 @@ def test_where_workers_write_a_full_disk_and_an_interrupt_are_one_line_too(tmp_p
     assert (process.returncode, errors) == (0, "")
     assert " rows of " in said
     assert rows_in_manifests(target) in {0, 22}
+
+
+def hear_interrupts() -> None:
+    """Tests that run in the background have them ignored, which would be handed on."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_an_export_that_is_ended_while_spark_starts_leaves_no_jvm_behind(log: SmallLog, tmp_path: Path) -> None:
