@@ -188,7 +188,7 @@ def test_where_workers_write_a_full_disk_and_an_interrupt_are_one_line_too(tmp_p
     assert list(target.rglob("*.parquet")) == []
     with subprocess.Popen(
         command("--engine", "local", "--workers", 2, "--follow", "0.1", log.root, target), env=environment(), stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=hear_interrupts,
+        stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=hear_interrupts,  # noqa: PLW1509
     ) as process:  # fmt: skip
         # Both workers write; a terminal would tell all of the group.
         wait_until(lambda: len(written_files(target)) > 1, 60, "files of both workers")
