@@ -124,15 +124,18 @@ def test_mqadmin_prints_of_ours_what_it_prints_of_apaches(both: Both, java: Java
 
     def is_the_same_and_known(arguments: tuple[str, ...]) -> bool:
         apaches, ours = ask(arguments)
-        return apaches == ours and not any("Exception" in line or "No topic route" in line for line in apaches)
+        is_known = not any("Exception" in line or "No topic route" in line for line in apaches)
+        return apaches == ours != [] and is_known
 
     for arguments in SAME:
         if arguments[0] in LOOKS:
-            # The broker tells both, one a moment before the other; and each a moment after it has made a topic.
+            # The broker tells both, one a moment before the other, and each a moment after it has made a topic; and where a broker
+            # does not answer in time mqadmin leaves its columns empty. So what was seen to be the same is not asked for again.
             wait_until(lambda: is_the_same_and_known(arguments), 60, f"the same of both: {arguments}")  # noqa: B023
-        apaches, ours = ask(arguments)
-        assert ours == apaches, arguments
-        assert apaches, arguments
+        else:
+            apaches, ours = ask(arguments)
+            assert ours == apaches, arguments
+            assert apaches, arguments
 
 
 def test_a_broker_that_takes_its_leave_is_gone_from_ours_at_once(both: Both, java: Java) -> None:
