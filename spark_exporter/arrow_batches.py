@@ -1,5 +1,6 @@
 """Arrow batches of what `RecordColumns` has put into its buffers. Bodies are not copied again; the rest is little."""
 
+import struct
 import sys
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ def as_batch(columns: RecordColumns, cluster: str, broker_name: str, schema: pa.
     arrays = []
     for field in schema:
         if field.name in constants:
-            arrays.append(pa.repeat(pa.scalar(constants[field.name], field.type), columns.rows))
+            arrays.append(pa.repeat(_text_scalar(constants[field.name]), columns.rows))
         elif field.name == "properties":
             arrays.append(_map(columns))
         elif pa.types.is_string(field.type) or pa.types.is_binary(field.type):
@@ -24,6 +25,13 @@ def as_batch(columns: RecordColumns, cluster: str, broker_name: str, schema: pa.
         else:
             arrays.append(_numbers(columns, field))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _text_scalar(text: str) -> pa.Scalar:
+    # Made of buffers: `pa.scalar` imports pandas where there is one, and a worker would wait for that before its first row.
+    data = text.encode()
+    ends = pa.py_buffer(struct.pack("=ii", 0, len(data)))
+    return pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(data)])[0]
 
 
 def _numbers(columns: RecordColumns, field: pa.Field) -> pa.Array:

@@ -29,14 +29,14 @@ def write(root: Path, layout: Layout) -> int:
     return write_range(whole, WriteTask(EVERYTHING, layout, Location(str(root / "staging")))).rows
 
 
-def write_elsewhere(root: Path, layout: Layout, limits: str = "") -> tuple[int, float]:
-    """The same in a process of its own: how many rows, and how many MiB it needed at most."""
+def write_elsewhere(root: Path, layout: Layout, limits: str = "") -> tuple[int, float, bool]:
+    """The same in a process of its own: how many rows, how many MiB it needed at most, and whether it has imported pandas."""
     program = (
         "import re, resource, sys; from pathlib import Path; from test_memory_of_workers import *\n"
         f"{limits}\n"
         f"rows = write(Path(sys.argv[1]), {layout!r})\n"
         "peak = re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1]\n"
-        "print(rows, peak)"
+        "print(rows, peak, int('pandas' in sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, str(root)],
@@ -46,8 +46,16 @@ def write_elsewhere(root: Path, layout: Layout, limits: str = "") -> tuple[int, 
         text=True,
         timeout=300,
     )
-    rows, peak_kib = map(int, done.stdout.split())
-    return rows, peak_kib / 1024
+    rows, peak_kib, has_pandas = map(int, done.stdout.split())
+    return rows, peak_kib / 1024, bool(has_pandas)
+
+
+def test_a_worker_does_not_wait_for_pandas(tmp_path: Path) -> None:
+    log = SmallLog(tmp_path)
+    log.append(b"x")
+    log.write(0)
+    rows, _, has_pandas = write_elsewhere(log.root, Layout())
+    assert (rows, has_pandas) == (1, False)
 
 
 def test_files_of_many_topics_are_written_one_after_the_other(tmp_path: Path) -> None:
@@ -67,6 +75,6 @@ def test_a_worker_stays_below_512_mib_with_the_largest_messages(layout: Layout, 
     for number in range(38):
         log.append(body, topic=f"Topic{number % 8}")
     log.write(0)
-    rows, peak_mib = write_elsewhere(log.root, layout)
+    rows, peak_mib, _ = write_elsewhere(log.root, layout)
     assert rows == 38
     assert peak_mib < 512
