@@ -83,11 +83,14 @@ class Layout:
         if not self.has_many_files:
             return [(Partition(MAIN_TABLE, None, day), rows) for day, rows in _by_date(batch)]
         topics = batch["topic"].dictionary_encode()
-        return [
-            (self.partition(topic, day), rows)
-            for code, topic in enumerate(topics.dictionary.to_pylist())
-            for day, rows in _by_date(batch.filter(pc.equal(topics.indices, code)))
-        ]
+        ordered = batch.take(pc.sort_indices(topics.indices))  # stable, so that the log's order stays
+        counts = {each["values"]: each["counts"] for each in pc.value_counts(topics.indices).to_pylist()}
+        parts, start = [], 0
+        for code, topic in enumerate(topics.dictionary.to_pylist()):
+            for day, rows in _by_date(ordered.slice(start, counts[code])):
+                parts.append((self.partition(topic, day), rows))
+            start += counts[code]
+        return parts
 
     def as_json(self) -> dict[str, Any]:
         """For the target to remember."""
