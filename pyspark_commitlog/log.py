@@ -54,11 +54,16 @@ def read_range(byte_range: ByteRange, options: ReadOptions, scan_options: ScanOp
     for window in scan.windows():
         if options.is_quarantine:
             if window.damage:
-                yield quarantine_batch(window.damage, scan_options)
+                yield _as_promised(quarantine_batch(window.damage, scan_options), options.schema)
         elif window.rows is not None:
-            yield window.rows
+            yield _as_promised(window.rows, options.schema)
     if scan.landed != byte_range.end:
         raise SourceError(
             f"{byte_range.segment.path}: no record begins at {byte_range.end}, where it was cut (a body holds a record that "
             'says it lies there): option("wholeSegments", "true")'
         )
+
+
+def _as_promised(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    # The same buffers under the schema that Spark was told: it compares the two, nullability and all.
+    return pa.RecordBatch.from_arrays(rows.columns, schema=schema)

@@ -23,9 +23,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
+
 from spark_exporter.errors import ExportError
 from spark_exporter.range_scan import ScanOptions
 from spark_exporter.record_choice import RecordChoice
+from spark_exporter.schema import QUARANTINE, without_nulls
 
 _NAMES: Final = (
     "path", "topic", "includeSystem", "from", "to", "strict", "quarantine", "rawBody", "rawProperties", "columns", "broker",
@@ -48,6 +51,8 @@ class ReadOptions:
 
     path: Path
     scan: ScanOptions
+    schema: pa.Schema
+    """Of the rows that Spark gets."""
     start: Place | None
     end: Place | None
     is_quarantine: bool
@@ -78,12 +83,14 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         strict=_flag(said, "strict"),
     )
     size = said.get("maxbytespertrigger")
+    is_quarantine = _flag(said, "quarantine")
     return ReadOptions(
         Path(said["path"].removeprefix("file:")),
         scan,
+        without_nulls(QUARANTINE if is_quarantine else scan.schema),
         _place(said, "from"),
         _place(said, "to"),
-        _flag(said, "quarantine"),
+        is_quarantine,
         _number("workers", said.get("workers") or str(os.cpu_count() or 1)),
         _flag(said, "wholeSegments"),
         None if size is None else _size(size),

@@ -12,7 +12,7 @@ from pyspark_commitlog.batch import CommitLogReader, FilteringReader
 from pyspark_commitlog.options import ReadOptions, read_options
 from pyspark_commitlog.stream import CommitLogStreamReader
 from spark_exporter.errors import ExportError
-from spark_exporter.schema import QUARANTINE, chosen
+from spark_exporter.schema import chosen, without_nulls
 
 _PUSHDOWN_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
@@ -26,9 +26,8 @@ class DefaultSource(DataSource):
         return "commitlog"
 
     def schema(self) -> StructType:
-        """The columns of messages, or those that the option `columns` names."""
-        options = read_options(self.options)
-        return from_arrow_schema(QUARANTINE if options.is_quarantine else options.scan.schema)
+        """The columns of messages, or those that the option `columns` names; NOT NULL where none is null, so that Spark need not look."""
+        return from_arrow_schema(read_options(self.options).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`."""
@@ -43,17 +42,17 @@ class DefaultSource(DataSource):
 def _with_columns(options: ReadOptions, schema: StructType) -> ReadOptions:
     """With the columns that Spark wants, which are those of `schema()` unless the user has said others."""
     wanted = to_arrow_schema(schema, timezone="UTC")
-    if options.is_quarantine:
-        ours = QUARANTINE
-    else:
-        options = replace(options, scan=replace(options.scan, columns=tuple(schema.fieldNames())))
-        ours = chosen(options.scan.columns)
-    if options.is_quarantine and wanted.names != ours.names:
+    if not options.is_quarantine:
+        options = replace(options, scan=replace(options.scan, columns=tuple(wanted.names)))
+    ours = options.schema if options.is_quarantine else without_nulls(chosen(wanted.names))
+    if wanted.names != ours.names:
         raise ExportError(f"commitlog: the quarantine has these columns: {', '.join(ours.names)}")
     for field in wanted:
-        if field.name not in ours.names or ours.field(field.name).type != field.type:
+        if ours.field(field.name).type != field.type:
             raise ExportError(f"commitlog: the schema says {field.name} {field.type}, but there are {ours.to_string()}")
-    return options
+        if ours.field(field.name).nullable and not field.nullable:
+            raise ExportError(f"commitlog: {field.name} may be null: leave NOT NULL out of the schema")
+    return replace(options, schema=wanted)
 
 
 def _are_filters_pushed() -> bool:

@@ -6,9 +6,7 @@ import sys
 import pyarrow as pa
 
 from spark_exporter.record_columns import RecordColumns
-from spark_exporter.schema import MESSAGES, PROPERTIES
-
-_CAN_BE_NULL = frozenset({"msg_id", "keys", "tags", "real_topic", "retry_topic"})
+from spark_exporter.schema import MAY_BE_NULL, MESSAGES, PROPERTIES
 
 
 def as_batch(columns: RecordColumns, cluster: str, broker_name: str, schema: pa.Schema = MESSAGES) -> pa.RecordBatch:
@@ -40,7 +38,7 @@ def _numbers(columns: RecordColumns, field: pa.Field) -> pa.Array:
 
 
 def _texts(columns: RecordColumns, field: pa.Field) -> pa.Array:
-    valid = columns.buffers[field.name + ".valid"] if field.name in _CAN_BE_NULL else None
+    valid = columns.buffers[field.name + ".valid"] if field.name in MAY_BE_NULL else None
     return pa.Array.from_buffers(field.type, columns.rows, [valid, *_ends_and_text(columns, field.name, columns.rows)])
 
 

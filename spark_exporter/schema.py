@@ -2,7 +2,7 @@
 
 The types are those that Spark, Iceberg and Delta all take as they are: no dictionaries, views, large types, or other time units. A Spark data
 source may yield batches of `MESSAGES` (or of `chosen(...)` columns of it) unchanged; the Spark schema is
-`pyspark.sql.pandas.types.from_arrow_schema(MESSAGES)`. All columns are nullable, as Spark writes them anyway; null are only those said to be.
+`pyspark.sql.pandas.types.from_arrow_schema(MESSAGES)`. All columns are nullable, as Spark writes them anyway; null are only those of `MAY_BE_NULL`.
 
 The key of a row is (broker_name, commit_log_offset). `msg_id` is not unique: a producer that tries again sends it twice.
 """
@@ -61,6 +61,9 @@ QUARANTINE: Final = pa.schema([
 BODY_COLUMN: Final = "body_json"
 """The column behind those of `MESSAGES` in tables whose bodies are typed: a struct, see `body_schema`."""
 
+MAY_BE_NULL: Final = frozenset({"msg_id", "keys", "tags", "born_timestamp", "real_topic", "retry_topic"})
+"""Columns of `MESSAGES` that are null where a message has no such property, or was born at no time. No other column is, of no table."""
+
 DATE_COLUMN: Final = "dt"
 """The partition column that says the UTC date of `store_timestamp`; in Hive and Delta layouts it is no column of the files."""
 
@@ -73,3 +76,8 @@ def chosen(columns: Sequence[str] | None) -> pa.Schema:
     if missing:
         raise ExportError(f"no such column: {', '.join(missing)} (there are {', '.join(MESSAGES.names)})")
     return pa.schema([MESSAGES.field(name) for name in columns])
+
+
+def without_nulls(schema: pa.Schema) -> pa.Schema:
+    """`schema`, some columns of `MESSAGES` or `QUARANTINE`, with the promise that those which are never null are not."""
+    return pa.schema([field.with_nullable(field.name in MAY_BE_NULL) for field in schema])

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThanOrEqual, In, LessThan, StringStartsWith
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
+from pyspark.sql.types import StructType
 
 from ipc.instance import Instance
 from pyspark_commitlog.batch import CommitLogReader, FilteringReader
@@ -124,12 +125,34 @@ def test_columns_are_those_of_the_schema_or_of_the_option(log: SmallLog) -> None
     (batch, *_) = reader.read(reader.partitions()[0])
     assert isinstance(batch, pa.RecordBatch)
     assert batch.schema.names == ["topic", "tags"]
-    from pyspark.sql.types import StructType  # noqa: PLC0415
-
     with pytest.raises(ExportError, match="no such column: subject"):
         source.reader(StructType().add("subject", "string"))
     with pytest.raises(ExportError, match="the schema says queue_id string"):
         source.reader(StructType().add("queue_id", "string"))
+    with pytest.raises(ExportError, match="tags may be null: leave NOT NULL out"):
+        source.reader(StructType().add("tags", "string", nullable=False))
+
+
+def test_only_what_may_be_null_is_said_to_be(log: SmallLog) -> None:
+    log.append(b"no clock", born_timestamp=1 << 62)
+    log.write()
+    source = DefaultSource({"path": str(log.root)})
+    rows = pa.Table.from_batches(
+        [
+            batch
+            for each in source.reader(source.schema()).partitions()
+            for batch in source.reader(source.schema()).read(each)
+            if isinstance(batch, pa.RecordBatch)
+        ]
+    )
+    nulls = {name for name in rows.column_names if rows[name].null_count}
+    may_be = {field.name for field in source.schema() if field.nullable}
+    assert nulls == may_be == {"msg_id", "keys", "tags", "born_timestamp", "real_topic", "retry_topic"}
+    # Spark compares a batch's schema with the one that was asked for: also one without such promises is served.
+    loose = source.reader(StructType().add("topic", "string").add("tags", "string"))
+    (batch, *_) = loose.read(loose.partitions()[0])
+    assert isinstance(batch, pa.RecordBatch)
+    assert [field.nullable for field in batch.schema] == [True, True]
 
 
 def test_damage_is_passed_over_read_as_rows_or_refused(log: SmallLog) -> None:
