@@ -1,6 +1,7 @@
 """A target that is there already: finds out by itself how it was made."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from spark_exporter.errors import TargetError
 from spark_exporter.ledger import Ledger, Making
@@ -43,6 +44,9 @@ def find_target(target: str) -> Target | None:
 def _find_in_catalog(target: str) -> Target | None:
     from spark_exporter.sinks.iceberg import IcebergSink  # noqa: PLC0415  needs its package
 
+    file = target.partition("#")[0].removeprefix("sqlite:///").partition("?")[0]
+    if target.startswith("sqlite:///") and not Path(file).exists():
+        return None  # whoever connects to such a catalog makes it
     sink = IcebergSink(target)
     work = sink.find_work()
     if work is None:

@@ -53,6 +53,13 @@ def test_a_name_of_a_catalogs_table_is_no_folder(table_format: str, tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
+def test_to_ask_for_a_target_that_is_not_there_makes_nothing(tmp_path: Path) -> None:
+    for target in (f"{tmp_path}/lake", f"sqlite:///{tmp_path}/catalog.db?warehouse=file://{tmp_path}/w#lake.messages"):
+        with pytest.raises(TargetError, match="nothing has been exported there"):
+            open_target(target)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_nothing_is_written_into_the_store_that_is_read_nor_where_nobody_said(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"])
     before = sorted(log.root.rglob("*"))
