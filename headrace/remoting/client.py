@@ -107,23 +107,31 @@ class RemotingClient:
         self._endpoint.deadlines.close()
 
     async def _connection(self, address: str, timeout_s: float) -> Connection:
-        connection = self._connections.get(address)
-        if connection is not None and not connection.is_closed:
-            return connection
-        if self._is_closed:
-            raise StateError("the client is closed", "closed")
-        task = self._connecting.get(address)
-        if task is None:
-            task = asyncio.get_running_loop().create_task(self._connect(address))
-            self._connecting[address] = task
-            task.add_done_callback(lambda done: self._connected(address, done))
-        # Several may wait for one connection: one who gives up leaves it to the others.
-        done, _ = await asyncio.wait([task], timeout=timeout_s)
-        if not done:
-            raise RequestTimeout(f"no connection to {address} within {timeout_s:g} s", address, timeout_s)
-        if task.cancelled():
-            raise StateError("the client is closed", "closed")
-        return task.result()
+        loop = asyncio.get_running_loop()
+        end = loop.time() + timeout_s
+        has_joined = False
+        while True:
+            connection = self._connections.get(address)
+            if connection is not None and not connection.is_closed:
+                return connection
+            if self._is_closed:
+                raise StateError("the client is closed", "closed")
+            task = self._connecting.get(address)
+            is_begun_before = task is not None and not has_joined
+            if task is None:
+                task = loop.create_task(self._connect(address))
+                self._connecting[address] = task
+                task.add_done_callback(lambda done: self._connected(address, done))
+            # Several may wait for one connection: one who gives up leaves it to the others.
+            done, _ = await asyncio.wait([task], timeout=end - loop.time())
+            if not done:
+                raise RequestTimeout(f"no connection to {address} within {timeout_s:g} s", address, timeout_s)
+            if task.cancelled():
+                raise StateError("the client is closed", "closed")
+            if is_begun_before and _is_refused(task):
+                has_joined = True  # that was before we asked: who has just seen the server start must not hear it
+                continue
+            return task.result()
 
     def _connected(self, address: str, task: asyncio.Task[Connection]) -> None:
         self._connecting.pop(address, None)
@@ -168,3 +176,10 @@ class RemotingClient:
             del self._connections[address]
         if self._on_close is not None:
             self._on_close(connection, reason)
+
+
+def _is_refused(task: asyncio.Task[Connection]) -> bool:
+    """Whether the network has said no, and not only kept silent until the time was over."""
+    error = task.exception()
+    cause = None if error is None else error.__cause__
+    return isinstance(cause, OSError) and not isinstance(cause, TimeoutError)

@@ -90,6 +90,23 @@ def test_nobody_listens_is_a_connect_error_for_all_who_wait(run: Any) -> None:
         run(main())
 
 
+def test_what_others_were_refused_before_the_server_listened_is_not_said_of_now(run: Any) -> None:
+    async def main() -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            client = RemotingClient()
+            early = asyncio.create_task(client.oneway(address, create_request(SILENT)))
+            await asyncio.sleep(0)  # it has begun to connect
+            client._connecting[address].add_done_callback(lambda _: taken.listen())
+            await client.oneway(address, create_request(SILENT))
+            with pytest.raises(ConnectError):
+                await early
+            await client.close()
+
+    run(main())
+
+
 @pytest.mark.parametrize("address", ["nonsense", "host:port", ""])
 def test_an_address_that_is_none_is_a_connect_error(run: Any, address: str) -> None:
     async def main() -> None:
