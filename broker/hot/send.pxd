@@ -5,7 +5,7 @@ from broker.hot.json_scan cimport BAD, bytes_pointer, frame_length, parse_number
 from store.big_endian cimport find_byte
 from store.commit_log.append cimport CommitLogAppender, TopicQueues
 
-cdef int _PARTIAL, _OTHER, _NO_FILE, _PROPERTIES_LIMIT, _ANSWER_ROOM, _ONEWAY, _TRANSACTION_BITS, _HOST_V6_BITS, _FRAME_LIMIT
+cdef int _PARTIAL, _OTHER, _NO_FILE, _PROPERTIES_LIMIT, _ENTRY_HEAD, _FIXED_LENGTH, _ANSWER_ROOM, _ONEWAY, _TRANSACTION_BITS, _HOST_V6_BITS, _FRAME_LIMIT
 cdef int _TOPIC, _QUEUE_ID, _SYS_FLAG, _BORN_TIMESTAMP, _FLAG, _PROPERTIES, _RECONSUME_TIMES, _BATCH
 cdef bytes _HEX
 
@@ -36,6 +36,7 @@ cdef class SendPath:
     cdef public Py_ssize_t body_limit
     cdef bint _hold
     cdef bytes _answer_before_id
+    cdef bytes _id_before_offset
     cdef bytes _tail
     cdef public bint writeable
     cdef readonly int stopped_at
@@ -45,6 +46,8 @@ cdef class SendPath:
     cdef Py_ssize_t _out_length
     cdef unsigned char[::1] _held
     cdef Py_ssize_t _held_length
+    cdef unsigned char[::1] _ids
+    cdef Py_ssize_t _ids_length
     # The frame in hand: places in the buffer.
     cdef Py_ssize_t _value_start[26]
     cdef Py_ssize_t _value_length[26]
@@ -52,6 +55,14 @@ cdef class SendPath:
     cdef long long _flag
     cdef Py_ssize_t _properties_length
     cdef bint _wait
+    cdef bint _is_batch
+    # What its messages have in common.
+    cdef TopicQueues _queues
+    cdef int _queue_id
+    cdef int _sys_flag
+    cdef long long _born_timestamp
+    cdef bytes _born_host
+    cdef int _reconsume_times
 
     @cython.locals(topic=HotTopic)
     cpdef list take_counts(self)
@@ -61,11 +72,17 @@ cdef class SendPath:
     cdef bint _scan(self, bytes_pointer p, Py_ssize_t at, Py_ssize_t end) noexcept
     @cython.locals(letter=int, stop=Py_ssize_t, slashes=Py_ssize_t)
     cdef Py_ssize_t _scan_fields(self, bytes_pointer p, Py_ssize_t at, Py_ssize_t end) noexcept
-    @cython.locals(at=Py_ssize_t, length=Py_ssize_t, end=Py_ssize_t, raw='unsigned char[::1]', stored='unsigned char[::1]', size=Py_ssize_t, byte=int, high=int, low=int, written=Py_ssize_t, start=Py_ssize_t, stop=Py_ssize_t, separator=Py_ssize_t, name_length=Py_ssize_t, first=int, cluster=bytes)
+    @cython.locals(at=Py_ssize_t, length=Py_ssize_t, end=Py_ssize_t, raw='unsigned char[::1]', stored='unsigned char[::1]', size=Py_ssize_t, byte=int, high=int, low=int, written=Py_ssize_t, start=Py_ssize_t, stop=Py_ssize_t, separator=Py_ssize_t, name_length=Py_ssize_t, first=int, is_stored=bint, cluster=bytes)
     cdef bint _store_properties(self, bytes_pointer p) except -1
     @cython.locals(at=Py_ssize_t, i=Py_ssize_t)
     cdef bint _is_repeated(self, unsigned char[::1] stored, Py_ssize_t written, unsigned char[::1] raw, Py_ssize_t start, Py_ssize_t name_length) noexcept
-    @cython.locals(start=Py_ssize_t, topic=HotTopic, queue_id=cython.longlong, sys_flag=cython.longlong, born=cython.longlong, flag=cython.longlong, reconsume_times=cython.longlong, crc=cython.longlong, queues=TopicQueues, queue_offset=cython.longlong, before=cython.longlong, offset=cython.longlong)
+    @cython.locals(start=Py_ssize_t, length=Py_ssize_t, topic=HotTopic, queue_id=cython.longlong, sys_flag=cython.longlong, born=cython.longlong, flag=cython.longlong, reconsume_times=cython.longlong, queue_offset=cython.longlong, before=cython.longlong, count=cython.longlong)
     cdef int _append(self, bytes_pointer p, bytes data, Py_ssize_t body, Py_ssize_t body_length, bytes born_host, int born_flag) except -1
-    @cython.locals(held=bint, at=Py_ssize_t, out='unsigned char[::1]', grown='unsigned char[::1]', before=bytes, after=bytes, needed=Py_ssize_t, frame=Py_ssize_t, length=Py_ssize_t, shift=int, opaque=cython.longlong)
-    cdef _answer(self, long long physical_offset, long long queue_offset, long long queue_id)
+    @cython.locals(end=Py_ssize_t, added=Py_ssize_t, alike=cython.longlong, total=cython.longlong, count=cython.longlong, at=Py_ssize_t, length=cython.longlong, stored='unsigned char[::1]', flag=cython.longlong, message=Py_ssize_t, written=Py_ssize_t)
+    cdef long long _put_batch(self, bytes_pointer p, bytes data, Py_ssize_t body, Py_ssize_t body_length) except -2
+    @cython.locals(crc=cython.longlong, offset=cython.longlong)
+    cdef int _put(self, bytes_pointer p, bytes data, Py_ssize_t body, Py_ssize_t body_length, int flag, unsigned char[::1] properties, Py_ssize_t properties_length) except -2
+    @cython.locals(before=bytes, length=Py_ssize_t, at=Py_ssize_t, out='unsigned char[::1]', grown='unsigned char[::1]', shift=int)
+    cdef _note_id(self, long long physical_offset)
+    @cython.locals(held=bint, at=Py_ssize_t, out='unsigned char[::1]', grown='unsigned char[::1]', before=bytes, after=bytes, needed=Py_ssize_t, frame=Py_ssize_t, length=Py_ssize_t, opaque=cython.longlong)
+    cdef _answer(self, long long queue_offset, long long queue_id)

@@ -1,9 +1,9 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
 # ruff: noqa: PLR1714  (a set or tuple to look in is an object; comparisons are C)
-"""The hot path of a send: from the bytes of SEND_MESSAGE_V2 frames to records in the log and the bytes of the answers.
+"""The hot path of a send: from the bytes of SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE frames to records in the log and the bytes of the answers.
 
-One of the four hot modules (types in send.pxd). It takes the common frame and nothing else: JSON header, code 310, a
-topic that is prepared here, a chosen queue, no batch, no transaction, no delay. Whatever it does not recognise without
+One of the four hot modules (types in send.pxd). It takes the common frame and nothing else: JSON header, code 310 or 320, a
+topic that is prepared here, a chosen queue, no transaction, no delay. Whatever it does not recognise without
 doubt it leaves, untouched, to the plain path (`stopped_at` OTHER), which knows everything and says no where a client
 must be told no. So nothing is checked less strictly here: what depends on a topic is prepared in `HotTopic` and taken
 away with `forget_topic`, what depends on the store is `writeable`.
@@ -38,6 +38,10 @@ NO_FILE = 2
 """The next CommitLog file is not reserved yet: try this frame again."""
 
 _PROPERTIES_LIMIT = 32767
+_ENTRY_HEAD = (
+    20  # of a message in a batch's body: size, magic, CRC, flag, length of its body (headrace/protocol/batch.py)
+)
+_FIXED_LENGTH = 75  # of a record without hosts, body, topic and properties
 _ANSWER_ROOM = 160  # the numbers and the flag of an answer, on top of its fixed parts
 _ONEWAY = 2
 _TRANSACTION_BITS = 12
@@ -149,8 +153,9 @@ class SendPath:
         self._hold = hold
         self._answer_before_id = (
             f'{{"code":0,"extFields":{{"TRACE_ON":"{"true" if trace_on else "false"}","MSG_REGION":{json.dumps(region)},'
-            f'"msgId":"{store_host.hex().upper()}'
+            f'"msgId":"'
         ).encode()
+        self._id_before_offset = store_host.hex().upper().encode()
         self._tail = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % version
         self.writeable = True
         self.stopped_at = _PARTIAL
@@ -160,6 +165,8 @@ class SendPath:
         self._out_length = 0
         self._held = memoryview(bytearray(65536))
         self._held_length = 0
+        self._ids = memoryview(bytearray(4096))
+        self._ids_length = 0
         if not cython.compiled:
             self._value_start = [0] * 26
             self._value_length = [0] * 26
@@ -275,7 +282,7 @@ class SendPath:
                 if number == BAD:
                     return False
                 if name == 99 and name_length == 4:  # code
-                    if number != 310:
+                    if number != 310 and number != 320:
                         return False
                     seen |= 1
                 elif name == 102 and name_length == 4:  # flag
@@ -324,7 +331,7 @@ class SendPath:
             at += 1
 
     def _store_properties(self, p: bytes) -> bool:
-        """Makes the stored property string of the sent one: without WAIT, with CLUSTER; False: not for this path.
+        """Makes the stored property string of the sent one: without WAIT (a batch's stays), with CLUSTER; False: not for this path.
 
         compat: pairs without a name or a value vanish, as when Apache's broker parses and writes the string again.
         """
@@ -368,7 +375,9 @@ class SendPath:
             if separator > start and separator < stop - 1:
                 name_length = separator - start
                 first = raw[start]
+                is_stored = True
                 if first == 87 and _is(raw, start, name_length, b"WAIT", 4):
+                    is_stored = self._is_batch
                     self._wait = (
                         stop - separator == 5
                         and raw[separator + 1] | 32 == 116
@@ -377,14 +386,14 @@ class SendPath:
                         and raw[separator + 4] | 32 == 101
                     )
                 elif first == 67 and _is(raw, start, name_length, b"CLUSTER", 7):
-                    pass
+                    is_stored = False
                 elif (
                     (first == 68 and _is(raw, start, name_length, b"DELAY", 5))
                     or (first == 84 and name_length > 4 and raw[start + 1] != 65)  # TRAN_MSG, TIMER_…; not TAGS
                     or (first == 73 and name_length > 6 and raw[start + 1] == 78 and raw[start + 2] == 78)  # INNER_…
                 ):
                     return False
-                else:
+                if is_stored:
                     if self._is_repeated(stored, written, raw, start, name_length):
                         return False
                     if written:
@@ -417,7 +426,7 @@ class SendPath:
         return False
 
     def _append(self, p: bytes, data: bytes, body: int, body_length: int, born_host: bytes, born_flag: int) -> int:
-        """Appends the scanned frame's message and writes its answer; PARTIAL (go on), OTHER or NO_FILE."""
+        """Appends the scanned frame's messages and writes its answer; PARTIAL (go on), OTHER or NO_FILE."""
         if (
             self._value_length[_TOPIC] <= 0
             or self._value_length[_QUEUE_ID] <= 0
@@ -426,7 +435,12 @@ class SendPath:
             or self._value_length[_FLAG] <= 0
         ):
             return _OTHER
-        if self._value_length[_BATCH] >= 0 and self._value_length[_BATCH] != 5:  # anything but false
+        start = self._value_start[_BATCH]
+        length = self._value_length[_BATCH]
+        self._is_batch = (
+            length == 4 and p[start] == 116 and p[start + 1] == 114 and p[start + 2] == 117 and p[start + 3] == 101
+        )
+        if length >= 0 and length != 5 and not self._is_batch:  # anything but false and true
             return _OTHER
         start = self._value_start[_TOPIC]
         topic = self._topics.get(data[start : start + self._value_length[_TOPIC]])
@@ -449,66 +463,169 @@ class SendPath:
             or not self._store_properties(p)
         ):
             return _OTHER
+        self._queues = topic.queues
+        self._queue_id = queue_id
+        self._sys_flag = (sys_flag & ~_HOST_V6_BITS) | topic.sys_flag | born_flag | self._store_flag
+        self._born_timestamp = born
+        self._born_host = born_host
+        self._reconsume_times = reconsume_times
+        self._ids_length = 0
+        queue_offset = self._queues.next_offset(queue_id)
+        before = self.appender.wrote_offset
+        if self._is_batch:
+            count = self._put_batch(p, data, body, body_length)
+            if count == 0:
+                return _OTHER
+        else:
+            count = self._put(p, data, body, body_length, flag, self._properties, self._properties_length)
+        if count < 0:
+            return _NO_FILE
+        if topic.messages_in == 0:
+            self._counted.append(topic)
+        topic.messages_in += count
+        topic.bytes_in += self.appender.wrote_offset - before
+        if self._flag == 0:
+            self._answer(queue_offset, queue_id)
+        return _PARTIAL
+
+    def _put_batch(self, p: bytes, data: bytes, body: int, body_length: int) -> int:
+        """Appends the messages of a batch's body, contiguous in one file, each with its own and the batch's properties (store spec, 2.7).
+
+        Returns how many; 0: not for this path, -1: no file. All of them or none.
+        """
+        end = body + body_length
+        added = self._properties_length
+        alike = _FIXED_LENGTH + len(self._born_host) + len(self._store_host) + len(self._queues.topic) + added
+        total = 0
+        count = 0
+        at = body
+        while at < end:
+            if end - at < _ENTRY_HEAD + 2:
+                return 0
+            length = frame_length(p, at + 16)
+            at += _ENTRY_HEAD
+            if length > end - at - 2:
+                return 0
+            total += alike + length
+            at += length
+            length = p[at] << 8 | p[at + 1]
+            at += 2
+            if length > end - at or length + 1 + added > _PROPERTIES_LIMIT:
+                return 0
+            at += length
+            total += length
+            if length and p[at - 1] != 2:
+                total += 1
+            count += 1
+        if count == 0 or total > self.appender.largest_record:
+            return 0
+        if not self.appender.ensure(total):
+            return -1
+        stored = self._unescaped
+        at = body
+        while at < end:
+            flag = frame_length(p, at + 12)
+            if flag > 0x7FFFFFFF:
+                flag -= 0x100000000
+            length = frame_length(p, at + 16)
+            message = at + _ENTRY_HEAD
+            at = message + length
+            written = p[at] << 8 | p[at + 1]
+            at += 2
+            _copy(stored, 0, p, at, written)
+            at += written
+            if written and p[at - 1] != 2:
+                stored[written] = 2
+                written += 1
+            _copy_within(stored, written, self._properties, 0, added)
+            self._put(p, data, message, length, flag, stored, written + added)
+        return count
+
+    def _put(
+        self,
+        p: bytes,
+        data: bytes,
+        body: int,
+        body_length: int,
+        flag: int,
+        properties: memoryview,
+        properties_length: int,
+    ) -> int:
+        """Appends one message of the frame in hand, and notes its id. 1; -1: no file."""
         crc = 0
         if body_length:
             crc = self._crc32(memoryview(data)[body : body + body_length]) & 0x7FFFFFFF
-        queues = topic.queues
-        queue_offset = queues.next_offset(queue_id)
-        before = self.appender.wrote_offset
         if cython.compiled:
             offset = self.appender.put(
-                queues,
-                queue_id,
+                self._queues,
+                self._queue_id,
                 flag,
-                (sys_flag & ~_HOST_V6_BITS) | topic.sys_flag | born_flag | self._store_flag,
-                born,
-                born_host,
+                self._sys_flag,
+                self._born_timestamp,
+                self._born_host,
                 self._store_host,
-                reconsume_times,
+                self._reconsume_times,
                 0,
                 p + body,  # type: ignore[operator]
                 body_length,
                 crc,
-                cython.address(self._properties[0]),  # type: ignore[arg-type]
-                self._properties_length,
+                cython.address(properties[0]),  # type: ignore[arg-type]
+                properties_length,
                 True,
             )
         else:
             offset = self.appender.put(
-                queues,
-                queue_id,
+                self._queues,
+                self._queue_id,
                 flag,
-                (sys_flag & ~_HOST_V6_BITS) | topic.sys_flag | born_flag | self._store_flag,
-                born,
-                born_host,
+                self._sys_flag,
+                self._born_timestamp,
+                self._born_host,
                 self._store_host,
-                reconsume_times,
+                self._reconsume_times,
                 0,
                 data[body : body + body_length],
                 body_length,
                 crc,
-                bytes(self._properties[: self._properties_length]),
-                self._properties_length,
+                bytes(properties[:properties_length]),
+                properties_length,
                 True,
             )
         if offset < 0:
-            return _NO_FILE
-        if topic.messages_in == 0:
-            self._counted.append(topic)
-        topic.messages_in += 1
-        topic.bytes_in += self.appender.wrote_offset - before
-        if self._flag == 0:
-            self._answer(offset, queue_offset, queue_id)
-        return _PARTIAL
+            return -1
+        self._note_id(offset)
+        return 1
 
-    def _answer(self, physical_offset: int, queue_offset: int, queue_id: int) -> None:
+    def _note_id(self, physical_offset: int) -> None:
+        """One more message of the frame in hand has been stored there."""
+        before = self._id_before_offset
+        length = len(before)
+        at = self._ids_length
+        out = self._ids
+        if at + length + 17 > len(out):
+            grown = memoryview(bytearray(2 * len(out)))
+            grown[:at] = out[:at]
+            self._ids = out = grown
+        if at:
+            out[at] = 44
+            at += 1
+        _copy(out, at, before, 0, length)
+        at += length
+        shift = 60
+        while shift >= 0:
+            out[at] = _HEX[physical_offset >> shift & 15]
+            shift -= 4
+            at += 1
+        self._ids_length = at
+
+    def _answer(self, queue_offset: int, queue_id: int) -> None:
         """Writes the answer's frame (spec remoting 4.5)."""
         held = self._hold and self._wait
         at = self._held_length if held else self._out_length
         out = self._held if held else self._out
         before = self._answer_before_id
         after = self._tail
-        needed = len(before) + len(after) + _ANSWER_ROOM
+        needed = len(before) + self._ids_length + len(after) + _ANSWER_ROOM
         if at + needed > len(out):
             grown = memoryview(bytearray(2 * len(out) + needed))
             grown[:at] = out[:at]
@@ -522,11 +639,8 @@ class SendPath:
         length = len(before)
         _copy(out, at, before, 0, length)
         at += length
-        shift = 60
-        while shift >= 0:
-            out[at] = _HEX[physical_offset >> shift & 15]
-            shift -= 4
-            at += 1
+        _copy_within(out, at, self._ids, 0, self._ids_length)
+        at += self._ids_length
         _copy(out, at, b'","queueOffset":"', 0, 17)
         at = _put_number(out, at + 17, queue_offset)
         _copy(out, at, b'","queueId":"', 0, 13)

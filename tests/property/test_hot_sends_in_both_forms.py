@@ -6,6 +6,8 @@ import pytest
 
 from broker.hot import send
 from headrace.model.properties import decode_properties
+from headrace.protocol.batch import encode_entry
+from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.record import decode_records
 from support import hot_sends
 from support.interpreted import run_interpreted
@@ -33,10 +35,10 @@ def _random_frames(seed: int, count: int) -> bytes:
             "j": str(chance.choice([0, 0, 3])),
             "m": chance.choice(["false", "false", "true"]),
         }
-        body = bytes(chance.randrange(256) for _ in range(chance.choice([0, 1, 100, 5000])))
+        body = hot_sends.random_body(chance, fields["m"] == "true")
         flag = chance.choice([0, 0, 2, 1])
         frames.append(
-            hot_sends.send_frame(body, chance.choice([opaque, -opaque]), flag, chance.choice([310, 310, 11]), **fields)
+            hot_sends.send_frame(body, chance.choice([opaque, -opaque]), flag, chance.choice([310, 320, 11]), **fields)
         )
     return b"".join(frames)
 
@@ -81,3 +83,43 @@ def test_records_of_the_hot_path_hold_what_was_sent() -> None:
         assert decode_properties(bytes(record.properties_raw).decode()) == record.properties
         assert record.born_host == ("10.1.2.3", 40000)
         assert record.store_host == ("127.0.0.1", 10911)
+
+
+def batch_frame(count: int, body: bytes = b"x" * 1000) -> bytes:
+    return hot_sends.send_frame(encode_entry(body, 0, b"k\x01v") * count, code=320, m="true", i="WAIT\x01true")
+
+
+def test_a_batch_lies_in_one_file_or_is_left() -> None:
+    log = hot_sends.LogInMemory(files=2, file_size=64 * 1024)
+    path = hot_sends.send_path(log)
+    log.appender.begin()
+    assert hot_sends.take_all(path, batch_frame(40)) == []
+    first = log.appender.wrote_offset
+    assert hot_sends.take_all(path, batch_frame(40)) == []
+    records = decode_records(log.bytes()[log.file_size :])
+    assert [record.physical_offset for record in records[:1]] == [log.file_size]
+    assert log.appender.wrote_offset == log.file_size + first
+    assert [record.queue_offset for record in records] == list(range(40, 80))
+    # No file for all of it: nothing of it is written, and a smaller one still fits.
+    assert path.take(batch_frame(40), 0, hot_sends.BORN_HOST, 0) == 0
+    assert path.stopped_at == send.NO_FILE
+    assert log.appender.wrote_offset == log.file_size + first
+    assert hot_sends.take_all(path, batch_frame(5)) == []
+    # Larger than any file: the plain path says so.
+    assert path.take(batch_frame(70), 0, hot_sends.BORN_HOST, 0) == 0
+    assert path.stopped_at == send.OTHER
+
+
+def test_a_batch_is_answered_with_the_id_of_each_message_once_it_is_as_safe_as_it_asks() -> None:
+    log = hot_sends.LogInMemory()
+    path = hot_sends.send_path(log, hold=True)
+    log.appender.begin()
+    assert hot_sends.take_all(path, batch_frame(500, b"y")) == []
+    assert path.take_answers() == b""
+    (answer,) = FrameDecoder().feed(path.take_held())
+    records = decode_records(log.bytes())
+    assert answer.ext_fields is not None
+    assert answer.ext_fields["msgId"].split(",") == [record.offset_message_id for record in records]
+    assert (answer.ext_fields["queueOffset"], len(records)) == ("0", 500)
+    assert records[7].properties == {"k": "v", "WAIT": "true", "CLUSTER": "DefaultCluster"}
+    assert path.take_counts() == [("TopicTest", 500, log.appender.wrote_offset)]

@@ -1,12 +1,14 @@
 """Sends by the hot path into a log in memory: what records and answers come of a stream of frames."""
 
 import json
+import random
 import struct
 from collections.abc import Iterable
 
 from isal import isal_zlib
 
 from broker.hot import send
+from headrace.protocol.batch import encode_entry
 from store.commit_log import append
 
 FILE_SIZE = 1 << 20
@@ -93,6 +95,24 @@ def send_frame(body: bytes = b"hello", opaque: int = 7, flag: int = 0, code: int
         "version": VERSION,
     }
     return frame(json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode(), body)
+
+
+def random_body(chance: random.Random, is_batch: bool) -> bytes:
+    """A message's body, or that of a batch: nearly always a good one."""
+    if not is_batch:
+        return chance.randbytes(chance.choice([0, 1, 100, 1500]))
+    entries = [
+        encode_entry(
+            chance.randbytes(chance.choice([0, 1, 100])),
+            chance.choice([0, 5, -5]),
+            chance.choice([b"", b"TAGS\x01a", b"TAGS\x01a\x02", b"\x02", b"k\x01" + b"v" * 300, b"\xff"]),
+        )
+        for _ in range(chance.choice([0, 1, 2, 2, 5, 40]))
+    ]
+    body = b"".join(entries)
+    if chance.randrange(8) == 0:
+        body = chance.choice([body[:-1], body + b"\0", body[: len(body) // 2], body + b"\xff" * 30])
+    return body
 
 
 def take_all(path: send.SendPath, data: bytes) -> list[int]:
