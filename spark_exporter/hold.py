@@ -44,7 +44,6 @@ class Hold:
 
     def take(self, ranges: Sequence[ByteRange]) -> list[ByteRange]:
         """Link the segments of these ranges. The same ranges, that know of the links where there are some."""
-        delete_abandoned(self._commit_log)
         if self._is_disk_too_full():
             self.problem = TOO_FULL
             return list(ranges)
@@ -98,6 +97,8 @@ class Hold:
         _delete_if_empty(self._folder.parent)
 
     def __enter__(self) -> Self:
+        # Also where there is nothing to take: who has committed all may have died before it let go.
+        delete_abandoned(self._commit_log)
         return self
 
     def __exit__(

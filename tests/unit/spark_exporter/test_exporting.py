@@ -494,6 +494,19 @@ def test_on_a_disk_above_its_cleaning_level_nothing_is_held_and_it_is_said_once(
         assert (run.run_once().rows, warned) == (1, [TOO_FULL])
 
 
+def test_what_a_run_held_that_died_after_its_last_commit_is_let_go_by_one_that_has_nothing_to_do(
+    tmp_path: Path,
+) -> None:
+    log = write_log(tmp_path / "store", [b"x"] * 3)
+    assert export(log.root, tmp_path / "target").rows == 3
+    dead = log.root / "hold" / "dead"
+    dead.mkdir(parents=True)
+    (dead / "owner").write_text("{}")
+    os.link(log.folder / f"{0:020}", dead / f"{0:020}")
+    assert export(log.root, tmp_path / "target").rows == 0
+    assert not (log.root / "hold").exists()
+
+
 def test_a_disk_that_fills_while_segments_are_held_gets_them_back_at_once_and_the_export_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
