@@ -19,6 +19,7 @@ cdef bint _is(unsigned char[::1] source, Py_ssize_t at, Py_ssize_t length, bytes
 
 cdef class HotTopic:
     cdef readonly str name
+    cdef long long requests_in
     cdef long long messages_in
     cdef long long bytes_in
     cdef readonly TopicQueues queues
@@ -63,6 +64,7 @@ cdef class SendPath:
     cdef long long _born_timestamp
     cdef bytes _born_host
     cdef int _reconsume_times
+    cdef long long _stored_bytes
 
     @cython.locals(topic=HotTopic)
     cpdef list take_counts(self)
@@ -76,7 +78,7 @@ cdef class SendPath:
     cdef bint _store_properties(self, bytes_pointer p) except -1
     @cython.locals(at=Py_ssize_t, i=Py_ssize_t)
     cdef bint _is_repeated(self, unsigned char[::1] stored, Py_ssize_t written, unsigned char[::1] raw, Py_ssize_t start, Py_ssize_t name_length) noexcept
-    @cython.locals(start=Py_ssize_t, length=Py_ssize_t, topic=HotTopic, queue_id=cython.longlong, sys_flag=cython.longlong, born=cython.longlong, flag=cython.longlong, reconsume_times=cython.longlong, queue_offset=cython.longlong, before=cython.longlong, count=cython.longlong)
+    @cython.locals(start=Py_ssize_t, length=Py_ssize_t, topic=HotTopic, queue_id=cython.longlong, sys_flag=cython.longlong, born=cython.longlong, flag=cython.longlong, reconsume_times=cython.longlong, queue_offset=cython.longlong, count=cython.longlong)
     cdef int _append(self, bytes_pointer p, bytes data, Py_ssize_t body, Py_ssize_t body_length, bytes born_host, int born_flag) except -1
     @cython.locals(end=Py_ssize_t, added=Py_ssize_t, alike=cython.longlong, total=cython.longlong, count=cython.longlong, at=Py_ssize_t, length=cython.longlong, stored='unsigned char[::1]', flag=cython.longlong, message=Py_ssize_t, written=Py_ssize_t)
     cdef long long _put_batch(self, bytes_pointer p, bytes data, Py_ssize_t body, Py_ssize_t body_length) except -2

@@ -65,6 +65,7 @@ class HotTopic:
 
     def __init__(self, name: str, queues: TopicQueues, queue_count: int, sys_flag: int) -> None:
         self.name = name
+        self.requests_in = 0
         self.messages_in = 0
         self.bytes_in = 0
         self.queues = queues
@@ -188,11 +189,12 @@ class SendPath:
         """The prepared topics."""
         return self._topics
 
-    def take_counts(self) -> list[tuple[str, int, int]]:
-        """What was appended since the last time: messages and bytes of each topic."""
+    def take_counts(self) -> list[tuple[str, int, int, int]]:
+        """What was appended since the last time: requests, messages and bytes of each topic."""
         counts = []
         for topic in self._counted:
-            counts.append((topic.name, topic.messages_in, topic.bytes_in))
+            counts.append((topic.name, topic.requests_in, topic.messages_in, topic.bytes_in))
+            topic.requests_in = 0
             topic.messages_in = 0
             topic.bytes_in = 0
         self._counted.clear()
@@ -471,7 +473,7 @@ class SendPath:
         self._reconsume_times = reconsume_times
         self._ids_length = 0
         queue_offset = self._queues.next_offset(queue_id)
-        before = self.appender.wrote_offset
+        self._stored_bytes = 0
         if self._is_batch:
             count = self._put_batch(p, data, body, body_length)
             if count == 0:
@@ -482,8 +484,9 @@ class SendPath:
             return _NO_FILE
         if topic.messages_in == 0:
             self._counted.append(topic)
+        topic.requests_in += 1
         topic.messages_in += count
-        topic.bytes_in += self.appender.wrote_offset - before
+        topic.bytes_in += self._stored_bytes
         if self._flag == 0:
             self._answer(queue_offset, queue_id)
         return _PARTIAL
@@ -593,6 +596,7 @@ class SendPath:
             )
         if offset < 0:
             return -1
+        self._stored_bytes += self.appender.wrote_offset - offset
         self._note_id(offset)
         return 1
 

@@ -111,8 +111,8 @@ class Requests:
 
 def _bring_counts(sends: SendPath, pulls: PullPath, stats: BrokerStats, visits: QueueVisits) -> None:
     """What the hot paths have counted since the last time."""
-    for topic, messages, size_bytes in sends.take_counts():
-        stats.sent(topic, 0, messages, size_bytes, messages)
+    for topic, requests, messages, size_bytes in sends.take_counts():
+        stats.sent(topic, 0, messages, size_bytes, requests)
     for group, topic, messages, size_bytes, by_queue in pulls.take_counts():
         stats.got(topic, group, by_queue, messages, size_bytes)
         visits.visited(group, topic, by_queue)

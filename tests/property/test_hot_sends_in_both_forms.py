@@ -100,6 +100,7 @@ def test_a_batch_lies_in_one_file_or_is_left() -> None:
     assert [record.physical_offset for record in records[:1]] == [log.file_size]
     assert log.appender.wrote_offset == log.file_size + first
     assert [record.queue_offset for record in records] == list(range(40, 80))
+    assert path.take_counts() == [("TopicTest", 2, 80, 2 * first)], "the blank at the file's end is nobody's"
     # No file for all of it: nothing of it is written, and a smaller one still fits.
     assert path.take(batch_frame(40), 0, hot_sends.BORN_HOST, 0) == 0
     assert path.stopped_at == send.NO_FILE
@@ -122,4 +123,4 @@ def test_a_batch_is_answered_with_the_id_of_each_message_once_it_is_as_safe_as_i
     assert answer.ext_fields["msgId"].split(",") == [record.offset_message_id for record in records]
     assert (answer.ext_fields["queueOffset"], len(records)) == ("0", 500)
     assert records[7].properties == {"k": "v", "WAIT": "true", "CLUSTER": "DefaultCluster"}
-    assert path.take_counts() == [("TopicTest", 500, log.appender.wrote_offset)]
+    assert path.take_counts() == [("TopicTest", 1, 500, log.appender.wrote_offset)]
