@@ -38,9 +38,7 @@ NO_FILE = 2
 """The next CommitLog file is not reserved yet: try this frame again."""
 
 _PROPERTIES_LIMIT = 32767
-_ENTRY_HEAD = (
-    20  # of a message in a batch's body: size, magic, CRC, flag, length of its body (headrace/protocol/batch.py)
-)
+_ENTRY_HEAD = 20  # of a message in a batch's body, before its own body (headrace/protocol/batch.py)
 _FIXED_LENGTH = 75  # of a record without hosts, body, topic and properties
 _ANSWER_ROOM = 160  # the numbers and the flag of an answer, on top of its fixed parts
 _ONEWAY = 2

@@ -97,7 +97,8 @@ def test_what_others_were_refused_before_the_server_listened_is_not_said_of_now(
             address = f"127.0.0.1:{taken.getsockname()[1]}"
             client = RemotingClient()
             early = asyncio.create_task(client.oneway(address, create_request(SILENT)))
-            await asyncio.sleep(0)  # it has begun to connect
+            while address not in client._connecting:  # noqa: ASYNC110 - a condition has no event
+                await asyncio.sleep(0)  # it must have begun, and not ended
             client._connecting[address].add_done_callback(lambda _: taken.listen())
             await client.oneway(address, create_request(SILENT))
             with pytest.raises(ConnectError):
