@@ -199,6 +199,9 @@ def _sync(path: str) -> None:
 def open_lock(location: Location, name: str) -> IO[Any]:
     """A local file, open for reading and writing, made if it is not there: to be locked."""
     path = location.path_of(name)
-    with _told(location.uri):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+", encoding="utf-8")
+    try:
+        with _told(location.uri):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+", encoding="utf-8")
+    except FileNotFoundError:  # nothing was to be there: this is a file system where no folder can be made
+        raise TargetError(f"{location.uri}: no folder can be made there") from None

@@ -60,6 +60,12 @@ def test_to_ask_for_a_target_that_is_not_there_makes_nothing(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_where_no_folder_can_be_made_is_no_target(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "store", [b"x"])
+    with pytest.raises(TargetError, match="/proc/lake: no folder can be made there"):
+        export(log.root, "/proc/lake")
+
+
 def test_nothing_is_written_into_the_store_that_is_read_nor_where_nobody_said(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"])
     before = sorted(log.root.rglob("*"))
