@@ -8,4 +8,3 @@ cdef long long BAD
 @cython.locals(end=Py_ssize_t, negative=bint, value=cython.longlong, digit=int)
 cdef long long parse_number(bytes_pointer p, Py_ssize_t at, Py_ssize_t length) noexcept
 cdef Py_ssize_t string_end(bytes_pointer p, Py_ssize_t at, Py_ssize_t end) noexcept
-cdef long long frame_length(bytes_pointer p, Py_ssize_t at) noexcept

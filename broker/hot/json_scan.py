@@ -36,8 +36,3 @@ def string_end(p: bytes, at: int, end: int) -> int:
             return -1
         at += 1
     return -1
-
-
-def frame_length(p: bytes, at: int) -> int:
-    """The four bytes at `at` as a number that is not negative."""
-    return p[at] << 24 | p[at + 1] << 16 | p[at + 2] << 8 | p[at + 3]

@@ -1,7 +1,8 @@
 # The types of pull.py.
 cimport cython
 
-from broker.hot.json_scan cimport BAD, bytes_pointer, frame_length, parse_number, string_end
+from broker.hot.json_scan cimport BAD, bytes_pointer, parse_number, string_end
+from headrace.protocol.big_endian cimport load_u32
 from store.query.gather cimport Gatherer
 
 cdef int _PULL, _LITE_PULL, _COMMIT_OFFSET, _SUBSCRIPTION
@@ -35,7 +36,7 @@ cdef class PullPath:
 
     @cython.locals(plan=PullPlan, queue_id=int)
     cpdef list take_counts(self)
-    @cython.locals(p=bytes_pointer, length=cython.longlong, header_length=cython.longlong)
+    @cython.locals(p=bytes_pointer, left=Py_ssize_t, length=cython.longlong)
     cpdef bytes answer(self, bytes data, Py_ssize_t position)
     @cython.locals(field=int, code=cython.longlong, flag=cython.longlong, start=Py_ssize_t, name=int, name_length=Py_ssize_t, number=cython.longlong)
     cdef bint _scan(self, bytes_pointer p, Py_ssize_t at, Py_ssize_t end) noexcept

@@ -17,7 +17,8 @@ from store.query.gather import Gatherer
 if cython.compiled:
     from cython.cimports.libc.string import memcmp
 else:
-    from broker.hot.json_scan import BAD, frame_length, parse_number, string_end
+    from broker.hot.json_scan import BAD, parse_number, string_end
+    from headrace.protocol.big_endian import load_u32
 
 _PULL = 11
 _LITE_PULL = 361
@@ -126,9 +127,16 @@ class PullPath:
     def answer(self, data: bytes, position: int) -> bytes | None:
         """The whole answer to the frame at `position`, which is complete; None: the plain path's."""
         p = data
-        length = frame_length(p, position)
-        header_length = frame_length(p, position + 4)
-        if header_length > length - 4 or not self._scan(p, position + 8, position + 8 + header_length):
+        left = len(data) - position - 8
+        if left < 0:
+            return None
+        # The highest byte of the header's length is its type, so that another type than JSON is a header too long.
+        length = load_u32(p, position + 4)
+        if (
+            length > left
+            or length > load_u32(p, position) - 4
+            or not self._scan(p, position + 8, position + 8 + length)
+        ):
             return None
         return self._answer(p, data)
 

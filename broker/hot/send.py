@@ -21,8 +21,8 @@ from store.commit_log.append import CommitLogAppender, TopicQueues
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
 else:
-    from broker.hot.json_scan import BAD, frame_length, parse_number
-    from store.big_endian import find_byte
+    from broker.hot.json_scan import BAD, parse_number
+    from headrace.protocol.big_endian import find_byte, load_i32, load_u16, load_u32
 
 COMPILED = cython.compiled
 
@@ -218,8 +218,8 @@ class SendPath:
             if end - position < 8:
                 self.stopped_at = _PARTIAL
                 return position
-            length = frame_length(p, position)
-            header_length = frame_length(p, position + 4)
+            length = load_u32(p, position)
+            header_length = load_u32(p, position + 4)
             if length > _FRAME_LIMIT - 4 or header_length > length - 4:
                 # Also a header of another type: its number is in the highest byte.
                 self.stopped_at = _OTHER
@@ -503,13 +503,14 @@ class SendPath:
         while at < end:
             if end - at < _ENTRY_HEAD + 2:
                 return 0
-            length = frame_length(p, at + 16)
+            # A negative length, or properties of more than 32,767 bytes, are unsigned numbers too large to be left.
+            length = load_u32(p, at + 16)
             at += _ENTRY_HEAD
             if length > end - at - 2:
                 return 0
             total += alike + length
             at += length
-            length = p[at] << 8 | p[at + 1]
+            length = load_u16(p, at)
             at += 2
             if length > end - at or length + 1 + added > _PROPERTIES_LIMIT:
                 return 0
@@ -525,13 +526,11 @@ class SendPath:
         stored = self._unescaped
         at = body
         while at < end:
-            flag = frame_length(p, at + 12)
-            if flag > 0x7FFFFFFF:
-                flag -= 0x100000000
-            length = frame_length(p, at + 16)
+            flag = load_i32(p, at + 12)
+            length = load_u32(p, at + 16)
             message = at + _ENTRY_HEAD
             at = message + length
-            written = p[at] << 8 | p[at + 1]
+            written = load_u16(p, at)
             at += 2
             _copy(stored, 0, p, at, written)
             at += written

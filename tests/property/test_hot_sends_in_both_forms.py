@@ -1,6 +1,8 @@
 """The hot path of sends does the same compiled and as plain Python, and the same as the plain path."""
 
+import json
 import random
+import struct
 
 import pytest
 
@@ -10,7 +12,7 @@ from headrace.protocol.batch import encode_entry
 from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.record import decode_records
 from support import hot_sends
-from support.interpreted import run_interpreted
+from support.interpreted import run_compiled, run_interpreted
 
 
 def _random_frames(seed: int, count: int) -> bytes:
@@ -83,6 +85,24 @@ def test_records_of_the_hot_path_hold_what_was_sent() -> None:
         assert decode_properties(bytes(record.properties_raw).decode()) == record.properties
         assert record.born_host == ("10.1.2.3", 40000)
         assert record.store_host == ("127.0.0.1", 10911)
+
+
+@pytest.mark.slow
+def test_both_forms_leave_batches_with_impossible_lengths() -> None:
+    lengths = [100, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0x90000000, 2**32 - 42, 2**32 - 22, 2**32 - 1]
+    entry = encode_entry(b"", 0, b"")
+    bodies = [struct.pack(">iiiiI", 22, 0, 0, 0, length) + b"\0\0" for length in lengths]
+    bodies += [struct.pack(">iiiiiH", 22, 0, 0, 0, 0, length) for length in (100, 0x7FFF, 0x8000, 0xFFEA, 0xFFFF)]
+    frames = b"".join(
+        hot_sends.send_frame(before + body + after, code=320, m="true")
+        for body in bodies
+        for before in (b"", entry)
+        for after in (b"", entry, bytes(29))
+    )
+    made = run_compiled("support.hot_sends", "outcome", frames)
+    assert made == run_interpreted("support.hot_sends", "outcome", frames)
+    outcome = json.loads(made)
+    assert (len(outcome["left"]), outcome["records"]) == (len(bodies) * 6, "")
 
 
 def batch_frame(count: int, body: bytes = b"x" * 1000) -> bytes:

@@ -1,8 +1,8 @@
-"""Runs a function of a test module in a second interpreter in which no hot module is compiled.
+"""Runs a function of a test module in a second interpreter: with no hot module compiled, or as it is here.
 
-    python -m support.interpreted MODULE FUNCTION < input > output
+    python -m support.interpreted MODULE FUNCTION [compiled] < input > output
 
-The function takes bytes and returns bytes; so does `run_interpreted`.
+The function takes bytes and returns bytes; so do `run_interpreted` and `run_compiled`.
 """
 
 import importlib
@@ -28,8 +28,17 @@ class _SourcesOnly:
 
 def run_interpreted(module: str, function: str, given: bytes) -> bytes:
     """What the function returns where all hot modules are plain Python."""
+    return _run(module, function, given)
+
+
+def run_compiled(module: str, function: str, given: bytes) -> bytes:
+    """What the function returns where the hot modules are compiled, if they are here. Its crash is a failure, not the end of the tests."""
+    return _run(module, function, given, "compiled")
+
+
+def _run(module: str, function: str, given: bytes, *form: str) -> bytes:
     done = subprocess.run(
-        [sys.executable, "-m", "support.interpreted", module, function],
+        [sys.executable, "-m", "support.interpreted", module, function, *form],
         input=given,
         capture_output=True,
         timeout=120,
@@ -37,11 +46,12 @@ def run_interpreted(module: str, function: str, given: bytes) -> bytes:
         cwd=ROOT,
         env={"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"},
     )
-    assert done.returncode == 0, done.stderr.decode()
+    assert done.returncode == 0, f"ended with {done.returncode}: {done.stderr.decode()}"
     return done.stdout
 
 
 if __name__ == "__main__":
-    sys.meta_path.insert(0, _SourcesOnly)
+    if "compiled" not in sys.argv[3:]:
+        sys.meta_path.insert(0, _SourcesOnly)
     work = getattr(importlib.import_module(sys.argv[1]), sys.argv[2])
     sys.stdout.buffer.write(work(sys.stdin.buffer.read()))
