@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from store.config import SYNC_MASTER, StoreConfig
 from store.status import PutMessageStatus
 
 Answer = Callable[[PutMessageStatus], None]
@@ -49,22 +50,15 @@ class AckGate:
         self,
         offsets: SafeOffsets,
         clock: Callable[[], float],
-        *,
-        sync_flush: bool,
-        sync_slave: bool,
-        sync_flush_timeout_ms: int,
-        slave_timeout_ms: int,
-        slave_fall_behind_bytes: int,
+        config: StoreConfig,
         on_wait: Callable[[], object] = lambda: None,
     ) -> None:
         """`clock` is the loop's time in seconds. `on_wait()` is called when an answer has begun to wait."""
         self._offsets = offsets
         self._clock = clock
-        self._sync_flush = sync_flush
-        self._sync_slave = sync_slave
-        self._sync_flush_timeout_s = sync_flush_timeout_ms / 1000
-        self._slave_timeout_s = slave_timeout_ms / 1000
-        self._slave_fall_behind_bytes = slave_fall_behind_bytes
+        self._config = config
+        self._sync_flush = config.is_sync_flush
+        self._sync_slave = config.broker_role == SYNC_MASTER
         self._on_wait = on_wait
         self._waiting: deque[_Waiting] = deque()
 
@@ -80,8 +74,9 @@ class AckGate:
 
     def wait(self, end_offset: int, answer: Answer) -> None:
         """Calls `answer` with the outcome once the log is safe up to `end_offset`, perhaps at once. Offsets never decrease."""
-        now = self._clock()
-        waiting = _Waiting(end_offset, now + self._sync_flush_timeout_s, now + self._slave_timeout_s, answer)
+        now, config = self._clock(), self._config
+        flush_deadline, slave_deadline = now + config.sync_flush_timeout / 1000, now + config.slave_timeout / 1000
+        waiting = _Waiting(end_offset, flush_deadline, slave_deadline, answer)
         if self._sync_slave and not self._has_usable_slave(end_offset):
             # The disk is waited for all the same, but the answer is known (store spec, 9.6).
             waiting.slave_deadline = 0.0
@@ -134,4 +129,4 @@ class AckGate:
 
     def _has_usable_slave(self, end_offset: int) -> bool:
         behind = end_offset - self._offsets.push2slave_max_offset
-        return self._offsets.slave_count > 0 and behind < self._slave_fall_behind_bytes
+        return self._offsets.slave_count > 0 and behind < self._config.ha_slave_fallbehind_max

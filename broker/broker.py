@@ -94,6 +94,7 @@ class _Broker:
         self._tables = Tables(settings)
         self._registration = Registration(settings.broker, self._tables.topics, settings.namesrv_addresses)
         self._live.on_change(self._registration.options_changed)
+        self._live.on_change(self._tables.topics.options_changed)
         self._traffic = Traffic(context.counters.read)
 
     # -- life -------------------------------------------------------------------------------------------------------------

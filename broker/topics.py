@@ -139,6 +139,16 @@ class TopicTable:
             self._store({**self._topics, **changed}, None)
             _logger.info("ordered topics changed topics=%s", ",".join(sorted(changed)))
 
+    def options_changed(self, keys: frozenset[str]) -> None:
+        """Makes the template for topics that sends make, if `autoCreateTopicEnable` has just been set and the broker started without it."""
+        name = names.AUTO_CREATE_TOPIC
+        if "autoCreateTopicEnable" not in keys or not self._config.auto_create_topic_enable or name in self._topics:
+            return
+        try:
+            self._create(_auto_create_template(self._config))
+        except OSError as error:
+            _logger.warning("topic not created topic=%s, topics are not created by sends: %s", name, error)
+
     def raise_version(self) -> None:
         """Counts a change that is not in the table but in what is registered of it: the broker's permission."""
         self._store(self._topics, None)
@@ -182,11 +192,15 @@ def born_topics(config: BrokerConfig) -> list[TopicConfig]:
         TopicConfig(config.reply_topic, 1, 1),
     ]
     if config.auto_create_topic_enable:
-        queues = config.default_topic_queue_nums
-        topics.append(TopicConfig(names.AUTO_CREATE_TOPIC, queues, queues, template))
+        topics.append(_auto_create_template(config))
     if config.trace_topic_enable:
         topics.append(TopicConfig(config.msg_trace_topic_name, 1, 1))
     return topics
+
+
+def _auto_create_template(config: BrokerConfig) -> TopicConfig:
+    queues = config.default_topic_queue_nums
+    return TopicConfig(names.AUTO_CREATE_TOPIC, queues, queues, READ_WRITE | permission.INHERIT)
 
 
 def system_topics(config: BrokerConfig) -> frozenset[str]:

@@ -68,8 +68,7 @@ class Requests:
             waiting.held,
             appender.append,
             reading.executor,
-            is_slave,
-            not is_slave or store_config.offset_check_in_slave,
+            store_config,
             self.pull_path,
             filters,
             reading.filtered,
@@ -90,7 +89,7 @@ class Requests:
         OffsetProcessor(
             offsets, reading.getter, reading.queues.bounds, by_time.offset_at, by_time.earliest_timestamp, visits
         ).register(main, fast)
-        QueryProcessor(reading.by_key.query, view, store_config.default_query_max_num, topics.all).register(main, fast)
+        QueryProcessor(reading.by_key.query, view, store_config, topics.all).register(main, fast)
         register_admin(main, families)
         register_admin(fast, families)
         stats.follow(partial(_bring_counts, self.send_path, self.pull_path, stats, visits))

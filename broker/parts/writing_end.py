@@ -21,7 +21,6 @@ from ipc.role_context import RoleContext
 from store.commit_log.append import CommitLogAppender
 from store.commit_log.appended_files import AppendedFiles
 from store.commit_log.tail import wipe
-from store.config import SYNC_MASTER
 
 
 class WritingEnd:
@@ -42,11 +41,7 @@ class WritingEnd:
         self.gate = AckGate(
             self._control,
             clock,
-            sync_flush=store_config.is_sync_flush,
-            sync_slave=store_config.broker_role == SYNC_MASTER,
-            sync_flush_timeout_ms=store_config.sync_flush_timeout,
-            slave_timeout_ms=store_config.slave_timeout,
-            slave_fall_behind_bytes=store_config.ha_slave_fallbehind_max,
+            store_config,
             on_wait=ask,
         )
         log = _log_end(context, settings, queue_table)

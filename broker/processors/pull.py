@@ -39,6 +39,7 @@ from headrace.protocol.response_code import ResponseCode
 from headrace.remoting.connection import Connection
 from headrace.remoting.handlers import HandlerTable
 from store.commit_log.message import MessageToStore, PutResult
+from store.config import StoreConfig
 from store.filter.python.functions import FilterFunction
 from store.query.filtered import FilteredGetter
 from store.query.get import GetResult, MessageGetter, warm
@@ -56,7 +57,7 @@ _UNREAD = {"commitOffset": "0", "suspendTimeoutMillis": "0", "subVersion": "0"}
 
 class PullProcessor:
     """Answers pulls. `append` stores the event of a moved offset; `executor` reads what is no longer in memory;
-    a slave that lags (`corrects_offsets` False) does not send consumers elsewhere; `path` is prepared for pulls to come.
+    a slave, which may lag, does not send consumers elsewhere unless `offsetCheckInSlave` is set; `path` is prepared for pulls to come.
     Without `filters` and the `filtered` getter, which go together, nobody selects by more than tags; without `functions` and the
     `judged` getter nobody by functions. `stats` counts what was found, `visits` knows who was where.
     """
@@ -72,8 +73,7 @@ class PullProcessor:
         held: HeldPulls,
         append: Callable[[MessageToStore], PutResult | None],
         executor: Executor,
-        is_slave: bool,
-        corrects_offsets: bool,
+        store_config: StoreConfig,
         path: PullPath | None = None,
         filters: PullFilters | None = None,
         filtered: FilteredGetter | None = None,
@@ -92,8 +92,8 @@ class PullProcessor:
         self._held = held
         self._append = append
         self._executor = executor
-        self._is_slave = is_slave
-        self._corrects_offsets = corrects_offsets
+        self._store_config = store_config
+        self._is_slave = store_config.is_slave
         self._path = path
         self._filters = filters
         self._filtered = filtered
@@ -259,7 +259,7 @@ class PullProcessor:
     ) -> RemotingCommand:
         suggested = pull.slow_broker if result.suggest_slave else pull.suggested_broker
         if code == ResponseCode.PULL_OFFSET_MOVED:
-            if self._corrects_offsets:
+            if not self._is_slave or self._store_config.offset_check_in_slave:
                 self._tell_moved_offset(pull.header, result.next_begin_offset)
             else:
                 code = ResponseCode.PULL_RETRY_IMMEDIATELY

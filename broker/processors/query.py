@@ -17,6 +17,7 @@ from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
 from headrace.remoting.connection import Connection
 from headrace.remoting.handlers import HandlerTable
+from store.config import StoreConfig
 from store.query.by_key import KeyQueryResult
 
 QueryByKey = Callable[[str, str, int, int, int], KeyQueryResult]
@@ -35,12 +36,12 @@ class QueryProcessor:
         self,
         by_key: QueryByKey,
         by_offset: ViewByOffset,
-        default_most: int,
+        config: StoreConfig,
         topics: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self._by_key = by_key
         self._by_offset = by_offset
-        self._default_most = default_most
+        self._config = config
         self._topics = topics
 
     def register(self, *tables: HandlerTable) -> None:
@@ -54,7 +55,7 @@ class QueryProcessor:
         header = QueryMessageRequestHeader.from_ext(command.ext_fields)
         if header.unique_key_query and not header.topic:
             return self._query_all(command, header)
-        most = self._default_most if header.unique_key_query else header.max_num
+        most = self._config.default_query_max_num if header.unique_key_query else header.max_num
         return _told(
             command,
             header,
@@ -63,8 +64,9 @@ class QueryProcessor:
 
     async def _query_all(self, command: RemotingCommand, header: QueryMessageRequestHeader) -> RemotingCommand:
         """The messages with an id, of the first topic that has any."""
+        most = self._config.default_query_max_num
         for number, topic in enumerate(sorted(self._topics()), 1):
-            found = self._by_key(topic, header.key, self._default_most, header.begin_timestamp, header.end_timestamp)
+            found = self._by_key(topic, header.key, most, header.begin_timestamp, header.end_timestamp)
             if found.body:
                 return _told(command, header, found)
             if number % _TOPICS_AT_ONCE == 0:

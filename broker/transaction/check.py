@@ -31,6 +31,7 @@ _OPS_A_READ = 32
 _LONGEST_ROUND_MS = 60_000
 _PAUSE_S = 0.1  # limit: before the same half message is looked at again
 _FLUSH_POLL_S = 0.05
+_OPTIONS_S = 1.0  # limit: how late the wait for a round may learn that transactionCheckInterval has changed
 _CHUNK = 32  # limit: half messages handled before others have their turn
 
 _NOTHING_NEW = (GetMessageStatus.NO_MESSAGE_IN_QUEUE, GetMessageStatus.OFFSET_OVERFLOW_ONE)
@@ -52,6 +53,15 @@ class LogOffsets(Protocol):
     @property
     def flushed_offset(self) -> int:
         """Everything below is durable."""
+
+
+async def _sleep_for(interval_ms: Callable[[], int]) -> None:
+    """Sleeps until the interval has passed, as it is by then."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    await asyncio.sleep(0)
+    while (left_s := began + interval_ms() / 1000 - loop.time()) > 0:  # noqa: ASYNC110  (options change without an event)
+        await asyncio.sleep(min(left_s, _OPTIONS_S))
 
 
 class TransactionCheck:
@@ -95,7 +105,7 @@ class TransactionCheck:
         saving = asyncio.create_task(self._keep_saving())
         try:
             while True:
-                await asyncio.sleep(interval_ms() / 1000)
+                await _sleep_for(interval_ms)
                 try:
                     await self.round()
                 except Exception:  # the outermost loop of the check

@@ -33,12 +33,11 @@ class FilteredGetter:
         self._control = sources.control
         self._config = sources.config
         self._units = paths.root / "consumequeue_ext"
-        self._in_memory_bytes = sources.in_memory_bytes
+        self._sources = sources
         self._chosen = _ChosenEntries(sources.queues)
         self._getter = MessageGetter(replace(sources, queues=self._chosen))
         self._selector = Selector(self._view_around, sources.log.file_size)
-        warming = replace(sources.config, max_transfer_bytes_on_message_in_memory=_WARM_BYTES)
-        self._warming = MessageGetter(replace(sources, config=warming))
+        self._warming = MessageGetter(sources)
 
     def get(self, topic: str, queue_id: int, offset: int, max_count: int, message_filter: MessageFilter) -> GetResult:
         """Up to `max_count` messages from queue offset `offset` on that the filter lets pass."""
@@ -58,7 +57,7 @@ class FilteredGetter:
         next_begin = offset + examined
         if not chosen:
             last_physical_offset: int = ENTRY.unpack_from(entries, (examined - 1) * ENTRY_SIZE)[0]
-            is_far_behind = self._control.wrote_offset - last_physical_offset > self._in_memory_bytes
+            is_far_behind = self._control.wrote_offset - last_physical_offset > self._sources.in_memory_bytes
             return GetResult(GetMessageStatus.NO_MATCHED_MESSAGE, next_begin, least, most, suggest_slave=is_far_behind)
         self._chosen.entries_chosen = memoryview(chosen)
         result = self._getter.get(topic, queue_id, offset, max_count, None)
@@ -68,13 +67,13 @@ class FilteredGetter:
 
     def plan_warming(self, topic: str, queue_id: int, offset: int) -> list[tuple[int, int, int]]:
         """What `warm` is to read before `get`, which may look at all these records and want none."""
-        return self._warming.plan_warming(topic, queue_id, offset, _ENTRIES_BYTES // ENTRY_SIZE)
+        return self._warming.plan_warming(topic, queue_id, offset, _ENTRIES_BYTES // ENTRY_SIZE, _WARM_BYTES)
 
     def _limits(self, max_count: int) -> PullLimits:
         config = self._config
         return PullLimits(
             max_count,
-            self._control.wrote_offset - self._in_memory_bytes,
+            self._control.wrote_offset - self._sources.in_memory_bytes,
             config.max_transfer_bytes_on_message_in_memory,
             config.max_transfer_count_on_message_in_memory,
             config.max_transfer_bytes_on_message_in_disk,

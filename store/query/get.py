@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from store.consume_queue.layout import ENTRY, ENTRY_SIZE
 from store.query.gather import Gatherer
-from store.query.sources import PullSources
+from store.query.sources import PullSources, TransferLimits
 from store.status import GetMessageStatus
 
 _ENTRIES_BYTES = 16_000  # entries looked at for one pull at least, as RocketMQ does
@@ -35,14 +35,16 @@ class GetResult:
 class MessageGetter:
     """Gets messages for pulls. Not for several threads, `warm` excepted."""
 
-    def __init__(self, sources: PullSources) -> None:
-        # Not asked of `sources` for each pull.
+    def __init__(self, sources: PullSources, limits: TransferLimits | None = None) -> None:
+        """`limits` of a pull: those of the options unless given."""
+        # Not asked of `sources` for each pull; the options, which may change, are.
+        self._sources = sources
+        self._limits: TransferLimits = limits or sources.config
         self._queues = sources.queues
         self._log = sources.log
         self._control = sources.control
         self._config = sources.config
         self._entries_per_file = sources.entries_per_file
-        self._in_memory_bytes = sources.in_memory_bytes
         self._one_byte = bytearray(1)
         self.gatherer = Gatherer(self._view_around, sources.log.file_size)
 
@@ -103,21 +105,22 @@ class MessageGetter:
 
     def _gather(self, entries: memoryview, max_count: int, codes: set[int] | None) -> bool:
         """Gathers; whether the last entry looked at is far behind the log's end."""
-        config = self._config
+        limits = self._limits
         wrote_offset = self._control.wrote_offset
+        in_memory_from = wrote_offset - self._sources.in_memory_bytes
         gatherer = self.gatherer
         gatherer.gather(
             entries[: max(_ENTRIES_BYTES, max_count * ENTRY_SIZE)],
             codes,
             max_count,
             wrote_offset,
-            wrote_offset - self._in_memory_bytes,
-            config.max_transfer_bytes_on_message_in_memory,
-            config.max_transfer_count_on_message_in_memory,
-            config.max_transfer_bytes_on_message_in_disk,
-            config.max_transfer_count_on_message_in_disk,
+            in_memory_from,
+            limits.max_transfer_bytes_on_message_in_memory,
+            limits.max_transfer_count_on_message_in_memory,
+            limits.max_transfer_bytes_on_message_in_disk,
+            limits.max_transfer_count_on_message_in_disk,
         )
-        return wrote_offset - gatherer.last_physical_offset > self._in_memory_bytes
+        return gatherer.last_physical_offset < in_memory_from
 
     def _nothing(self, status: GetMessageStatus, offset: int, corrected: int, least: int, most: int) -> GetResult:
         # compat: a slave that lags must not send consumers back, so it leaves their offset as it is.
@@ -135,7 +138,7 @@ class MessageGetter:
 
     def is_far_behind(self, physical_offset: int) -> bool:
         """Whether a message counts as no longer in memory, as RocketMQ reckons (store spec, 3.5)."""
-        return self._control.wrote_offset - physical_offset > self._in_memory_bytes
+        return self._control.wrote_offset - physical_offset > self._sources.in_memory_bytes
 
     def is_cold(self, topic: str, queue_id: int, offset: int) -> bool:
         """Whether the next messages may have to be read from disk: `warm` them first.
@@ -160,10 +163,15 @@ class MessageGetter:
             return True
         return False
 
-    def plan_warming(self, topic: str, queue_id: int, offset: int, max_count: int) -> list[tuple[int, int, int]]:
-        """What `warm` is to read: descriptors of its own (`warm` closes them), positions, lengths. Neighbours are read at once."""
+    def plan_warming(
+        self, topic: str, queue_id: int, offset: int, max_count: int, most_bytes: int | None = None
+    ) -> list[tuple[int, int, int]]:
+        """What `warm` is to read: descriptors of its own (`warm` closes them), positions, lengths. Neighbours are read at once.
+
+        `most_bytes`: as many as a pull of recent messages may carry unless given.
+        """
         entries = self._queues.entries(topic, queue_id, offset)
-        limit = self._config.max_transfer_bytes_on_message_in_memory
+        limit = self._limits.max_transfer_bytes_on_message_in_memory if most_bytes is None else most_bytes
         ranges: list[list[int]] = []
         total = 0
         for at in range(0, min(len(entries or b""), max_count * ENTRY_SIZE), ENTRY_SIZE):

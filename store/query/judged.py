@@ -5,7 +5,7 @@ between them, `candidates` and `choose`, and nothing is kept from one to the oth
 wanted; what is shown has limits of its own.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from struct import Struct
 
 from store.query.get import GetResult, MessageGetter
@@ -20,21 +20,24 @@ _OFFSETS = Struct(">qq")
 _QUEUE_OFFSET_AT = 20  # queue offset, then physical offset (headrace.protocol.record)
 
 
+@dataclass(frozen=True, slots=True)
+class _ShownLimits:
+    """How much is put together for one judgement."""
+
+    max_transfer_bytes_on_message_in_memory: int = _SHOWN_BYTES
+    max_transfer_count_on_message_in_memory: int = _SHOWN_COUNT
+    max_transfer_bytes_on_message_in_disk: int = _SHOWN_BYTES
+    max_transfer_count_on_message_in_disk: int = _SHOWN_COUNT
+
+
 class JudgedGetter:
     """Gets messages to be judged. Not for several threads."""
 
     def __init__(self, sources: PullSources) -> None:
+        self._sources = sources
         self._config = sources.config
         self._control = sources.control
-        self._in_memory_bytes = sources.in_memory_bytes
-        shown = replace(
-            sources.config,
-            max_transfer_bytes_on_message_in_memory=_SHOWN_BYTES,
-            max_transfer_count_on_message_in_memory=_SHOWN_COUNT,
-            max_transfer_bytes_on_message_in_disk=_SHOWN_BYTES,
-            max_transfer_count_on_message_in_disk=_SHOWN_COUNT,
-        )
-        self._getter = MessageGetter(replace(sources, config=shown))
+        self._getter = MessageGetter(sources, _ShownLimits())
 
     def candidates(self, topic: str, queue_id: int, offset: int, most: int) -> GetResult:
         """Up to `most` messages from a queue offset on. Where there are none it is the answer to the pull."""
@@ -51,7 +54,7 @@ class JudgedGetter:
     def choose(self, shown: GetResult, verdicts: list[bool], max_count: int) -> GetResult:
         """The answer to a pull: of the candidates those that are wanted, up to `max_count`. The next pull begins behind the last one looked at."""
         config = self._config
-        in_memory_from = self._control.wrote_offset - self._in_memory_bytes
+        in_memory_from = self._control.wrote_offset - self._sources.in_memory_bytes
         taken: list[bytes] = []
         taken_bytes = 0
         next_begin = shown.next_begin_offset

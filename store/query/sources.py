@@ -18,9 +18,32 @@ class QueueEntries(Protocol):
         """The published entries from this offset to the end of their file."""
 
 
+class TransferLimits(Protocol):
+    """The most that a pull carries; a StoreConfig has them."""
+
+    @property
+    def max_transfer_bytes_on_message_in_memory(self) -> int:
+        """Bytes of recent messages."""
+
+    @property
+    def max_transfer_count_on_message_in_memory(self) -> int:
+        """Recent messages."""
+
+    @property
+    def max_transfer_bytes_on_message_in_disk(self) -> int:
+        """Bytes of messages far back."""
+
+    @property
+    def max_transfer_count_on_message_in_disk(self) -> int:
+        """Messages far back."""
+
+
 @dataclass(frozen=True, slots=True)
 class PullSources:
-    """The queues, the log, how far it has come, the limits of a pull, and the machine's memory."""
+    """The queues, the log, how far it has come, the options, and the machine's memory.
+
+    Options change while the broker runs: ask for `in_memory_bytes` and the fields of `config` each time, and copy neither.
+    """
 
     queues: QueueEntries
     log: CommitLogReader

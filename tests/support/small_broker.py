@@ -56,7 +56,7 @@ from ipc.publish.log import LogPublisher
 from ipc.publish.recover import RecoverPublisher
 from store.commit_log.append import CommitLogAppender
 from store.commit_log.reader import CommitLogReader
-from store.config import SYNC_MASTER, StoreConfig
+from store.config import StoreConfig
 from store.consume_queue.layout import ENTRY_SIZE
 from store.consume_queue.reader import ConsumeQueueReader
 from store.mapped_file import reserve_file
@@ -120,11 +120,7 @@ class SmallBroker:
         self.gate = AckGate(
             control,
             lambda: self.now,
-            sync_flush=self.store_config.is_sync_flush,
-            sync_slave=self.store_config.broker_role == SYNC_MASTER,
-            sync_flush_timeout_ms=self.store_config.sync_flush_timeout,
-            slave_timeout_ms=self.store_config.slave_timeout,
-            slave_fall_behind_bytes=self.store_config.ha_slave_fallbehind_max,
+            self.store_config,
         )
         self.rings = 0
         self.appender = Appender(self._make_log(), self.gate, self.store_config, lambda: self.is_writeable, self._ring)
@@ -158,8 +154,7 @@ class SmallBroker:
             self.held,
             self.appender.append,
             self.executor,
-            is_slave,
-            not is_slave or self.store_config.offset_check_in_slave,
+            self.store_config,
             stats=self.stats,
             visits=self.visits,
         )
@@ -190,9 +185,9 @@ class SmallBroker:
         OffsetProcessor(
             self.offsets, self.getter, queues.bounds, by_time.offset_at, by_time.earliest_timestamp, self.visits
         ).register(main, fast)
-        QueryProcessor(
-            self.by_key.query, partial(view_by_offset, reader), self.store_config.default_query_max_num, self.topics.all
-        ).register(main, fast)
+        QueryProcessor(self.by_key.query, partial(view_by_offset, reader), self.store_config, self.topics.all).register(
+            main, fast
+        )
         self._deadlines = Deadlines(self.loop)
         self._main = Endpoint(self.loop, main, self._deadlines, on_close=self._closed)
         self._fast = Endpoint(self.loop, fast, self._deadlines, on_close=self._closed)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from broker.ack_gate import AckGate
+from store.config import ASYNC_FLUSH, ASYNC_MASTER, SYNC_FLUSH, SYNC_MASTER, StoreConfig
 from store.status import PutMessageStatus
 
 
@@ -17,15 +18,14 @@ class Safe:
     told: list[tuple[str, PutMessageStatus]] = field(default_factory=list)
 
     def gate(self, sync_flush: bool = True, sync_slave: bool = False) -> AckGate:
-        return AckGate(
-            self,
-            lambda: self.now,
-            sync_flush=sync_flush,
-            sync_slave=sync_slave,
-            sync_flush_timeout_ms=5000,
-            slave_timeout_ms=3000,
-            slave_fall_behind_bytes=1000,
+        config = StoreConfig(
+            flush_disk_type=SYNC_FLUSH if sync_flush else ASYNC_FLUSH,
+            broker_role=SYNC_MASTER if sync_slave else ASYNC_MASTER,
+            sync_flush_timeout=5000,
+            slave_timeout=3000,
+            ha_slave_fallbehind_max=1000,
         )
+        return AckGate(self, lambda: self.now, config)
 
     def teller(self, name: str):  # type: ignore[no-untyped-def]  # noqa: ANN201
         return lambda status: self.told.append((name, status))

@@ -13,7 +13,7 @@ from headrace.model import sys_flag
 from headrace.model.message_id import encode_offset_message_id
 from headrace.protocol.record import decode_records
 from store.commit_log.message import MessageToStore, PutResult
-from store.config import StoreConfig
+from store.config import ASYNC_FLUSH, SYNC_FLUSH, StoreConfig
 from store.status import PutMessageStatus
 from support.hot_sends import LogInMemory
 
@@ -41,10 +41,8 @@ class World:
         self.is_writeable = True
         self.rings: list[int] = []
         self.now = 0.0
-        self.gate = AckGate(
-            self.offsets, lambda: self.now, sync_flush=sync_flush, sync_slave=False, sync_flush_timeout_ms=5000,
-            slave_timeout_ms=3000, slave_fall_behind_bytes=1,
-        )  # fmt: skip
+        gate_config = StoreConfig(flush_disk_type=SYNC_FLUSH if sync_flush else ASYNC_FLUSH)
+        self.gate = AckGate(self.offsets, lambda: self.now, gate_config)
         self.appender = Appender(
             self.log.appender,
             self.gate,

@@ -43,7 +43,7 @@ class FilteringBroker(SmallBroker):
         self.sends.register(main, HandlerTable())
         PullProcessor(
             self.config, self.topics, self.groups, self.clients, self.offsets, self.getter, self.held, self.appender.append, self.executor,
-            False, True, filters=filters, filtered=filtered, stats=self.stats, visits=self.visits,
+            self.store_config, filters=filters, filtered=filtered, stats=self.stats, visits=self.visits,
         ).register(main)  # fmt: skip
         ClientProcessor(self.config, self.topics, self.groups, self.clients, filters).register(main)
         self._main = Endpoint(self.loop, main, self._deadlines, on_close=self._closed)
