@@ -6,7 +6,7 @@
     ├── ConfigurationError    a file, a flag or --set says something that cannot be
     ├── PreflightFailed       this machine, as it is now, cannot run the appliance (port, folder, lock, memory, space)
     ├── RoleFailedToStart     a role said why it cannot start
-    ├── RoleGivenUp           a role died again and again within its first seconds
+    ├── RoleGivenUp           a role died again and again before it was ready for the first time
     └── NotRunning            nobody answers on the control socket
 """
 
@@ -40,7 +40,7 @@ class RoleFailedToStart(ApplianceError):  # noqa: N818  the design's name
 
 
 class RoleGivenUp(ApplianceError):  # noqa: N818  the design's name
-    """A role kept dying within its first seconds, and the supervisor stopped trying."""
+    """A role kept dying before it was ready for the first time, and the supervisor stopped trying."""
 
     exit_code = exit_code.ROLE_KEPT_DYING
 

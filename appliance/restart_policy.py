@@ -1,28 +1,31 @@
 """When a role that died is started again, and when the supervisor stops trying.
 
-Only numbers go in and come out. A role that had lived for a while comes back at once; one that dies within its first
-seconds comes back after pauses that grow, and after the last of them not at all.
+Only numbers go in and come out. A role that had served for a while comes back at once. One that dies before that comes back
+after a back-off, which doubles from death to death. The supervisor gives up only on a role that was never ready: one that
+has been serving is started again for as long as it takes, because what kills it may be one client's request.
 
-A role that was killed from outside (SIGKILL: an operator, a test, the kernel short of memory) gets more attempts and shorter
-pauses than one that failed by itself: it did nothing wrong, and what killed it is likely to pass.
+After a SIGKILL (an operator, a test, the kernel short of memory) the back-off grows more slowly: the role did nothing wrong,
+and the cause is likely to pass.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-FIRST_SECONDS_MS: Final = 3_000  # limit: a role is running within one second; three leave room for a slow machine
-FIRST_PAUSE_MS: Final = 100
-LONGEST_PAUSE_MS: Final = 5_000
-LONGEST_PAUSE_AFTER_KILL_MS: Final = 500  # limit: a client's retry should still find it back
-MOST_FAILURES: Final = 6  # limit: pauses of 0.1 to 1.6 s, about 3 s of trying besides the attempts themselves
-MOST_KILLS: Final = 30  # limit: about fifteen seconds of pauses, besides the lives themselves
+FIRST_SECONDS_MS: Final = 3_000  # limit: served for so long, a role has left behind what its predecessor died of
+FIRST_BACKOFF_MS: Final = 100
+LONGEST_BACKOFF_MS: Final = 30_000
+LONGEST_EXPENDABLE_BACKOFF_MS: Final = 5_000  # limit: a filter function that dies must not hold up the others for long
+FORK_BACKOFF_MS: Final = 5_000  # limit: the system has no room for a process; asking more often frees none
+KILLS_PER_DOUBLING: Final = 6  # limit: a dozen kills in a row, and a client's retry still finds the role back
+MOST_FAILURES: Final = 6  # limit: back-offs of 0.1 to 0.8 s, about 2 s of trying besides the attempts themselves
+MOST_KILLS: Final = 30  # limit: about twenty seconds of back-off, besides the attempts themselves
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Start it again after `pause_ms`; `short_lives` goes into the next decision."""
+    """Start it again after `backoff_ms`; `short_lives` goes into the next decision."""
 
-    pause_ms: int
+    backoff_ms: int
     short_lives: int
 
 
@@ -34,15 +37,20 @@ class GiveUp:
 
 
 def decide_restart(
-    *, lived_ms: int, short_lives_before: int, was_killed: bool, may_give_up: bool = True
+    *, served_ms: int, short_lives_before: int, was_killed: bool, was_ever_ready: bool, is_expendable: bool = False
 ) -> Restart | GiveUp:
-    """What to do with a role that just died unasked, given how many short lives in a row it has behind it."""
-    if lived_ms >= FIRST_SECONDS_MS:
+    """What to do with a role that died unasked.
+
+    `served_ms` is how long it had been ready, 0 if it never was in this life; `short_lives_before` counts the lives before it
+    that ended within `FIRST_SECONDS_MS`, in a row; `was_ever_ready`: in this life or in one before.
+    """
+    if served_ms >= FIRST_SECONDS_MS:
         return Restart(0, 0)
     short_lives = short_lives_before + 1
-    if may_give_up and short_lives >= (MOST_KILLS if was_killed else MOST_FAILURES):
+    if not (was_ever_ready or is_expendable) and short_lives >= (MOST_KILLS if was_killed else MOST_FAILURES):
         return GiveUp(short_lives)
     if short_lives == 1:
         return Restart(0, 1)
-    longest_ms = LONGEST_PAUSE_AFTER_KILL_MS if was_killed else LONGEST_PAUSE_MS
-    return Restart(min(FIRST_PAUSE_MS << min(short_lives - 2, MOST_KILLS), longest_ms), short_lives)
+    longest_ms = LONGEST_EXPENDABLE_BACKOFF_MS if is_expendable else LONGEST_BACKOFF_MS
+    doublings = (short_lives - 2) // (KILLS_PER_DOUBLING if was_killed else 1)
+    return Restart(min(FIRST_BACKOFF_MS << min(doublings, longest_ms.bit_length()), longest_ms), short_lives)

@@ -34,12 +34,18 @@ class Phase(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a process ended. `code` is negative for a signal, as in Python's own libraries."""
+    """How a process ended. `code` is negative for a signal, as in Python's own libraries.
+
+    `lived_ms` counts from its start, `served_ms` from when it was ready, 0 if it never was. `client` is the address whose
+    request it was handling, empty if there is none.
+    """
 
     code: int
     reason: str
     lived_ms: int
     was_asked: bool
+    served_ms: int = 0
+    client: str = ""
 
     @property
     def was_killed(self) -> bool:
@@ -53,7 +59,7 @@ class End:
 
     def __str__(self) -> str:
         """For people: the reason where there is one, else the code or the signal's name."""
-        how = f"ended by {signal.Signals(-self.code).name}" if self.code < 0 else f"ended with exit code {self.code}"
+        how = f"ended by {_signal_name(-self.code)}" if self.code < 0 else f"ended with exit code {self.code}"
         return f"{how} ({self.reason})" if self.reason else how
 
 
@@ -64,16 +70,18 @@ class RoleLife(Generic[S]):
         self.role = role
         self.phase = Phase.WAITING
         self.has_run = False
-        """Whether it was running once, or has ended well: what roles that come after it wait for."""
+        """Whether it was running once, or has ended well: what roles that come after it wait for. Stays so."""
         self.starts_from_ms = 0
         self.short_lives = 0
         self.is_to_start_again = False
         self.ended_badly = False
         """Whether its last process ended otherwise than with 0 after being told to."""
         self._inheritance = inheritance
-        self._row = inheritance.instance.health.supervised_row(role.name)
+        self._health = inheritance.instance.health
+        self._row = self._health.supervised_row(role.name)
         self._child: Child | None = None
         self._began_ms = 0
+        self._ready_at_ms: int | None = None
         self._stop_by_ms = 0
         self._aborted_at_ms: int | None = None
 
@@ -91,6 +99,7 @@ class RoleLife(Generic[S]):
         """Make its process, which waits at its gate. Raises OSError when the system has no room for one."""
         self._row.starting()
         self._began_ms = monotonic_ms()
+        self._ready_at_ms = None
         self._aborted_at_ms = None
         self._child = fork_role(self.role, settings, self._inheritance)
         self._row.forked(self._child.pid)
@@ -102,6 +111,18 @@ class RoleLife(Generic[S]):
             self._began_ms = monotonic_ms()
             self._child.let_go()
             self.phase = Phase.STARTING
+
+    def became_ready(self) -> None:
+        """It has stored that it is running."""
+        self._ready_at_ms = monotonic_ms()
+        self.phase = Phase.RUNNING
+        if not self.role.runs_once:
+            self.has_run = True
+
+    @property
+    def client(self) -> str:
+        """The address whose request it handles, empty if there is none. True of a role that hangs or has died."""
+        return self._health.read_client(self.name)
 
     def tell_to_stop(self, now_ms: int, timeout_ms: int) -> None:
         """Send `STOP_ROLE` (SIGKILL to an expendable one); after `timeout_ms` it is made to end."""
@@ -147,11 +168,17 @@ class RoleLife(Generic[S]):
         pid, status = os.waitpid(self._child.pid, os.WNOHANG)
         if pid == 0:
             return None
+        # order: before its row is cleared. It may have died between being ready and our looking.
+        if self.phase is Phase.STARTING and self._health.read_role(self.name).state in {"running", "stopping"}:
+            self.became_ready()
+        now_ms = monotonic_ms()
         end = End(
             code=os.waitstatus_to_exitcode(status),
             reason=self._child.read_reason(),
-            lived_ms=monotonic_ms() - self._began_ms,
+            lived_ms=now_ms - self._began_ms,
             was_asked=self.phase is Phase.STOPPING,
+            served_ms=now_ms - self._ready_at_ms if self._ready_at_ms is not None and self.has_run else 0,
+            client=self.client,
         )
         self._child = None
         self.ended_badly = not self.role.is_expendable and (
@@ -159,3 +186,10 @@ class RoleLife(Generic[S]):
         )
         self._row.ended("failed" if self.ended_badly else "stopped")
         return end
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal has no name of its own
+        return f"signal {number}"

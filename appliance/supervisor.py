@@ -4,7 +4,8 @@ No threads, no event loop, nothing that blocks. Signal handlers put a byte into 
 of a table and nothing of what they do; what to do is decided by `restart_policy` and `health_watch` from numbers.
 
 Starting: all are forked, and each is let go as soon as those it comes after have run and its condition holds. Stopping: by the order of `stops`, each
-step when the one before is over. A role that says it cannot start, or keeps dying, ends the appliance, in the same order.
+step when the one before is over. A role that was never ready and says that it cannot start, or keeps dying, ends the
+appliance, in the same order. One that has been ready is started again for as long as it takes.
 """
 
 import logging
@@ -19,7 +20,7 @@ from appliance.child import Inheritance
 from appliance.errors import ApplianceError, RoleFailedToStart, RoleGivenUp
 from appliance.health_watch import Verdict
 from appliance.rates import RateWindow
-from appliance.restart_policy import LONGEST_PAUSE_MS, GiveUp, Restart, decide_restart
+from appliance.restart_policy import FORK_BACKOFF_MS, GiveUp, Restart, decide_restart
 from appliance.role import Role
 from appliance.role_life import End, Phase, RoleLife
 from appliance.service_manager import notify
@@ -196,23 +197,11 @@ class Supervisor(Generic[S]):
     # ---- one role
 
     def _on_running(self, life: RoleLife[S]) -> None:
-        life.phase = Phase.RUNNING
-        log.info("role %s runs: pid=%s", life.name, life.pid)
-        if not life.role.runs_once:
-            life.has_run = True
+        life.became_ready()
+        log.info("role ready role=%s pid=%s", life.name, life.pid)
 
     def _on_end(self, life: RoleLife[S], end: End, now_ms: int) -> None:
-        is_expected = end.code in {exit_code.CLEAN, exit_code.COULD_NOT_START} or (
-            life.role.is_expendable and end.was_asked
-        )
-        log.log(
-            # One that says it cannot start is spoken of by whoever started the appliance, in one line.
-            logging.INFO if is_expected else logging.WARNING,
-            "role %s %s after %d ms",
-            life.name,
-            end,
-            end.lived_ms,
-        )
+        _log_end(life, end)
         for other in self.lives.values():
             if other.role.ends_with == life.name and other.phase in {Phase.STARTING, Phase.RUNNING}:
                 self.stop_role(other, and_start=True)
@@ -236,26 +225,25 @@ class Supervisor(Generic[S]):
             log.error("role %s stays down, it could not start: %s", life.name, end.reason)
             life.phase = Phase.STOPPED
             return
-        if life.role.runs_once or (end.could_not_start and not life.has_run):
+        if end.could_not_start and not life.has_run:
             life.ended_badly = False  # it had not begun
             self._fail(life, RoleFailedToStart(f"{life.name} could not start: {end.reason or end}"))
             return
         decision = decide_restart(
-            lived_ms=end.lived_ms,
+            served_ms=end.served_ms,
             short_lives_before=life.short_lives,
             was_killed=end.was_killed,
-            may_give_up=not life.role.is_expendable,
+            was_ever_ready=life.has_run,
+            is_expendable=life.role.is_expendable,
         )
         match decision:
-            case Restart(pause_ms, short_lives):
-                log.warning("role %s is started again in %d ms", life.name, pause_ms)
+            case Restart(backoff_ms, short_lives):
+                log.warning("role restarts role=%s deaths=%d backoff_ms=%d", life.name, short_lives, backoff_ms)
                 life.short_lives = short_lives
                 life.phase = Phase.WAITING
-                life.starts_from_ms = now_ms + pause_ms
-            case GiveUp() if end.could_not_start:
-                self._fail(life, RoleFailedToStart(f"{life.name} could not start again: {end.reason}"))
+                life.starts_from_ms = now_ms + backoff_ms
             case GiveUp(short_lives):
-                self._fail(life, RoleGivenUp(f"{life.name} died {short_lives} times within its first seconds: {end}"))
+                self._fail(life, RoleGivenUp(f"{life.name} died {short_lives} times before it was ready: {end}"))
 
     def _fail(self, life: RoleLife[S], error: ApplianceError) -> None:
         log.info("ending the appliance: %s", error)
@@ -270,10 +258,11 @@ class Supervisor(Generic[S]):
         match life.judge(health, now_ms, self._patience.heartbeat_timeout_ms, self._awake_since_ms):
             case Verdict.DUMP_STACKS:
                 log.error(
-                    "role %s has been silent for %d ms: told to write its stacks to logs/stacks.log and end, pid=%s",
+                    "role silent role=%s silent_ms=%d pid=%s%s action='write its stacks to logs/stacks.log and end'",
                     life.name,
                     now_ms - health.heartbeat_ms,
                     life.pid,
+                    _about_client(life.client),
                 )
                 life.abort(now_ms)
             case Verdict.KILL:
@@ -291,9 +280,14 @@ class Supervisor(Generic[S]):
                 try:
                     life.fork(self._settings())
                 except OSError as error:
-                    if life.role.is_expendable:
-                        log.warning("role %s could not be forked: %s", life.name, error.strerror)
-                        life.starts_from_ms = now_ms + LONGEST_PAUSE_MS
+                    if life.role.is_expendable or life.has_run:
+                        log.warning(
+                            "role could not be forked role=%s error=%r backoff_ms=%d",
+                            life.name,
+                            error.strerror,
+                            FORK_BACKOFF_MS,
+                        )
+                        life.starts_from_ms = now_ms + FORK_BACKOFF_MS
                         continue
                     self._fail(life, RoleFailedToStart(f"{life.name} could not be forked: {error.strerror}"))
                     return
@@ -321,3 +315,20 @@ class Supervisor(Generic[S]):
                 continue
             if life.role.stops_when(self._instance.control) or is_overdue:
                 life.tell_to_stop(now_ms, self._patience.role_stop_timeout_ms)
+
+
+def _log_end(life: RoleLife[S], end: End) -> None:
+    is_expected = end.code in {exit_code.CLEAN, exit_code.COULD_NOT_START} or (
+        life.role.is_expendable and end.was_asked
+    )
+    if is_expected and not (end.could_not_start and life.has_run):
+        # One that never was ready and says why is spoken of by whoever started the appliance, in one line.
+        log.info("role ended role=%s how=%r lived_ms=%d", life.name, str(end), end.lived_ms)
+    else:
+        log.warning(
+            "role died role=%s how=%r lived_ms=%d%s", life.name, str(end), end.lived_ms, _about_client(end.client)
+        )
+
+
+def _about_client(client: str) -> str:
+    return f" client={client}" if client else ""

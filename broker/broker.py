@@ -226,7 +226,8 @@ class _Broker:
             tables.stats,
             self._traffic,
         )
-        return Requests(settings, live, tables, self._waiting, writing, reading, self._deliveries, families)
+        mark = self._context.client_mark
+        return Requests(settings, live, tables, self._waiting, writing, reading, self._deliveries, families, mark)
 
     def _connection_closed(self, connection: Connection, _reason: str) -> None:
         self._tables.clients.connection_closed(connection)

@@ -13,6 +13,7 @@
               word 10      length of the role's name in bytes                        the supervisor
               word 16…31   text of the long call, UTF-8                              the role
               word 32…39   the role's name                                           the supervisor
+              word 40…47   the client whose request it handles (`client_mark`)       the role
 
 While no process of a role exists (before the fork, after the wait) the supervisor speaks for it: that is a hand-over, not a
 second writer. Times are of the monotonic clock, which all processes of a machine share; they mean nothing after a reboot.
@@ -23,6 +24,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ipc.cells import store_bytes, store_cell
+from ipc.client_mark import CLIENT_BYTES, ClientMark, read_client
 from ipc.posix import Segment
 from ipc.segment_header import HEADER_WORDS, magic_of, store_header
 from ipc.seqlock import Seqlock
@@ -31,7 +33,7 @@ MAGIC = magic_of(b"HRhealth")
 
 ROW_COUNT = 3
 FIRST_ROW_WORD = HEADER_WORDS
-ROW_WORDS = 40
+ROW_WORDS = 48
 STATE = 0
 HEARTBEAT = 1
 CALL_GENERATION = 2
@@ -44,6 +46,7 @@ CALL_TEXT = 16
 CALL_BYTES = 128
 NAME = 32
 NAME_BYTES = 64
+CLIENT = 40
 
 STATES = ("stopped", "starting", "running", "stopping", "failed")
 """By their code. Zero, what a new page holds, is `stopped`."""
@@ -117,6 +120,10 @@ class HealthRow:
         """The announced call is done."""
         self._store_call(b"", 0)
 
+    def client_mark(self) -> ClientMark:
+        """Where it stores whose request it handles."""
+        return ClientMark(self._view, (self._word + CLIENT) * 8)
+
     def _store_call(self, text: bytes, until_ms: int) -> None:
         words, word = self._words, self._word
         generation = words[word + CALL_GENERATION] & ~1  # a predecessor may have been killed in here
@@ -136,9 +143,10 @@ class SupervisedRow:
         self._role = HealthRow(segment, word)
 
     def starting(self) -> None:
-        """About to fork it: one start more; it is given the time from now on to show life."""
+        """About to fork it: one start more; it is given the time from now on to show life, and has no client yet."""
         store_cell(self._words, self._word + START_COUNT, self._words[self._word + START_COUNT] + 1)
         self._role.long_call_over()
+        self._role.client_mark().end()
         self._role.beat(monotonic_ms())
         self._role.state("starting")
 
@@ -178,6 +186,15 @@ class HealthPage:
     def read(self) -> dict[str, RoleHealth]:
         """How all roles fare."""
         return {role: self._read_row(role, word) for role, word in self._rows.items()}
+
+    def read_role(self, role: str) -> RoleHealth:
+        """How one role fares. Raises KeyError."""
+        return self._read_row(role, self._rows[role])
+
+    def read_client(self, role: str) -> str:
+        """The client whose request a role was handling when it died, empty if none. For a role without a process: no seqlock."""
+        start = (self._rows[role] + CLIENT) * 8
+        return read_client(self._segment.view[start : start + CLIENT_BYTES])
 
     def _find_rows(self) -> Iterable[tuple[str, int]]:
         for row in range(self._words[ROW_COUNT]):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ipc.bells import Bell
+from ipc.client_mark import ClientMark
 from ipc.control_block import ControlBlock
 from ipc.counter_page import CounterPage
 from ipc.health_page import monotonic_ms
@@ -47,6 +48,7 @@ class RoleContext:
         self.control: ControlBlock = instance.control
         self.counters: CounterPage = instance.counters(name, [MISSED_RINGS])
         self._health = instance.health.row(name)
+        self.client_mark: ClientMark = self._health.client_mark()
         self._missed_rings = self.counters.index_of(MISSED_RINGS)
         self._may_stop = may_stop
         self._is_told = False

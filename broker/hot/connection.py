@@ -17,6 +17,7 @@ from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.frame_layout import FRAME_MAX_LENGTH
 from headrace.remoting.connection import Connection
 from headrace.remoting.endpoint import Endpoint
+from ipc.client_mark import ClientMark, encode_client
 from store.status import PutMessageStatus
 
 _BORN_HOST_V6 = 0x10
@@ -27,14 +28,30 @@ _SHORTEST_FRAME = 4
 class BrokerConnection(Connection):
     """A connection whose sends are appended in bulk."""
 
-    __slots__ = ("_appender", "_born_flag", "_born_host", "_have", "_needed", "_parts", "_path", "_pulls", "_seen")
+    __slots__ = (
+        "_appender",
+        "_born_flag",
+        "_born_host",
+        "_client",
+        "_have",
+        "_mark",
+        "_needed",
+        "_parts",
+        "_path",
+        "_pulls",
+        "_seen",
+    )
 
-    def __init__(self, endpoint: Endpoint, path: SendPath, pulls: PullPath | None, appender: Appender) -> None:
+    def __init__(
+        self, endpoint: Endpoint, path: SendPath, pulls: PullPath | None, appender: Appender, mark: ClientMark
+    ) -> None:
         """`pulls` is None on a port that does not serve them."""
         super().__init__(endpoint)
         self._path = path
         self._pulls = pulls if COMPILED else None
         self._appender = appender
+        self._mark = mark
+        self._client = encode_client("")
         self._born_host = b""
         self._born_flag = 0
         self._parts: list[bytes] = []
@@ -65,8 +82,19 @@ class BrokerConnection(Connection):
         if position < len(data) and not self.is_closed:
             self._keep(data, position)
 
+    def begin_batch(self) -> None:
+        """From here on this client's requests are handled."""
+        self._mark.begin(self._client)
+        super().begin_batch()
+
+    def end_batch(self) -> None:
+        """Its requests are handled, and answered with one write."""
+        super().end_batch()
+        self._mark.end()
+
     def _begin(self) -> None:
         self._seen = True
+        self._client = encode_client(self.remote)
         self._born_host = encode_host(self.remote_address)
         self._born_flag = _BORN_HOST_V6 if len(self._born_host) > _V4_HOST_LENGTH else 0
 

@@ -32,6 +32,7 @@ from broker.statistics.broker_stats import BrokerStats
 from headrace.protocol.version import CURRENT_VERSION
 from headrace.remoting.endpoint import Endpoint
 from headrace.remoting.handlers import HandlerTable
+from ipc.client_mark import ClientMark
 
 
 class Requests:
@@ -47,6 +48,7 @@ class Requests:
         reading: ReadingEnd,
         deliveries: Deliveries,
         families: list[AdminFamily],
+        mark: ClientMark,
     ) -> None:
         config, store_config, store_host = settings.broker, settings.store, settings.store_host
         topics, groups, offsets, clients = tables.topics, tables.groups, tables.offsets, tables.clients
@@ -55,6 +57,7 @@ class Requests:
         by_time, is_slave = reading.by_time, store_config.is_slave
         filters = PullFilters(tables.filters, config, tables.functions)
         self._appender = appender
+        self._mark = mark
         self.send_path = writing.path
         self.pull_path = _make_pull_path(reading, tables, live, commits=not is_slave)
         self.sends = SendProcessor(config, store_config, topics, groups, appender, store_host, delays, timers, stats)
@@ -98,7 +101,8 @@ class Requests:
     def connection(self, endpoint: Endpoint) -> BrokerConnection:
         """What serves a new connection: the fast port has no pulls."""
         serves_pulls = endpoint.handlers is self.main
-        return BrokerConnection(endpoint, self.send_path, self.pull_path if serves_pulls else None, self._appender)
+        pulls = self.pull_path if serves_pulls else None
+        return BrokerConnection(endpoint, self.send_path, pulls, self._appender, self._mark)
 
     def _follow_options(self, settings: Settings, live: LiveConfig, hot_topics: HotTopics) -> None:
         def changed(_keys: frozenset[str]) -> None:

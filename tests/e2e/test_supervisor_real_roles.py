@@ -19,6 +19,7 @@ from headrace.protocol.request_code import RequestCode
 from ipc.control_layout import CELLS
 from ipc.names import instance_hash
 from support.headrace_process import headrace
+from support.plain_sender import PlainSender
 from support.servers import free_ports, wait_until
 from support.watched import WatchedProcess as HeadraceProcess
 
@@ -91,6 +92,32 @@ def test_every_role_is_restarted_after_a_kill_and_the_others_go_on(tmp_path: Pat
         assert not (tmp_path / "data" / "store" / "abort").exists()
 
 
+def test_log_names_the_client_whose_request_the_broker_died_of(tmp_path: Path) -> None:
+    data, marks = tmp_path / "data", tmp_path / "marks"
+    marks.mkdir()
+    dies_once = ("HEADRACE_FAULT_POINT=commit_log.copied", f"HEADRACE_FAULT_POINT_ONCE={marks}")
+    with HeadraceProcess(data, *SMALL, prefix=dies_once).wait_ready() as appliance:
+        port = appliance.ports[1]
+        with (
+            socket.create_connection(("127.0.0.1", port), 30) as idle,
+            socket.create_connection(("127.0.0.1", port), 30) as client,
+        ):
+            client.sendall(PlainSender(port).request(1, 100).encode())
+            assert client.recv(1) == b""
+            culprit, bystander = client.getsockname()[1], idle.getsockname()[1]
+        appliance.wait_restarted("broker")
+        assert re.search(
+            rf"role died role=broker how='ended by SIGKILL' lived_ms=\d+ client=127\.0\.0\.1:{culprit}\"", appliance.log
+        )
+        assert f":{bystander}" not in appliance.log
+        with PlainSender(port) as sender:
+            sender.send(2)
+        os.kill(appliance.pid_of("broker"), signal.SIGKILL)
+        appliance.wait_restarted("broker", 2)
+        assert re.search(r"role died role=broker how='ended by SIGKILL' lived_ms=\d+\"", appliance.log)
+        assert appliance.stop() == 0
+
+
 def test_a_stopped_broker_stays_down_and_comes_back_when_started(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, *SMALL).wait_ready() as appliance:
@@ -105,7 +132,7 @@ def test_a_stopped_broker_stays_down_and_comes_back_when_started(tmp_path: Path)
 def test_stopping_follows_the_data(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", *SMALL).wait_ready() as appliance:
         assert headrace("stop", "--data", tmp_path / "data").returncode == 0
-        ends = re.findall(r"role (\w+) ended with exit code 0", appliance.log)
+        ends = re.findall(r"role ended role=(\w+) how='ended with exit code 0'", appliance.log)
         assert ends == ["recover", "broker", "ha", "dispatch", "flush", "housekeeper", "nameserver"]
 
 
@@ -116,7 +143,7 @@ def test_a_signal_to_the_whole_group_stops_it_in_order(tmp_path: Path) -> None:
         os.killpg(appliance.process.pid, signal.SIGTERM)
         assert appliance.wait_end() == 0
         assert (appliance.out.splitlines()[-1], appliance.err) == ("headrace: stopped", "")
-        ends = re.findall(r"role (\w+) ended with exit code 0", appliance.log)
+        ends = re.findall(r"role ended role=(\w+) how='ended with exit code 0'", appliance.log)
         assert ends == ["recover", "broker", "ha", "dispatch", "flush", "housekeeper", "nameserver"]
         assert not (data / "store" / "abort").exists()
 

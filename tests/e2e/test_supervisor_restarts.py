@@ -7,9 +7,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from appliance.restart_policy import MOST_FAILURES
 from support.headrace_process import headrace
 from support.servers import wait_until
 from support.watched import WatchedProcess as HeadraceProcess
+
+RECOVER_KILLS = 3  # as the toy's scenario has it
 
 pytestmark = pytest.mark.slow
 
@@ -50,11 +53,50 @@ def test_recovery_that_fails_ends_the_appliance_before_any_other_role_starts(tmp
         assert "lives" not in appliance.log
 
 
-def test_a_role_that_keeps_dying_is_given_up_with_an_exit_code_of_its_own(tmp_path: Path) -> None:
-    with HeadraceProcess(tmp_path / "data", toy="worker-dies-young") as appliance:
+def test_role_that_keeps_dying_before_it_is_ready_ends_the_appliance_with_its_own_exit_code(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", toy="worker-dies-before-it-is-ready") as appliance:
         assert appliance.wait_end() == 4
-        assert "headrace: worker died 6 times within its first seconds: ended with exit code 9" in appliance.err
+        assert "headrace: worker died 6 times before it was ready: ended with exit code 9" in appliance.err
         assert (tmp_path / "data" / "store" / "abort").exists()
+
+
+def test_role_that_has_been_ready_is_restarted_however_often_it_dies(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", toy="worker-dies-once-it-is-ready").wait_ready() as appliance:
+        sink = appliance.pid_of("sink")
+        wait_until(lambda: appliance.role("worker")["restarts"] > MOST_FAILURES, 60, "more deaths than are forgiven")
+        appliance.wait_log("role restarts role=worker deaths=7 backoff_ms=3200")
+        assert appliance.pid_of("sink") == sink
+        assert appliance.stop() == 1  # the worker was dead, or died anew: the store is left for recovery
+
+
+def test_role_that_has_been_ready_is_restarted_when_it_cannot_start_again(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", toy="worker-cannot-start-again").wait_ready() as appliance:
+        os.kill(appliance.pid_of("worker"), signal.SIGKILL)
+        wait_until(lambda: appliance.role("worker")["restarts"] > 3, 60, "several attempts")
+        appliance.wait_log("role died role=worker how='ended with exit code 3 (its port is taken)'")
+        assert appliance.process.poll() is None
+
+
+def test_role_ended_by_a_signal_without_a_name_is_restarted(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", toy="ok").wait_ready() as appliance:
+        os.kill(appliance.pid_of("worker"), signal.SIGRTMIN + 1)
+        appliance.wait_restarted("worker")
+        appliance.wait_log(f"role died role=worker how='ended by signal {signal.SIGRTMIN + 1}'")
+
+
+def test_recover_is_started_again_when_it_was_killed(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", toy="recover-is-killed").wait_ready() as appliance:
+        said = appliance.role("recover")
+        assert (said["state"], said["restarts"]) == ("ended", RECOVER_KILLS)
+        assert appliance.log.count("role died role=recover how='ended by SIGKILL'") == RECOVER_KILLS
+        assert appliance.stop() == 0
+
+
+def test_recover_that_crashes_always_ends_the_appliance_before_any_other_role_starts(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", toy="recover-crashes-always") as appliance:
+        assert appliance.wait_end() == 4
+        assert "headrace: recover died 6 times before it was ready: ended by SIGSEGV" in appliance.err
+        assert "lives" not in appliance.log
 
 
 def test_a_role_that_hangs_writes_its_stacks_and_is_started_again(tmp_path: Path) -> None:
@@ -63,7 +105,7 @@ def test_a_role_that_hangs_writes_its_stacks_and_is_started_again(tmp_path: Path
         appliance.tell("worker", "hang")
         appliance.wait_restarted("worker")
         assert "in do" in (data / "logs" / "stacks.log").read_text()
-        assert "role worker has been silent for" in appliance.log
+        assert "role silent role=worker" in appliance.log
         assert appliance.role("sink")["restarts"] == 0
 
 
@@ -71,7 +113,7 @@ def test_a_role_that_cannot_even_write_its_stacks_is_killed(tmp_path: Path) -> N
     with HeadraceProcess(tmp_path / "data", "--set", "heartbeatTimeout=1000", toy="ok").wait_ready() as appliance:
         os.kill(appliance.pid_of("worker"), signal.SIGSTOP)
         appliance.wait_restarted("worker")
-        appliance.wait_log("role worker ended by SIGKILL")
+        appliance.wait_log("role died role=worker how='ended by SIGKILL'")
 
 
 def test_an_announced_long_call_is_no_hang(tmp_path: Path) -> None:

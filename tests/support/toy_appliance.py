@@ -19,6 +19,9 @@ from appliance.role_table import RoleSettings, _mark_store, _run_logger
 from ipc.publish.recover import RecoverPublisher
 from ipc.role_context import RoleContext
 
+RECOVER_KILLS = 3
+"""How often recover is killed in the scenario `recover-is-killed`."""
+
 log = logging.getLogger("toy")
 
 
@@ -26,17 +29,23 @@ def recover(context: RoleContext, settings: RoleSettings) -> None:
     context.running()
     if scenario == "recover-fails":
         raise OSError("the disk is on fire")
+    if scenario == "recover-is-killed" and context.instance.health.read()[context.name].start_count <= RECOVER_KILLS:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if scenario == "recover-crashes-always":
+        os.kill(os.getpid(), signal.SIGSEGV)
     RecoverPublisher(context.control).first_values(min_offset=0, wrote_offset=0, allocated_offset=0, reput_offset=0)
     log.info("recovered")
 
 
 def live(context: RoleContext, settings: RoleSettings) -> None:
-    if scenario == f"{context.name}-cannot-start":
+    starts = context.instance.health.read()[context.name].start_count
+    if scenario == f"{context.name}-cannot-start" or (scenario == f"{context.name}-cannot-start-again" and starts > 1):
         raise OSError("its port is taken")
-    if scenario == f"{context.name}-dies-young":
-        context.running()
+    if scenario == f"{context.name}-dies-before-it-is-ready":
         os._exit(9)
     context.running()
+    if scenario == f"{context.name}-dies-once-it-is-ready":
+        os._exit(9)
     log.info("lives: name=%s", context.name)
     told = os.path.join(settings.configuration.paths.data, f"{context.name}.do")
     while not context.stopping:

@@ -29,6 +29,7 @@ def test_an_error_becomes_one_line_that_can_be_understood(error: Exception, expe
         (0, "", "ended with exit code 0"),
         (3, "no room", "ended with exit code 3 (no room)"),
         (-signal.SIGKILL, "", "ended by SIGKILL"),
+        (-(signal.SIGRTMIN + 1), "", "ended by signal 35"),
     ],
 )
 def test_an_end_says_how(code: int, reason: str, expected: str) -> None:

@@ -1,7 +1,9 @@
+import pytest
+
 from appliance.restart_policy import (
     FIRST_SECONDS_MS,
-    LONGEST_PAUSE_AFTER_KILL_MS,
-    LONGEST_PAUSE_MS,
+    LONGEST_BACKOFF_MS,
+    LONGEST_EXPENDABLE_BACKOFF_MS,
     MOST_FAILURES,
     MOST_KILLS,
     GiveUp,
@@ -10,41 +12,58 @@ from appliance.restart_policy import (
 )
 
 
-def live_shortly(*, was_killed: bool) -> list[Restart | GiveUp]:
+def live_shortly(
+    lives: int, *, was_killed: bool, was_ever_ready: bool, is_expendable: bool = False
+) -> list[Restart | GiveUp]:
+    """The decisions about a role that dies at once `lives` times in a row, up to the one that gives up."""
     decisions: list[Restart | GiveUp] = []
     short_lives = 0
-    while not decisions or isinstance(decisions[-1], Restart):
-        decision = decide_restart(lived_ms=10, short_lives_before=short_lives, was_killed=was_killed)
+    while len(decisions) < lives and not (decisions and isinstance(decisions[-1], GiveUp)):
+        decision = decide_restart(
+            served_ms=0,
+            short_lives_before=short_lives,
+            was_killed=was_killed,
+            was_ever_ready=was_ever_ready,
+            is_expendable=is_expendable,
+        )
         short_lives = decision.short_lives
         decisions.append(decision)
     return decisions
 
 
-def test_a_role_that_had_lived_comes_back_at_once() -> None:
-    assert decide_restart(lived_ms=FIRST_SECONDS_MS, short_lives_before=4, was_killed=False) == Restart(0, 0)
+def backoffs(decisions: list[Restart | GiveUp]) -> list[int]:
+    return [decision.backoff_ms for decision in decisions if isinstance(decision, Restart)]
 
 
-def test_pauses_grow_and_end_with_giving_up() -> None:
-    *restarts, last = live_shortly(was_killed=False)
-    pauses = [restart.pause_ms for restart in restarts if isinstance(restart, Restart)]
-    assert pauses == [0, 100, 200, 400, 800]
-    assert last == GiveUp(MOST_FAILURES)
-
-
-def test_a_role_killed_from_outside_gets_more_attempts_and_pauses_stay_bounded() -> None:
-    *restarts, last = live_shortly(was_killed=True)
-    pauses = [restart.pause_ms for restart in restarts if isinstance(restart, Restart)]
-    assert pauses == sorted(pauses)
-    assert pauses[-1] == LONGEST_PAUSE_AFTER_KILL_MS
-    assert last == GiveUp(MOST_KILLS)
-
-
-def test_one_long_life_makes_up_for_short_ones() -> None:
-    decision = decide_restart(lived_ms=FIRST_SECONDS_MS + 1, short_lives_before=MOST_FAILURES, was_killed=False)
+def test_role_restarts_at_once_when_it_had_served_for_a_while() -> None:
+    decision = decide_restart(
+        served_ms=FIRST_SECONDS_MS, short_lives_before=MOST_FAILURES, was_killed=False, was_ever_ready=True
+    )
     assert decision == Restart(0, 0)
 
 
-def test_an_expendable_role_is_started_again_however_often_it_dies() -> None:
-    for was_killed, longest_ms in ((False, LONGEST_PAUSE_MS), (True, LONGEST_PAUSE_AFTER_KILL_MS)):
-        decision = decide_restart(lived_ms=10, short_lives_before=9_999, was_killed=was_killed, may_give_up=False)
-        assert decision == Restart(longest_ms, 10_000)
+def test_backoff_doubles_until_a_role_that_was_never_ready_is_given_up() -> None:
+    *restarts, last = live_shortly(1000, was_killed=False, was_ever_ready=False)
+    assert backoffs(restarts) == [0, 100, 200, 400, 800]
+    assert last == GiveUp(MOST_FAILURES)
+
+
+def test_backoff_grows_more_slowly_when_a_role_was_killed_from_outside() -> None:
+    *restarts, last = live_shortly(1000, was_killed=True, was_ever_ready=False)
+    assert backoffs(restarts)[:14] == [0, *[100] * 6, *[200] * 6, 400]
+    assert last == GiveUp(MOST_KILLS)
+
+
+@pytest.mark.parametrize("was_killed", [False, True])
+def test_role_that_has_been_ready_is_never_given_up(was_killed: bool) -> None:
+    decisions = live_shortly(2000, was_killed=was_killed, was_ever_ready=True)
+    assert len(backoffs(decisions)) == 2000
+    assert backoffs(decisions) == sorted(backoffs(decisions))
+    assert backoffs(decisions)[-1] == LONGEST_BACKOFF_MS
+
+
+@pytest.mark.parametrize("was_killed", [False, True])
+def test_expendable_role_is_never_given_up_and_waits_less(was_killed: bool) -> None:
+    decisions = live_shortly(2000, was_killed=was_killed, was_ever_ready=False, is_expendable=True)
+    assert len(backoffs(decisions)) == 2000
+    assert backoffs(decisions)[-1] == LONGEST_EXPENDABLE_BACKOFF_MS

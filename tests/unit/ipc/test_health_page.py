@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from ipc.cells import store_cell
+from ipc.client_mark import encode_client
 from ipc.health_page import (
     CALL_GENERATION,
     FIRST_ROW_WORD,
@@ -133,3 +134,31 @@ def test_a_reader_never_sees_half_an_announcement(
         if health.long_call is not None:
             assert health.long_call == (str(health.long_call_until_ms) * 40)
             seen.add(health.long_call_until_ms)
+
+
+def test_client_whose_request_is_handled_is_read_until_the_request_is_finished(segment: Segment) -> None:
+    page = HealthPage(segment)
+    mark = page.row("broker").client_mark()
+    assert page.read_client("broker") == ""
+    mark.begin(encode_client("[2001:db8::1]:40404"))
+    assert page.read_client("broker") == "[2001:db8::1]:40404"
+    assert page.read_client("flush") == ""
+    mark.begin(encode_client("192.0.2.1:1"))
+    assert page.read_client("broker") == "192.0.2.1:1"
+    mark.end()
+    assert page.read_client("broker") == ""
+
+
+def test_client_address_of_any_length_stays_in_its_row(segment: Segment) -> None:
+    page = HealthPage(segment)
+    page.row("flush").client_mark().begin(encode_client("é" * 100))
+    assert page.read_client("flush") == "é" * 32
+    assert page.read_client("broker") == ""
+    assert list(page.read()) == ROLES
+
+
+def test_role_that_is_started_again_has_no_client(segment: Segment) -> None:
+    page = HealthPage(segment)
+    page.row("broker").client_mark().begin(encode_client("192.0.2.1:1"))
+    page.supervised_row("broker").starting()
+    assert page.read_client("broker") == ""
