@@ -5,12 +5,13 @@ from store.big_endian cimport address_of, load_int, load_long
 from store.commit_log.record_check cimport check_record
 from store.filter.program cimport Program
 
-cdef int _ENTRY_SIZE, _TRUE
+cdef int _ENTRY_SIZE, _FILLER_SIZE, _TRUE
 cdef long long _ADDRESS_MAX
 
 cdef class Selector:
     cdef object _view_around
     cdef long long _file_size
+    cdef readonly list unreadable
 
     @cython.locals(
         selected=bytearray, reads_units=bint, program=Program, max_count="long long", in_memory_from="long long", memory_bytes="long long",

@@ -24,16 +24,21 @@ ReadUnit = Callable[[int], ExtUnit | None]
 """The unit at an address of the queue's extension."""
 
 _ENTRY_SIZE = 20
+_FILLER_SIZE = 0x7FFFFFFF
 _ADDRESS_MAX = -(2**31) - 1  # the highest tags code that is an address
 _TRUE = 1
 
 
 class Selector:
-    """Selects for one pull after the other. `view_around(offset)` maps the CommitLog file around an offset; None: it is gone."""
+    """Selects for one pull after the other. `view_around(offset)` maps the CommitLog file around an offset; None: it is gone.
+
+    `unreadable`: (number among the entries, physical offset) of those of the last pull whose records cannot be read, though the file is there.
+    """
 
     def __init__(self, view_around: Callable[[int], memoryview | None], file_size: int) -> None:
         self._view_around = view_around
         self._file_size = file_size
+        self.unreadable: list[tuple[int, int]] = []
 
     def select(
         self,
@@ -43,7 +48,7 @@ class Selector:
         limits: PullLimits,
         wrote_offset: int,
     ) -> tuple[bytes, int]:
-        """(the entries to gather, how many were looked at). An entry whose record is gone is among them: the gatherer says so."""
+        """(the entries to gather, how many were looked at). An entry whose file is gone is among them: the gatherer says so."""
         selected = bytearray()
         reads_units = message_filter.reads_units
         program: Program | None = message_filter.program if isinstance(message_filter, ExpressionFilter) else None
@@ -59,10 +64,11 @@ class Selector:
         view: memoryview | None = None
         file_start = -1
         next_file = taken_bytes = count = at = 0
+        self.unreadable = []
         while at < end:
             physical_offset = load_long(entries, at)
             size = load_int(entries, at + 8)
-            if physical_offset < next_file:
+            if 0 <= physical_offset < next_file:
                 at += _ENTRY_SIZE
                 continue
             if count:
@@ -79,13 +85,20 @@ class Selector:
                 code = load_long(entries, at - 8)
                 if not message_filter.match_entry(code, read_unit(code) if code <= _ADDRESS_MAX else None):
                     continue
+            if not 0 <= physical_offset < wrote_offset:
+                self.unreadable.append((at // _ENTRY_SIZE - 1, physical_offset))
+                continue
             position = physical_offset % file_size
             if physical_offset - position != file_start:
                 file_start = physical_offset - position
                 view = self._view_around(physical_offset)
             limit = min(file_size, wrote_offset - file_start)
-            if view is None or check_record(view, position, limit, physical_offset, False) != size:
+            if view is None:
                 next_file = file_start + file_size
+            elif size <= 0 or check_record(view, position, limit, physical_offset, False) != size:
+                if physical_offset != 0 or size != _FILLER_SIZE:  # a filler never had a record
+                    self.unreadable.append((at // _ENTRY_SIZE - 1, physical_offset))
+                continue
             else:
                 if program is None:
                     matches = message_filter.match_record(view, position)

@@ -34,6 +34,7 @@ class FilteredGetter:
         self._config = sources.config
         self._units = paths.root / "consumequeue_ext"
         self._sources = sources
+        self._unreadable = sources.unreadable
         self._chosen = _ChosenEntries(sources.queues)
         self._getter = MessageGetter(replace(sources, queues=self._chosen))
         self._selector = Selector(self._view_around, sources.log.file_size)
@@ -54,6 +55,8 @@ class FilteredGetter:
             )
         finally:
             units.close()
+        for number, physical_offset in self._selector.unreadable:
+            self._unreadable.met(topic, queue_id, offset + number, physical_offset)
         next_begin = offset + examined
         if not chosen:
             last_physical_offset: int = ENTRY.unpack_from(entries, (examined - 1) * ENTRY_SIZE)[0]

@@ -2,8 +2,9 @@
 cimport cython
 
 from store.big_endian cimport address_of, copy_bytes, load_int, load_long
+from store.commit_log.record_check cimport check_record
 
-cdef int _HEAD_ROOM, _LARGEST_HEAD, _ENTRY_SIZE, _SMALLEST_RECORD, _MAGIC, _MAGIC_V2
+cdef int _HEAD_ROOM, _LARGEST_HEAD, _ENTRY_SIZE, _FILLER_SIZE, _COPIED, _GONE, _UNREADABLE
 
 ctypedef const unsigned char* _bytes_pointer
 
@@ -20,6 +21,7 @@ cdef class Gatherer:
     cdef readonly Py_ssize_t examined
     cdef readonly long long last_physical_offset
     cdef readonly bint removing
+    cdef readonly list unreadable
 
     @cython.locals(
         entries=_bytes_pointer,
@@ -31,7 +33,7 @@ cdef class Gatherer:
         next_file=cython.longlong,
         count_limit=cython.longlong,
         bytes_limit=cython.longlong,
-        copied=bint,
+        outcome=int,
     )
     cpdef gather(
         self,
@@ -45,7 +47,7 @@ cdef class Gatherer:
         long long disk_bytes,
         long long disk_count,
     )
-    @cython.locals(at=Py_ssize_t, start=Py_ssize_t, magic=cython.longlong, grown='unsigned char[::1]', data=_bytes_pointer, out='unsigned char[::1]')
-    cdef bint _copy(self, long long physical_offset, long long size) except -1
+    @cython.locals(at=Py_ssize_t, start=Py_ssize_t, limit=cython.longlong, grown='unsigned char[::1]', data=_bytes_pointer, out='unsigned char[::1]')
+    cdef int _copy(self, long long physical_offset, long long size, long long wrote_offset) except -100
     @cython.locals(head_length=Py_ssize_t, start=Py_ssize_t, out='unsigned char[::1]', total=cython.longlong, place=cython.int)
     cpdef bytes frame(self, bytes head)

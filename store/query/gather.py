@@ -1,15 +1,19 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-# ruff: noqa: PLR1714  (a set or tuple to look in is an object; comparisons are C)
 """Gathers the records of a pull: walks ConsumeQueue entries, keeps those whose tags match, copies their records.
 
 One of the four hot modules (types in gather.pxd). One memcpy a record into one buffer beats vectored sends for messages
 of ordinary size. Used on published entries only; each record is nevertheless checked to be the one that the entry speaks
-of (size, magic, and that it says it lies where it lies), because the file under it may have been deleted meanwhile.
+of (`record_check`, without the CRC), because the file under it may have been deleted meanwhile, or the disk may have damaged it.
+
+Two cases are told apart. A file that is gone is passed over whole. A record that cannot be read in a file that is there costs
+its own entry only: RocketMQ goes on at the next file, which hides up to 1 GiB of messages.
 """
 
 from collections.abc import Callable
 
 import cython
+
+from store.commit_log.record_check import check_record
 
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
@@ -17,9 +21,10 @@ else:
     from store.big_endian import address_of, copy_bytes, load_int, load_long
 
 _ENTRY_SIZE = 20
-_SMALLEST_RECORD = 91
-_MAGIC = -626843481
-_MAGIC_V2 = -626843477
+_FILLER_SIZE = 0x7FFFFFFF
+_COPIED = 1
+_GONE = 0
+_UNREADABLE = -1
 _HEAD_ROOM = 512  # before the records: room for the head of the frame that carries them
 _LARGEST_HEAD = 504
 
@@ -29,7 +34,7 @@ class Gatherer:
 
     `length`: bytes of records (`body()`); `count`: records; `examined`: entries looked at, so that the next pull begins
     that much further on; `last_physical_offset`: of the last entry looked at, -1 without one; `removing`: an entry's
-    record has gone.
+    record has gone or cannot be read; `unreadable`: (number among the entries, physical offset) of those that cannot be read.
     """
 
     def __init__(self, file_for: Callable[[int], memoryview | None], file_size: int) -> None:
@@ -43,6 +48,7 @@ class Gatherer:
         self.length = self.count = self.examined = 0
         self.last_physical_offset = -1
         self.removing = False
+        self.unreadable: list[tuple[int, int]] = []
 
     def body(self) -> bytes:
         """The records gathered last, one after the other as they are stored."""
@@ -64,6 +70,12 @@ class Gatherer:
             return copy_bytes(cython.address(out[start]), 0, 4 + total)  # type: ignore[arg-type]
         out[start + 8 : _HEAD_ROOM] = head
         return bytes(out[start : _HEAD_ROOM + self.length])
+
+    def release(self) -> None:
+        """Lets go of the file that was read last, which may have been deleted."""
+        self._view = memoryview(b"\0")
+        self._data = address_of(self._view)
+        self._file_start = self._file_end = -1
 
     def gather(
         self,
@@ -88,12 +100,14 @@ class Gatherer:
         self.length = self.count = self.examined = 0
         self.last_physical_offset = -1
         self.removing = False
+        if self.unreadable:
+            self.unreadable = []
         next_file = 0
         while at < entries_end:
             physical_offset = load_long(entries, at)
             size = load_int(entries, at + 8)
             self.last_physical_offset = physical_offset
-            if physical_offset < next_file:
+            if 0 <= physical_offset < next_file:
                 at += _ENTRY_SIZE
                 continue
             if self.count:
@@ -110,39 +124,37 @@ class Gatherer:
                 if tags_code not in codes and load_int(entries, at + 12) >= -1:
                     at += _ENTRY_SIZE
                     continue
-            copied = physical_offset + size <= wrote_offset and self._copy(physical_offset, size)
+            outcome = self._copy(physical_offset, size, wrote_offset)
             at += _ENTRY_SIZE
-            if copied:
+            if outcome == _COPIED:
                 self.count += 1
                 next_file = 0
-            else:
-                self.removing = True
+                continue
+            self.removing = True
+            if outcome == _GONE:
                 next_file = physical_offset - physical_offset % self._file_size + self._file_size
+            elif physical_offset != 0 or size != _FILLER_SIZE:  # a filler never had a record
+                self.unreadable.append((at // _ENTRY_SIZE - 1, physical_offset))
         self.examined = at // _ENTRY_SIZE
 
-    def _copy(self, physical_offset: int, size: int) -> bool:
-        """Copies a record to the end of the buffer; False: it is not there."""
+    def _copy(self, physical_offset: int, size: int, wrote_offset: int) -> int:
+        """Copies a record to the end of the buffer; says whether it did, its file is gone, or it cannot be read."""
         if not self._file_start <= physical_offset < self._file_end:
-            if physical_offset < 0:
-                return False
+            if physical_offset < 0 or physical_offset >= wrote_offset:
+                return _UNREADABLE
             found = self._file_for(physical_offset)
             if found is None:
-                return False
+                return _GONE
             self._view = found
             self._data = address_of(found)
             self._file_start = physical_offset - physical_offset % self._file_size
             self._file_end = self._file_start + self._file_size
-        if size < _SMALLEST_RECORD or physical_offset + size > self._file_end:
-            return False
         start = physical_offset - self._file_start
+        limit = min(self._file_end, wrote_offset) - self._file_start
+        # A blank is no record, and its answer, 0, no size of one.
+        if size <= 0 or check_record(self._view, start, limit, physical_offset, False) != size:
+            return _UNREADABLE
         data = self._data
-        magic = load_int(data, start + 4)
-        if (
-            load_int(data, start) != size
-            or (magic != _MAGIC and magic != _MAGIC_V2)
-            or load_long(data, start + 28) != physical_offset
-        ):
-            return False
         at = _HEAD_ROOM + self.length
         if at + size > len(self._out):
             grown = memoryview(bytearray(2 * len(self._out) + size))
@@ -154,4 +166,4 @@ class Gatherer:
         else:
             out[at : at + size] = data[start : start + size]
         self.length += size
-        return True
+        return _COPIED

@@ -45,6 +45,7 @@ class MessageGetter:
         self._control = sources.control
         self._config = sources.config
         self._entries_per_file = sources.entries_per_file
+        self._unreadable = sources.unreadable
         self._one_byte = bytearray(1)
         self.gatherer = Gatherer(self._view_around, sources.log.file_size)
 
@@ -68,7 +69,7 @@ class MessageGetter:
         if entries is None or len(entries) < ENTRY_SIZE:
             following = offset - offset % self._entries_per_file + self._entries_per_file
             return self._nothing(GetMessageStatus.OFFSET_FOUND_NULL, offset, following, least, most)
-        is_far_behind = self._gather(entries, max_count, codes)
+        is_far_behind = self._gather(topic, queue_id, offset, entries, max_count, codes)
         gatherer = self.gatherer
         if gatherer.count:
             status = GetMessageStatus.FOUND
@@ -97,13 +98,15 @@ class MessageGetter:
         entries = self._queues.entries(topic, queue_id, offset)
         if entries is None or len(entries) < ENTRY_SIZE or self._may_fault(ENTRY.unpack_from(entries)[0]):
             return None
-        is_far_behind = self._gather(entries, max_count, codes)
+        is_far_behind = self._gather(topic, queue_id, offset, entries, max_count, codes)
         if not self.gatherer.count:
             return None
         least, most = self._queues.bounds(topic, queue_id)
         return offset + self.gatherer.examined, least, most, is_far_behind
 
-    def _gather(self, entries: memoryview, max_count: int, codes: set[int] | None) -> bool:
+    def _gather(
+        self, topic: str, queue_id: int, offset: int, entries: memoryview, max_count: int, codes: set[int] | None
+    ) -> bool:
         """Gathers; whether the last entry looked at is far behind the log's end."""
         limits = self._limits
         wrote_offset = self._control.wrote_offset
@@ -120,6 +123,8 @@ class MessageGetter:
             limits.max_transfer_bytes_on_message_in_disk,
             limits.max_transfer_count_on_message_in_disk,
         )
+        for number, physical_offset in gatherer.unreadable:
+            self._unreadable.met(topic, queue_id, offset + number, physical_offset)
         return gatherer.last_physical_offset < in_memory_from
 
     def _nothing(self, status: GetMessageStatus, offset: int, corrected: int, least: int, most: int) -> GetResult:
@@ -176,6 +181,8 @@ class MessageGetter:
         total = 0
         for at in range(0, min(len(entries or b""), max_count * ENTRY_SIZE), ENTRY_SIZE):
             physical_offset, size, _ = ENTRY.unpack_from(entries or b"", at)
+            if physical_offset < 0 or not 0 < size <= self._log.file_size:
+                continue  # a filler, or damaged: there is nothing to read
             total += size
             if ranges and total > limit:
                 break

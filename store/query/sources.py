@@ -1,11 +1,12 @@
 """What messages are read from for a pull, and what counts as being in memory: what all getters are given."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from store.commit_log.reader import CommitLogReader, PublishedOffsets
 from store.config import StoreConfig
 from store.consume_queue.layout import ENTRY_SIZE
+from store.query.unreadable import UnreadableRecords
 
 
 class QueueEntries(Protocol):
@@ -40,7 +41,7 @@ class TransferLimits(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PullSources:
-    """The queues, the log, how far it has come, the options, and the machine's memory.
+    """The queues, the log, how far it has come, the options, the machine's memory, and who is told of damage.
 
     Options change while the broker runs: ask for `in_memory_bytes` and the fields of `config` each time, and copy neither.
     """
@@ -50,6 +51,7 @@ class PullSources:
     control: PublishedOffsets
     config: StoreConfig
     memory_bytes: int
+    unreadable: UnreadableRecords = field(default_factory=UnreadableRecords)
 
     @property
     def in_memory_bytes(self) -> int:

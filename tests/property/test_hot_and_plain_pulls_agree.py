@@ -50,13 +50,15 @@ class World:
     def change(self, chance: random.Random) -> None:
         """Something happens that pulls may depend on."""
         group = chance.choice(GROUPS)
-        kind = chance.randrange(5)
+        kind = chance.randrange(6)
         if kind == 0:
             self.broker.topic("T", chance.choice([1, 2]), permission=chance.choice([READ | WRITE] * 5 + [WRITE]))
         elif kind == 1:
             self.broker.groups.put(
                 SubscriptionGroupConfig(group, chance.choice([True] * 5 + [False]), broker_id=chance.randrange(3))
             )
+        elif kind == 5:
+            self.damage(chance)
         elif kind == 2:
             self.client.ask(RequestCode.UNREGISTER_CLIENT, {"clientID": "cid", "consumerGroup": group})
         else:
@@ -71,6 +73,13 @@ class World:
                 HeartbeatData("cid", [], [ConsumerData(group, subscription_data_set=wanted)]).encode(),
             )
             self.client.received()
+
+    def damage(self, chance: random.Random) -> None:
+        """The disk loses some bytes of the log."""
+        path = min(self.broker.paths.commit_log.iterdir())
+        with path.open("r+b") as file:
+            file.seek(chance.randrange(self.broker.control.wrote_offset))
+            file.write(bytes(60))
 
     def kind(self, chance: random.Random) -> dict[str, Any]:
         """What one consumer's pulls have in common."""

@@ -5,6 +5,8 @@ import random
 
 import pytest
 
+from headrace.errors import RemoteProtocolError
+from headrace.model.message import MessageExt
 from headrace.model.properties import encode_properties
 from headrace.protocol.record import decode_record, encode_record
 from store.consume_queue.ext_reader import ExtUnit
@@ -34,6 +36,9 @@ def random_case(chance: random.Random) -> tuple[bytes, bytes, PullLimits, int, s
         record = encode_record(topic="T", body=body, properties=properties, physical_offset=at)
         entries.append(ENTRY.pack(at, len(record), 0))
         log += record
+    if chance.random() < 0.5:
+        at = chance.randrange(len(log))
+        log[at : at + 300] = bytes(len(log[at : at + 300]))
     end = len(log) if chance.random() < 0.8 else chance.randrange(len(log))
     log += bytes(-len(log) % FILE_SIZE)
     limits = PullLimits(
@@ -76,28 +81,33 @@ def no_unit(_address: int) -> ExtUnit | None:
     raise AssertionError("a filter without bits reads no units")
 
 
+def decoded(log: bytes, offset: int, size: int) -> MessageExt | None:
+    try:
+        record = decode_record(log, offset)
+    except RemoteProtocolError:
+        return None
+    return record if (record.physical_offset, record.size_bytes) == (offset, size) else None
+
+
 def plainly_selected(log: bytes, entries: bytes, limits: PullLimits, end: int, expression: str) -> tuple[bytes, int]:
     """The same, said otherwise."""
     program = filter_of(expression).program
     selected = b""
-    count = size_taken = next_file = 0
+    count = size_taken = 0
     for number, (offset, size, _) in enumerate(ENTRY.iter_unpack(entries)):
-        if offset < next_file:
-            continue
         is_old = offset < limits.in_memory_from
         bytes_max, count_max = (
             (limits.disk_bytes, limits.disk_count) if is_old else (limits.memory_bytes, limits.memory_count)
         )
         if count and (count >= min(limits.max_count, count_max) or size_taken + size > bytes_max):
             return selected, number
-        if offset + size > end:
-            next_file = offset - offset % FILE_SIZE + FILE_SIZE
-        elif program.outcome_of_stored(encode_properties(decode_record(log, offset).properties).encode()) == TRUE:
+        record = None if offset + size > end else decoded(log, offset, size)
+        if record is None:
+            continue
+        if program.outcome_of_stored(encode_properties(record.properties).encode()) == TRUE:
             count += 1
             size_taken += size
-        else:
-            continue
-        selected += entries[number * ENTRY_SIZE : (number + 1) * ENTRY_SIZE]
+            selected += entries[number * ENTRY_SIZE : (number + 1) * ENTRY_SIZE]
     return selected, len(entries) // ENTRY_SIZE
 
 

@@ -166,6 +166,7 @@ def test_a_file_that_is_gone_is_passed_over_without_looking_at_each_of_its_recor
 def test_entries_that_fill_a_queues_missing_beginning_lead_nowhere(log: Log) -> None:
     gatherer = log.gather(entries=FILLER * 3)
     assert (gatherer.count, gatherer.examined, gatherer.removing) == (0, 3, True)
+    assert gatherer.unreadable == []
 
 
 @pytest.mark.parametrize("place", [0, 4, 28], ids=["size", "magic", "physical offset"])
@@ -173,8 +174,50 @@ def test_a_record_that_is_not_the_one_its_entry_speaks_of_is_left_out(log: Log, 
     second = ENTRY.unpack_from(log.entries, ENTRY_SIZE)[0]
     log.files[0][second + place] ^= 1
     gatherer = log.gather()
-    assert b"b" not in bodies(gatherer)
+    assert bodies(gatherer) == [b"a", b"a", b"c"]
     assert gatherer.removing
+    assert gatherer.unreadable == [(1, second)]
+
+
+def test_damage_hides_no_more_than_the_records_that_it_hit() -> None:
+    log = Log()
+    for number in range(40):
+        log.put(bytes([number]) * 1000)
+    places = [ENTRY.unpack_from(log.entries, number * ENTRY_SIZE)[0] for number in range(40)]
+    start = places[10] + 500
+    log.files[0][start : start + 4096] = bytes(4096)
+    gatherer = log.gather()
+    hit = [10, 11, 12, 13, 14]
+    assert places[10] < start < places[11]
+    assert places[14] < start + 4096 < places[15]
+    assert [record.queue_offset for record in decode_records(gatherer.body())] == [
+        number for number in range(40) if number not in hit
+    ]
+    assert gatherer.unreadable == [(number, places[number]) for number in hit]
+    assert gatherer.examined == 40
+
+
+def test_lengths_that_do_not_add_up_make_a_record_unreadable(log: Log) -> None:
+    second = ENTRY.unpack_from(log.entries, ENTRY_SIZE)[0]
+    log.files[0][second + 84 + 3] ^= 0x40  # the body's length: a client could not tell where the next record begins
+    assert bodies(log.gather()) == [b"a", b"a", b"c"]
+
+
+@pytest.mark.parametrize("entry", [(-5, 100), (1 << 40, 100), (0, -1), (0, 0), (2**63 - 1, 2**31 - 1)])
+def test_a_damaged_entry_costs_itself_only(log: Log, entry: tuple[int, int]) -> None:
+    entries = bytearray(log.entries)
+    entries[ENTRY_SIZE : 2 * ENTRY_SIZE] = ENTRY.pack(*entry, 0)
+    gatherer = log.gather(entries=bytes(entries))
+    assert bodies(gatherer) == [b"a", b"a", b"c"]
+    assert gatherer.unreadable == [(1, entry[0])]
+
+
+def test_release_lets_go_of_the_file_that_was_read_last(log: Log) -> None:
+    gatherer = log.gather()
+    with pytest.raises(BufferError):
+        log.files[0].clear()
+    gatherer.release()
+    log.files[0].clear()
 
 
 @pytest.mark.parametrize("entry", [(-5, 100, 0), (FILE_SIZE - 20, 100, 0), (0, 50, 0), (0, -1, 0), (0, 0, 0)])

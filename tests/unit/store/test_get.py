@@ -47,7 +47,8 @@ class Queue:
         self.least = 0
         self.rows: list[bytes] = []
         self.missing_files: set[int] = set()
-        self.getter = MessageGetter(PullSources(self, self.reader, self.offsets, self.config, memory_bytes))
+        self.sources = PullSources(self, self.reader, self.offsets, self.config, memory_bytes)
+        self.getter = MessageGetter(self.sources)
 
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         return (self.least, len(self.rows)) if (topic, queue_id) == ("T", 0) else (0, 0)
@@ -175,3 +176,22 @@ def test_warming_reads_what_a_pull_would_carry_and_closes_what_it_opened(queue: 
     assert len(os.listdir("/proc/self/fd")) == before
     assert queue.getter.plan_warming("T", 0, 99, 3) == []
     assert queue.getter.plan_warming("T", 0, 0, -1) == []
+
+
+def test_unreadable_records_are_skipped_one_by_one_counted_and_logged_once(
+    queue: Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    physical_offset = ENTRY.unpack(queue.rows[2])[0]
+    path = queue.reader.file_for(0).path  # type: ignore[union-attr]
+    with path.open("r+b") as file:
+        file.seek(physical_offset)
+        file.write(bytes(90))
+    for _ in range(3):
+        result = queue.get(0)
+        assert (result.status, result.next_begin_offset, result.count) == (GetMessageStatus.FOUND, 5, 4)
+        assert [record.queue_offset for record in decode_records(result.body)] == [0, 1, 3, 4]
+    alone = queue.get(2, 1)
+    assert (alone.status, alone.next_begin_offset) == (GetMessageStatus.FOUND, 4)
+    assert queue.sources.unreadable.count == 1
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert f"topic=T queue=0 queue_offset=2 physical_offset={physical_offset} " in line

@@ -51,7 +51,8 @@ class Queue:
         self.reader = CommitLogReader(paths, self.config, self.offsets)
         self.rows: list[bytes] = []
         self.units = ConsumeQueueExtWriter(root / "consumequeue_ext" / "T" / "0", 200, None)
-        self.getter = FilteredGetter(PullSources(self, self.reader, self.offsets, self.config, memory_bytes), paths)
+        self.sources = PullSources(self, self.reader, self.offsets, self.config, memory_bytes)
+        self.getter = FilteredGetter(self.sources, paths)
 
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         return (0, len(self.rows)) if (topic, queue_id) == ("T", 0) else (0, 0)
@@ -165,3 +166,14 @@ def test_bit_maps_are_read_from_the_units_of_the_queue(tmp_path: Path) -> None:
         path.unlink()
     assert numbers(queue.get("n >= 0", with_bits=True)) == list(range(10))
     queue.units.close()
+
+
+def test_unreadable_records_are_skipped_one_by_one_and_counted(queue: Queue) -> None:
+    physical_offset = ENTRY.unpack(queue.rows[5])[0]
+    path = queue.reader.file_for(0).path  # type: ignore[union-attr]
+    with path.open("r+b") as file:
+        file.seek(physical_offset)
+        file.write(bytes(90))
+    result = queue.get("n >= 3")
+    assert (numbers(result), result.next_begin_offset) == ([3, 4, 6, 7], 8)
+    assert queue.sources.unreadable.count == 1
