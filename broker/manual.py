@@ -24,7 +24,8 @@ only. Every other code is answered with code 3, `request type … not supported`
 
 ## The broker serves
 
-LITE_PULL_MESSAGE is how RocketMQ 5's lite pull consumers ask; it is answered as PULL_MESSAGE is.
+LITE_PULL_MESSAGE is how RocketMQ 5's lite pull consumers ask; it is answered as PULL_MESSAGE is. GET_TOPIC_CONFIG is a request of
+RocketMQ 5's tools and of the dashboard's pages about topics, which a 4.9 broker does not answer.
 
 | code | request | module |
 |---|---|---|

@@ -131,11 +131,7 @@ class Relays:
         for queue_id in range(topic.write_queue_count):
             committed = self._offsets.query(header.group, header.topic, queue_id)
             if committed < 0:
-                return refuse(
-                    command,
-                    ResponseCode.SYSTEM_ERROR,
-                    f"the consumer group <{header.group}> has no offset for queue {queue_id} of {header.topic}: it has not consumed it yet",
-                )
+                return refuse(command, ResponseCode.SYSTEM_ERROR, self._without_offset(header, queue_id))
             target = self._target(header, queue_id)
             if not header.is_force:
                 target = min(target, committed)
@@ -168,6 +164,17 @@ class Relays:
             len(consumers.clients),
         )
         return response_to(command, ResponseCode.SUCCESS, body=body.encode())
+
+    def _without_offset(self, header: ResetOffsetRequestHeader, queue_id: int) -> str:
+        if self._clients.consumer_group(header.group) is None and not self._offsets.by_topic(header.group):
+            # compat: the first sentence is RocketMQ's, with its two capital letters.
+            return (
+                f"THe consumer group <{header.group}> not exist: it has no members and no offsets here; check its name"
+            )
+        return (
+            f"the consumer group <{header.group}> has no offset for queue {queue_id} of topic {header.topic}: "
+            "it has not consumed it yet"
+        )
 
     def _target(self, header: ResetOffsetRequestHeader, queue_id: int) -> int:
         if header.timestamp == _END_OF_QUEUE:

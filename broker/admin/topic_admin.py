@@ -8,8 +8,14 @@ from broker.admin.handling import AdminHandler, done, refuse, tell, tell_text
 from broker.topics import TopicTable
 from headrace.model import names
 from headrace.model.topic_config import TopicConfig, TopicFilterType
+from headrace.protocol import fastjson
 from headrace.protocol.bodies.tables import TopicList
-from headrace.protocol.headers.admin import CreateTopicRequestHeader, DeleteTopicRequestHeader
+from headrace.protocol.headers.admin import (
+    CreateTopicRequestHeader,
+    DeleteTopicRequestHeader,
+    GetTopicConfigRequestHeader,
+)
+from headrace.protocol.json_bean import to_value
 from headrace.protocol.remoting_command import RemotingCommand
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
@@ -45,6 +51,7 @@ class TopicAdmin:
             RequestCode.UPDATE_AND_CREATE_TOPIC: self.put,
             RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
             RequestCode.GET_ALL_TOPIC_CONFIG: self.all,
+            RequestCode.GET_TOPIC_CONFIG: self.one,
             RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system_topics,
         }
 
@@ -85,6 +92,18 @@ class TopicAdmin:
     def all(self, command: RemotingCommand) -> RemotingCommand:
         """GET_ALL_TOPIC_CONFIG (21)."""
         return tell_text(command, self._topics.wire_text())
+
+    def one(self, command: RemotingCommand) -> RemotingCommand:
+        """GET_TOPIC_CONFIG (351): one topic's settings, as RocketMQ 5 answers its tools and the dashboard."""
+        name = GetTopicConfigRequestHeader.from_ext(command.ext_fields).topic
+        topic = self._topics.find(name)
+        if topic is None:
+            remark = f"No topic in this broker. topic: {name}; see `headrace topic list`"
+            return refuse(command, ResponseCode.TOPIC_NOT_EXIST, remark)
+        value = to_value(topic)
+        assert isinstance(value, dict)
+        # compat: no topic has attributes here, and 5's tools expect a map.
+        return tell_text(command, fastjson.dumps({"attributes": {}} | value))
 
     def system_topics(self, command: RemotingCommand) -> RemotingCommand:
         """GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305)."""

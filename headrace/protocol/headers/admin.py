@@ -24,6 +24,15 @@ class CreateTopicRequestHeader(CommandHeader):
 
 
 @dataclass(slots=True, frozen=True)
+class GetTopicConfigRequestHeader(CommandHeader):
+    """GET_TOPIC_CONFIG (351), of RocketMQ 5."""
+
+    CODE: ClassVar[RequestCode] = RequestCode.GET_TOPIC_CONFIG
+
+    topic: str
+
+
+@dataclass(slots=True, frozen=True)
 class DeleteTopicRequestHeader(CommandHeader):
     """DELETE_TOPIC_IN_BROKER (215)."""
 

@@ -6,8 +6,10 @@ import pytest
 
 from headrace.model.subscription_group import SubscriptionGroupConfig
 from headrace.model.topic_config import TopicConfig, TopicFilterType
+from headrace.protocol import fastjson
 from headrace.protocol.bodies.register_broker import RegisterBrokerBody
 from headrace.protocol.request_code import RequestCode
+from headrace.protocol.response_code import ResponseCode
 from support.admin_world import AdminWorld
 
 CREATE = {
@@ -145,3 +147,28 @@ def test_a_group_is_deleted_with_its_offsets_only_on_wish(world: AdminWorld, ext
     assert world.ask(207, {"groupName": "g", **ext}).code == 0
     assert "g" not in world.groups.all()
     assert world.offsets.query("g", "T", 0) == left
+
+
+def test_one_topics_settings_are_told_as_rocketmq_5_tells_them(world: AdminWorld) -> None:
+    world.topics.put(TopicConfig("T", 3, 5, permission=6))
+    answer = world.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": "T", "lo": "true"})
+    assert (answer.code, answer.remark) == (0, None)
+    assert fastjson.loads(answer.body) == {
+        "attributes": {}, "order": False, "perm": 6, "readQueueNums": 3, "topicFilterType": "SINGLE_TAG", "topicName": "T",
+        "topicSysFlag": 0, "writeQueueNums": 5,
+    }  # fmt: skip
+    unknown = world.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": "Unknown"})
+    assert unknown.code == ResponseCode.TOPIC_NOT_EXIST
+    assert "Unknown" in (unknown.remark or "")
+
+
+def test_offsets_of_a_group_that_does_not_exist_are_refused_by_its_name(world: AdminWorld) -> None:
+    world.topics.put(TopicConfig("T", 1, 1))
+    reset = {"topic": "T", "group": "g", "timestamp": "-1", "isForce": "true"}
+    unknown = world.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset)
+    assert unknown.code == ResponseCode.SYSTEM_ERROR
+    assert "THe consumer group <g> not exist" in (unknown.remark or "")
+    world.offsets.commit("g", "Other", 0, 1)
+    known = world.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset)
+    assert known.code == ResponseCode.SYSTEM_ERROR
+    assert "has no offset for queue 0 of topic T" in (known.remark or "")
