@@ -11,6 +11,7 @@ from pathlib import Path
 from broker.broker_conf import BrokerConf
 from broker.config import BrokerConfig
 from broker.errors import PortTaken
+from broker.fixed_values import fixed_values
 from broker.live_config import LiveConfig
 from broker.parts.admin_families import admin_families
 from broker.parts.counters import Counters
@@ -90,6 +91,7 @@ class _Broker:
             self._other_roles.options_changed,
             BrokerConf(settings.broker_conf) if settings.broker_conf else None,
             self._other_roles.changed_before,
+            fixed_values(context.instance.queue_table().capacity),
         )
         self._tables = Tables(settings)
         self._registration = Registration(settings.broker, self._tables.topics, settings.namesrv_addresses)
@@ -198,7 +200,7 @@ class _Broker:
         self._waiting = waiting = Waiting(context, queue_table)
         clock = asyncio.get_running_loop().time
         self._writing = writing = WritingEnd(
-            context, settings, queue_table, self._other_roles.appended, waiting.ask, clock
+            context, settings, queue_table, self._other_roles.appended, waiting.ask, clock, self._tables.stats.store
         )
         waiting.join(lambda: writing.gate.has_waiting, writing.gate.release)
         waiting.join(lambda: writing.appender.is_waiting_for_file, writing.appender.file_reserved)

@@ -19,6 +19,7 @@ from ipc.changed_options import has_room
 from store.config import ACCEPTED_UNUSED as STORE_UNUSED
 from store.config import StoreConfig
 from store.errors import BadStoreConfig
+from store.filter.bloom import BloomFilter
 
 _logger = logging.getLogger(__name__)
 
@@ -33,15 +34,21 @@ class LiveConfig:
         announce: Callable[[Mapping[str, str]], object],
         broker_conf: BrokerConf | None = None,
         changed_before: Mapping[str, str] | None = None,
+        fixed: Mapping[str, str] | None = None,
     ) -> None:
         """`announce` tells the other processes all that has changed since the appliance began, by key.
 
-        `changed_before` is what a predecessor in this appliance had announced: it holds on.
+        `changed_before` is what a predecessor in this appliance had announced: it holds on. `fixed`: what is shown of
+        RocketMQ's options that have no effect here.
         """
         self._broker = broker
         self._store = store
         self._announce = announce
         self._broker_conf = broker_conf
+        self._fixed = dict(fixed or {})
+        self._bit_map_length = BloomFilter(
+            broker.max_error_rate_of_bloom_filter, broker.expect_consumer_num_use_filter
+        ).bit_count
         self._listeners: list[Callable[[frozenset[str]], None]] = []
         self._version = DataVersion()
         self._changed = dict(changed_before or {})
@@ -64,12 +71,20 @@ class LiveConfig:
 
     def texts(self) -> dict[str, str]:
         """Every option that has a value, by its key; RocketMQ leaves out what is not set, and so do we."""
-        return {
-            key: format_value(value)
-            for configuration in (self._broker, self._store)
-            for key, field in keys_of(type(configuration)).items()
-            if (value := getattr(configuration, field.name)) not in (None, "")
-        } | {"haListenPort": str(self._broker.listen_port + 1)}
+        return (
+            self._fixed
+            | {
+                key: format_value(value)
+                for configuration in (self._broker, self._store)
+                for key, field in keys_of(type(configuration)).items()
+                if (value := getattr(configuration, field.name)) not in (None, "")
+            }
+            | {
+                "haListenPort": str(self._broker.listen_port + 1),
+                "storePathCommitLog": str(self._store.paths().commit_log),
+                "bitMapLengthConsumeQueueExt": str(self._bit_map_length),
+            }
+        )
 
     def black_list(self) -> frozenset[str]:
         """Keys that may not be changed by request, whatever they are."""

@@ -185,6 +185,12 @@ class QueueTable:
         self._seen_row_count = 0
 
     @property
+    def capacity(self) -> int:
+        """How many rows there can be."""
+        capacity: int = self.words[CAPACITY]
+        return capacity
+
+    @property
     def changes(self) -> int:
         """Moves when a row was added or freed."""
         count: int = self.words[CHANGES]

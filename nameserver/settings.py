@@ -16,6 +16,24 @@ from nameserver.config import NameServerConfig
 from nameserver.errors import SettingsRefused
 from nameserver.file_writer import replace_file
 
+_FIXED: Final = {
+    "clusterTest": "false",
+    "productEnvName": "center",
+    "rocketmqHome": "",
+    "serverAsyncSemaphoreValue": "64",
+    "serverCallbackExecutorThreads": "0",
+    "serverOnewaySemaphoreValue": "256",
+    "serverPooledByteBufAllocatorEnable": "false",
+    "serverSelectorThreads": "1",
+    "serverSocketBacklog": "1024",
+    "serverSocketRcvBufSize": "0",
+    "serverSocketSndBufSize": "0",
+    "serverWorkerThreads": "1",
+    "useEpollNativeSelector": "false",
+    "writeBufferHighWaterMark": "0",
+    "writeBufferLowWaterMark": "0",
+}
+"""What is shown of RocketMQ's options that have no effect here: one loop, no features, limits that are never reached."""
 FORBIDDEN: Final = frozenset({"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"})
 
 
@@ -27,8 +45,8 @@ class Settings:
         self._store_path = store_path
 
     def text(self) -> str:
-        """All options as properties text; those that are empty are left out."""
-        return encode_properties_text(self._texts())
+        """All options as properties text, with RocketMQ's that have no effect here; those that are empty are left out."""
+        return encode_properties_text(_FIXED | self._texts())
 
     def update(self, body: bytes) -> Mapping[str, str]:
         """Takes properties text; returns what it set. Keys that are not ours are passed over.
@@ -49,7 +67,7 @@ class Settings:
             raise SettingsRefused(str(error)) from error
         if values:
             self.config = replace(self.config, **values)
-            replace_file(self._store_path, self.text().encode())
+            replace_file(self._store_path, encode_properties_text(self._texts()).encode())
         return {key: text for key, text in given.items() if key in known}
 
     def _texts(self) -> dict[str, str]:

@@ -53,7 +53,7 @@ class StoreConfig:
     enable_consume_queue_ext: bool = option(False, help="Keep extended ConsumeQueue units with filter bit maps.")
     mapped_file_size_consume_queue_ext: int = option(50331648, help="Length of an extended ConsumeQueue file in bytes.")
     bit_map_length_consume_queue_ext: int = option(
-        64, help="Bits of the filter bit map (the broker sets what it needs)."
+        112, help="Bits of the filter bit map; the broker takes what maxErrorRateOfBloomFilter asks for."
     )
     enable_lmq: bool = option(False, help="Light message queues: topics that begin with `%LMQ%`.")
     enable_multi_dispatch: bool = option(False, help="Dispatch a message to the further queues that it names.")
