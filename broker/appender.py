@@ -6,12 +6,14 @@ A message is refused by a status, never by an exception (store spec, 2.8).
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from isal import isal_zlib
 
 from broker.ack_gate import AckGate
+from broker.statistics.store_stats import StoreStats
 from headrace.model import sys_flag
 from headrace.model.host import encode_host
 from headrace.model.message_id import encode_offset_message_id
@@ -38,7 +40,7 @@ class Appender:
     """Appends on behalf of the broker's processors.
 
     `is_writeable()` tells whether the store takes messages at all; `ring()` wakes those who work on after an append;
-    `on_wait()` is called when a put has begun to wait for a file.
+    `on_wait()` is called when a put has begun to wait for a file. All that is appended is counted in `stats`.
     """
 
     def __init__(
@@ -49,8 +51,10 @@ class Appender:
         is_writeable: Callable[[], bool],
         ring: Callable[[], None],
         on_wait: Callable[[], object] = lambda: None,
+        stats: StoreStats | None = None,
     ) -> None:
         self.log = log
+        self.stats = stats or StoreStats()
         self.gate = gate
         self._config = config
         self._is_writeable = is_writeable
@@ -70,7 +74,11 @@ class Appender:
 
     def append(self, message: MessageToStore) -> PutResult | None:
         """Appends and publishes one message; None while the next CommitLog file is not reserved."""
-        return self.append_batch((message,))
+        began_ns = time.monotonic_ns()
+        result = self.append_batch((message,))
+        if result is not None:
+            self.stats.puts.add(began_ns)
+        return result
 
     def append_batch(self, messages: Sequence[MessageToStore]) -> PutResult | None:
         """Appends messages of one queue, contiguous in one file with consecutive offsets; publishes once.
@@ -115,6 +123,7 @@ class Appender:
             )
             result.message_ids.append(encode_offset_message_id(message.store_host, offset))
         self.publish()
+        self.stats.stored(len(messages), total)
         listener = self._listeners.get(first.topic)
         if listener is not None:
             listener(first, result)
@@ -134,12 +143,13 @@ class Appender:
 
         So messages that one read of a connection brings keep their order, whichever way they take to the log.
         """
+        began_ns = time.monotonic_ns()
         result = self.append_batch(messages)
         if result is None:
-            return self._append_later(messages)
-        return self.pass_gate(messages, result)
+            return self._append_later(messages, began_ns)
+        return self.pass_gate(messages, result, began_ns)
 
-    async def _append_later(self, messages: Sequence[MessageToStore]) -> PutResult:
+    async def _append_later(self, messages: Sequence[MessageToStore], began_ns: int) -> PutResult:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + FILE_WAIT_S
         while (left := deadline - loop.time()) > 0:
@@ -150,7 +160,7 @@ class Appender:
             await asyncio.wait((reserved,), timeout=min(left, 0.1))
             result = self.append_batch(messages)
             if result is not None:
-                passed = self.pass_gate(messages, result)
+                passed = self.pass_gate(messages, result, began_ns)
                 return passed if isinstance(passed, PutResult) else await passed
         logger.warning("message refused reason=%r", f"no CommitLog file was reserved within {FILE_WAIT_S:g} s")
         return PutResult(PutMessageStatus.CREATE_MAPEDFILE_FAILED)
@@ -167,20 +177,31 @@ class Appender:
             if not reserved.done():
                 reserved.set_result(None)
 
-    def pass_gate(self, messages: Sequence[MessageToStore], result: PutResult) -> PutResult | Awaitable[PutResult]:
-        """The result of an append that has just been made: at once, or when the log is as safe as it must be."""
+    def pass_gate(
+        self, messages: Sequence[MessageToStore], result: PutResult, began_ns: int | None = None
+    ) -> PutResult | Awaitable[PutResult]:
+        """The result of an append that has just been made: at once, or when the log is as safe as it must be.
+
+        With `began_ns`, the monotonic time at which the put began, it is counted how long it took.
+        """
         if result.status is not PutMessageStatus.PUT_OK or not messages[0].wait_store or self.gate.is_open:
+            self._took(began_ns, len(messages))
             return result
         outcome: asyncio.Future[PutResult] = asyncio.get_running_loop().create_future()
 
         def answer(status: PutMessageStatus) -> None:
             result.status = status
+            self._took(began_ns, len(messages))
             if not outcome.done():  # the connection may be gone, and its request with it
                 outcome.set_result(result)
 
         # order: at the gate right after the append, because those who wait there stand in the order of the log.
         self.gate.wait(result.end_offset, answer)
         return result if outcome.done() else outcome
+
+    def _took(self, began_ns: int | None, times: int) -> None:
+        if began_ns is not None:
+            self.stats.puts.add(began_ns, times)
 
     def _refusal(self, messages: Sequence[MessageToStore]) -> PutMessageStatus | None:
         if not self._is_writeable():

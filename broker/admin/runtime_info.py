@@ -1,6 +1,6 @@
 """GET_BROKER_RUNTIME_INFO: the figures that `mqadmin brokerStatus`, `clusterList` and the dashboard show (admin spec 5).
 
-Every value is text. Left out are RocketMQ's figures that we do not measure: how long single appends and reads took.
+Every value is text. Puts and gets are all of the store's, the broker's own ones too, as in RocketMQ.
 """
 
 import shutil
@@ -11,10 +11,11 @@ from typing import Final, Protocol
 
 from broker.admin.handling import AdminHandler, tell
 from broker.config import BrokerConfig
+from broker.statistics.store_stats import StoreStats
 from broker.traffic import (
-    BYTES_IN,
-    MESSAGES_IN,
-    MESSAGES_OUT,
+    BYTES_STORED,
+    MESSAGES_READ,
+    MESSAGES_STORED,
     PULLS_FOUND,
     PULLS_MISSED,
     PUTS_FAILED,
@@ -72,6 +73,7 @@ class RuntimeInfo:
         paths: StorePaths,
         log: LogOffsets,
         traffic: Traffic,
+        store_stats: StoreStats,
         earliest_time: Callable[[], int],
         delay_offsets: Callable[[], Mapping[int, int]],
         bounds: Callable[[str, int], tuple[int, int]],
@@ -81,6 +83,7 @@ class RuntimeInfo:
         self._paths = paths
         self._log = log
         self._traffic = traffic
+        self._store_stats = store_stats
         self._earliest_time = earliest_time
         self._delay_offsets = delay_offsets
         self._bounds = bounds
@@ -106,6 +109,7 @@ class RuntimeInfo:
             **QUEUES,
             **self._log_figures(),
             **self._traffic_figures(),
+            **self._time_figures(),
             **self._disk_figures(),
             **self._delay_figures(),
         }
@@ -121,27 +125,37 @@ class RuntimeInfo:
 
     def _traffic_figures(self) -> dict[str, str]:
         traffic = self._traffic
-        messages, size = traffic.total(MESSAGES_IN), traffic.total(BYTES_IN)
+        messages, size = traffic.total(MESSAGES_STORED), traffic.total(BYTES_STORED)
         # compat: RocketMQ divides by this number and so says 1 where it is 0; tools do the same.
         times = max(messages, 1)
-        put_before, put_today = traffic.at_midnights(MESSAGES_IN)
-        get_before, get_today = traffic.at_midnights(MESSAGES_OUT)
+        put_before, put_today = traffic.at_midnights(MESSAGES_STORED)
+        get_before, get_today = traffic.at_midnights(MESSAGES_READ)
         return {
             "putMessageTimesTotal": str(times),
             "putMessageFailedTimes": str(traffic.total(PUTS_FAILED)),
             "putMessageSizeTotal": str(size),
             "putMessageAverageSize": _double_text(size / times),
-            "putTps": _rates_text(traffic.rates(MESSAGES_IN)),
+            "putTps": _rates_text(traffic.rates(MESSAGES_STORED)),
             "getFoundTps": _rates_text(traffic.rates(PULLS_FOUND)),
             "getMissTps": _rates_text(traffic.rates(PULLS_MISSED)),
             "getTotalTps": _rates_text(traffic.rates(PULLS_FOUND, PULLS_MISSED)),
-            "getTransferedTps": _rates_text(traffic.rates(MESSAGES_OUT)),
+            "getTransferedTps": _rates_text(traffic.rates(MESSAGES_READ)),
             "msgPutTotalYesterdayMorning": str(put_before),
             "msgPutTotalTodayMorning": str(put_today),
             "msgPutTotalTodayNow": str(messages),
             "msgGetTotalYesterdayMorning": str(get_before),
             "msgGetTotalTodayMorning": str(get_today),
-            "msgGetTotalTodayNow": str(traffic.total(MESSAGES_OUT)),
+            "msgGetTotalTodayNow": str(traffic.total(MESSAGES_READ)),
+        }
+
+    def _time_figures(self) -> dict[str, str]:
+        puts, gets = self._store_stats.puts, self._store_stats.gets
+        return {
+            "putMessageEntireTimeMax": str(puts.longest_ms),
+            "putMessageDistributeTime": puts.distribution(),
+            "putLatency99": f"{puts.below_ms(0.99):.2f}",
+            "putLatency999": f"{puts.below_ms(0.999):.2f}",
+            "getMessageEntireTimeMax": str(gets.longest_ms),
         }
 
     def _disk_figures(self) -> dict[str, str]:

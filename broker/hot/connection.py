@@ -6,6 +6,7 @@ gate lets them. Without a compiler all frames take the plain path, which is quic
 """
 
 from functools import partial
+from time import monotonic_ns
 
 from broker.appender import Appender
 from broker.hot.pull import PullPath
@@ -75,9 +76,13 @@ class BrokerConnection(Connection):
             self._begin()
         self.touch()
         self.begin_batch()
+        path, pulls, stats = self._path, self._pulls, self._appender.stats
+        began_ns, put_before, got_before = monotonic_ns(), path.requests_in, pulls.pulls_answered if pulls else 0
         position = self._take(data)
         self._appender.publish()
-        self._answer_batch()
+        self._answer_batch(began_ns, path.requests_in - put_before)
+        if pulls is not None and pulls.pulls_answered != got_before:
+            stats.gets.add(began_ns, pulls.pulls_answered - got_before)
         self.end_batch()
         if position < len(data) and not self.is_closed:
             self._keep(data, position)
@@ -141,15 +146,19 @@ class BrokerConnection(Connection):
             return
         self._needed = 4 + length
 
-    def _answer_batch(self) -> None:
+    def _answer_batch(self, began_ns: int, puts: int) -> None:
+        """Answers `puts` sends that were taken in bulk since `began_ns`."""
         answers = self._path.take_answers()
         if answers:
             self.write(answers)
         held = self._path.take_held()
         if held:
-            self._appender.gate.wait(self._appender.log.wrote_offset, partial(self._answer_held, held))
+            self._appender.gate.wait(self._appender.log.wrote_offset, partial(self._answer_held, held, began_ns, puts))
+        elif puts:
+            self._appender.stats.puts.add(began_ns, puts)
 
-    def _answer_held(self, answers: bytes, status: PutMessageStatus) -> None:
+    def _answer_held(self, answers: bytes, began_ns: int, puts: int, status: PutMessageStatus) -> None:
+        self._appender.stats.puts.add(began_ns, puts)
         if status is not PutMessageStatus.PUT_OK:
             answers = b"".join(_recoded(answers, status))
         self.write(answers)

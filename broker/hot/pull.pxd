@@ -30,6 +30,7 @@ cdef class PullPath:
     cdef dict _plans
     cdef bytes _tail
     cdef list _counted
+    cdef readonly long long pulls_answered
     cdef Py_ssize_t _value_start[11]
     cdef Py_ssize_t _value_length[11]
     cdef long long _opaque

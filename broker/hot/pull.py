@@ -80,6 +80,8 @@ class PullPath:
         self._plans: dict[tuple[object, ...], PullPlan] = {}
         self._tail = b',"remark":"FOUND","serializeTypeCurrentRPC":"JSON","version":%d}' % version
         self._counted: list[PullPlan] = []
+        self.pulls_answered = 0
+        """Pulls that were answered here, since the start."""
         if not cython.compiled:
             self._value_start = [0] * _FIELDS
             self._value_length = [0] * _FIELDS
@@ -264,6 +266,7 @@ class PullPath:
         if commit != BAD:
             self._commit(plan.group, plan.topic, queue_id, commit)
         gatherer = self._gatherer
+        self.pulls_answered += 1
         if plan.messages_out == 0:
             self._counted.append(plan)
         plan.messages_out += gatherer.count

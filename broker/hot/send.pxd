@@ -41,6 +41,7 @@ cdef class SendPath:
     cdef bytes _tail
     cdef public bint writeable
     cdef readonly int stopped_at
+    cdef readonly long long requests_in
     cdef unsigned char[::1] _properties
     cdef unsigned char[::1] _unescaped
     cdef unsigned char[::1] _out

@@ -156,6 +156,8 @@ class SendPath:
         ).encode()
         self._id_before_offset = store_host.hex().upper().encode()
         self._tail = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % version
+        self.requests_in = 0
+        """Requests whose messages were appended, since the start."""
         self.writeable = True
         self.stopped_at = _PARTIAL
         self._properties = memoryview(bytearray(_PROPERTIES_LIMIT + 1024))
@@ -483,6 +485,7 @@ class SendPath:
         if topic.messages_in == 0:
             self._counted.append(topic)
         topic.requests_in += 1
+        self.requests_in += 1
         topic.messages_in += count
         topic.bytes_in += self._stored_bytes
         if self._flag == 0:

@@ -51,7 +51,9 @@ def admin_families(
 
     return [
         ConfigAdmin(live),
-        RuntimeInfo(config, settings.paths, control, traffic, reading.earliest_time, delay_offsets, bounds),
+        RuntimeInfo(
+            config, settings.paths, control, traffic, stats.store, reading.earliest_time, delay_offsets, bounds
+        ),
         TopicAdmin(topics, registration.register_topic, drop_queues, is_slave=is_slave),
         GroupAdmin(groups, offsets, is_slave=is_slave),
         OffsetAdmin(topics, offsets, clients, bounds, delay_offsets),

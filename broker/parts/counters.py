@@ -2,7 +2,18 @@
 
 from broker.parts.waiting import Waiting
 from broker.statistics.broker_stats import BrokerStats
-from broker.traffic import BYTES_IN, BYTES_OUT, MESSAGES_IN, MESSAGES_OUT, PULLS_FOUND, PULLS_MISSED, PUTS_FAILED
+from broker.traffic import (
+    BYTES_IN,
+    BYTES_OUT,
+    BYTES_STORED,
+    MESSAGES_IN,
+    MESSAGES_OUT,
+    MESSAGES_READ,
+    MESSAGES_STORED,
+    PULLS_FOUND,
+    PULLS_MISSED,
+    PUTS_FAILED,
+)
 from headrace.remoting.server import RemotingServer
 from ipc.counter_page import CounterPage
 
@@ -28,6 +39,9 @@ class Counters:
             PUTS_FAILED: stats.puts_failed,
             MESSAGES_OUT: stats.messages_out,
             BYTES_OUT: stats.bytes_out,
+            MESSAGES_STORED: stats.store.messages_stored,
+            BYTES_STORED: stats.store.bytes_stored,
+            MESSAGES_READ: stats.store.messages_read,
             PULLS_FOUND: stats.pulls_found,
             PULLS_MISSED: stats.pulls_missed,
             "held_pulls": len(self._waiting.held),

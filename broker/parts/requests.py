@@ -116,6 +116,7 @@ def _bring_counts(sends: SendPath, pulls: PullPath, stats: BrokerStats, visits: 
     """What the hot paths have counted since the last time."""
     for topic, requests, messages, size_bytes in sends.take_counts():
         stats.sent(topic, 0, messages, size_bytes, requests)
+        stats.store.stored(messages, size_bytes)
     for group, topic, messages, size_bytes, by_queue in pulls.take_counts():
         stats.got(topic, group, by_queue, messages, size_bytes)
         visits.visited(group, topic, by_queue)

@@ -12,6 +12,7 @@ from broker.ack_gate import AckGate
 from broker.appender import Appender
 from broker.hot.send import SendPath
 from broker.parts.settings import Settings
+from broker.statistics.store_stats import StoreStats
 from headrace.model.host import encode_host
 from headrace.protocol.version import CURRENT_VERSION
 from ipc.control_layout import ALLOCATED_OFFSET
@@ -34,18 +35,14 @@ class WritingEnd:
         appended: Callable[[], None],
         ask: Callable[[], None],
         clock: Callable[[], float],
+        stats: StoreStats,
     ) -> None:
         config, store_config = settings.broker, settings.store
         self._control = context.control
         self._is_writeable = not store_config.is_slave
-        self.gate = AckGate(
-            self._control,
-            clock,
-            store_config,
-            on_wait=ask,
-        )
+        self.gate = AckGate(self._control, clock, store_config, on_wait=ask)
         log = _log_end(context, settings, queue_table)
-        self.appender = Appender(log, self.gate, store_config, self._may_write, appended, ask)
+        self.appender = Appender(log, self.gate, store_config, self._may_write, appended, ask, stats)
         self.path = SendPath(
             log,
             isal_zlib.crc32,

@@ -24,5 +24,5 @@ class AskedPull:
     suggested_broker: int = 0
     slow_broker: int = 0
     corrected_broker: int = 0
-    began: float = field(default_factory=time.monotonic)
-    """When this look at it began, in seconds."""
+    began_ns: int = field(default_factory=time.monotonic_ns)
+    """When this look at it began."""

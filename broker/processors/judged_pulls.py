@@ -112,7 +112,7 @@ class JudgedPulls:
     async def _answer_held(self, command: RemotingCommand, pull: AskedPull, last: bool) -> RemotingCommand | None:
         """The pull evaluated anew, as topic, group and function are by now; None: it waits on."""
         while True:
-            function, pull.began = pull.function, time.monotonic()
+            function, pull.began_ns = pull.function, time.monotonic_ns()
             refused = self._refusal(pull)
             if refused is not None:
                 return response_to(command, *refused, {})

@@ -231,7 +231,7 @@ class PullProcessor:
 
         Messages that the consumer does not want let it wait on behind them, which it learns of at the deadline.
         """
-        wanted, pull.began = (pull.codes, pull.wanted), time.monotonic()
+        wanted, pull.began_ns = (pull.codes, pull.wanted), time.monotonic_ns()
         refused = self._refusal(pull)
         if refused is not None:
             return response_to(command, *refused, {})
@@ -274,10 +274,11 @@ class PullProcessor:
         return response_to(command, code, result.status.value, ext, result.body)
 
     def _count(self, pull: AskedPull, result: GetResult, code: ResponseCode) -> None:
+        self._stats.store.gets.add(pull.began_ns)
         if code != ResponseCode.SUCCESS:
             self._stats.pulls_missed += 1
             return
-        header, ms = pull.header, int((time.monotonic() - pull.began) * 1000)
+        header, ms = pull.header, (time.monotonic_ns() - pull.began_ns) // 1_000_000
         pulls = {header.queue_id: 1}
         self._stats.got(header.topic, header.consumer_group, pulls, result.count, len(result.body), ms)
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from broker.config import BrokerConfig
 from broker.statistics.stats_item import DAY, HOUR, MINUTE, StatsItem, Window
+from broker.statistics.store_stats import StoreStats
 from headrace.model.names import SCHEDULE_TOPIC
 
 TOPIC_PUT_NUMS: Final = "TOPIC_PUT_NUMS"
@@ -43,6 +44,7 @@ class BrokerStats:
         self._cluster = config.broker_cluster_name
         self._clock_ms = clock_ms
         self._sets: dict[str, dict[str, StatsItem]] = {}
+        self.store = StoreStats()
         self._hot_paths: list[Callable[[], None]] = []
         self.messages_in = 0
         """Messages that clients have sent and that were stored."""
@@ -104,6 +106,7 @@ class BrokerStats:
 
     def read(self, topic: str, group: str, messages: int, size_bytes: int, times: int = 1) -> None:
         """The broker itself has read messages, or a client has."""
+        self.store.messages_read += messages
         key = f"{topic}@{group}"
         self._add(GROUP_GET_NUMS, key, messages, times)
         self._add(GROUP_GET_SIZE, key, size_bytes, times)

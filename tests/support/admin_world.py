@@ -27,6 +27,7 @@ from broker.admin.topic_admin import TopicAdmin
 from broker.broker_conf import BrokerConf
 from broker.clients import Client, ClientTable
 from broker.config import BrokerConfig
+from broker.fixed_values import fixed_values
 from broker.groups import GroupTable
 from broker.json_file import JsonFile
 from broker.live_config import LiveConfig
@@ -108,7 +109,7 @@ class AdminWorld:
         self.handlers = HandlerTable()
         registration = Registration(self.config, self.topics, (), self.name_server)
         conf = BrokerConf(broker_conf) if broker_conf is not None else None
-        live = LiveConfig(self.config, self.store_config, self.announce, conf)
+        live = LiveConfig(self.config, self.store_config, self.announce, conf, fixed=fixed_values(65536))
         live.on_change(registration.options_changed)
         facts = QueueFacts(self.config.broker_name, self.bounds, self.store_time)
         topics, groups, offsets, clients = self.topics, self.groups, self.offsets, self.clients
@@ -136,6 +137,7 @@ class AdminWorld:
                 self.store_config.paths(),
                 Log(),
                 Traffic(lambda: self.counts),
+                self.stats.store,
                 lambda: -1,
                 lambda: self.delay_offsets,
                 self.bounds,

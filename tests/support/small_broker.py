@@ -123,7 +123,14 @@ class SmallBroker:
             self.store_config,
         )
         self.rings = 0
-        self.appender = Appender(self._make_log(), self.gate, self.store_config, lambda: self.is_writeable, self._ring)
+        self.appender = Appender(
+            self._make_log(),
+            self.gate,
+            self.store_config,
+            lambda: self.is_writeable,
+            self._ring,
+            stats=self.stats.store,
+        )
         reader = self.reader = CommitLogReader(self.paths, self.store_config, control)
         queues = self.queues = ConsumeQueueReader(self.paths, self.store_config, self.instance.queue_table())
         self.sources = PullSources(queues, reader, control, self.store_config, memory_bytes)

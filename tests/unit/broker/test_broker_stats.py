@@ -147,3 +147,21 @@ def test_items_of_what_is_deleted_go_on_wish(deletes: bool) -> None:
         if stats.find(name, key) is not None
     ]  # fmt: skip
     assert kept == (["T2", "T2@TG"] if deletes else ["T", "T@TG", "0@T@TG", "T2@G", "T2", "T2@TG"])
+
+
+def test_the_stores_figures_count_what_the_broker_appends_by_itself(broker: SmallBroker, client: Peer) -> None:
+    broker.topic("T")
+    client.send(b"one", "T")
+    client.send(b"later", "T", i="DELAY\x013")
+    store = broker.stats.store
+    assert (store.messages_stored, store.bytes_stored) == (2, broker.control.wrote_offset)
+    broker.dispatch()
+    back = {"offset": 0, "group": "g", "delayLevel": 1, "originTopic": "T"}
+    assert client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back).code == 0
+    assert (store.messages_stored, store.bytes_stored) == (3, broker.control.wrote_offset)
+    assert broker.stats.messages_in == 2
+    assert store.puts.longest_ms >= 0
+    assert sum(int(part.rsplit(":", 1)[1]) for part in store.puts.distribution().split()) == 3
+    assert client.pull(0).code == 0
+    assert store.messages_read == 1
+    assert sum(int(part.rsplit(":", 1)[1]) for part in store.gets.distribution().split()) == 1

@@ -1,0 +1,77 @@
+"""Durations: how long something took, over the last minute and at most since the start.
+
+A duration is kept to five significant bits, so a minute is a small dictionary however much happens in it, and adding to it costs a look-up.
+Tools are told of the last whole minute, as RocketMQ does it; while there is none, of what there is so far.
+"""
+
+import time
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Final
+
+_MINUTE_NS: Final = 60 * 10**9
+_KEPT_BITS: Final = 5
+_MS: Final = 10**6
+_LIMITS_MS: Final = (0, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10000)
+_RANGES: Final = (
+    "[<=0ms]", "[0~10ms]", "[10~50ms]", "[50~100ms]", "[100~200ms]", "[200~500ms]", "[500ms~1s]", "[1~2s]", "[2~3s]",
+    "[3~4s]", "[4~5s]", "[5~10s]", "[10s~]",
+)  # fmt: skip
+
+
+class Durations:
+    """Of one kind of work. Owned by the broker's event loop."""
+
+    def __init__(self, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
+        self._clock_ns = clock_ns
+        self._minute_ends = clock_ns() + _MINUTE_NS
+        self._counts: dict[int, int] = {}
+        self._last: dict[int, int] | None = None
+        self._longest_ns = 0
+
+    def add(self, began_ns: int, times: int = 1) -> None:
+        """What began at this monotonic time has ended now, for `times` requests."""
+        now_ns = self._clock_ns()
+        if now_ns >= self._minute_ends:
+            self._turn(now_ns)
+        took_ns = now_ns - began_ns
+        self._longest_ns = max(self._longest_ns, took_ns)
+        shift = took_ns.bit_length() - _KEPT_BITS
+        if shift > 0:
+            took_ns = took_ns >> shift << shift
+        self._counts[took_ns] = self._counts.get(took_ns, 0) + times
+
+    @property
+    def longest_ms(self) -> int:
+        """The longest since the start, in whole ms."""
+        return self._longest_ns // _MS
+
+    def below_ms(self, share: float) -> float:
+        """How many ms this share of the last minute's took at most; 0 if there was nothing."""
+        counts = self._told()
+        wanted, passed = sum(counts.values()) * share, 0
+        for took_ns in sorted(counts):
+            passed += counts[took_ns]
+            if passed >= wanted:
+                return took_ns / _MS
+        return 0.0
+
+    def distribution(self) -> str:
+        """How many of the last minute took how long, in RocketMQ's ranges of whole ms."""
+        numbers = [0] * len(_RANGES)
+        for took_ns, times in self._told().items():
+            numbers[bisect_left(_LIMITS_MS, took_ns // _MS)] += times
+        return "".join(f"{name}:{number} " for name, number in zip(_RANGES, numbers, strict=True))
+
+    def _told(self) -> dict[int, int]:
+        now_ns = self._clock_ns()
+        if now_ns >= self._minute_ends:
+            self._turn(now_ns)
+        return self._counts if self._last is None else self._last
+
+    def _turn(self, now_ns: int) -> None:
+        """A minute is over. One in which nothing was added and nobody asked is a minute of nothing."""
+        late_ns = now_ns - self._minute_ends
+        self._last = self._counts if late_ns < _MINUTE_NS else {}
+        self._counts = {}
+        self._minute_ends += _MINUTE_NS + late_ns // _MINUTE_NS * _MINUTE_NS

@@ -1,0 +1,70 @@
+"""How long something took: the last minute's shares and ranges, and the longest of all."""
+
+from broker.statistics.durations import Durations
+
+MS, MINUTE = 10**6, 60 * 10**9
+
+
+class Stopwatch:
+    """Durations on a clock of its own."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.durations = Durations(lambda: self.now)
+
+    def take(self, took_ns: int, times: int = 1) -> None:
+        self.now += took_ns
+        self.durations.add(self.now - took_ns, times)
+
+
+def counted(distribution: str) -> dict[str, int]:
+    return {name: int(number) for name, number in (one.rsplit(":", 1) for one in distribution.split())}
+
+
+def test_nothing_yet_is_nothing_in_every_range() -> None:
+    durations = Stopwatch().durations
+    assert (durations.longest_ms, durations.below_ms(0.99)) == (0, 0.0)
+    assert set(counted(durations.distribution()).values()) == {0}
+    assert len(counted(durations.distribution())) == 13
+
+
+def test_shares_are_within_a_sixteenth_below_what_it_took() -> None:
+    watch = Stopwatch()
+    for _ in range(990):
+        watch.take(3 * MS)
+    for _ in range(10):
+        watch.take(700 * MS)
+    assert 3 * 15 / 16 <= watch.durations.below_ms(0.99) <= 3
+    assert 700 * 15 / 16 <= watch.durations.below_ms(0.999) <= 700
+    assert watch.durations.longest_ms == 700
+
+
+def test_a_batch_counts_each_of_its_requests() -> None:
+    watch = Stopwatch()
+    watch.take(MS // 2, 40)
+    watch.take(20 * MS, 2)
+    assert counted(watch.durations.distribution()) | {"[<=0ms]": 40, "[10~50ms]": 2} == counted(
+        watch.durations.distribution()
+    )
+
+
+def test_ranges_are_rocketmqs() -> None:
+    watch = Stopwatch()
+    for ms in (0, 8, 44, 92, 184, 480, 960, 1920, 2880, 3840, 4800, 9600, 19200):
+        watch.now = 0
+        watch.take(ms * MS)
+    assert set(counted(watch.durations.distribution()).values()) == {1}
+
+
+def test_the_last_whole_minute_is_told_and_a_silent_one_is_empty() -> None:
+    watch = Stopwatch()
+    watch.take(5 * MS)
+    assert watch.durations.below_ms(1) > 4, "the first minute is told while it lasts"
+    watch.now = MINUTE + 1
+    watch.take(80 * MS)
+    assert watch.durations.below_ms(1) < 6, "the second is not over"
+    watch.now = 2 * MINUTE + 1
+    assert watch.durations.below_ms(1) > 70
+    watch.now = 4 * MINUTE + 1
+    assert watch.durations.below_ms(1) == 0
+    assert watch.durations.longest_ms == 80, "that is of all minutes"
