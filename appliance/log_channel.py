@@ -88,10 +88,6 @@ class PacketHandler(MultiProcessingHandler):
         self.role = role
         self._is_closed = False
 
-    def createLock(self) -> None:  # noqa: N802  logging's name
-        """No lock: a packet is sent by one system call."""
-        self.lock = None
-
     def emit(self, record: logging.LogRecord) -> None:
         """Send the record to the logger."""
         record.role = self.role
