@@ -15,7 +15,7 @@ Every answer has `ok`; where that is false, `error` says why in one line.
 
 import logging
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from appliance.control_server import Answer
 from appliance.role_life import Phase, RoleLife
@@ -26,6 +26,8 @@ from ipc.health_page import monotonic_ms
 from ipc.instance import Instance
 
 S = TypeVar("S")
+
+_SHOWN_CHARACTERS: Final = 80
 
 log = logging.getLogger(__name__)
 
@@ -53,10 +55,10 @@ class ControlRequests(Generic[S]):
             answer({"ok": True, "status": self.status()})
         elif command == "stop" and role is None:
             log.info("asked to stop")
-            self._stop_answers.append(answer)
+            self._stop_answers = [*(one for one in self._stop_answers if one.is_wanted), answer]
             self._supervisor.stop()
-        elif command not in self._commands:
-            answer(_refusal(f"unknown command {command!r}"))
+        elif not isinstance(command, str) or command not in self._commands:
+            answer(_refusal(f"unknown command {_shown(command)}"))
         elif not isinstance(role, str) or role not in self._supervisor.lives:
             answer(_refusal(self._about_unknown_role(role)))
         elif self._supervisor.is_stopping:
@@ -95,9 +97,9 @@ class ControlRequests(Generic[S]):
 
     def _about_unknown_role(self, role: object) -> str:
         roles = list(self._supervisor.lives)
-        near = nearest_key(str(role), roles)
+        near = nearest_key(role, roles) if isinstance(role, str) and len(role) <= _SHOWN_CHARACTERS else None
         hint = f" (did you mean {near}?)" if near else ""
-        return f"there is no role {role}{hint}: the roles are {', '.join(roles)}"
+        return f"there is no role {_shown(role)}{hint}: the roles are {', '.join(roles)}"
 
     def _stop_role(self, life: RoleLife[S], answer: Answer) -> None:
         self._supervisor.stop_role(life, and_start=False)
@@ -116,6 +118,8 @@ class ControlRequests(Generic[S]):
 
     def _answer_when(self, answer: Answer, life: RoleLife[S], phase: Phase) -> None:
         def is_done() -> bool:
+            if not answer.is_wanted:
+                return True
             if life.phase is phase:
                 answer({"ok": True, "role": life.name, "state": phase.value, "pid": life.pid})
                 return True
@@ -129,3 +133,9 @@ class ControlRequests(Generic[S]):
 
 def _refusal(error: str) -> dict[str, Any]:
     return {"ok": False, "error": error}
+
+
+def _shown(value: object) -> str:
+    """What a client sent in a name's place, for people: text as it is, else its type; cut."""
+    text = value if isinstance(value, str) else f"of type {type(value).__name__}"
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

@@ -1,7 +1,7 @@
 """The supervisor's control socket: one JSON object a line, over a Unix stream socket.
 
-A client sends one line and reads one line. What the objects say is the supervisor's business; here is how they travel.
-The supervisor serves many clients from one loop: it feeds what it has read to a `LineReader` of each and sends `encode(…)`.
+A client sends one line and reads one line before it sends another. What the objects say is the supervisor's business; here is
+how they travel.
 The socket belongs to the appliance's user and group and is open to nobody else.
 """
 
@@ -19,17 +19,23 @@ MAX_LINE_BYTES = (
     1 << 20
 )  # limit: a status of a thousand roles is a few hundred KiB; more than this is a mistake or malice
 _MODE = 0o660
+_BACKLOG = 128  # limit: twice as many clients as the supervisor keeps
+_RETRY_S = 0.01
 _MAX_PATH_BYTES = 107  # sun_path of sockaddr_un, less its zero byte
 
 
 def encode(message: dict[str, Any]) -> bytes:
-    """One line."""
-    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    """One line. What UTF-8 cannot hold, such as half a surrogate pair, is escaped."""
+    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def decode(line: bytes) -> dict[str, Any]:
     """One line's object. Raises ValueError for anything else."""
-    message = json.loads(line)
+    try:
+        message = json.loads(line)
+    except RecursionError:
+        raise ValueError("not a JSON object: nested too deeply") from None
     if not isinstance(message, dict):
         raise ValueError(f"not a JSON object: {line[:80]!r}")  # noqa: TRY004  (of what a peer sent, not of a type here)
     return message
@@ -58,7 +64,7 @@ def listen(path: str | os.PathLike[str]) -> socket.socket:
         with socket_address(path) as address:
             server.bind(address)
         os.chmod(path, _MODE)
-        server.listen(16)
+        server.listen(_BACKLOG)
     except OSError:
         server.close()
         raise
@@ -72,7 +78,7 @@ def ask(path: str | os.PathLike[str], request: dict[str, Any], timeout_s: float)
         client.settimeout(timeout_s)
         try:
             with socket_address(path) as address:
-                client.connect(address)
+                _connect(client, address, deadline)
         except (FileNotFoundError, ConnectionRefusedError):
             raise NobodyListens(f"no supervisor listens at {os.fspath(path)}; does the appliance run?") from None
         except PermissionError:
@@ -93,6 +99,18 @@ def ask(path: str | os.PathLike[str], request: dict[str, Any], timeout_s: float)
             raise NoAnswer(f"the supervisor at {os.fspath(path)} did not answer within {timeout_s:g} s") from None
         except (OSError, ValueError) as error:
             raise NoAnswer(f"the supervisor at {os.fspath(path)} gave no proper answer: {error}") from error
+
+
+def _connect(client: socket.socket, address: str, deadline: float) -> None:
+    """Connect. A socket with a timeout does not wait for room in the listener's queue by itself. Raises OSError."""
+    while True:
+        try:
+            client.connect(address)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(_RETRY_S)
 
 
 @contextlib.contextmanager
