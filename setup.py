@@ -4,6 +4,8 @@ A hot module is ordinary typed Python in Cython's pure-Python mode. Its C types 
 `.py` is imported as it is and does the same, slower. All other metadata is in pyproject.toml.
 
     python setup.py build_ext --inplace      (make compile) compile what is older than its source, where it lies
+    python setup.py build_ext --sanitize     (make sanitized) compile apart, under build/sanitized, for fuzzing: every index is
+                                             checked, and the compiler's address and undefined-behaviour sanitizers watch
 
 An editable install compiles nothing itself: `make compile` does, and only what has changed. It compiles under build/ and then
 moves each module to its place whole: who runs meanwhile sees the old one or the new one, never none.
@@ -18,6 +20,15 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 PACKAGES = ("appliance", "broker", "headrace", "ipc", "nameserver", "spark_exporter", "store")
+SANITIZED = "build/sanitized"
+SANITIZER_FLAGS = [
+    "-O1",
+    "-g",
+    "-fno-wrapv",
+    "-fno-omit-frame-pointer",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+]
 COMPILER_FLAGS = ["-O3", "-fno-semantic-interposition", "-Wno-unreachable-code", "-Wno-unused-function"]
 
 
@@ -36,24 +47,41 @@ def read_extensions() -> list[Extension]:
         return []
     from Cython.Build import cythonize  # noqa: PLC0415  (a metadata query must not need Cython)
 
+    is_sanitized = "--sanitize" in sys.argv
+    flags = SANITIZER_FLAGS if is_sanitized else []
     return cythonize(
         [
             Extension(
                 ".".join(source.with_suffix("").parts),
                 [str(source)],
-                extra_compile_args=COMPILER_FLAGS,
+                extra_compile_args=[*COMPILER_FLAGS, *flags],
+                extra_link_args=flags,
             )
             for source in sources
         ],
-        build_dir="build/cython",
+        build_dir=f"{SANITIZED}/cython" if is_sanitized else "build/cython",
         include_path=["."],
         # Types come from the .pxd alone: Python's `int` in an annotation says nothing about C.
-        compiler_directives={"language_level": "3", "annotation_typing": False},
+        compiler_directives={"language_level": "3", "annotation_typing": False, "boundscheck": is_sanitized},
     )
 
 
 class MoveInPlace(build_ext):
-    """`build_ext` that puts a finished module into its place by a rename."""
+    """`build_ext` that puts a finished module into its place by a rename; with --sanitize, into a place of its own."""
+
+    user_options = [*build_ext.user_options, ("sanitize", None, f"compile under {SANITIZED}, with sanitizers")]  # noqa: RUF012
+    boolean_options = [*build_ext.boolean_options, "sanitize"]  # noqa: RUF012
+
+    def initialize_options(self) -> None:
+        """Called before the command line is read."""
+        super().initialize_options()
+        self.sanitize = False
+
+    def finalize_options(self) -> None:
+        """Called after it has been read."""
+        if self.sanitize:
+            self.build_lib, self.build_temp = SANITIZED, f"{SANITIZED}/temp"
+        super().finalize_options()
 
     def copy_file(self, infile: str, outfile: str, *arguments: Any, **options: Any) -> Any:
         """Called for each module that has been compiled, to bring it beside its source."""

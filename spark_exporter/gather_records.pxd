@@ -1,6 +1,7 @@
 cimport cython
 
-from spark_exporter.memory cimport address_of, read_at
+from headrace.protocol.big_endian cimport address_of
+from spark_exporter.memory cimport read_at
 
 ctypedef unsigned char *_memory
 

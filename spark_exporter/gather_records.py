@@ -1,3 +1,4 @@
+# cython: boundscheck=True
 """Reads records that lie apart in a segment into memory, one behind the other.
 
 A hot module, compiled where there is a compiler: a range with files of each topic is read in this way, a record or some neighbours at a time.
@@ -11,7 +12,8 @@ from spark_exporter.errors import SourceError
 from spark_exporter.segments import Segment
 
 if not cython.compiled:
-    from spark_exporter.memory import address_of, read_at
+    from headrace.protocol.big_endian import address_of
+    from spark_exporter.memory import read_at
 
 
 def gather(

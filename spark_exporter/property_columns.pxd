@@ -1,6 +1,7 @@
 cimport cython
 
-from spark_exporter.memory cimport address_of, copy_bytes, find_byte, is_ascii, is_equal, put_bit, put_bytes, put_int
+from headrace.protocol.big_endian cimport address_of, copy_bytes, find_byte, is_equal
+from spark_exporter.memory cimport is_ascii, put_bit, put_bytes, put_int
 
 ctypedef unsigned char *_memory
 ctypedef const unsigned char *_log_memory

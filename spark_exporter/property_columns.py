@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, cdivision=True
+# cython: wraparound=False, cdivision=True
 """The properties of records as columns: the map, and those properties that have a column of their own.
 
 Part of the decoder, and hot: `RecordColumns` calls `put` and then `end_row` for each row, in the rows' order. Compiled where there is a compiler (types
@@ -17,16 +17,8 @@ import pyarrow as pa
 from headrace.model.properties import decode_properties
 
 if not cython.compiled:
-    from spark_exporter.memory import (
-        address_of,
-        copy_bytes,
-        find_byte,
-        is_ascii,
-        is_equal,
-        put_bit,
-        put_bytes,
-        put_int,
-    )
+    from headrace.protocol.big_endian import address_of, copy_bytes, find_byte, is_equal
+    from spark_exporter.memory import is_ascii, put_bit, put_bytes, put_int
 
 COLUMNS: Final = frozenset({"msg_id", "keys", "tags", "real_topic", "retry_topic", "properties"})
 """Which columns of `schema.MESSAGES` these are."""

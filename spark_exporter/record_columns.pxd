@@ -1,8 +1,7 @@
 cimport cython
 
-from spark_exporter.memory cimport (
-    address_of, copy_bytes, crc_of, is_equal, load_int, load_long, load_short, put_bit, put_bytes, put_hex, put_int, put_ipv4, put_long, take_crc_function,
-)
+from headrace.protocol.big_endian cimport address_of, copy_bytes, is_equal, load_i16, load_i32, load_i64
+from spark_exporter.memory cimport crc_of, put_bit, put_bytes, put_hex, put_int, put_ipv4, put_long, take_crc_function
 from spark_exporter.property_columns cimport PropertyColumns
 
 ctypedef unsigned char *_memory
@@ -76,5 +75,5 @@ cdef class RecordColumns:
     cdef _grow_bodies(self, Py_ssize_t needed)
     @cython.locals(log=_log_memory, slot=Py_ssize_t, topic=_Topic, name=bytes)
     cdef _Topic _find_topic(self, Py_ssize_t at, Py_ssize_t length)
-    @cython.locals(written=Py_ssize_t, stored=bytes, text=bytes)
+    @cython.locals(port=cython.longlong, stored=bytes, text=bytes)
     cdef Py_ssize_t _put_host(self, _memory data, Py_ssize_t end, Py_ssize_t at, Py_ssize_t length) except -1

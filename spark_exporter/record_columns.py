@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, cdivision=True
+# cython: wraparound=False, cdivision=True
 # ruff: noqa: PLR1714  (a set or tuple to look in is an object; comparisons are C)
 """Decodes records of the CommitLog into the memory of Arrow columns, one pass over the bytes.
 
@@ -26,14 +26,9 @@ from spark_exporter.crc_function import find_crc_function
 from spark_exporter.property_columns import PropertyColumns
 
 if not cython.compiled:
+    from headrace.protocol.big_endian import address_of, copy_bytes, is_equal, load_i16, load_i32, load_i64
     from spark_exporter.memory import (
-        address_of,
-        copy_bytes,
         crc_of,
-        is_equal,
-        load_int,
-        load_long,
-        load_short,
         put_bit,
         put_bytes,
         put_hex,
@@ -270,8 +265,8 @@ class RecordColumns:
             return self._bad("too few bytes for a record")
         if limit - at < 8:
             return self._more(8)
-        size = load_int(log, at)
-        magic = load_int(log, at + 4)
+        size = load_i32(log, at)
+        magic = load_i32(log, at + 4)
         if magic == _BLANK_MAGIC:
             return _BLANK
         if magic != _MESSAGE_MAGIC and magic != _MESSAGE_MAGIC_V2:
@@ -281,12 +276,12 @@ class RecordColumns:
         end = at + size
         if end > limit:
             # What lies in the stretch already tells whether it is worth reading more for.
-            if limit - at >= 36 and load_long(log, at + 28) != physical_offset:
+            if limit - at >= 36 and load_i64(log, at + 28) != physical_offset:
                 return self._bad("the record says that it lies elsewhere")
             return self._more(size)
-        if load_long(log, at + 28) != physical_offset:
+        if load_i64(log, at + 28) != physical_offset:
             return self._bad("the record says that it lies elsewhere")
-        sys_flag = load_int(log, at + 36)
+        sys_flag = load_i32(log, at + 36)
         born_host_length = 20 if sys_flag & _BORN_HOST_V6 else 8
         store_host_length = 20 if sys_flag & _STORE_HOST_V6 else 8
         timestamp_at = at + 48 + born_host_length
@@ -294,7 +289,7 @@ class RecordColumns:
         body_at = store_host_at + store_host_length + 16
         if body_at > end:
             return self._bad("its lengths do not add up to its total size")
-        body_length = load_int(log, body_at - 4)
+        body_length = load_i32(log, body_at - 4)
         if body_length < 0:
             body_length = 0
         if body_length > end - body_at - 3:
@@ -306,14 +301,14 @@ class RecordColumns:
             if topic_length > 127:
                 return self._bad("the topic's length is negative")
         else:
-            topic_length = load_short(log, topic_at)
+            topic_length = load_i16(log, topic_at)
             topic_at += 2
             if topic_length < 0:
                 return self._bad("the topic's length is negative")
         properties_at = topic_at + topic_length + 2
         if properties_at > end:
             return self._bad("its lengths do not add up to its total size")
-        properties_length = load_short(log, properties_at - 2)
+        properties_length = load_i16(log, properties_at - 2)
         if properties_length < 0:
             properties_length = 0
         if properties_at + properties_length != end:
@@ -322,7 +317,7 @@ class RecordColumns:
         # A record: from here on it is walked over, whatever is in it.
         if self._body_end >= self._most_body_bytes or self._slack < 3 * (properties_length + topic_length):
             return _FULL
-        store_ms = load_long(log, timestamp_at)
+        store_ms = load_i64(log, timestamp_at)
         if store_ms < _FIRST_MS or store_ms > _LAST_MS:
             return self._damage(physical_offset, size, "its store timestamp is no time")
         topic = self._find_topic(topic_at, topic_length)
@@ -332,7 +327,7 @@ class RecordColumns:
             self.records += 1
             self.position = end
             return _END
-        body_crc = load_int(log, at + 8)
+        body_crc = load_i32(log, at + 8)
         if body_length > 0:
             crc = crc_of(log, body_at, body_length)
             if crc & 0x7FFFFFFF != body_crc:
@@ -359,20 +354,20 @@ class RecordColumns:
         self.position = end
         put_int(self._store_size, row, size)
         put_int(self._body_crc, row, body_crc)
-        put_int(self._queue_id, row, load_int(log, at + 12))
-        put_int(self._flag, row, load_int(log, at + 16))
-        put_long(self._queue_offset, row, load_long(log, at + 20))
+        put_int(self._queue_id, row, load_i32(log, at + 12))
+        put_int(self._flag, row, load_i32(log, at + 16))
+        put_long(self._queue_offset, row, load_i64(log, at + 20))
         put_long(self._commit_log_offset, row, physical_offset)
         put_int(self._sys_flag, row, sys_flag)
-        born_ms = load_long(log, at + 40)
+        born_ms = load_i64(log, at + 40)
         if born_ms >= _FIRST_MS and born_ms <= _LAST_MS:
             put_long(self._born_timestamp, row, born_ms * 1000)
             put_bit(self._born_valid, row)
         else:
             put_long(self._born_timestamp, row, 0)
         put_long(self._store_timestamp, row, store_ms * 1000)
-        put_int(self._reconsume_times, row, load_int(log, body_at - 16))
-        put_long(self._prepared_offset, row, load_long(log, body_at - 12))
+        put_int(self._reconsume_times, row, load_i32(log, body_at - 16))
+        put_long(self._prepared_offset, row, load_i64(log, body_at - 12))
 
         text = topic.text
         if len(text) > topic_length:  # bad bytes became longer
@@ -441,9 +436,9 @@ class RecordColumns:
     def _put_host(self, data: memoryview, end: int, at: int, length: int) -> int:
         """A host's text, behind `end`. Returns the new end."""
         if length == 8:
-            written = put_ipv4(data, end, self._log, at)
-            if written > 0:
-                return end + written
+            port = load_i32(self._log, at + 4)
+            if port >= 0:
+                return end + put_ipv4(data, end, self._log, at, port)
         stored = copy_bytes(self._log, at, at + length)
         text = self._hosts.get(stored)
         if text is None:

@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, cdivision=True
+# cython: wraparound=False, cdivision=True
 """Pieces of JSON headers as the hot paths read them: plain strings and numbers, in place.
 
 Compiled together with its callers (types in json_scan.pxd). What is not plain is said to be `BAD` or -1, and the frame goes

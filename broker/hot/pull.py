@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, cdivision=True
+# cython: wraparound=False, cdivision=True
 # ruff: noqa: PLR1714  (a set or tuple to look in is an object; comparisons are C)
 """The hot path of a pull: from the bytes of a PULL_MESSAGE frame to the bytes of its answer.
 

@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, cdivision=True
+# cython: wraparound=False, cdivision=True
 # ruff: noqa: PLR1714  (a set or tuple to look in is an object; comparisons are C)
 """The hot path of a send: from the bytes of SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE frames to records in the log and the bytes of the answers.
 
@@ -160,7 +160,8 @@ class SendPath:
         """Requests whose messages were appended, since the start."""
         self.writeable = True
         self.stopped_at = _PARTIAL
-        self._properties = memoryview(bytearray(_PROPERTIES_LIMIT + 1024))
+        # Stored properties, before it is known whether they are too long: those sent, a separator, the cluster's.
+        self._properties = memoryview(bytearray(_PROPERTIES_LIMIT + 1 + len(self._cluster_property)))
         self._unescaped = memoryview(bytearray(_PROPERTIES_LIMIT + 1024))
         self._out = memoryview(bytearray(65536))
         self._out_length = 0

@@ -6,24 +6,6 @@ cdef extern from *:
     #include <errno.h>
     #include <string.h>
     #include <unistd.h>
-    static inline unsigned char *export_address_of(PyObject *view) {
-        return (unsigned char *)PyMemoryView_GET_BUFFER(view)->buf;
-    }
-    static inline int16_t export_load_short(const unsigned char *data, Py_ssize_t at) {
-        uint16_t raw;
-        memcpy(&raw, data + at, 2);
-        return (int16_t)__builtin_bswap16(raw);
-    }
-    static inline int32_t export_load_int(const unsigned char *data, Py_ssize_t at) {
-        uint32_t raw;
-        memcpy(&raw, data + at, 4);
-        return (int32_t)__builtin_bswap32(raw);
-    }
-    static inline int64_t export_load_long(const unsigned char *data, Py_ssize_t at) {
-        uint64_t raw;
-        memcpy(&raw, data + at, 8);
-        return (int64_t)__builtin_bswap64(raw);
-    }
     static inline void export_put_int(unsigned char *data, Py_ssize_t index, int32_t value) {
         memcpy(data + 4 * index, &value, 4);
     }
@@ -53,23 +35,13 @@ cdef extern from *:
             *at++ = digits[--count];
         return at;
     }
-    static inline Py_ssize_t export_put_ipv4(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start) {
-        int32_t port = export_load_int(source, start + 4);
+    static inline Py_ssize_t export_put_ipv4(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, uint32_t port) {
         unsigned char *end = data + at;
-        if (port < 0)
-            return 0;
         for (int i = 0; i < 4; i++) {
             end = export_put_number(end, source[start + i]);
             *end++ = i < 3 ? '.' : ':';
         }
-        return export_put_number(end, (uint32_t)port) - (data + at);
-    }
-    static inline Py_ssize_t export_find_byte(const unsigned char *data, int byte, Py_ssize_t start, Py_ssize_t end) {
-        const unsigned char *found = (const unsigned char *)memchr(data + start, byte, end - start);
-        return found == NULL ? -1 : found - data;
-    }
-    static inline int export_is_equal(const unsigned char *data, Py_ssize_t at, const unsigned char *text, Py_ssize_t text_at, Py_ssize_t length) {
-        return memcmp(data + at, text + text_at, length) == 0;
+        return export_put_number(end, port) - (data + at);
     }
     static inline int export_is_ascii(const unsigned char *data, Py_ssize_t start, Py_ssize_t end) {
         uint64_t word, seen = 0;
@@ -80,9 +52,6 @@ cdef extern from *:
         for (; start < end; start++)
             seen |= data[start];
         return (seen & 0x8080808080808080ULL) == 0;
-    }
-    static inline PyObject *export_copy_bytes(const unsigned char *data, Py_ssize_t start, Py_ssize_t end) {
-        return PyBytes_FromStringAndSize((const char *)data + start, end - start);
     }
     typedef uint32_t (*export_crc_function)(uint32_t, const unsigned char *, uint64_t);
     static uint32_t export_crc_table[256];
@@ -122,20 +91,13 @@ cdef extern from *:
     }
     #endif
     """
-    unsigned char *address_of "export_address_of"(object view)
-    int load_short "export_load_short"(const unsigned char *data, Py_ssize_t at) noexcept nogil
-    int load_int "export_load_int"(const unsigned char *data, Py_ssize_t at) noexcept nogil
-    long long load_long "export_load_long"(const unsigned char *data, Py_ssize_t at) noexcept nogil
     void put_int "export_put_int"(unsigned char *data, Py_ssize_t index, int value) noexcept nogil
     void put_long "export_put_long"(unsigned char *data, Py_ssize_t index, long long value) noexcept nogil
     void put_bit "export_put_bit"(unsigned char *data, Py_ssize_t index) noexcept nogil
     void put_bytes "export_put_bytes"(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, Py_ssize_t length) noexcept nogil
     void put_hex "export_put_hex"(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, Py_ssize_t length) noexcept nogil
-    Py_ssize_t put_ipv4 "export_put_ipv4"(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start) noexcept nogil
-    Py_ssize_t find_byte "export_find_byte"(const unsigned char *data, int byte, Py_ssize_t start, Py_ssize_t end) noexcept nogil
-    bint is_equal "export_is_equal"(const unsigned char *data, Py_ssize_t at, const unsigned char *text, Py_ssize_t text_at, Py_ssize_t length) noexcept nogil
+    Py_ssize_t put_ipv4 "export_put_ipv4"(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, unsigned int port) noexcept nogil
     bint is_ascii "export_is_ascii"(const unsigned char *data, Py_ssize_t start, Py_ssize_t end) noexcept nogil
-    bytes copy_bytes "export_copy_bytes"(const unsigned char *data, Py_ssize_t start, Py_ssize_t end)
     void take_crc_function "export_take_crc_function"(size_t address) noexcept
     int crc_of "export_crc_of"(const unsigned char *data, Py_ssize_t at, Py_ssize_t length) noexcept nogil
     Py_ssize_t read_at "export_read_at"(int descriptor, unsigned char *data, Py_ssize_t at, Py_ssize_t length, long long place) noexcept

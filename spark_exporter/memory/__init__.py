@@ -1,34 +1,14 @@
-"""Numbers and bytes in memory, for the compiled decoder: big-endian ones of the log in, native ones of Arrow out.
+"""Native numbers, bits and bytes in the memory of Arrow columns, for the compiled decoder. (headrace.protocol.big_endian reads the log.)
 
-A compiled module takes the C functions of the `.pxd` beside this file; `address_of` is then the memory's address, and whoever keeps
-it keeps the view too. A module that is not compiled takes the functions below: an address is the view itself.
+A compiled module takes the C functions of the `.pxd` beside this file, one that is not compiled the functions below; `data` is what
+`headrace.protocol.big_endian.address_of` gives. Nothing here checks bounds: the caller has made room for all that a stretch can hold.
 
-This is a package because it must not be compiled itself: what is compiled and what is not may then be mixed. Nothing checks bounds.
+This is a package because it must not be compiled itself: compiled and interpreted modules may then be mixed.
 """
 
 import os
 import sys
 from zlib import crc32
-
-
-def address_of(view: memoryview) -> memoryview:
-    """What the functions below take as `data`. `view` must be a contiguous memoryview of bytes."""
-    return view
-
-
-def load_short(data: memoryview, at: int) -> int:
-    """The signed big-endian 16-bit number at `at`."""
-    return int.from_bytes(data[at : at + 2], "big", signed=True)
-
-
-def load_int(data: memoryview, at: int) -> int:
-    """The signed big-endian 32-bit number at `at`."""
-    return int.from_bytes(data[at : at + 4], "big", signed=True)
-
-
-def load_long(data: memoryview, at: int) -> int:
-    """The signed big-endian 64-bit number at `at`."""
-    return int.from_bytes(data[at : at + 8], "big", signed=True)
 
 
 def put_int(data: memoryview, index: int, value: int) -> None:
@@ -56,35 +36,16 @@ def put_hex(data: memoryview, at: int, source: memoryview, start: int, length: i
     data[at : at + 2 * length] = bytes(source[start : start + length]).hex().upper().encode()
 
 
-def put_ipv4(data: memoryview, at: int, source: memoryview, start: int) -> int:
-    """Put `a.b.c.d:port` of the eight bytes from `start` on. Returns its length; 0, with nothing put, for a port that is negative."""
-    port = load_int(source, start + 4)
-    if port < 0:
-        return 0
+def put_ipv4(data: memoryview, at: int, source: memoryview, start: int, port: int) -> int:
+    """Put `a.b.c.d:port` with the address in the four bytes from `start` on. Returns its length, at most 26."""
     text = b"%d.%d.%d.%d:%d" % (*source[start : start + 4], port)
     data[at : at + len(text)] = text
     return len(text)
 
 
-def find_byte(data: memoryview, byte: int, start: int, end: int) -> int:
-    """Where `byte` first stands from `start` on, before `end`; -1 if it does not."""
-    found = bytes(data[start:end]).find(byte)
-    return found if found < 0 else start + found
-
-
-def is_equal(data: memoryview, at: int, text: memoryview | bytes, text_at: int, length: int) -> bool:
-    """Whether the `length` bytes of `text` from `text_at` on stand at `at`."""
-    return data[at : at + length] == text[text_at : text_at + length]
-
-
 def is_ascii(data: memoryview, start: int, end: int) -> bool:
     """Whether all bytes from `start` to `end` are below 128."""
     return bytes(data[start:end]).isascii()
-
-
-def copy_bytes(data: memoryview, start: int, end: int) -> bytes:
-    """The bytes from `start` to `end`, copied."""
-    return bytes(data[start:end])
 
 
 def take_crc_function(address: int) -> None:

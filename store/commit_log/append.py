@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, cdivision=True
+# cython: wraparound=False, cdivision=True
 """Appends records to the CommitLog: encodes them straight into the mapped file and publishes where the log ends.
 
 One of the four hot modules: compiled by Cython where there is a compiler (the types are in append.pxd), plain Python
@@ -46,12 +46,14 @@ class TopicQueues:
 
     def next_offset(self, queue_id: int) -> int:
         """The queue offset that the next record of this queue gets."""
-        if queue_id >= self.count:
+        if queue_id < 0 or queue_id >= self.count:
             self.advance(queue_id, 0)
         return self.next_offsets[queue_id]
 
     def advance(self, queue_id: int, offset: int) -> None:
-        """Sets the next queue offset of `queue_id`, making room for it."""
+        """Sets the next queue offset of `queue_id`, making room for it. Raises ValueError for one below 0."""
+        if queue_id < 0:
+            raise ValueError(f"queue id {queue_id} of topic {self.name} is negative")
         if queue_id >= self.count:
             grown = array.array("q", bytes(8 * (queue_id + 1)))
             for known in range(self.count):

@@ -1,6 +1,6 @@
 cimport cython
 
-from store.big_endian cimport address_of, copy_bytes, load_int, load_long, load_short
+from headrace.protocol.big_endian cimport address_of, copy_bytes, load_i16, load_i32, load_i64
 
 cdef int _MESSAGE_MAGIC, _MESSAGE_MAGIC_V2, _BLANK_MAGIC
 cdef int _SMALLEST_RECORD, _SMALLEST_BLANK

@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, cdivision=True
+# cython: wraparound=False, cdivision=True
 """Whether bytes of the CommitLog are a record, and of which queue: what recovery and inspection ask of millions of places.
 
     0        4        8      12        20       28          36        48+B                 68+B+S   72+B+S
@@ -16,7 +16,7 @@ import cython
 from isal.isal_zlib import crc32
 
 if not cython.compiled:
-    from store.big_endian import address_of, copy_bytes, load_int, load_long, load_short
+    from headrace.protocol.big_endian import address_of, copy_bytes, load_i16, load_i32, load_i64
 
 # What check_record answers instead of a record's size.
 BLANK: Final = 0
@@ -59,31 +59,33 @@ _CRC_MASK = 0x7FFFFFFF
 def check_record(view: memoryview, position: int, limit: int, physical_offset: int, check_crc: bool) -> int:
     """The size of the valid record at `position` of a file's view, or BLANK, or one of the negative reasons.
 
-    Nothing at or beyond `limit` is looked at. Store spec, section 5, "Record check".
+    Whoever expects a record of a size that was read from a file first sees that this size is positive.
+    Nothing at or beyond `limit`, or outside the view, is looked at. Store spec, section 5, "Record check".
     """
     data = address_of(view)
+    limit = min(limit, len(view))
     room = limit - position
-    if room < _SMALLEST_BLANK:
+    if position < 0 or room < _SMALLEST_BLANK:
         return _NO_ROOM
-    magic = load_int(data, position + 4)
+    magic = load_i32(data, position + 4)
     if magic not in (_MESSAGE_MAGIC, _MESSAGE_MAGIC_V2):
         return _BLANK if magic == _BLANK_MAGIC else _NO_MAGIC
-    total = load_int(data, position)
+    total = load_i32(data, position)
     if room < _SMALLEST_RECORD or total > room:
         return _NO_ROOM
-    if load_long(data, position + 28) != physical_offset:
+    if load_i64(data, position + 28) != physical_offset:
         return _WRONG_PLACE
-    sys_flag = load_int(data, position + 36)
+    sys_flag = load_i32(data, position + 36)
     body = position + 88 + _hosts_beyond_v4(sys_flag)
     if body + 3 > limit:
         return _WRONG_LENGTHS
-    body_length = load_int(data, body - 4)
+    body_length = load_i32(data, body - 4)
     end = position + total
     # compat: a negative length of body or properties counts as none.
     topic = body + body_length if body_length > 0 else body
     if topic + 3 > end:
         return _WRONG_LENGTHS
-    topic_length = load_short(data, topic)
+    topic_length = load_i16(data, topic)
     properties = topic + 2
     if magic == _MESSAGE_MAGIC:
         topic_length >>= 8  # one byte, signed
@@ -91,10 +93,10 @@ def check_record(view: memoryview, position: int, limit: int, physical_offset: i
     properties += topic_length
     if topic_length < 0 or properties + 2 > end:
         return _WRONG_LENGTHS
-    properties_length = load_short(data, properties)
+    properties_length = load_i16(data, properties)
     if properties + 2 + max(properties_length, 0) != end:
         return _WRONG_LENGTHS
-    if check_crc and body_length > 0 and crc32(view[body:topic]) & _CRC_MASK != load_int(data, position + 8):
+    if check_crc and body_length > 0 and crc32(view[body:topic]) & _CRC_MASK != load_i32(data, position + 8):
         return _WRONG_CRC
     return total
 
@@ -106,15 +108,15 @@ def queue_key_at(view: memoryview, position: int) -> bytes | None:
     of another kind.
     """
     data = address_of(view)
-    sys_flag = load_int(data, position + 36)
+    sys_flag = load_i32(data, position + 36)
     if sys_flag & _TRANSACTION in (_PREPARED, _ROLLED_BACK) or sys_flag & _INNER_BATCH:
         return None
     topic = position + 88 + _hosts_beyond_v4(sys_flag)
-    body_length = load_int(data, topic - 4)
+    body_length = load_i32(data, topic - 4)
     if body_length > 0:
         topic += body_length
-    length = load_short(data, topic)
-    magic = load_int(data, position + 4)
+    length = load_i16(data, topic)
+    magic = load_i32(data, position + 4)
     if magic == _MESSAGE_MAGIC:
         length >>= 8
         topic -= 1

@@ -1,8 +1,8 @@
 cimport cython
 
-from store.big_endian cimport address_of, store_int, store_long
+from headrace.protocol.big_endian cimport address_of, store_i32, store_i64
 
-cdef long long ENTRY_SIZE
+cdef long long ENTRY_SIZE, QUEUE_OFFSET_MAX
 
 cdef class QueueCursor:
     cdef readonly bytes topic

@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, cdivision=True
+# cython: wraparound=False, cdivision=True
 """Where the next entry of one ConsumeQueue goes: the part of the writer that runs once a message (compiled, see the `.pxd`).
 
 `position` counts bytes through the queue's files laid end to end: entry `q` is at `q * 20`. What lies between `position` and
@@ -8,11 +8,11 @@ common case by itself; everything else it leaves to `ConsumeQueueWriter.put`.
 
 import cython
 
-from store.consume_queue.layout import ENTRY_SIZE
+from store.consume_queue.layout import ENTRY_SIZE, QUEUE_OFFSET_MAX
 from store.mapped_file import MappedFile
 
 if not cython.compiled:
-    from store.big_endian import address_of, store_int, store_long
+    from headrace.protocol.big_endian import address_of, store_i32, store_i64
 
 
 class QueueCursor:
@@ -58,7 +58,7 @@ class QueueCursor:
         """Put the entry if it is there already or is the next one and has room; False: the writer must see to it."""
         if physical_offset + size <= self.max_physical_offset:
             return True
-        if self.position >= self.limit or queue_offset * ENTRY_SIZE != self.position:
+        if self.position >= self.limit or queue_offset > QUEUE_OFFSET_MAX or queue_offset * ENTRY_SIZE != self.position:
             return False
         self.write(physical_offset, size, tags_code)
         return True
@@ -66,9 +66,9 @@ class QueueCursor:
     def write(self, physical_offset: int, size: int, tags_code: int) -> None:
         """Write an entry at `position`, which must be below `limit`. Nobody sees it before the row is published."""
         at = self.position - self._file_start
-        store_long(self._entries, at, physical_offset)
-        store_int(self._entries, at + 8, size)
-        store_long(self._entries, at + 12, tags_code)
+        store_i64(self._entries, at, physical_offset)
+        store_i32(self._entries, at + 8, size)
+        store_i64(self._entries, at + 12, tags_code)
         self.position += ENTRY_SIZE
         self.max_physical_offset = physical_offset + size
         self.is_used = True

@@ -33,6 +33,9 @@ ENTRY_SIZE: Final = 20
 ENTRY: Final = Struct(">qiq")
 """Physical offset, record size, tags code."""
 
+QUEUE_OFFSET_MAX: Final = 2**58
+"""The highest queue offset that is accepted: its place in bytes is still a 64-bit number."""
+
 FILLER_SIZE: Final = 0x7FFFFFFF
 FILLER: Final = ENTRY.pack(0, FILLER_SIZE, 0)
 

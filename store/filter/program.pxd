@@ -1,7 +1,7 @@
 # The types of program.py.
 cimport cython
 
-from store.big_endian cimport address_of, find_byte, load_int, load_short
+from headrace.protocol.big_endian cimport address_of, find_byte, load_i16, load_i32
 
 cdef int _FALSE, _TRUE, _UNKNOWN, _FAILED
 cdef int _TRUTH, _AND, _OR, _NOT, _EQUAL, _NOT_EQUAL, _LESS, _LESS_EQUAL, _GREATER, _GREATER_EQUAL, _IS_NULL, _IS_NOT_NULL

@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, cdivision=True
+# cython: wraparound=False, cdivision=True
 """A compiled SQL92 expression: evaluates it over properties, straight from a record's bytes if need be.
 
 Compiled where there is a compiler (types in the `.pxd`), plain Python elsewhere, with the same outcomes. A program is a list of
@@ -24,7 +24,7 @@ import cython
 from store.filter.java_number import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, read_double, read_integer
 
 if not cython.compiled:
-    from store.big_endian import address_of, find_byte, load_int, load_short
+    from headrace.protocol.big_endian import address_of, find_byte, load_i16, load_i32
 
 FALSE: Final = 0
 TRUE: Final = 1
@@ -131,22 +131,22 @@ class Program:
 
     def outcome_at(self, data: memoryview, position: int) -> int:
         """The same for compiled callers, which know the memory's address."""
-        sys_flag = load_int(data, position + 36)
+        sys_flag = load_i32(data, position + 36)
         topic = position + 88
         if sys_flag & _BORN_HOST_V6:
             topic += 12
         if sys_flag & _STORE_HOST_V6:
             topic += 12
-        body_length = load_int(data, topic - 4)
+        body_length = load_i32(data, topic - 4)
         if body_length > 0:
             topic += body_length
-        topic_length = load_short(data, topic)
+        topic_length = load_i16(data, topic)
         properties = topic + 2
-        if load_int(data, position + 4) != _MAGIC_V2:
+        if load_i32(data, position + 4) != _MAGIC_V2:
             topic_length >>= 8  # one byte
             properties = topic + 1
         properties += topic_length
-        length = load_short(data, properties)
+        length = load_i16(data, properties)
         properties += 2
         return self._outcome_between(data, properties, properties + max(length, 0))
 

@@ -1,7 +1,7 @@
 # The types of selection.py.
 cimport cython
 
-from store.big_endian cimport address_of, load_int, load_long
+from headrace.protocol.big_endian cimport address_of, load_i32, load_i64
 from store.commit_log.record_check cimport check_record
 from store.filter.program cimport Program
 

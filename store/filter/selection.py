@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, cdivision=True
+# cython: wraparound=False, cdivision=True
 """Chooses, among the ConsumeQueue entries of a pull, those whose messages a filter lets pass.
 
 What is chosen is a list of entries again, and goes to the gatherer as if it were all that there is: so the hot code of pulls knows
@@ -18,7 +18,7 @@ from store.filter.program import Program
 from store.filter.pull_limits import PullLimits
 
 if not cython.compiled:
-    from store.big_endian import address_of, load_int, load_long
+    from headrace.protocol.big_endian import address_of, load_i32, load_i64
 
 ReadUnit = Callable[[int], ExtUnit | None]
 """The unit at an address of the queue's extension."""
@@ -59,15 +59,15 @@ class Selector:
         disk_bytes = limits.disk_bytes
         disk_count = limits.disk_count
         entries = address_of(entries_view)
-        end = len(entries_view)
+        end = len(entries_view) - len(entries_view) % _ENTRY_SIZE
         file_size = self._file_size
         view: memoryview | None = None
         file_start = -1
         next_file = taken_bytes = count = at = 0
         self.unreadable = []
         while at < end:
-            physical_offset = load_long(entries, at)
-            size = load_int(entries, at + 8)
+            physical_offset = load_i64(entries, at)
+            size = load_i32(entries, at + 8)
             if 0 <= physical_offset < next_file:
                 at += _ENTRY_SIZE
                 continue
@@ -82,7 +82,7 @@ class Selector:
                     break
             at += _ENTRY_SIZE
             if reads_units:
-                code = load_long(entries, at - 8)
+                code = load_i64(entries, at - 8)
                 if not message_filter.match_entry(code, read_unit(code) if code <= _ADDRESS_MAX else None):
                     continue
             if not 0 <= physical_offset < wrote_offset:

@@ -1,6 +1,6 @@
 cimport cython
 
-from store.big_endian cimport address_of, load_int, store_int, store_long
+from headrace.protocol.big_endian cimport address_of, load_i32, store_i32, store_i64
 
 cdef int BEGIN_PHYSICAL_OFFSET, BEGIN_TIMESTAMP, END_PHYSICAL_OFFSET, END_TIMESTAMP, SLOT_COUNT, HEADER_SIZE
 cdef long long ENTRY_SIZE, SLOT_SIZE, TIME_DIFF_MAX

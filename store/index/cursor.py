@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, cdivision=True
+# cython: wraparound=False, cdivision=True
 """Puts keys into one IndexFile: the part of the writer that runs once a key (compiled, see the `.pxd`).
 
 An entry is reached through its slot, and the newest one through the count. Therefore the order is
@@ -30,7 +30,7 @@ from store.index.layout import (
 from store.mapped_file import MappedFile
 
 if not cython.compiled:
-    from store.big_endian import address_of, load_int, store_int, store_long
+    from headrace.protocol.big_endian import address_of, load_i32, store_i32, store_i64
 
 
 class IndexCursor:
@@ -47,14 +47,15 @@ class IndexCursor:
         self.begin_timestamp = begin
         self.end_timestamp = end
         self.end_physical_offset = end_physical_offset
-        self.slots_used = slots_used
+        # Both counts come from the file. `count` leads to no place before the caller has compared it with `capacity`.
+        self.slots_used = min(max(slots_used, 0), slots)
         self.count = max(count, 1)
         """Number of the next entry."""
 
     def put(self, key_hash: int, physical_offset: int, store_timestamp: int) -> None:
         """Put one key by its folded hash. The caller has seen that `count` is below `capacity`."""
         slot_at = HEADER_SIZE + SLOT_SIZE * (key_hash % self.slots)
-        previous = load_int(self._data, slot_at)
+        previous = load_i32(self._data, slot_at)
         if previous <= 0 or previous > self.count:
             previous = 0
         seconds = 0
@@ -62,10 +63,10 @@ class IndexCursor:
             # compat: in a file that is not the first, `begin_timestamp` is still the previous file's end for the first entry.
             seconds = min((store_timestamp - self.begin_timestamp) // 1000, TIME_DIFF_MAX)
         at = HEADER_SIZE + SLOT_SIZE * self.slots + ENTRY_SIZE * self.count
-        store_int(self._data, at, key_hash)
-        store_long(self._data, at + 4, physical_offset)
-        store_int(self._data, at + 12, seconds)
-        store_int(self._data, at + 16, previous)
+        store_i32(self._data, at, key_hash)
+        store_i64(self._data, at + 4, physical_offset)
+        store_i32(self._data, at + 12, seconds)
+        store_i32(self._data, at + 16, previous)
         if self._stops:
             fault_point("index.entry_written")
         # order: entry, header, slot (see above)
@@ -77,20 +78,20 @@ class IndexCursor:
         self.store_header(self.count == 2)
         if self._stops:
             fault_point("index.header_written")
-        store_int(self._data, slot_at, self.count - 1)
+        store_i32(self._data, slot_at, self.count - 1)
 
     def store_header(self, first: bool) -> None:
         """Write the header through; `first`: the entry just put is the file's first, so the file begins with it."""
-        store_long(self._data, END_PHYSICAL_OFFSET, self.end_physical_offset)
+        store_i64(self._data, END_PHYSICAL_OFFSET, self.end_physical_offset)
         if self._stops:
             fault_point("index.end_offset_written")
-        store_long(self._data, END_TIMESTAMP, self.end_timestamp)
+        store_i64(self._data, END_TIMESTAMP, self.end_timestamp)
         if self._stops:
             fault_point("index.end_written")
-        store_long(self._data, SLOT_COUNT, self.slots_used << 32 | self.count)  # two counts, one store
+        store_i64(self._data, SLOT_COUNT, self.slots_used << 32 | self.count)  # two counts, one store
         if self._stops:
             fault_point("index.count_written")
         if first:
             self.begin_timestamp = self.end_timestamp
-            store_long(self._data, BEGIN_TIMESTAMP, self.end_timestamp)
-            store_long(self._data, BEGIN_PHYSICAL_OFFSET, self.end_physical_offset)
+            store_i64(self._data, BEGIN_TIMESTAMP, self.end_timestamp)
+            store_i64(self._data, BEGIN_PHYSICAL_OFFSET, self.end_physical_offset)

@@ -60,6 +60,13 @@ class IndexWriter:
             _log.warning("left an IndexFile alone whose length is not the configured one: %s", path)
             return
         file = self._map(path)
+        count = HEADER.unpack_from(file.view)[-1]
+        if not 0 <= count <= self._capacity:
+            _log.warning(
+                "left an IndexFile alone whose header is damaged: %s count=%d capacity=%d", path, count, self._capacity
+            )
+            file.close()
+            return
         self._set_right(file, names[:-1])
         self.current = IndexCursor(file, self._slots, self._capacity)
 
@@ -81,7 +88,7 @@ class IndexWriter:
             if path.stat().st_size != self._size:
                 break
             with open(path, "rb", buffering=0) as file:
-                indexed = HEADER.unpack(file.read(HEADER_SIZE))[-1]
+                indexed = min(HEADER.unpack(file.read(HEADER_SIZE))[-1], self._capacity)
                 for number in range(indexed - 1, 0, -1):
                     data = os.pread(file.fileno(), ENTRY.size, entry_position(self._slots, number))
                     if ENTRY.unpack(data)[1] != physical_offset:

@@ -74,7 +74,7 @@ class InspectedLog:
 
     def record_at(self, physical_offset: int, size: int) -> MessageExt | None:
         """The record of this size that begins here; None if there is none. Bodies are not checked again."""
-        if not self.min_offset <= physical_offset < self.end:
+        if size <= 0 or not self.min_offset <= physical_offset < self.end:
             return None
         start = physical_offset - physical_offset % self.file_size
         if self._open is None or self._open.start != start:

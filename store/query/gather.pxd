@@ -1,7 +1,7 @@
 # The types of gather.py.
 cimport cython
 
-from store.big_endian cimport address_of, copy_bytes, load_int, load_long
+from headrace.protocol.big_endian cimport address_of, copy_bytes, load_i32, load_i64
 from store.commit_log.record_check cimport check_record
 
 cdef int _HEAD_ROOM, _LARGEST_HEAD, _ENTRY_SIZE, _FILLER_SIZE, _COPIED, _GONE, _UNREADABLE

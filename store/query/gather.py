@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, cdivision=True
+# cython: wraparound=False, cdivision=True
 """Gathers the records of a pull: walks ConsumeQueue entries, keeps those whose tags match, copies their records.
 
 One of the four hot modules (types in gather.pxd). One memcpy a record into one buffer beats vectored sends for messages
@@ -18,7 +18,7 @@ from store.commit_log.record_check import check_record
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
 else:
-    from store.big_endian import address_of, copy_bytes, load_int, load_long
+    from headrace.protocol.big_endian import address_of, copy_bytes, load_i32, load_i64
 
 _ENTRY_SIZE = 20
 _FILLER_SIZE = 0x7FFFFFFF
@@ -96,7 +96,7 @@ class Gatherer:
         """
         entries = address_of(entries_view)
         at = 0
-        entries_end = len(entries_view)
+        entries_end = len(entries_view) - len(entries_view) % _ENTRY_SIZE
         self.length = self.count = self.examined = 0
         self.last_physical_offset = -1
         self.removing = False
@@ -104,8 +104,8 @@ class Gatherer:
             self.unreadable = []
         next_file = 0
         while at < entries_end:
-            physical_offset = load_long(entries, at)
-            size = load_int(entries, at + 8)
+            physical_offset = load_i64(entries, at)
+            size = load_i32(entries, at + 8)
             self.last_physical_offset = physical_offset
             if 0 <= physical_offset < next_file:
                 at += _ENTRY_SIZE
@@ -119,9 +119,9 @@ class Gatherer:
                 if self.count >= max_count or self.length + size > bytes_limit or self.count > count_limit - 1:
                     break
             if codes is not None:
-                tags_code = load_int(entries, at + 16)
+                tags_code = load_i32(entries, at + 16)
                 # The address of an extended unit says nothing of tags: the consumer, who looks again, decides (store spec, 3.6).
-                if tags_code not in codes and load_int(entries, at + 12) >= -1:
+                if tags_code not in codes and load_i32(entries, at + 12) >= -1:
                     at += _ENTRY_SIZE
                     continue
             outcome = self._copy(physical_offset, size, wrote_offset)

@@ -75,7 +75,7 @@ def _are_changed_since_checkpoint(paths: StorePaths, queues: Sequence[QueueFiles
 
 def _timestamp_of(log: LogSource, physical_offset: int, size: int) -> int:
     """The store timestamp of the record at that place, in ms; -1 if there is no valid one of that size."""
-    file = log.file_for(physical_offset)
+    file = log.file_for(physical_offset) if size > 0 else None
     if file is None:
         return -1
     position = physical_offset - file.start_offset

@@ -138,7 +138,7 @@ class QueueFiles:
 
     def _agrees(self, log: LogSource, end: int, physical_offset: int, size: int, queue_offset: int) -> bool:
         """Whether the record is there, of this size, and of this queue and offset."""
-        if physical_offset + size > end:
+        if size <= 0 or physical_offset + size > end:
             return False
         file = log.file_for(physical_offset)
         if file is None:

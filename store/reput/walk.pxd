@@ -1,6 +1,6 @@
 cimport cython
 
-from store.big_endian cimport address_of, copy_bytes, find_byte, is_equal, load_int, load_long, load_short
+from headrace.protocol.big_endian cimport address_of, copy_bytes, find_byte, is_equal, load_i16, load_i32, load_i64
 from store.consume_queue.cursor cimport QueueCursor
 from store.index.cursor cimport IndexCursor
 
@@ -8,6 +8,7 @@ cdef int _MESSAGE_MAGIC, _MESSAGE_MAGIC_V2, _BLANK_MAGIC, _SMALLEST_RECORD
 cdef int _END, _BLANK, _BAD
 cdef int _BORN_HOST_V6, _STORE_HOST_V6, _TRANSACTION_MASK, _PREPARED, _ROLLBACK
 cdef int _QUEUE_IDS_KEPT
+cdef long long QUEUE_OFFSET_MAX
 cdef long long _HASH_MAX
 
 cdef class _Topic:

@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, cdivision=True
+# cython: wraparound=False, cdivision=True
 """Walks over the records of a mapped CommitLog file and dispatches each: its ConsumeQueue entry, then its keys.
 
 The hot module of dispatch: compiled where there is a compiler (types in the `.pxd`), plain Python elsewhere, with the same bytes
@@ -21,12 +21,13 @@ import cython
 from headrace.model.java_hash import string_hash, tags_code
 from headrace.model.names import SCHEDULE_TOPIC
 from store.consume_queue.cursor import QueueCursor
+from store.consume_queue.layout import QUEUE_OFFSET_MAX
 from store.consume_queue.writer import ConsumeQueueWriter
 from store.index.cursor import IndexCursor
 from store.index.writer import IndexWriter
 
 if not cython.compiled:
-    from store.big_endian import address_of, copy_bytes, find_byte, is_equal, load_int, load_long, load_short
+    from headrace.protocol.big_endian import address_of, copy_bytes, find_byte, is_equal, load_i16, load_i32, load_i64
 
 IS_COMPILED: Final = bool(cython.compiled)
 END: Final = 0
@@ -66,7 +67,7 @@ class _Topic:
 
     def keep(self, cursor: QueueCursor) -> None:
         """Remember the cursor of a queue."""
-        if cursor.queue_id < _QUEUE_IDS_KEPT:
+        if 0 <= cursor.queue_id < _QUEUE_IDS_KEPT:
             while len(self.queues) <= cursor.queue_id:
                 self.queues.append(None)
             self.queues[cursor.queue_id] = cursor
@@ -126,20 +127,20 @@ class LogWalk:
         log = self._log
         if limit - at < 8:
             return self._bad(0, "too few bytes for a record")
-        size = load_int(log, at)
-        magic = load_int(log, at + 4)
+        size = load_i32(log, at)
+        magic = load_i32(log, at + 4)
         if magic == _BLANK_MAGIC:
             return _BLANK
         if magic not in (_MESSAGE_MAGIC, _MESSAGE_MAGIC_V2):
             return self._bad(0, "no magic code")
         if limit - at < _SMALLEST_RECORD:
             return self._bad(0, "too few bytes for a record")
-        sys_flag = load_int(log, at + 36)
+        sys_flag = load_i32(log, at + 36)
         timestamp_at = at + (68 if sys_flag & _BORN_HOST_V6 else 56)
         body_at = timestamp_at + (44 if sys_flag & _STORE_HOST_V6 else 32)
         if body_at > limit:
             return self._bad(0, "too few bytes for a record")
-        body_length = load_int(log, body_at - 4)
+        body_length = load_i32(log, body_at - 4)
         topic_at = body_at + (body_length if body_length > 0 else 0)
         if magic == _MESSAGE_MAGIC:
             if topic_at + 1 > limit:
@@ -149,30 +150,32 @@ class LogWalk:
         else:
             if topic_at + 2 > limit:
                 return self._bad(0, "the body is longer than the log")
-            topic_length = load_short(log, topic_at)
+            topic_length = load_i16(log, topic_at)
             topic_at += 2
         if topic_length < 0 or (topic_length > 127 and magic == _MESSAGE_MAGIC):
             return self._bad(0, "the topic's length is negative")
         properties_at = topic_at + topic_length + 2
         if properties_at > limit:
             return self._bad(0, "the topic is longer than the log")
-        properties_length = load_short(log, properties_at - 2)
+        properties_length = load_i16(log, properties_at - 2)
         end = properties_at + (properties_length if properties_length > 0 else 0)
         if end > limit:
             return self._bad(0, "the properties are longer than the log")
         if end - at != size:
             return self._bad(end - at, "its lengths do not add up to its total size")
-        physical_offset = load_long(log, at + 28)
+        physical_offset = load_i64(log, at + 28)
         if physical_offset != file_start + at:
             return self._bad(size, "the record says that it lies elsewhere")
+        queue_offset = load_i64(log, at + 20)
+        if queue_offset < 0 or queue_offset > QUEUE_OFFSET_MAX:
+            return self._bad(size, "its queue offset is out of range")
 
-        store_timestamp = load_long(log, timestamp_at)
+        store_timestamp = load_i64(log, timestamp_at)
         transaction = sys_flag & _TRANSACTION_MASK
         topic = self._find_topic(topic_at, topic_length)
         self._find_properties(properties_at, end)
         if transaction not in (_PREPARED, _ROLLBACK):
-            queue_id = load_int(log, at + 12)
-            queue_offset = load_long(log, at + 20)
+            queue_id = load_i32(log, at + 12)
             cursor = None
             if 0 <= queue_id < len(topic.queues) and not self._is_multi_dispatched and not self._all_unusual:
                 cursor = topic.queues[queue_id]
@@ -218,7 +221,7 @@ class LogWalk:
 
     def _find_topic(self, at: int, length: int) -> _Topic:
         topic = self._topic
-        if topic is not None and len(topic.name) == length and is_equal(self._log, at, topic.name, length):
+        if topic is not None and len(topic.name) == length and is_equal(self._log, at, topic.name, 0, length):
             return topic
         name = copy_bytes(self._log, at, at + length)
         topic = self._topics.get(name)
@@ -240,17 +243,19 @@ class LogWalk:
             if separator > at and separator < next_at - 1:
                 name_length = separator - at
                 if name_length == 4:
-                    if is_equal(log, at, b"TAGS", 4):
+                    if is_equal(log, at, b"TAGS", 0, 4):
                         self._tags = separator + 1
                         self._tags_end = next_at
-                    elif is_equal(log, at, b"KEYS", 4):
+                    elif is_equal(log, at, b"KEYS", 0, 4):
                         self._keys = separator + 1
                         self._keys_end = next_at
                 elif name_length == 8:
-                    if is_equal(log, at, b"UNIQ_KEY", 8):
+                    if is_equal(log, at, b"UNIQ_KEY", 0, 8):
                         self._unique_key = separator + 1
                         self._unique_key_end = next_at
-                elif name_length == 20 and self._has_multi_dispatch and is_equal(log, at, b"INNER_MULTI_DISPATCH", 20):
+                elif (
+                    name_length == 20 and self._has_multi_dispatch and is_equal(log, at, b"INNER_MULTI_DISPATCH", 0, 20)
+                ):
                     self._is_multi_dispatched = True
             at = next_at + 1
 

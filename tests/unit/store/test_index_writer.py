@@ -243,3 +243,20 @@ def test_a_clock_set_back_does_not_mix_the_order(index: Index) -> None:
 
 def test_a_header_without_entries_counts_from_1() -> None:
     assert read_header(bytes(40)).next_number == 1
+
+
+@pytest.mark.parametrize("count", [-1, -(1 << 31), ENTRIES + 1, (1 << 31) - 1])
+def test_a_file_with_an_impossible_count_is_left_alone_and_a_new_one_begun(tmp_path: Path, count: int) -> None:
+    index = Index(tmp_path)
+    index.put("a", 100)
+    (name,) = list_names(index.paths.index)
+    index.close()
+    path = index.paths.index / name
+    data = bytearray(path.read_bytes())
+    data[HEADER.size - 4 : HEADER.size] = count.to_bytes(4, "big", signed=True)
+    path.write_bytes(data)
+    index = Index(tmp_path)
+    index.put("b", 200)
+    assert len(list_names(index.paths.index)) == 2
+    assert path.read_bytes() == data
+    index.close()

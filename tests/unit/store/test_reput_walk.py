@@ -114,6 +114,18 @@ def test_tags_are_read_as_rocketmq_reads_properties(case: Case, properties: str,
     assert [entry[2] for entry in case.entries()] == [string_hash(tags)] * 2
 
 
+@pytest.mark.parametrize("queue_offset", [-1, -(1 << 63), (1 << 58) + 1, (1 << 62) + 1, (1 << 63) - 1])
+def test_a_record_with_an_impossible_queue_offset_is_passed_over(case: Case, queue_offset: int) -> None:
+    first = case.log.append()
+    case.log.append(queue_offset=queue_offset)
+    last = case.log.append(queue_offset=1)
+    case.log.append(queue_id=1, queue_offset=queue_offset)
+    case.dispatch()
+    assert [entry[0] for entry in case.entries()] == [first, last]
+    assert case.entries(queue_id=1) == []
+    assert case.store.counted(BAD_RECORDS) == 2
+
+
 def test_keys_are_split_at_single_blanks_and_empty_ones_dropped(case: Case) -> None:
     at = case.log.append(properties="KEYS\x01 a  b дата 𝄞 ")
     case.dispatch()
