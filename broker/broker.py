@@ -94,6 +94,7 @@ class _Broker:
             fixed_values(context.instance.queue_table().capacity),
         )
         self._tables = Tables(settings)
+        self._tables.deleted_topics.on_change(self._other_roles.clean_topics)
         self._registration = Registration(settings.broker, self._tables.topics, settings.namesrv_addresses)
         self._live.on_change(self._registration.options_changed)
         self._live.on_change(self._tables.topics.options_changed)
@@ -199,8 +200,17 @@ class _Broker:
         queue_table = context.instance.queue_table()
         self._waiting = waiting = Waiting(context, queue_table)
         clock = asyncio.get_running_loop().time
+        # order: before anything is appended, and before the queue offsets are read.
+        self._tables.deleted_topics.recover(control.min_offset, control.wrote_offset)
         self._writing = writing = WritingEnd(
-            context, settings, queue_table, self._other_roles.appended, waiting.ask, clock, self._tables.stats.store
+            context,
+            settings,
+            queue_table,
+            self._tables.deleted_topics.offset_of,
+            self._other_roles.appended,
+            waiting.ask,
+            clock,
+            self._tables.stats.store,
         )
         waiting.join(lambda: writing.gate.has_waiting, writing.gate.release)
         waiting.join(lambda: writing.appender.is_waiting_for_file, writing.appender.file_reserved)
@@ -209,7 +219,8 @@ class _Broker:
 
     def _make_requests(self) -> Requests:
         """Who answers requests."""
-        settings, live, tables, writing, reading = (
+        context, settings, live, tables, writing, reading = (
+            self._context,
             self._settings,
             self._live,
             self._tables,
@@ -225,6 +236,7 @@ class _Broker:
             self._other_roles,
             reading,
             writing.appender,
+            context.instance.queue_table(),
             tables.stats,
             self._traffic,
         )

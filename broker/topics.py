@@ -35,6 +35,7 @@ class TopicTable:
         self._topics = {topic.name: topic for topic in born_topics(config)}
         self._listeners: list[Callable[[str | None], None]] = []
         self._created_listeners: list[Callable[[str], None]] = []
+        self._before_creating: list[Callable[[], None]] = []
         stored = json_file.load(TopicConfigSerializeWrapper.decode) or TopicConfigSerializeWrapper(DataVersion())
         self._topics.update(stored.topic_config_table)
         self._version = stored.data_version
@@ -76,6 +77,10 @@ class TopicTable:
     def on_created(self, listener: Callable[[str], None]) -> None:
         """Lets `listener` know the name of each topic that a send or a heartbeat has made: name servers must hear of it."""
         self._created_listeners.append(listener)
+
+    def before_creating(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` before a topic is added; if it raises OSError, the topic is not added."""
+        self._before_creating.append(listener)
 
     # -- changing ---------------------------------------------------------------------------------------------------------
 
@@ -169,6 +174,9 @@ class TopicTable:
         return config
 
     def _store(self, topics: dict[str, TopicConfig], changed: str | None) -> None:
+        if topics.keys() - self._topics.keys():
+            for prepare in self._before_creating:
+                prepare()
         version = self._version.next()
         # order: the file first. If it cannot be written nothing has changed, and the request is refused.
         self._file.save(file_text(TOPICS, topics, version))

@@ -150,7 +150,7 @@ _TABLE: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
         "clean_topics_requests",
         "broker",
         ("dispatch",),
-        "how often an operator has asked to clean unused topics (what still exists is in `config/topics.json`)",
+        "how often topics were deleted, or an operator has asked to clean unused ones (which: `config/deletedTopics.json`)",
     ),
     (
         "clean_topics_handled",

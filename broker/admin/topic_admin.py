@@ -35,14 +35,19 @@ class TopicAdmin:
         self,
         topics: TopicTable,
         register_topic: Callable[[str], Awaitable[None]],
-        drop_queues: Callable[[str], Awaitable[None]],
+        delete_topic: Callable[[str], bool],
+        queues_dropped: Callable[[], Awaitable[None]],
         *,
         is_slave: bool,
     ) -> None:
-        """`register_topic(name)` tells the name servers; `drop_queues(name)` waits until dispatch has dropped the queues."""
+        """`register_topic(name)` notifies the name servers; `delete_topic(name)` is False if there was none.
+
+        `queues_dropped()` waits until dispatch has removed the queues of deleted topics.
+        """
         self._topics = topics
         self._register_topic = register_topic
-        self._drop_queues = drop_queues
+        self._delete_topic = delete_topic
+        self._queues_dropped = queues_dropped
         self._is_slave = is_slave
 
     def handlers(self) -> Mapping[RequestCode, AdminHandler]:
@@ -83,10 +88,9 @@ class TopicAdmin:
         problem = self._problem(topic)
         if problem is not None:
             return refuse(command, ResponseCode.SYSTEM_ERROR, problem)
-        if not self._topics.delete(topic):
-            _logger.info("topic to delete was not there topic=%s", topic)
-        # order: after topics.json is written: dispatch reads there which topics are left.
-        await self._drop_queues(topic)
+        if not self._delete_topic(topic):
+            _logger.info("topic to delete not found topic=%s", topic)
+        await self._queues_dropped()
         return done(command)
 
     def all(self, command: RemotingCommand) -> RemotingCommand:

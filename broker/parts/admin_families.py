@@ -21,8 +21,10 @@ from broker.parts.settings import Settings
 from broker.parts.tables import Tables
 from broker.registration import Registration
 from broker.statistics.broker_stats import BrokerStats
+from broker.topic_deletion import TopicDeletion
 from broker.traffic import Traffic
 from ipc.control_block import ControlBlock
+from ipc.queue_table import QueueTable
 
 
 def admin_families(
@@ -34,6 +36,7 @@ def admin_families(
     other_roles: OtherRoles,
     reading: ReadingEnd,
     appender: Appender,
+    queue_table: QueueTable,
     stats: BrokerStats,
     traffic: Traffic,
 ) -> list[AdminFamily]:
@@ -43,18 +46,29 @@ def admin_families(
     delay_offsets, by_time = tables.delay_offsets.table, reading.by_time
     facts = QueueFacts(config.broker_name, bounds, by_time.timestamp_at)
 
-    async def drop_queues(topic: str) -> None:
-        # Made again before its queues are gone, a topic would still hold the old messages.
-        await other_roles.topics_cleaned()
-        if topics.find(topic) is None:
-            appender.log.forget_topic(topic.encode())
+    def log_end() -> int:
+        appender.publish()
+        # A slave's log is written by another process.
+        return control.wrote_offset if is_slave else appender.log.wrote_offset
+
+    deletion = TopicDeletion(
+        topics,
+        tables.deleted_topics,
+        log_end,
+        lambda: {row[1] for row in queue_table.rows()},
+        appender.log.forget_topic,
+    )
+
+    def clean_topics() -> None:
+        deletion.delete_unused()
+        other_roles.clean_topics()
 
     return [
         ConfigAdmin(live),
         RuntimeInfo(
             config, settings.paths, control, traffic, stats.store, reading.earliest_time, delay_offsets, bounds
         ),
-        TopicAdmin(topics, registration.register_topic, drop_queues, is_slave=is_slave),
+        TopicAdmin(topics, registration.register_topic, deletion.delete, other_roles.topics_cleaned, is_slave=is_slave),
         GroupAdmin(groups, offsets, is_slave=is_slave),
         OffsetAdmin(topics, offsets, clients, bounds, delay_offsets),
         ClientAdmin(clients, offsets),
@@ -62,5 +76,5 @@ def admin_families(
         ConsumeProgress(topics, groups, offsets, clients, facts, config.address, stats.group_tps),
         ConsumeQueueAdmin(bounds, reading.queues.entries, clients),
         StatsAdmin(stats),
-        CleaningAdmin(other_roles.delete_expired, other_roles.clean_topics),
+        CleaningAdmin(other_roles.delete_expired, clean_topics),
     ]

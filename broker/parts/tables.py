@@ -1,6 +1,7 @@
 """The tables: what the broker knows of topics, groups and clients. What is to be known after a restart is kept under `config/`."""
 
 from broker.clients import ClientTable
+from broker.deleted_topics import DeletedTopicTable
 from broker.filter_functions import FilterFunctions
 from broker.filters import ConsumerFilterTable
 from broker.groups import GroupTable
@@ -13,6 +14,7 @@ from broker.schedule.delay_offsets import DelayOffsets
 from broker.schedule.delivered_copies import LevelsFile
 from broker.statistics.broker_stats import BrokerStats
 from broker.topics import TopicTable
+from store.deleted_topics import FILE as DELETED_TOPICS
 from store.filter.python.functions import FOLDER, REPORT, FunctionFolder
 
 
@@ -22,6 +24,7 @@ class Tables:
     def __init__(self, settings: Settings) -> None:
         config, paths = settings.broker, settings.paths
         self.topics = TopicTable(JsonFile(paths.config_file("topics.json")), config)
+        self.deleted_topics = DeletedTopicTable(JsonFile(paths.config_file(DELETED_TOPICS)), self.topics)
         self.groups = GroupTable(JsonFile(paths.config_file("subscriptionGroup.json")), config)
         self.offsets = OffsetTable(JsonFile(paths.config_file("consumerOffset.json")))
         self.delay_offsets = DelayOffsets(

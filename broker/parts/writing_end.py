@@ -25,13 +25,14 @@ from store.commit_log.tail import wipe
 
 
 class WritingEnd:
-    """`appended()` is called after a batch, `ask()` when somebody begins to wait; `clock()` gives seconds."""
+    """`deleted_below(topic)`: records below it belong to no queue. `appended()` is called after a batch, `ask()` when somebody begins to wait; `clock()` gives seconds."""
 
     def __init__(
         self,
         context: RoleContext,
         settings: Settings,
         queue_table: QueueTable,
+        deleted_below: Callable[[bytes], int],
         appended: Callable[[], None],
         ask: Callable[[], None],
         clock: Callable[[], float],
@@ -41,7 +42,7 @@ class WritingEnd:
         self._control = context.control
         self._is_writeable = not store_config.is_slave
         self.gate = AckGate(self._control, clock, store_config, on_wait=ask)
-        log = _log_end(context, settings, queue_table)
+        log = _log_end(context, settings, queue_table, deleted_below)
         self.appender = Appender(log, self.gate, store_config, self._may_write, appended, ask, stats)
         self.path = SendPath(
             log,
@@ -69,7 +70,9 @@ class WritingEnd:
         self.path.writeable = False
 
 
-def _log_end(context: RoleContext, settings: Settings, queue_table: QueueTable) -> CommitLogAppender:
+def _log_end(
+    context: RoleContext, settings: Settings, queue_table: QueueTable, deleted_below: Callable[[bytes], int]
+) -> CommitLogAppender:
     """The log's writer, beginning where everybody knows that the log ends."""
     control, config, paths = context.control, settings.store, settings.paths
     wrote_offset, append_limit = control.wrote_offset, control.append_limit
@@ -88,6 +91,7 @@ def _log_end(context: RoleContext, settings: Settings, queue_table: QueueTable) 
         append_limit,
         files.populate,
     )
-    for _, topic, queue_id, _, max_queue_offset, _ in queue_table.rows():
-        log.queues_of(topic).advance(queue_id, max_queue_offset)
+    for _, topic, queue_id, _, max_queue_offset, max_physical_offset in queue_table.rows():
+        if max_physical_offset > deleted_below(topic):  # else dispatch is about to remove the queue
+            log.queues_of(topic).advance(queue_id, max_queue_offset)
     return log

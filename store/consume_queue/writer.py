@@ -49,6 +49,7 @@ class ConsumeQueueWriter:
         self._max_open = max_open or _mappings_allowed()
         self._mapped: deque[QueueCursor] = deque()
         self._queues: dict[tuple[bytes, int], QueueCursor] = {}
+        self._dropped: dict[tuple[bytes, int], None] = {}
         self.changed: list[QueueCursor] = []
         self.is_table_full = False
 
@@ -60,7 +61,9 @@ class ConsumeQueueWriter:
         for topic, queue_id in self._list_queues():
             has_row = self._table.find(topic, queue_id) >= 0
             cursor = self._take_over(topic, queue_id, reput_offset)
-            if cursor is not None:
+            if cursor is None:
+                self._dropped[topic, queue_id] = None
+            else:
                 if not has_row:
                     self._correct_min(cursor, min_offset)
                 self._mark(cursor)
@@ -82,6 +85,8 @@ class ConsumeQueueWriter:
         cursor = self._queues.get((topic, queue_id))
         if cursor is None:
             _check_name(topic, queue_id)
+            if (topic, queue_id) in self._dropped:
+                self._delete(topic, queue_id)
             cursor = QueueCursor(topic, queue_id)
             self._queues[topic, queue_id] = cursor
             self._add_row(cursor)
@@ -143,9 +148,10 @@ class ConsumeQueueWriter:
                     self._mark(cursor)
             yield
 
-    def destroy(self, cursor: QueueCursor) -> None:
-        """Deletes a queue: row, files, directories. Its entries are gone at once for everybody."""
-        del self._queues[cursor.topic, cursor.queue_id]
+    def drop(self, cursor: QueueCursor) -> None:
+        """Removes a queue: its entries are gone at once for everybody. `sweep` deletes its files."""
+        key = cursor.topic, cursor.queue_id
+        del self._queues[key]
         if cursor.row >= 0:
             self._table.free(cursor.row)  # order: nobody may be sent to files that are going
             cursor.row = -1
@@ -153,13 +159,18 @@ class ConsumeQueueWriter:
             self.changed.remove(cursor)
         fault_point("consume_queue.row_freed")
         self._unmap(cursor)
-        directory = self._directory(cursor)
-        _delete_files(directory)
-        for empty in (directory, directory.parent):
-            try:
-                empty.rmdir()
-            except OSError:
-                break  # another queue of the topic, or a stranger's file
+        self._dropped[key] = None
+
+    @property
+    def has_dropped(self) -> bool:
+        """Whether `sweep` has something to delete."""
+        return bool(self._dropped)
+
+    def sweep(self) -> Iterator[None]:
+        """Deletes the files of dropped queues. A generator: each step is one queue, so that dispatch can go on in between."""
+        while self._dropped:
+            self._delete(*next(iter(self._dropped)))
+            yield
 
     def close(self) -> None:
         """Lets go of all mappings."""
@@ -307,6 +318,19 @@ class ConsumeQueueWriter:
         return self._paths.queue(os.fsdecode(cursor.topic), cursor.queue_id)
 
     # ---- cleaning
+
+    def _delete(self, topic: bytes, queue_id: int) -> None:
+        """The files and directories of a dropped queue. Raises OSError; the queue is then still to be deleted."""
+        directory = self._paths.queue(os.fsdecode(topic), queue_id)
+        if directory.is_dir():
+            _delete_files(directory)
+        fault_point("consume_queue.files_deleted")
+        for empty in (directory, directory.parent):
+            try:
+                empty.rmdir()
+            except OSError:
+                break  # another queue of the topic, or a stranger's file
+        del self._dropped[topic, queue_id]
 
     def _delete_expired(self, cursor: QueueCursor, min_offset: int) -> None:
         last_start = (cursor.position - ENTRY_SIZE) // self._file_size * self._file_size

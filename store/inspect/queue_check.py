@@ -1,9 +1,11 @@
 """Checks ConsumeQueues against the log: each record has its entry where it says, and each entry leads to its record.
 
-Not wrong, because RocketMQ does it too: fillers before a queue's first entry; entries of records that are deleted; records of
-a topic that was deleted since, or deleted and made again; a log that a killed broker had not dispatched to its end.
+Not wrong: records from before their topic was deleted, as `config/deletedTopics.json` says, with or without an entry. Nor, because
+RocketMQ does it too: fillers before a queue's first entry; entries of records that are deleted; records of a topic that was deleted
+since, or deleted and made again; a log that a killed broker had not dispatched to its end.
 """
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -24,10 +26,12 @@ from store.consume_queue.layout import (
     FILLER_SIZE,
     is_ext_address,
 )
+from store.deleted_topics import read_deleted_topics
 from store.inspect.dump import open_units
 from store.inspect.files import QueueDirectory, StoredFile, list_files, list_queues
 from store.inspect.finding import Finding, Progress
 from store.inspect.log import InspectedLog
+from store.paths import StorePaths
 
 _PART = "consumequeue"
 _EVERYTHING = 1 << 62
@@ -147,6 +151,7 @@ class QueueCheck:
             most = published.get((key[0].encode(errors="surrogateescape"), key[1]), 0) if self._is_running else None
             self._queues[key] = InspectedQueue(store, directory, most)
         self._topics = _read_topics(store / "config" / "topics.json")
+        self._deleted = {os.fsdecode(topic): offset for topic, offset in read_deleted_topics(StorePaths(store)).items()}
         self._dispatched = self._find_dispatched(store) if reput_offset is None else reput_offset
         self._without_queue: dict[tuple[str, int], list[int]] = {}
         self._found: list[Finding] = []
@@ -191,14 +196,14 @@ class QueueCheck:
     ) -> Iterator[Finding]:
         offset = record.physical_offset
         queue = self._queues.get((topic, queue_id))
-        is_due = offset + record.size_bytes <= self._dispatched
+        is_due = offset >= self._deleted.get(topic, 0) and offset + record.size_bytes <= self._dispatched
         if queue is None:
             if is_due and topic in self._topics:
                 self._without_queue.setdefault((topic, queue_id), []).append(offset)
             return
         entry = queue.entry(queue_offset)
         if entry is None:
-            if is_due and queue_offset >= queue.first and not self._is_of_former_life(queue, offset):
+            if is_due and not self._is_of_former_life(queue, offset):
                 queue.missing.append(offset)
         elif entry.physical_offset == offset:
             queue.matched += 1
@@ -208,9 +213,15 @@ class QueueCheck:
             yield Finding(_PART, queue.where, what, offset)
 
     def _is_of_former_life(self, queue: InspectedQueue, physical_offset: int) -> bool:
-        """Whether the record is older than the queue: its topic was deleted since, and made again or not."""
+        """Whether the record is older than the queue: its topic was deleted since, and created again or not.
+
+        RocketMQ does not record that. But such a queue begins at offset 0; if it begins later, its oldest file is missing, or
+        was deleted together with the records it led to.
+        """
         first = queue.first_real()
-        return queue.topic not in self._topics if first is None else first.physical_offset > physical_offset
+        if first is None:
+            return queue.topic not in self._topics
+        return queue.first == 0 and first.physical_offset > physical_offset
 
     def _check_unmatched(self, queue: InspectedQueue) -> Iterator[Finding]:
         kept = [

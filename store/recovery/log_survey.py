@@ -42,11 +42,14 @@ def survey_log(
     is_known: Callable[[bytes], bool],
     check_crc: bool,
     beat: Callable[[], None] = lambda: None,
+    deleted: Mapping[bytes, int] | None = None,
 ) -> Survey:
     """Walks from `start`, where a record or blank begins, to the first bytes that are neither.
 
-    Queues of topics that are not known (deleted ones) lack nothing. `beat` is called once a file.
+    Queues of topics that are not known lack nothing. Neither do queues of `deleted` topics lack records below the topic's physical
+    offset. `beat` is called once a file.
     """
+    deleted = deleted or {}
     found = Survey(start)
     seen: set[bytes] = set()
     offset = start
@@ -58,7 +61,7 @@ def survey_log(
             key = queue_key_at(view, position)
             if key is not None and key not in seen:
                 tail = tails.get(key, NO_TAIL)
-                if begin + position >= tail.max_physical_offset:
+                if begin + position >= max(tail.max_physical_offset, deleted.get(topic_of(key), 0) if deleted else 0):
                     seen.add(key)
                     if is_known(topic_of(key)):
                         _note_missing(found, key, tail, begin + position, view, position)
@@ -76,13 +79,18 @@ def survey_log(
 
 
 def find_older(
-    source: LogSource, file_starts: list[int], gaps: Mapping[bytes, int], beat: Callable[[], None] = lambda: None
+    source: LogSource,
+    file_starts: list[int],
+    gaps: Mapping[bytes, int],
+    beat: Callable[[], None] = lambda: None,
+    deleted: Mapping[bytes, int] | None = None,
 ) -> int:
     """The offset of the first record that one of the gaps lacks, looking back file by file; -1 if no file has any.
 
-    `file_starts` are those before the survey's first file, in order. Stops where all gaps are explained.
+    Records of `deleted` topics below the topic's physical offset do not count. `file_starts` are those before the survey's first file, in order. Stops where all gaps are explained.
     """
     open_gaps = dict(gaps)
+    deleted_below = {key: (deleted or {}).get(topic_of(key), 0) for key in gaps}
     found = -1
     for start in reversed(file_starts):
         if not open_gaps:
@@ -96,7 +104,7 @@ def find_older(
         first_offset = -1
         while (size := check_record(file.view, position, file.size_bytes, start + position, check_crc=False)) > 0:
             key = queue_key_at(file.view, position)
-            if key in open_gaps:
+            if key in open_gaps and start + position >= deleted_below[key]:
                 queue_offset = int.from_bytes(file.view[position + 20 : position + 28], "big", signed=True)
                 if queue_offset >= open_gaps[key]:
                     first_of.setdefault(key, queue_offset)

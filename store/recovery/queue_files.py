@@ -11,7 +11,7 @@ from pathlib import Path
 
 from store.commit_log.record_check import check_record, queue_key, queue_key_at
 from store.commit_log.scanner import LogSource
-from store.consume_queue.layout import ENTRY, ENTRY_SIZE
+from store.consume_queue.layout import ENTRY, ENTRY_SIZE, FILLER_SIZE
 from store.mapped_file import path_of, punch_range, sync_directory, sync_file
 from store.mapped_file_queue import list_lengths
 from store.paths import StorePaths
@@ -72,6 +72,27 @@ class QueueFiles:
             return NO_TAIL
         physical_offset, size = self.record_of(queue_offset - 1)
         return QueueTail(queue_offset, physical_offset + size)
+
+    def first_physical_offset(self, end: int) -> int:
+        """Where the record of the first entry lies that is no filler; `end` is the offset of the last entry and one more."""
+        low, high = self.first_offset, end - 1
+        while low < high:
+            middle = (low + high) // 2
+            if self.record_of(middle) == (0, FILLER_SIZE):
+                low = middle + 1
+            else:
+                high = middle
+        return self.record_of(low)[0]
+
+    def remove(self) -> None:
+        """Deletes the files, the last one first, and the directory. That is durable when this returns. Raises OSError."""
+        self.cut(0)
+        for empty in (self.directory, self.directory.parent):
+            try:
+                empty.rmdir()
+            except OSError:
+                break  # another queue of the topic, or a file that is none of the queue's
+            sync_directory(empty.parent)
 
     def record_of(self, queue_offset: int) -> tuple[int, int]:
         """The physical offset and the size of the record that the entry at this offset points at."""

@@ -22,11 +22,13 @@ from store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from store.commit_log.record_check import store_timestamp_of
 from store.commit_log.tail import wipe
 from store.config import StoreConfig
+from store.deleted_topics import read_deleted_topics
 from store.fault_point import fault_point
 from store.mapped_file import sync_directory, sync_file
 from store.mapped_file_queue import MappedFileQueue
 from store.paths import StorePaths
 from store.recovery.decide import first_file_after_clean_stop, first_file_after_crash, reput_offset
+from store.recovery.discarded import Discarded, find_discarded
 from store.recovery.dispatched_end import find_dispatched_end
 from store.recovery.index_files import IndexDecision, decide_index, read_heads
 from store.recovery.known_topics import read_known_topics
@@ -53,21 +55,34 @@ class Recovered:
     index_timestamp: int
 
 
-def recover(config: StoreConfig, paths: StorePaths, beat: Callable[[], None] = lambda: None) -> Recovered:
+def recover(
+    config: StoreConfig,
+    paths: StorePaths,
+    beat: Callable[[], None] = lambda: None,
+    report: Callable[[Discarded], None] = lambda _: None,
+) -> Recovered:
     """Recovers the store; nobody else may use it meanwhile. `beat` is called now and then: between files, at most seconds apart.
 
+    `report` is called before whole records are wiped because they lie behind the first bytes that are none.
     Raises StoreError, with nothing changed, if the files are not what the settings say.
     """
     config.check()
     paths.make_directories()
-    return _Recovery(config, paths, beat).run()
+    return _Recovery(config, paths, beat, report).run()
 
 
 class _Recovery:
-    def __init__(self, config: StoreConfig, paths: StorePaths, beat: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        config: StoreConfig,
+        paths: StorePaths,
+        beat: Callable[[], None],
+        report: Callable[[Discarded], None],
+    ) -> None:
         self._config = config
         self._paths = paths
         self._beat = beat
+        self._report = report
         self._is_clean = not paths.abort.exists()
         self._disagreed = False
         self._checkpoint = read_checkpoint(paths.checkpoint)
@@ -78,6 +93,7 @@ class _Recovery:
     def run(self) -> Recovered:
         begun = time.monotonic()
         self._log.refresh()
+        self._deleted = read_deleted_topics(self._paths)
         queues = list_queues(self._paths, config_size := self._config.consume_queue_file_size, self._beat)
         _LOGGER.info(
             "looked at the store: clean=%s commit_log=%d files queues=%d queue_file_size=%d checkpoint=%s",
@@ -87,18 +103,32 @@ class _Recovery:
             config_size,
             self._checkpoint,
         )
+        queues, leftovers, rebuild_from = self._part_leftovers(queues)
         first_read = self._first_read()
         tails = self._find_tails(queues, first_read)
         start = self._survey_start(queues, tails, first_read)
         survey = survey_log(
-            self._log, start, tails, read_known_topics(self._paths), self._config.check_crc_on_recover, self._beat
+            self._log,
+            start,
+            tails,
+            read_known_topics(self._paths),
+            self._config.check_crc_on_recover,
+            self._beat,
+            self._deleted,
         )
         older = self._find_older_missing(start, survey)
+        if rebuild_from >= 0:
+            older = min(older, rebuild_from) if older >= 0 else rebuild_from
         fault_point("recovery.surveyed")
 
         self._sync_log(first_read, survey.end_offset)
         self._wipe(survey)
         fault_point("recovery.wiped")
+        for queue in leftovers:
+            self._beat()
+            queue.remove()
+            fault_point("recovery.leftover_removed")
+            _LOGGER.info("removed a queue of a deleted topic: directory=%s", queue.directory)
         has_entries = self._cut_queues(queues, tails, start, survey.end_offset)
         fault_point("recovery.cut")
         index = self._drop_index_files(survey.end_offset)
@@ -165,7 +195,8 @@ class _Recovery:
         if not survey.gaps:
             return -1
         _LOGGER.warning("found queues that lack older entries, looking for their records: queues=%d", len(survey.gaps))
-        return find_older(self._log, [one for one in self._log.starts() if one < start], survey.gaps, self._beat)
+        starts = [one for one in self._log.starts() if one < start]
+        return find_older(self._log, starts, survey.gaps, self._beat, self._deleted)
 
     def _sync_log(self, start: int, end: int) -> None:
         """What was found may be in the page cache only; from here on it counts as flushed."""
@@ -178,19 +209,43 @@ class _Recovery:
 
     def _wipe(self, survey: Survey) -> None:
         end = survey.end_offset
-        for start in [start for start in self._log.starts() if start >= end]:
-            if self._first_timestamp(start) is not None:
-                _LOGGER.error(
-                    "gave up records behind the first one that is not valid: end=%d (%s) given_up_from=%d",
-                    end,
-                    survey.reason,
-                    start,
-                )
-                break
+        found = find_discarded(self._log, end, self._config.check_crc_on_recover, self._beat)
+        if found.records:
+            _LOGGER.warning(
+                "records discarded records=%d first_offset=%d last_offset=%d log_end=%d cause=%r",
+                found.records,
+                found.first_offset,
+                found.last_offset,
+                end,
+                f"what lies at {end} is no record: {survey.reason}",
+            )
+            self._report(found)
         self._log.close()
         wipe(self._paths, self._config, end, self._log.end_offset)
 
     # ---- ConsumeQueues
+
+    def _part_leftovers(self, queues: list[QueueFiles]) -> tuple[list[QueueFiles], list[QueueFiles], int]:
+        """Queues to keep, queues that have entries from before their topic was deleted, and from where to rebuild the latter.
+
+        The last is -1 if they have no newer entries. Ours never have: only RocketMQ dispatches such records again.
+        """
+        kept, leftovers, rebuild_from = [], [], -1
+        for queue in queues:
+            below = self._deleted.get(queue.topic)
+            tail = queue.find_tail(None) if below is not None else NO_TAIL
+            if below is None or tail == NO_TAIL:
+                kept.append(queue)
+                continue
+            bounds = (queue.first_physical_offset(tail.next_offset), queue.record_of(tail.next_offset - 1)[0])
+            if min(bounds) >= below:
+                kept.append(queue)
+            else:
+                leftovers.append(queue)
+                if max(bounds) >= below:
+                    rebuild_from = below if rebuild_from < 0 else min(rebuild_from, below)
+            queue.close()
+        return kept, leftovers, rebuild_from
 
     def _find_tails(self, queues: list[QueueFiles], start: int) -> dict[bytes, QueueTail]:
         """After a crash only entries of records before the survey count: those were synced before the checkpoint was written."""

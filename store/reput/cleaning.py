@@ -1,18 +1,18 @@
-"""Deletes what dispatch owns and nobody needs: files that point below `min_offset`, and queues of topics that are gone.
+"""Deletes what dispatch owns and nobody needs: files that point below `min_offset`, and queues of deleted topics.
 
-In small steps, so that dispatch goes on in between: a machine may have 50,000 queues.
+The queues of a deleted topic are dropped before dispatch reads on, so that no record of a later topic of the same name gets into
+them. All files are deleted in small steps, so that dispatch goes on in between: a machine may have 50,000 queues.
 """
 
 import logging
 from collections.abc import Iterator
 
-from headrace.errors import HeadraceError
-from headrace.model.names import LMQ_PREFIX, SCHEDULE_TOPIC, TRANSACTION_OP_HALF_TOPIC
-from headrace.protocol import fastjson
 from ipc.control_block import ControlBlock
 from ipc.publish.dispatch import DispatchPublisher
-from store.consume_queue.cursor import QueueCursor
 from store.consume_queue.writer import ConsumeQueueWriter
+from store.deleted_topics import read_deleted_topics
+from store.errors import StoreError
+from store.fault_point import fault_point
 from store.index.writer import IndexWriter
 from store.paths import StorePaths
 from store.reput.queue_entry import QueueEntries
@@ -22,12 +22,9 @@ _log = logging.getLogger(__name__)
 
 _QUEUES_A_STEP = 64  # limit: some milliseconds
 
-_KEPT_TOPICS = (SCHEDULE_TOPIC.encode(), TRANSACTION_OP_HALF_TOPIC.encode())
-_LMQ_PREFIX = LMQ_PREFIX.encode()
-
 
 class Cleaning:
-    """Follows `min_offset`, and the requests to clean unused topics."""
+    """Follows `min_offset`, and the requests to remove deleted topics."""
 
     def __init__(
         self,
@@ -41,14 +38,32 @@ class Cleaning:
     ) -> None:
         self._control = control
         self._publisher = publisher
-        self._topics_file = paths.config_file("topics.json")
+        self._paths = paths
         self._queues = queues
         self._index = index
         self._entries = entries
         self._walk = walk
+        self._noticed_requests = 0
         self._cleaned_offset = 0  # a predecessor may have been killed over it
         self._work: Iterator[None] = iter(())
         self._is_working = False
+
+    def open(self) -> None:
+        """Drops the queues that a predecessor, or the appliance before, has left. Raises DeletedTopicsUnreadable."""
+        self._noticed_requests = self._control.clean_topics_requests
+        self._drop_deleted()
+
+    def notice_deletions(self) -> None:
+        """Drops the queues of topics that were deleted since the last call. Raises DeletedTopicsUnreadable.
+
+        # order: after the log's end was read, and before anything up to there is dispatched. Who deletes a topic asks before
+        # anything is appended to a new one of the same name.
+        """
+        requests = self._control.clean_topics_requests
+        if requests != self._noticed_requests:
+            self._drop_deleted()
+            fault_point("cleaning.queues_dropped")
+            self._noticed_requests = requests
 
     @property
     def is_due(self) -> bool:
@@ -56,12 +71,13 @@ class Cleaning:
         control = self._control
         return (
             self._is_working
+            or self._queues.has_dropped
             or control.min_offset > self._cleaned_offset
             or control.clean_topics_requests > control.clean_topics_handled
         )
 
     def step(self) -> None:
-        """Some of the work. Publishes the rows it moves; OSError comes through, and the rest is done another time."""
+        """Some of the work. Publishes the rows it moves; OSError and StoreError come through, and the rest is done another time."""
         if not self._is_working:
             self._is_working = True
             self._work = self._clean()
@@ -71,15 +87,16 @@ class Cleaning:
             except StopIteration:
                 self._is_working = False
                 break
-            except OSError:
+            except (OSError, StoreError):
                 self._is_working = False
                 raise
         self._queues.publish()
 
     def _clean(self) -> Iterator[None]:
-        requests = self._control.clean_topics_requests
+        self.notice_deletions()
+        requests = self._noticed_requests
+        yield from self._queues.sweep()
         if requests > self._control.clean_topics_handled:
-            yield from self._destroy_unused()
             self._publisher.clean_topics_handled(requests)
         min_offset = self._control.min_offset
         if min_offset > self._cleaned_offset:
@@ -89,31 +106,16 @@ class Cleaning:
             if self._index is not None:
                 yield from self._index.clean_expired(min_offset)
 
-    def _destroy_unused(self) -> Iterator[None]:
-        known = self._read_topics()
-        if not known:
-            _log.error("left unused topics alone: %s names no topic", self._topics_file)
-            return
+    def _drop_deleted(self) -> None:
+        deleted = read_deleted_topics(self._paths)
+        self._walk.skip(deleted)
+        self._entries.deleted = deleted
         for cursor in self._queues.queues():
-            if _may_go(cursor) and cursor.topic not in known:
-                self._queues.destroy(cursor)
+            below = deleted.get(cursor.topic)
+            if below is not None and cursor.max_physical_offset <= below:
+                self._queues.drop(cursor)
                 self._entries.forget(cursor.topic, cursor.queue_id)
-                self._walk.forget()
                 _log.info(
-                    "deleted a queue of a topic that is gone: topic=%s queue_id=%d",
+                    "queue of a deleted topic removed topic=%s queue_id=%d",
                     cursor.topic.decode(errors="replace"), cursor.queue_id,
                 )  # fmt: skip
-            yield
-
-    def _read_topics(self) -> set[bytes]:
-        try:
-            tables = fastjson.loads(self._topics_file.read_bytes())
-            return {str(name).encode() for name in tables["topicConfigTable"]}
-        except (OSError, HeadraceError, KeyError, TypeError) as error:
-            _log.error("could not read the topics: %s", error)
-            return set()
-
-
-def _may_go(cursor: QueueCursor) -> bool:
-    """compat: light queues and two system topics have no entry among the topics, or need none."""
-    return cursor.topic not in _KEPT_TOPICS and not cursor.topic.startswith(_LMQ_PREFIX)

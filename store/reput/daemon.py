@@ -11,6 +11,7 @@ import logging
 from ipc.health_page import monotonic_ms
 from ipc.role_context import RoleContext
 from store.config import StoreConfig
+from store.errors import StoreError
 from store.paths import StorePaths
 from store.reput.queue_entry import BitMap, no_bit_map
 from store.reput.reput import COUNTERS, Reput
@@ -65,7 +66,7 @@ def _loop(context: RoleContext, reput: Reput) -> None:
 def _clean(context: RoleContext, reput: Reput) -> None:
     try:
         reput.cleaning.step()
-    except OSError as error:
+    except (OSError, StoreError) as error:
         _log.error("could not clean, trying again: error=%s", error)
         context.nap(_RETRY_MS)
     context.beat()

@@ -52,6 +52,8 @@ class QueueEntries:
         self._queue_directory = paths.consume_queue
         self._queue_file_size = config.consume_queue_file_size
         self._units: dict[tuple[bytes, int], ConsumeQueueExtWriter] = {}
+        self.deleted: dict[bytes, int] = {}
+        """Topics with the physical offset below which their records belong to no queue."""
         self.refused = 0
         """Records whose topic or queue id cannot be a directory's name."""
 
@@ -69,28 +71,43 @@ class QueueEntries:
         """Puts a record's entries, the main queue's first. Raises StoreFull, OSError; then it may be called again."""
         decoded = decode_properties(properties.decode(errors="replace"))
         code = self._tags_code(topic, decoded, store_timestamp)
-        try:
-            cursor = self._writer.open(topic, queue_id)
-        except QueueNameRefused as error:
-            self.refused += 1
-            _log.error("skipped a record: %s physical_offset=%d", error, physical_offset)
+        if physical_offset >= self.deleted.get(topic, 0):
+            self._put_main(topic, queue_id, queue_offset, physical_offset, size, store_timestamp, code, properties)
+        if self._multi_dispatch:
+            for further_topic, further_id, offset in self._further_queues(queue_id, decoded):
+                if physical_offset >= self.deleted.get(further_topic, 0):
+                    further = self._open(further_topic, further_id, physical_offset)
+                    if further is not None:
+                        self._writer.put(further, physical_offset, size, code, offset)
+
+    def _put_main(
+        self,
+        topic: bytes,
+        queue_id: int,
+        queue_offset: int,
+        physical_offset: int,
+        size: int,
+        store_timestamp: int,
+        code: int,
+        properties: bytes,
+    ) -> None:
+        cursor = self._open(topic, queue_id, physical_offset)
+        if cursor is None:
             return
-        entry_code = code
         if self._ext_directory is not None and physical_offset + size > cursor.max_physical_offset:
             bit_map = self._bit_map(topic, physical_offset, properties)
             address = self._units_of(cursor).put(code, store_timestamp, bit_map)
             if address is not None:
-                entry_code = address
-        self._writer.put(cursor, physical_offset, size, entry_code, queue_offset)
-        if self._multi_dispatch:
-            for further_topic, further_id, offset in self._further_queues(queue_id, decoded):
-                try:
-                    further = self._writer.open(further_topic, further_id)
-                except QueueNameRefused as error:
-                    self.refused += 1
-                    _log.error("skipped an entry: %s physical_offset=%d", error, physical_offset)
-                    continue
-                self._writer.put(further, physical_offset, size, code, offset)
+                code = address
+        self._writer.put(cursor, physical_offset, size, code, queue_offset)
+
+    def _open(self, topic: bytes, queue_id: int, physical_offset: int) -> QueueCursor | None:
+        try:
+            return self._writer.open(topic, queue_id)
+        except QueueNameRefused as error:
+            self.refused += 1
+            _log.error("skipped an entry: %s physical_offset=%d", error, physical_offset)
+            return None
 
     def clean_expired(self) -> None:
         """Deletes the files of units that no entry needs any more."""

@@ -84,8 +84,10 @@ class Reput:
         """Why the last batch stopped: the disk is full, or the log cannot be read. None: it did not."""
 
     def open(self) -> None:
-        """Takes over what is on disk. Raises WrongFileLength, UnexpectedFile, OSError."""
+        """Takes over what is on disk. Raises WrongFileLength, UnexpectedFile, DeletedTopicsUnreadable, OSError."""
         self._queues.load(self._offset, self._control.min_offset)
+        self.cleaning.open()
+        self._queues.publish()
         if self._index is not None:
             self._index.open_last()
         self._note_full_table()
@@ -108,6 +110,7 @@ class Reput:
             return False
         before = self._offset
         try:
+            self.cleaning.notice_deletions()
             self._dispatch(end)
         except (StoreError, OSError) as error:
             self._fail(error)

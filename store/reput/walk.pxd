@@ -9,12 +9,13 @@ cdef int _END, _BLANK, _BAD
 cdef int _BORN_HOST_V6, _STORE_HOST_V6, _TRANSACTION_MASK, _PREPARED, _ROLLBACK
 cdef int _QUEUE_IDS_KEPT
 cdef long long QUEUE_OFFSET_MAX
+cdef long long _NEVER
 cdef long long _HASH_MAX
 
 cdef class _Topic:
     cdef readonly bytes name
     cdef readonly unsigned int key_hash
-    cdef readonly bint is_usual
+    cdef readonly long long usual_from
     cdef readonly list queues
     @cython.locals(cursor=QueueCursor)
     cpdef keep(self, object cursor)
@@ -25,7 +26,7 @@ cdef class LogWalk:
     cdef object _put_unusual
     cdef bint _all_unusual
     cdef bint _has_multi_dispatch
-    cdef dict _topics
+    cdef dict _topics, _deleted
     cdef _Topic _topic
     cdef IndexCursor _index
     cdef object _view

@@ -50,6 +50,7 @@ _TRANSACTION_MASK = 0xC
 _PREPARED = 0x4
 _ROLLBACK = 0xC
 _HASH_MAX = 2147483647
+_NEVER = 1 << 62
 _QUEUE_IDS_KEPT = 4096  # limit: a topic's queues beyond are found the slow way
 
 PutUnusual = Callable[[bytes, int, int, int, int, int, int, bytes], None]
@@ -57,12 +58,15 @@ PutUnusual = Callable[[bytes, int, int, int, int, int, int, bytes], None]
 
 
 class _Topic:
-    """What the walk remembers of a topic: the hash of `topic#`, and the cursors of its queues by queue id."""
+    """What the walk remembers of a topic: the hash of `topic#`, and the cursors of its queues by queue id.
 
-    def __init__(self, name: bytes) -> None:
+    Records below `usual_from` go through `put_unusual`: those from before a deletion of the topic, and all of delayed messages.
+    """
+
+    def __init__(self, name: bytes, usual_from: int) -> None:
         self.name = name
         self.key_hash = string_hash(name.decode(errors="replace") + "#") & 0xFFFFFFFF
-        self.is_usual = name != SCHEDULE_TOPIC.encode()
+        self.usual_from = usual_from if name != SCHEDULE_TOPIC.encode() else _NEVER
         self.queues: list[QueueCursor | None] = []
 
     def keep(self, cursor: QueueCursor) -> None:
@@ -100,6 +104,11 @@ class LogWalk:
         """Of the last record that went to the ConsumeQueues, ms; 0: none yet."""
         self.records = 0
         """Dispatched since the start."""
+        self.skip({})
+
+    def skip(self, deleted: dict[bytes, int]) -> None:
+        """From now on records of these topics go through `put_unusual` where they lie below the topic's physical offset."""
+        self._deleted = deleted
         self.forget()
 
     def forget(self) -> None:
@@ -184,7 +193,7 @@ class LogWalk:
                 was_changed = cursor.is_changed
             if (
                 cursor is not None
-                and topic.is_usual
+                and physical_offset >= topic.usual_from
                 and cursor.try_put(physical_offset, size, self._tags_code(), queue_offset)
             ):
                 if not was_changed:
@@ -195,7 +204,12 @@ class LogWalk:
                     topic.name, queue_id, queue_offset, physical_offset, size, store_timestamp, sys_flag,
                     copy_bytes(log, properties_at, end),
                 )  # fmt: skip
-                if cursor is None and not self._is_multi_dispatched and not self._all_unusual and topic.is_usual:
+                if (
+                    cursor is None
+                    and not self._is_multi_dispatched
+                    and not self._all_unusual
+                    and physical_offset >= topic.usual_from
+                ):
                     found = self._queue_writer.find(topic.name, queue_id)
                     if found is not None:
                         topic.keep(found)
@@ -226,7 +240,7 @@ class LogWalk:
         name = copy_bytes(self._log, at, at + length)
         topic = self._topics.get(name)
         if topic is None:
-            topic = self._topics[name] = _Topic(name)
+            topic = self._topics[name] = _Topic(name, self._deleted.get(name, 0))
         self._topic = topic
         return topic
 

@@ -5,6 +5,7 @@ dies at each of them once, leaves a file with the point's name, and is started a
 sending. The scenarios below differ in what has to be done to come by a point. Together they must know every name there is.
 """
 
+import itertools
 import os
 import random
 import re
@@ -17,6 +18,9 @@ from pathlib import Path
 
 import pytest
 
+from headrace.errors import HeadraceError
+from headrace.model.message import Message
+from headrace.sync import Admin, Producer
 from store.fault_point import ENVIRONMENT, ONCE
 from support.client import Client
 from support.crash import PATIENCE_S, SETTINGS, Load, check_indexes, check_log, check_pulled, rounds, segments, verify
@@ -42,19 +46,25 @@ UNDER_LOAD = {
     "housekeeping.reserved": 2, "housekeeping.queue_synced": 1, "checkpoint.written": 1,
 }  # fmt: skip
 AFTER_A_KILLED_BROKER = ("tail.wiped",)
-AT_THE_START = ("recovery.surveyed", "recovery.wiped", "recovery.cut", "recovery.index_dropped")
+AT_THE_START = (
+    "recovery.surveyed", "recovery.wiped", "recovery.leftover_removed", "recovery.cut", "recovery.index_dropped",
+)  # fmt: skip
 WHEN_FILES_EXPIRE = (
     "housekeeping.min_raised", "housekeeping.deleted", "consume_queue.file_deleted", "index.file_deleted",
 )  # fmt: skip
 WHEN_A_QUEUE_IS_LOST = ("consume_queue.filled",)
-WHEN_A_TOPIC_GOES = ("consume_queue.row_freed",)
+WHEN_A_TOPIC_IS_DELETED = (
+    "topic_deletion.marked", "topic_deletion.removed", "topic_deletion.settled",
+    "consume_queue.row_freed", "cleaning.queues_dropped", "consume_queue.files_deleted",
+)  # fmt: skip
 ON_A_SLAVE = ("ha.copied",)
 
 BUSY = {
     # So that the housekeeper comes by within a second.
     **SETTINGS, "flushIntervalConsumeQueue": "100", "flushConsumeQueueThoroughInterval": "300",
 }  # fmt: skip
-CLEAN_UNUSED_TOPIC = 316
+DOOMED = "Doomed"
+QUEUES = 4
 DELETE_EXPIRED_COMMITLOG = 329
 
 pytestmark = pytest.mark.timeout(400)
@@ -97,7 +107,7 @@ def armed(points: tuple[str, ...], tmp_path: Path) -> Armed:
     return Armed(points, tmp_path / "hit")
 
 
-def finish(appliance: Appliance, load: Load, *, min_offset: int = 0, deleted_topic: str = "") -> Journal:
+def finish(appliance: Appliance, load: Load, *, min_offset: int = 0) -> Journal:
     """What must be true in the end: with the appliance running, and of what it leaves."""
     journal = load.journal()
     assert journal.acknowledged.keys() == journal.tried.keys()
@@ -107,7 +117,7 @@ def finish(appliance: Appliance, load: Load, *, min_offset: int = 0, deleted_top
     appliance.stop()
     verify(appliance.store)
     if min_offset == 0:
-        check_indexes(appliance.store, appliance.data.with_name("scratch"), deleted_topic=deleted_topic)
+        check_indexes(appliance.store, appliance.data.with_name("scratch"))
     assert check_log(appliance.store, journal, min_offset=min_offset) == copies
     assert not segments(appliance.store)
     assert not (appliance.store / "abort").exists()
@@ -121,7 +131,7 @@ def test_every_kill_point_in_the_code_is_in_a_scenario() -> None:
             if path.name != "fault_point.py":
                 found |= set(re.findall(r'fault_point\(\s*"([^"]+)"', path.read_text()))
     scenarios = (
-        *UNDER_LOAD, *AFTER_A_KILLED_BROKER, *AT_THE_START, *WHEN_FILES_EXPIRE, *WHEN_A_QUEUE_IS_LOST, *WHEN_A_TOPIC_GOES,
+        *UNDER_LOAD, *AFTER_A_KILLED_BROKER, *AT_THE_START, *WHEN_FILES_EXPIRE, *WHEN_A_QUEUE_IS_LOST, *WHEN_A_TOPIC_IS_DELETED,
         *ON_A_SLAVE,
     )  # fmt: skip
     assert len(scenarios) == len(set(scenarios))
@@ -184,7 +194,7 @@ def test_recovery_dies_and_is_begun_again(points: tuple[str, ...], java: Java, t
     try:
         with Load(java, appliance, tmp_path) as load:
             load.wait_for_more(600)
-            appliance.kill()
+            leave_a_deleted_topics_queues(appliance, tmp_path)
             with standing_still(java):
                 appliance = Appliance(data, settings=SETTINGS, ports=appliance.ports, environment=kill.environment())
                 kill.wait_hit()
@@ -193,6 +203,20 @@ def test_recovery_dies_and_is_begun_again(points: tuple[str, ...], java: Java, t
         finish(appliance, load)
     finally:
         appliance.kill()
+
+
+def leave_a_deleted_topics_queues(appliance: Appliance, tmp_path: Path) -> None:
+    """Kills the appliance. The queues of a topic that was deleted before are there again, as after a power cut."""
+    queues = appliance.store / "consumequeue" / DOOMED
+    with Admin(appliance.name_server) as admin:
+        admin.create_topic(DOOMED, QUEUES)
+        send(appliance, "a", "b", "c")
+        wait_until(queues.exists, 60, "dispatch")
+        shutil.copytree(queues, tmp_path / "queues")
+        admin.delete_topic(DOOMED)
+    appliance.kill()
+    shutil.rmtree(queues, ignore_errors=True)
+    shutil.copytree(tmp_path / "queues", queues)
 
 
 @pytest.mark.parametrize("points", choices(WHEN_FILES_EXPIRE), ids=name_of)
@@ -231,23 +255,47 @@ def test_dispatch_dies_while_it_fills_up_a_queue_whose_first_records_are_gone(ja
         finish(appliance, load, min_offset=size)
 
 
-def test_dispatch_dies_while_it_deletes_the_queues_of_a_topic(java: Java, tmp_path: Path) -> None:
-    kill = armed(WHEN_A_TOPIC_GOES, tmp_path)
+@pytest.mark.parametrize("points", choices(WHEN_A_TOPIC_IS_DELETED), ids=name_of)
+def test_a_role_dies_while_a_topic_is_deleted_and_created_again(
+    points: tuple[str, ...], java: Java, tmp_path: Path
+) -> None:
+    kill = armed(points, tmp_path)
     with Appliance(tmp_path / "data", settings=SETTINGS, environment=kill.environment()) as appliance:
-        client = Client(java, appliance)
-        client.create_topic("Doomed", 4)
-        client.send("Doomed", 200)
-        with Load(java, appliance, tmp_path) as load:
-            load.wait_for_more(100)
-            client.call("delete-topic", topic="Doomed")
-            answer = java.call("raw", address=appliance.broker, code=CLEAN_UNUSED_TOPIC)
-            assert answer["code"] == 0, answer
-            kill.wait_hit()
+        with Load(java, appliance, tmp_path) as load, Admin(appliance.name_server) as admin:
+            numbers, sent = itertools.count(), [""]
+            until_it_works(lambda: admin.create_topic(DOOMED, QUEUES))
+            while kill.hit() != set(points):
+                until_it_works(lambda: admin.delete_topic(DOOMED))
+                until_it_works(lambda: admin.create_topic(DOOMED, QUEUES))
+                sent = [str(next(numbers)) for _ in range(10)]
+                send(appliance, *sent)
             load.wait_for_more(100)
         wait_until(lambda: settled(appliance), 60, "deleted what was to be deleted")
-        assert restarts(appliance) == 1
-        assert not (appliance.store / "consumequeue" / "Doomed").exists()
-        finish(appliance, load, deleted_topic="Doomed")
+        assert restarts(appliance) == len(points)
+        client = Client(java, appliance)
+        client.await_pullable(DOOMED, len(sent))
+        assert sorted(message["keys"] for message in client.dump(DOOMED)) == sorted(sent)
+        finish(appliance, load)
+
+
+def until_it_works(do: Callable[[], None]) -> None:
+    """Repeats a request to a broker that may be killed by it."""
+
+    def works() -> bool:
+        try:
+            do()
+        except HeadraceError:
+            return False
+        return True
+
+    wait_until(works, PATIENCE_S, "a request answered")
+
+
+def send(appliance: Appliance, *keys: str) -> None:
+    """Sends to the topic that is deleted again and again."""
+    with Producer("killed-sender", appliance.name_server) as producer:
+        for key in keys:
+            producer.send(Message(DOOMED, key.encode(), keys=key))
 
 
 def test_a_slave_dies_with_records_copied_and_not_published(java: Java, tmp_path: Path) -> None:

@@ -49,3 +49,26 @@ def test_a_store_goes_there_and_back(java: Java, tmp_path: Path) -> None:
             assert_dense(seen, QUEUES)
             store = server.store
         assert not (store / "abort").exists()
+
+
+def test_topic_that_was_deleted_and_created_again_stays_new_at_either_make(java: Java, tmp_path: Path) -> None:
+    first = tmp_path / "headrace"
+    with handed_on(Appliance(first, settings=SIZES)) as server:
+        client = Client(java, server)
+        client.create_topic(TOPIC, QUEUES)
+        client.send(TOPIC, EACH)
+        client.call("delete-topic", topic=TOPIC)
+        seen = add(java, server, 0)
+        assert len(seen) == EACH
+    for number, make in enumerate((Reference, Appliance), start=1):
+        data = tmp_path / str(number)
+        shutil.copytree(server.store, data / "store")
+        if make is Appliance:
+            shutil.rmtree(data / "store" / "consumequeue")  # rebuilt from a log that has the old messages
+        with handed_on(make(data, settings=SIZES)) as server:
+            client = Client(java, server)
+            client.create_topic(TOPIC, QUEUES)
+            client.await_pullable(TOPIC, number * EACH)
+            assert list(map(essence, client.dump(TOPIC))) == list(map(essence, seen))
+            seen = add(java, server, number * EACH)
+            assert_dense(seen, QUEUES)

@@ -114,7 +114,7 @@ class AdminWorld:
         facts = QueueFacts(self.config.broker_name, self.bounds, self.store_time)
         topics, groups, offsets, clients = self.topics, self.groups, self.offsets, self.clients
         self.families: list[AdminFamily] = [
-            TopicAdmin(topics, registration.register_topic, self.drop_queues, is_slave=is_slave),
+            TopicAdmin(topics, registration.register_topic, topics.delete, self.queues_dropped, is_slave=is_slave),
             GroupAdmin(groups, offsets, is_slave=is_slave),
             ClientAdmin(clients, offsets),
             Relays(
@@ -151,7 +151,7 @@ class AdminWorld:
         """Asks dispatch."""
         self.cleaned += 1
 
-    async def drop_queues(self, _topic: str) -> None:
+    async def queues_dropped(self) -> None:
         """Asks dispatch, and waits for it."""
         self.clean_topics()
 

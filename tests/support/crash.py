@@ -25,7 +25,9 @@ from typing import Any, Self
 from headrace.model.option import from_mapping, keys_of
 from ipc.names import instance_hash
 from store.config import StoreConfig
+from store.deleted_topics import FILE as DELETED_TOPICS
 from store.inspect.dump import dump_records
+from store.paths import StorePaths
 from support.appliance import HEADRACE, Appliance
 from support.client import Client, Message
 from support.dispatched_store import build, built_files
@@ -205,15 +207,21 @@ def verify(store: Path, settings: dict[str, str] = SETTINGS) -> None:
     assert said.returncode == 0, said.stdout[-4000:]
 
 
-def check_indexes(store: Path, scratch: Path, *, deleted_topic: str = "") -> None:
-    """The indexes of a log that begins at 0 are, byte for byte, as if nobody had ever been killed: as built from it in one go."""
+def check_indexes(store: Path, scratch: Path) -> None:
+    """The indexes of a log that begins at 0 are, byte for byte, as if nobody had ever been killed: as built from it in one go.
+
+    That build is given which topics were deleted, and when.
+    """
     known = {key: value for key, value in SETTINGS.items() if key in keys_of(StoreConfig)}
     shutil.copytree(store / "commitlog", scratch / "commitlog")
+    deleted = StorePaths(store).config_file(DELETED_TOPICS)
+    if deleted.exists():
+        (scratch / "config").mkdir()
+        shutil.copy(deleted, scratch / "config")
     built = build(scratch, from_mapping(StoreConfig, known))
-    gone = f"consumequeue/{deleted_topic}/" if deleted_topic else "none"
-    ours, fresh = built_files(store), {name: data for name, data in built.items() if not name.startswith(gone)}
-    assert sorted(ours) == sorted(fresh)
-    assert [name for name in fresh if ours[name] != fresh[name]] == []
+    ours = built_files(store)
+    assert sorted(ours) == sorted(built)
+    assert [name for name in built if ours[name] != built[name]] == []
 
 
 def segments(store: Path) -> list[str]:

@@ -78,6 +78,7 @@ def _lines(status: dict[str, Any]) -> list[str]:
             ],
         ),
         *(f"raised: {name}" for name, value in status["offsets"].items() if name.startswith("flag_") and value),
+        *_discarded(status["counters"].get("recover", {})),
         *_held(status["held"]),
         *_noticed(status["noticed"]),
         "",
@@ -95,6 +96,14 @@ def _noticed(noticed: list[dict[str, Any]]) -> list[str]:
         lines += [f"    {member}" for member in notice["members"]]
         lines.append(f"    {notice['advice']}")
     return lines
+
+
+def _discarded(counters: dict[str, int]) -> list[str]:
+    records = counters.get("discarded_records", 0)
+    if not records:
+        return []
+    first, last = counters["discarded_first_offset"], counters["discarded_last_offset"]
+    return [f"discarded at the start: {records:,} records behind damage in the log, offsets {first} to {last}"]
 
 
 def _held(held: dict[str, int] | None) -> list[str]:

@@ -87,7 +87,7 @@ def test_a_queue_that_was_made_again_is_not_read_from_its_old_file(pair: Pair) -
     assert pair.offsets(0) == [0, 10, 20]
     cursor = pair.writer.find(b"Topic", 0)
     assert cursor is not None
-    pair.writer.destroy(cursor)
+    pair.writer.drop(cursor)
     assert pair.offsets(0) is None
     pair.put(0, 2, start=9000)
     assert pair.offsets(0) == [9000, 9010]

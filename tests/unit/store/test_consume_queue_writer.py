@@ -203,16 +203,21 @@ def test_a_minimum_is_corrected_when_a_store_is_opened(queues: Queues) -> None:
     assert queues.bounds() == (10, 60, 600)
 
 
-def test_a_destroyed_queue_leaves_nothing_and_may_come_again(queues: Queues) -> None:
+@pytest.mark.parametrize("is_swept", [True, False])
+def test_dropped_queue_leaves_nothing_and_can_be_created_again(queues: Queues, is_swept: bool) -> None:
     queues.put_some(0, 60)
     queues.put(0, 990, queue_id=1)
     cursor = queues.writer.find(b"Topic", 0)
     assert cursor is not None
-    queues.writer.destroy(cursor)
+    queues.writer.drop(cursor)
     queues.writer.publish()
     assert queues.table.find(b"Topic", 0) == -1
-    assert [entry.name for entry in (queues.paths.consume_queue / "Topic").iterdir()] == ["1"]
+    if is_swept:
+        assert len(list(queues.writer.sweep())) == 1
+        assert [entry.name for entry in (queues.paths.consume_queue / "Topic").iterdir()] == ["1"]
     queues.put(0, 2000)
+    assert queues.read() == [(2000, 10, 7)]
+    assert list(queues.writer.sweep()) == []
     assert queues.read() == [(2000, 10, 7)]
 
 

@@ -1,6 +1,7 @@
 """Verify: RocketMQ's stores are whole, each damage to one is seen, and a running store is not found wanting."""
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -107,6 +108,23 @@ def test_one_byte_of_damage_is_enough(whole: Path, part: str, what: str, damage:
     damage(whole)  # type: ignore[operator]
     found = findings(whole)
     assert any(finding.part == part and what in finding.what for finding in found), [str(finding) for finding in found]
+
+
+def test_missing_oldest_queue_file_is_found(whole: Path) -> None:
+    queue_file(whole).unlink()
+    [found] = findings(whole)
+    assert found.part == "consumequeue"
+    assert "50 dispatched records have no entry, the first is at 0" in found.what
+
+
+def test_missing_oldest_files_of_queue_and_log_are_no_finding(whole: Path) -> None:
+    """That is how expired files are deleted."""
+    queue_file(whole).unlink()
+    (whole / "consumequeue" / "Topic" / "1" / file_name(0)).unlink()
+    for number in (0, 1):
+        (whole / "commitlog" / file_name(number * SMALL.mapped_file_size_commit_log)).unlink()
+    shutil.rmtree(whole / "index")
+    assert [found for found in findings(whole) if found.part == "consumequeue"] == []
 
 
 def test_a_killed_stores_log_may_be_ahead_of_its_queues(whole: Path) -> None:

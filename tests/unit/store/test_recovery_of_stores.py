@@ -11,6 +11,7 @@ from store.commit_log import tail
 from store.errors import BadStoreConfig, UnexpectedFile, WrongFileLength
 from store.mapped_file import path_of
 from store.recovery import daemon
+from store.recovery.discarded import Discarded
 from store.recovery.recover import Recovered, recover
 from support.store_files import (
     FIRST_TIMESTAMP,
@@ -21,6 +22,7 @@ from support.store_files import (
     Written,
     entries_of,
     put_entry,
+    running_instance,
     small_config,
 )
 
@@ -116,6 +118,53 @@ def test_whole_records_beyond_a_hole_do_not_come_back_to_life(builder: LogBuilde
     assert bytes_at(builder, after.physical_offset, after.size_bytes) == bytes(len(whole))
     # A new record of the hole's size would have led to them.
     assert recovered(builder).wrote_offset == hole.physical_offset
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_discarded_records_are_reported_before_they_are_wiped(
+    builder: LogBuilder, is_clean: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Damage near the end costs whole records behind it: how many, and which, an operator must be able to see."""
+    if not is_clean:
+        crashed(builder)
+    hole = builder.written[-338]
+    damage(builder, hole.physical_offset + 3, b"x" * (hole.size_bytes - 3))
+    found: list[Discarded] = []
+    config = small_config(builder.paths.root)
+    assert recover(config, builder.paths, report=found.append).wrote_offset == hole.physical_offset
+    first, last = builder.written[-337].physical_offset, builder.written[-1].physical_offset
+    assert found == [Discarded(337, first, last)]
+    [line] = [one for one in caplog.records if one.levelname == "WARNING" and "discarded" in one.message]
+    assert f"records=337 first_offset={first} last_offset={last}" in line.message
+    assert recover(config, builder.paths, report=found.append).wrote_offset == hole.physical_offset
+    assert len(found) == 1
+
+
+def test_torn_record_at_the_end_is_nothing_to_report(builder: LogBuilder) -> None:
+    crashed(builder)
+    last = builder.written[-1]
+    damage(builder, last.physical_offset + 200, bytes(last.size_bytes - 200))
+    found: list[Discarded] = []
+    recover(small_config(builder.paths.root), builder.paths, report=found.append)
+    assert found == []
+
+
+def test_role_counts_discarded_records_once_if_it_is_started_again(builder: LogBuilder) -> None:
+    crashed(builder)
+    hole = builder.written[-5]
+    damage(builder, hole.physical_offset, bytes(hole.size_bytes))
+    whole = {path: path.read_bytes() for path in builder.paths.commit_log.iterdir()}
+    config = small_config(builder.paths.root)
+    with running_instance(builder.paths.root) as instance:
+        instance.bells["recover"] = instance.bells["flush"]  # nobody rings it; a context wants one here
+        for _ in range(2):
+            for path, data in whole.items():  # killed before anything was wiped
+                path.write_bytes(data)
+            RunningRole(instance, "recover", lambda context: daemon.run(context, config, builder.paths)).close()
+        del instance.bells["recover"]
+        expected = (4, builder.written[-4].physical_offset, builder.written[-1].physical_offset)
+        counted = instance.read_counters()["recover"]
+        assert tuple(counted[name] for name in daemon.COUNTERS) == expected
 
 
 def test_a_former_life_of_the_file_is_not_taken_for_records(builder: LogBuilder) -> None:

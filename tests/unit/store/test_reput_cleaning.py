@@ -1,14 +1,16 @@
 """Cleaning: what expires with the log, and what goes with its topic."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ipc.publish.broker import BrokerPublisher
+from store.deleted_topics import DeletedTopicsUnreadable
 from store.paths import StorePaths, file_name
 from store.reput.reput import Reput
-from support.dispatched_store import SMALL, DispatchedStore, HandWrittenLog, dispatched_store
+from support.dispatched_store import SMALL, DispatchedStore, HandWrittenLog, dispatched_store, entries_of
 
 FILE = SMALL.mapped_file_size_commit_log
 
@@ -44,8 +46,18 @@ class Store:
     def queues(self) -> list[str]:
         return sorted(path.name for path in self.store.paths.consume_queue.iterdir() if path.is_dir())
 
-    def write_topics(self, text: str) -> None:
-        self.store.paths.config_file("topics.json").write_text(text)
+    def write_deleted(self, **deleted: int) -> None:
+        text = json.dumps({"deletedTopics": deleted, "beingDeleted": {"SCHEDULE_TOPIC_XXXX": self.log.end}})
+        self.store.paths.config_file("deletedTopics.json").write_text(text)
+
+    def dispatch(self) -> None:
+        self.store.wrote(self.log.end)
+        while self.reput.try_batch():
+            pass
+        assert self.reput.failure is None, self.reput.failure
+
+    def ask(self) -> None:
+        BrokerPublisher(self.store.control).clean_topics_requests()
 
 
 @pytest.fixture
@@ -73,10 +85,9 @@ def test_with_the_log_go_queue_files_and_index_files(dispatched: Store) -> None:
     assert after == before[-len(after) :]
 
 
-def test_queues_of_topics_that_are_gone_are_deleted_but_light_and_system_ones(dispatched: Store) -> None:
-    dispatched.write_topics('{"topicConfigTable":{"Another":{}}}')
-    publisher = BrokerPublisher(dispatched.store.control)
-    publisher.clean_topics_requests()
+def test_queues_of_deleted_topics_are_removed_and_no_others(dispatched: Store) -> None:
+    dispatched.write_deleted(Topic=dispatched.log.end)
+    dispatched.ask()
     assert dispatched.reput.cleaning.is_due
     dispatched.clean()
     assert dispatched.queues() == ["%LMQ%light", "SCHEDULE_TOPIC_XXXX"]
@@ -84,25 +95,56 @@ def test_queues_of_topics_that_are_gone_are_deleted_but_light_and_system_ones(di
     assert dispatched.store.control.clean_topics_handled == 1
 
 
-def test_a_topic_that_comes_again_begins_anew(dispatched: Store) -> None:
-    dispatched.write_topics('{"topicConfigTable":{"Another":{}}}')
-    BrokerPublisher(dispatched.store.control).clean_topics_requests()
+def test_topic_created_again_begins_at_offset_zero(dispatched: Store) -> None:
+    dispatched.write_deleted(Topic=dispatched.log.end)
+    dispatched.ask()
     dispatched.clean()
     dispatched.log.next_offsets["Topic", 0] = 0
     dispatched.log.append()
-    dispatched.store.wrote(dispatched.log.end)
-    while dispatched.reput.try_batch():
-        pass
+    dispatched.dispatch()
     assert dispatched.bounds("Topic") == (0, 1)
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"topicConfigTable":{}}', "[]"])
-def test_topics_that_cannot_be_read_delete_nothing(dispatched: Store, text: str) -> None:
-    before = dispatched.queues()
-    dispatched.write_topics(text)
-    BrokerPublisher(dispatched.store.control).clean_topics_requests()
+def test_topic_created_again_before_dispatch_has_cleaned_begins_at_offset_zero(dispatched: Store) -> None:
+    """A busy dispatch has no moment for cleaning; it must not put new entries behind old ones."""
+    dispatched.log.append()  # not dispatched when the topic is deleted
+    dispatched.write_deleted(Topic=dispatched.log.end)
+    dispatched.ask()
+    dispatched.log.next_offsets["Topic", 0] = 0
+    first = dispatched.log.append()
+    dispatched.log.append()
+    dispatched.dispatch()
+    assert dispatched.bounds("Topic") == (0, 2)
+    [path] = dispatched.store.paths.queue("Topic", 0).iterdir()
+    assert [entry[0] for entry in entries_of(path.read_bytes())][:1] == [first]
     dispatched.clean()
+    assert dispatched.bounds("Topic") == (0, 2)
+
+
+def test_restarted_dispatch_removes_what_its_predecessor_left_of_a_deleted_topic(dispatched: Store) -> None:
+    dispatched.write_deleted(Topic=dispatched.log.end)
+    dispatched.reput.close()
+    dispatched.reput = dispatched.store.open()
+    assert dispatched.bounds("Topic") == (-1, -1)
+    assert dispatched.bounds("%LMQ%light")[1] > 0
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"deletedTopics":{"Topic":"x"}}', '{"deletedTopics":{"Topic":-1}}'])
+def test_unreadable_deletions_stop_dispatch_with_one_line(dispatched: Store, text: str) -> None:
+    before = dispatched.queues()
+    dispatched.store.paths.config_file("deletedTopics.json").write_text(text)
+    dispatched.ask()
+    with pytest.raises(DeletedTopicsUnreadable, match=r"deletedTopics.json: .*; restore the file"):
+        dispatched.clean()
+    dispatched.log.append()
+    dispatched.store.wrote(dispatched.log.end)
+    assert not dispatched.reput.try_batch()
+    assert isinstance(dispatched.reput.failure, DeletedTopicsUnreadable)
     assert dispatched.queues() == before
+    assert dispatched.store.control.clean_topics_handled == 0
+    dispatched.write_deleted()
+    dispatched.dispatch()
+    dispatched.clean()
     assert dispatched.store.control.clean_topics_handled == 1
 
 
@@ -139,23 +181,26 @@ def test_killed_while_it_deletes_it_goes_on_with_what_is_left(tmp_path: Path, pl
         assert starts[0] <= first.bounds("Topic")[0] * 20 < starts[0] + SMALL.consume_queue_file_size
 
 
-def test_killed_while_it_deletes_a_queue_it_leaves_no_row_without_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", ["consume_queue.row_freed", "cleaning.queues_dropped", "consume_queue.files_deleted"])
+def test_killed_while_it_removes_a_deleted_topic_it_finishes_when_restarted(tmp_path: Path, place: str) -> None:
     with dispatched_store(tmp_path) as store:
         first = Store(store)
         first.reput.close()
-        first.write_topics('{"topicConfigTable":{"Another":{}}}')
-        BrokerPublisher(store.control).clean_topics_requests()
 
-        def clean() -> None:
+        def delete_topic() -> None:
             second = store.open()
+            first.write_deleted(Topic=first.log.end)
+            first.ask()
             while second.cleaning.is_due:
                 second.cleaning.step()
             second.close()
 
         killed = DispatchedStore.killed_at
-        store.dispatch = clean  # type: ignore[method-assign]
-        assert killed(store, "consume_queue.row_freed")
+        store.dispatch = delete_topic  # type: ignore[method-assign]
+        assert killed(store, place)
         assert first.bounds("Topic") == (-1, -1)
-        clean()
+        first.reput = store.open()
+        first.clean()
         assert first.queues() == ["%LMQ%light", "SCHEDULE_TOPIC_XXXX"]
         assert first.bounds("Topic") == (-1, -1)
+        first.reput.close()

@@ -1,0 +1,52 @@
+"""A deleted topic stays deleted, whatever is killed when; a topic of the same name that is created later is a new one."""
+
+from pathlib import Path
+
+from headrace.model.message import Message
+from headrace.model.message_queue import MessageQueue
+from headrace.sync import Admin, Producer
+from support.crash import SETTINGS, verify
+from support.watched import WatchedAppliance as Appliance
+
+TOPIC = "Reborn"
+QUEUES = 4
+
+
+def send(appliance: Appliance, queue_id: int, *bodies: bytes) -> None:
+    """Sends to one queue; returns when all are acknowledged."""
+    with Producer("sender", appliance.name_server) as producer:
+        queue = next(one for one in producer.queues(TOPIC) if one.queue_id == queue_id)
+        for body in bodies:
+            producer.send(Message(TOPIC, body), queue=queue)
+
+
+def max_offsets(appliance: Appliance) -> list[int]:
+    """The maximum of each queue, as clients are told."""
+    with Admin(appliance.name_server) as admin:
+        [broker] = admin.masters()
+        return [admin.max_offset(MessageQueue(TOPIC, broker, queue_id)) for queue_id in range(QUEUES)]
+
+
+def test_a_deleted_topic_does_not_come_back_after_a_stop_and_a_kill(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with Appliance(data, settings=SETTINGS) as appliance:
+        with Admin(appliance.name_server) as admin:
+            admin.create_topic(TOPIC, QUEUES)
+            for queue_id in range(QUEUES):
+                send(appliance, queue_id, b"old", b"old", b"old")
+            admin.delete_topic(TOPIC)
+            admin.create_topic(TOPIC, QUEUES)
+        send(appliance, 0, b"new")
+        assert max_offsets(appliance) == [1, 0, 0, 0]
+        verify(appliance.store)
+    verify(appliance.store)
+    appliance = Appliance(data, settings=SETTINGS, ports=appliance.ports)
+    try:
+        send(appliance, 1, b"new")
+        appliance.kill()
+        appliance = Appliance(data, settings=SETTINGS, ports=appliance.ports)
+        assert max_offsets(appliance) == [1, 1, 0, 0]
+        appliance.stop()
+    finally:
+        appliance.kill()
+    verify(appliance.store)
