@@ -37,7 +37,7 @@ class LogCleaner:
         self._paths = paths
         self._doomed: deque[int] = deque()
         now = monotonic_ms()
-        self._next_delete_ms = now
+        self._last_delete_ms = now - config.delete_commit_log_files_interval
         self._last_run_ms = now + _FIRST_RUN_MS - config.clean_resource_interval
         self._last_disk_ms = now - _DISK_INTERVAL_MS
         self._disk = DiskState(is_full=False, delete_expired=False, delete_oldest=False)
@@ -92,7 +92,7 @@ class LogCleaner:
         if not self._doomed or now < self._next_delete_ms:
             return False
         start = self._doomed.popleft()
-        self._next_delete_ms = now + self._config.delete_commit_log_files_interval
+        self._last_delete_ms = now
         path = path_of(self._paths.commit_log, start)
         # order: readers stop looking below min_offset before the file goes.
         self._publisher.min_offset(start + self._config.mapped_file_size_commit_log)
@@ -102,6 +102,10 @@ class LogCleaner:
         fault_point("housekeeping.deleted")
         _LOGGER.info("deleted a CommitLog file: path=%s min_offset=%d", path, self._control.min_offset)
         return True
+
+    @property
+    def _next_delete_ms(self) -> int:
+        return self._last_delete_ms + self._config.delete_commit_log_files_interval
 
     def next_work_ms(self) -> int:
         """In how many ms there is something to do by the clock."""
