@@ -1,7 +1,7 @@
 # `make` alone lists what there is, from the comments beside the targets.
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
-.PHONY: help install install-export compile run test check lint prepared test-fast test-slow test-crash test-export-kills bench docs format clean java
+.PHONY: help install install-export compile run test check lint prepared test-fast test-slow test-crash test-fuzz test-export-kills sanitized bench docs format clean java
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -36,6 +36,9 @@ check: $(VENV)/testing  ## lint and the fast tests: what to run all day
 
 test-crash: $(VENV)/bytecode build/compiled java  ## the crash tests in full length
 	HEADRACE_CRASH_ROUNDS=$${HEADRACE_CRASH_ROUNDS:-full} $(BIN)/python -m pytest -m crash $(ARGS)
+
+test-fuzz: $(VENV)/bytecode build/compiled build/sanitized/built  ## 20 million mutated inputs (HEADRACE_FUZZ_INPUTS), with sanitizers in the hot modules
+	HEADRACE_FUZZ_INPUTS=$${HEADRACE_FUZZ_INPUTS:-20000000} $(BIN)/python -m pytest -o timeout=0 tests/fuzz $(ARGS)
 
 test-export-kills: $(VENV)/bytecode build/compiled  ## exports killed at a hundred random instants
 	HEADRACE_CRASH_ROUNDS=$${HEADRACE_CRASH_ROUNDS:-full} $(BIN)/python -m pytest tests/crash/test_export_kills.py tests/crash/test_spark_export_kills.py $(ARGS)
@@ -85,6 +88,14 @@ build/compiled: $(HOT) $(TYPES) setup.py | $(VENV)/installed
 	    $(BIN)/python setup.py -q build_ext --inplace --parallel 2 >build/compile.log 2>&1 || { cat build/compile.log; exit 1; }; \
 	fi
 	@command -v cc >/dev/null && touch $@ || true
+
+sanitized: build/sanitized/built  ## compile the hot modules once more, apart, with checked indexes and the compiler's sanitizers
+
+build/sanitized/built: $(HOT) $(TYPES) setup.py | $(VENV)/installed
+	@mkdir -p build
+	@echo "compiling the hot modules with sanitizers"
+	@$(BIN)/python setup.py -q build_ext --sanitize --parallel 2 >build/sanitize.log 2>&1 || { cat build/sanitize.log; exit 1; }
+	@touch $@
 
 # The virtual environment. Python, its headers and a compiler come from Debian's packages where they are missing.
 $(BIN)/python:

@@ -50,8 +50,13 @@ def _run(module: str, function: str, given: bytes, *form: str) -> bytes:
     return done.stdout
 
 
+def sources_only() -> None:
+    """Lets this process import no compiled module of ours."""
+    sys.meta_path.insert(0, _SourcesOnly)
+
+
 if __name__ == "__main__":
     if "compiled" not in sys.argv[3:]:
-        sys.meta_path.insert(0, _SourcesOnly)
+        sources_only()
     work = getattr(importlib.import_module(sys.argv[1]), sys.argv[2])
     sys.stdout.buffer.write(work(sys.stdin.buffer.read()))
