@@ -579,12 +579,11 @@ class Housekeeping:
 
     FILES = 5
 
-    def __init__(self, root: Path, instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._root, self.instance, self._monkeypatch = root, instance, monkeypatch
+    def __init__(self, root: Path, instance: Instance) -> None:
+        self._root, self.instance = root, instance
         self._roles: list[RunningRole] = []
 
-    def start(self, *, first_run_ms: int = 0, **settings: Any) -> StoreConfig:
-        self._monkeypatch.setattr(cleaner, "_FIRST_RUN_MS", first_run_ms)
+    def start(self, **settings: Any) -> StoreConfig:
         config = small_config(self._root, **settings)
         paths = config.paths()
         paths.make_directories()
@@ -623,16 +622,12 @@ def housekeeping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ho
     monkeypatch.setattr(cleaner, "_DISK_INTERVAL_MS", 20)
     monkeypatch.setattr(cleaner, "used_ratio", lambda _: 0.5)
     with running_instance(tmp_path) as instance:
-        made = Housekeeping(tmp_path, instance, monkeypatch)
+        made = Housekeeping(tmp_path, instance)
         yield made
         made.close()
 
 
 CLEANING: Final[dict[str, tuple[dict[str, Any], str]]] = {
-    "cleanResourceInterval": (
-        {"first_run_ms": 60_000, "clean_resource_interval": 3_600_000, "delete_when": ALL_HOURS},
-        "10",
-    ),
     "deleteWhen": ({"delete_when": ""}, ALL_HOURS),
     "fileReservedTime": ({"delete_when": ALL_HOURS, "file_reserved_time": 1000}, "72"),
     "diskMaxUsedSpaceRatio": ({"delete_when": ""}, "40"),
@@ -646,6 +641,16 @@ def delete_expired_files(housekeeping: Housekeeping, key: str) -> None:
     housekeeping.start(**{"clean_resource_interval": 10, "delete_commit_log_files_interval": 1} | settings)
     assert housekeeping.instance.control.min_offset == 0
     change_options(housekeeping.instance, **{key: value})
+    housekeeping.await_deleted(4)
+
+
+@observes("cleanResourceInterval")
+def look_for_expired_files_sooner(housekeeping: Housekeeping) -> None:
+    # The first look, perhaps at the start, finds nothing.
+    housekeeping.start(
+        clean_resource_interval=3_600_000, delete_when=ALL_HOURS, file_reserved_time=1000, delete_commit_log_files_interval=1
+    )  # fmt: skip
+    change_options(housekeeping.instance, fileReservedTime="72", cleanResourceInterval="10")
     housekeeping.await_deleted(4)
 
 

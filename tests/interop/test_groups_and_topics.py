@@ -423,3 +423,21 @@ def test_what_clients_trace_is_stored(client: Client, topic: str) -> None:
 
     wait_until(traced, PATIENCE_S, f"traces of {len(ids)} messages in {traces}")
     client.stop(name)
+
+
+def test_messages_count_as_far_behind_by_the_ratio_that_holds_now(client: Client) -> None:
+    topic = "RatioNow"
+    client.create_topic(topic, 1)
+    client.send(topic, 1)
+    client.await_pullable(topic, 1)
+
+    def begins_at_the_first() -> bool:
+        answer = ask(client, 14, {"consumerGroup": "ratio-now", "topic": topic, "queueId": "0"})
+        assert answer["code"] in {0, 22}
+        return bool(answer["code"] == 0)
+
+    assert not begins_at_the_first()
+    ask(client, 25, None, b"accessMessageInMemoryMaxRatio=40")
+    assert begins_at_the_first()
+    ask(client, 25, None, b"accessMessageInMemoryMaxRatio=0")
+    assert not begins_at_the_first()
