@@ -11,6 +11,7 @@ from pathlib import Path
 from ipc.counter_page import CounterPage
 from ipc.instance import Instance
 from ipc.publish.dispatch import DispatchPublisher
+from store.commit_log.resync import find_record
 from store.config import StoreConfig
 from store.consume_queue.writer import ConsumeQueueWriter
 from store.errors import CorruptRecord, StoreError
@@ -141,7 +142,7 @@ class Reput:
         if answer == BLANK:
             self._offset = file.end_offset
         elif answer == BAD:
-            self._pass_bad_record(start + limit)
+            self._pass_bad_record(file, start + limit)
 
     def _find_file(self) -> MappedFile:
         file = self._log_file
@@ -152,14 +153,15 @@ class Reput:
             raise CorruptRecord(self._offset, "its CommitLog file is missing")
         return file
 
-    def _pass_bad_record(self, end: int) -> None:
-        """RocketMQ's rule: over a record whose lengths disagree; else over all that can be read, or on a slave not at all."""
-        size = self._walk.bad_size
-        to = self._offset
-        if size > 0:
-            to = min(self._offset + size, end)
-        elif not self._is_slave:
-            to = end
+    def _pass_bad_record(self, file: MappedFile, end: int) -> None:
+        """Goes on at the next whole record. Without one, over all that can be read, or on a slave, whose log may be behind, not at all.
+
+        RocketMQ passes over the rest of the file even if records follow: they would be in no queue.
+        """
+        position = find_record(file, self._offset - file.start_offset + 1, end - file.start_offset, check_crc=False)
+        to = self._offset if self._is_slave else end
+        if position >= 0:
+            to = file.start_offset + position
         if self._reported_offset != self._offset:
             self._reported_offset = self._offset
             self._counters.add(BAD_RECORDS)

@@ -32,7 +32,6 @@ cdef class LogWalk:
     cdef object _view
     cdef const unsigned char *_log
     cdef readonly long long position
-    cdef readonly long long bad_size
     cdef readonly str bad_reason
     cdef readonly long long store_timestamp
     cdef readonly long long records
@@ -54,7 +53,7 @@ cdef class LogWalk:
     )
     cdef int _dispatch(self, long long file_start, long long at, long long limit) except -1
 
-    cdef int _bad(self, long long size, str reason)
+    cdef int _bad(self, str reason)
     @cython.locals(topic=_Topic, name=bytes)
     cdef _Topic _find_topic(self, Py_ssize_t at, Py_ssize_t length)
 

@@ -35,7 +35,7 @@ END: Final = 0
 BLANK: Final = 1
 """The blank record that ends a file lies at `position`."""
 BAD: Final = 2
-"""What lies at `position` is no record; `bad_size` says how long it claims to be, 0 if it says nothing of use."""
+"""What lies at `position` is no record; `bad_reason` says why."""
 
 _END = END
 _BLANK = BLANK
@@ -98,7 +98,6 @@ class LogWalk:
         self._all_unusual = all_unusual
         self._has_multi_dispatch = multi_dispatch
         self.position = 0
-        self.bad_size = 0
         self.bad_reason = ""
         self.store_timestamp = 0
         """Of the last record that went to the ConsumeQueues, ms; 0: none yet."""
@@ -135,49 +134,49 @@ class LogWalk:
     def _dispatch(self, file_start: int, at: int, limit: int) -> int:
         log = self._log
         if limit - at < 8:
-            return self._bad(0, "too few bytes for a record")
+            return self._bad("too few bytes for a record")
         size = load_i32(log, at)
         magic = load_i32(log, at + 4)
         if magic == _BLANK_MAGIC:
             return _BLANK
         if magic not in (_MESSAGE_MAGIC, _MESSAGE_MAGIC_V2):
-            return self._bad(0, "no magic code")
+            return self._bad("no magic code")
         if limit - at < _SMALLEST_RECORD:
-            return self._bad(0, "too few bytes for a record")
+            return self._bad("too few bytes for a record")
         sys_flag = load_i32(log, at + 36)
         timestamp_at = at + (68 if sys_flag & _BORN_HOST_V6 else 56)
         body_at = timestamp_at + (44 if sys_flag & _STORE_HOST_V6 else 32)
         if body_at > limit:
-            return self._bad(0, "too few bytes for a record")
+            return self._bad("too few bytes for a record")
         body_length = load_i32(log, body_at - 4)
         topic_at = body_at + (body_length if body_length > 0 else 0)
         if magic == _MESSAGE_MAGIC:
             if topic_at + 1 > limit:
-                return self._bad(0, "the body is longer than the log")
+                return self._bad("the body is longer than the log")
             topic_length = log[topic_at]
             topic_at += 1
         else:
             if topic_at + 2 > limit:
-                return self._bad(0, "the body is longer than the log")
+                return self._bad("the body is longer than the log")
             topic_length = load_i16(log, topic_at)
             topic_at += 2
         if topic_length < 0 or (topic_length > 127 and magic == _MESSAGE_MAGIC):
-            return self._bad(0, "the topic's length is negative")
+            return self._bad("the topic's length is negative")
         properties_at = topic_at + topic_length + 2
         if properties_at > limit:
-            return self._bad(0, "the topic is longer than the log")
+            return self._bad("the topic is longer than the log")
         properties_length = load_i16(log, properties_at - 2)
         end = properties_at + (properties_length if properties_length > 0 else 0)
         if end > limit:
-            return self._bad(0, "the properties are longer than the log")
+            return self._bad("the properties are longer than the log")
         if end - at != size:
-            return self._bad(end - at, "its lengths do not add up to its total size")
+            return self._bad("its lengths do not add up to its total size")
         physical_offset = load_i64(log, at + 28)
         if physical_offset != file_start + at:
-            return self._bad(size, "the record says that it lies elsewhere")
+            return self._bad("the record says that it lies elsewhere")
         queue_offset = load_i64(log, at + 20)
         if queue_offset < 0 or queue_offset > QUEUE_OFFSET_MAX:
-            return self._bad(size, "its queue offset is out of range")
+            return self._bad("its queue offset is out of range")
 
         store_timestamp = load_i64(log, timestamp_at)
         transaction = sys_flag & _TRANSACTION_MASK
@@ -228,8 +227,7 @@ class LogWalk:
         self.records += 1
         return _END
 
-    def _bad(self, size: int, reason: str) -> int:
-        self.bad_size = size
+    def _bad(self, reason: str) -> int:
         self.bad_reason = reason
         return _BAD
 

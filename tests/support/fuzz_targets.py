@@ -621,10 +621,12 @@ class Walked(_LogTarget):
         while at < end:
             answer = walk.walk(file, 0, at, end, end, 20)
             assert at <= walk.position <= end
-            steps.append((answer, walk.position, walk.bad_size, walk.bad_reason))
+            steps.append((answer, walk.position, walk.bad_reason))
             at = walk.position
-            if answer == BAD and walk.bad_size > 0:
-                at += walk.bad_size
+            if answer == BAD:
+                # As dispatch does: on to where the next record may begin.
+                magic = bytes(file[:end]).find(b"\xda\xa3\x20", at + 5)
+                at = magic - 4 if magic >= 0 else end
             elif answer != END:
                 break
         shown = [

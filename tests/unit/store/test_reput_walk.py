@@ -232,6 +232,23 @@ def test_garbage_ends_what_can_be_read_of_a_file_on_a_master(case: Case) -> None
     assert case.store.control.reput_offset == case.log.end
 
 
+@pytest.mark.parametrize("role", ["ASYNC_MASTER", "SLAVE"])
+def test_dispatch_goes_on_at_the_next_whole_record_behind_damage(tmp_path: Path, role: str) -> None:
+    """A block of the disk is lost; the records behind it in the same file are not."""
+    with dispatched_store(tmp_path, StoreConfig(**{**SMALL.__dict__, "broker_role": role})) as store:
+        case = Case(store)
+        places = [case.log.append(queue_id=number, body=bytes(700)) for number in range(20)]
+        with (store.paths.commit_log / file_name(0)).open("r+b") as file:
+            file.seek(places[3] + 4)
+            file.write(b"x" * 4096)
+        case.dispatch()
+        hit = [place for place in places if places[3] - 700 < place < places[3] + 4100]
+        with_entry = [place for number, place in enumerate(places) if store.paths.queue("Topic", number).exists()]
+        assert with_entry == [place for place in places if place < places[3] or place > max(hit)]
+        assert store.counted(BAD_RECORDS) == 1
+        assert store.control.reput_offset == case.log.end
+
+
 def test_a_slave_waits_at_garbage(tmp_path: Path) -> None:
     with dispatched_store(tmp_path, StoreConfig(**{**SMALL.__dict__, "broker_role": "SLAVE"})) as store:
         case = Case(store)
