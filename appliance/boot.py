@@ -53,6 +53,7 @@ def run_appliance(sources: Sources, announce: Announcements, roles: Roles | None
     started = time.monotonic()
     configuration = read_configuration(sources)
     process.fill_standard_streams()
+    process.hide_files_from_others()
     for warning in configuration.warnings:
         announce.warn(warning)
     process.set_title("supervisor")
@@ -60,9 +61,9 @@ def run_appliance(sources: Sources, announce: Announcements, roles: Roles | None
     open_files = process.raise_open_files_limit()
     with contextlib.ExitStack() as stack:
         paths, store_paths = configuration.paths, configuration.store_paths
-        preflight.make_folders(
-            (paths.data, store_paths.root, store_paths.commit_log, store_paths.config, paths.nameserver, paths.logs)
-        )
+        folders = (store_paths.root, store_paths.commit_log, store_paths.config, paths.nameserver, paths.logs)
+        preflight.make_folders((paths.data, *folders))
+        preflight.check_links((*folders, store_paths.index, store_paths.root / "timer"))
         lock = _take_lock(configuration, announce)
         stack.callback(lock.close)
         for warning in (
@@ -192,7 +193,7 @@ def _supervise(
     paths = configuration.paths
     selector = selectors.DefaultSelector()
     try:
-        stacks_fd = os.open(paths.stacks_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        stacks_fd = process.open_own_file(paths.stacks_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         control = ControlServer(paths.control_socket, selector)
     except OSError as error:
         raise PreflightFailed(f"data folder {paths.data}: {error.strerror}: {error.filename}") from error

@@ -13,9 +13,11 @@ import os
 import select
 import sys
 import time
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from typing import Final
 
+from appliance import process
 from appliance.config import ApplianceConfig
 from appliance.log_channel import LogChannel, PacketHandler
 from appliance.log_line import LineFormatter
@@ -63,6 +65,10 @@ class _LogFile(RotatingFileHandler):
     """The log file. When it cannot be written (a full disk) that is said on standard error, now and then."""
 
     _said_at = -math.inf
+
+    def _open(self) -> TextIOWrapper:
+        fd = process.open_own_file(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        return TextIOWrapper(os.fdopen(fd, "ab"), encoding=self.encoding, errors=self.errors)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802  logging's signature
         """Called in the handling of an exception from writing `record`, which is lost."""

@@ -29,6 +29,18 @@ def make_folders(folders: Iterable[str | Path]) -> None:
             raise PreflightFailed(_about_folder(os.fspath(folder), error)) from error
 
 
+def check_links(folders: Iterable[str | Path]) -> None:
+    """See that no file in these folders is a symbolic link, as no role writes through one. A folder may be."""
+    for folder in folders:
+        with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_symlink() and not entry.is_dir():
+                    raise PreflightFailed(
+                        f"data folder: {entry.path} is a symbolic link, and the appliance does not write through links; "
+                        f"put the file itself there, or remove the link"
+                    )
+
+
 def _about_folder(folder: str, error: OSError) -> str:
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:

@@ -14,6 +14,8 @@ from typing import Final
 import setproctitle
 
 _PR_SET_PDEATHSIG: Final = 1
+_UMASK: Final = 0o027
+_FILE_MODE: Final = 0o640
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _MMAP_THRESHOLD_BYTES: Final = 64 << 20
@@ -30,6 +32,19 @@ def fill_standard_streams() -> None:
     os.close(fd)
     sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+def hide_files_from_others() -> None:
+    """Have new files and folders closed to others, and read-only to the group. Inherited over fork."""
+    os.umask(os.umask(_UMASK) | _UMASK)
+
+
+def open_own_file(path: str, flags: int) -> int:
+    """Open a file that is ours to write, never through a symbolic link, with mode 0640 also if it was there before. Raises OSError."""
+    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE_MODE)
+    with contextlib.suppress(PermissionError):  # another user's, who lets us write
+        os.fchmod(fd, _FILE_MODE)
+    return fd
 
 
 def set_title(role: str) -> None:

@@ -14,6 +14,7 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from appliance import process
 from appliance.configuration import Configuration
 from appliance.log_channel import LogChannel
 from appliance.role import Role
@@ -83,7 +84,7 @@ def _mark_store(settings: RoleSettings) -> None:
     # order: recover takes the file's absence for a clean stop, so it must have looked before; and no writer may have begun.
     """
     paths = settings.configuration.store_paths
-    paths.abort.touch()
+    os.close(process.open_own_file(os.fspath(paths.abort), os.O_WRONLY | os.O_CREAT))
     folder = os.open(paths.root, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)

@@ -215,7 +215,10 @@ class Supervisor(Generic[S]):
             life.phase = Phase.ENDED
             life.has_run = True
             if life.role.afterwards is not None:
-                life.role.afterwards(self._settings())
+                try:
+                    life.role.afterwards(self._settings())
+                except OSError as error:
+                    self._fail(life, RoleFailedToStart(f"after {life.name}: {error.filename}: {error.strerror}"))
         else:
             self._restart_or_fail(life, end, now_ms)
 

@@ -23,7 +23,8 @@ class BrokerConf:
         changed = with_values(self._path.read_text(encoding="utf-8"), texts)
         temporary = self._path.with_name(self._path.name + ".tmp")
         try:
-            with temporary.open("w", encoding="utf-8") as file:
+            temporary.unlink(missing_ok=True)  # one that a kill left, or a link: nothing is written through it
+            with temporary.open("x", encoding="utf-8") as file:
                 file.write(changed)
                 file.flush()
                 os.fsync(file.fileno())

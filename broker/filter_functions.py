@@ -353,7 +353,9 @@ class FilterFunctions:
         temporary = self._report.with_name(self._report.name + ".tmp")
         try:
             self._report.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(json.dumps(said, indent=1), encoding="utf-8")
+            temporary.unlink(missing_ok=True)  # one that a kill left, or a link: nothing is written through it
+            with temporary.open("x", encoding="utf-8") as file:
+                file.write(json.dumps(said, indent=1))
             temporary.replace(self._report)
         except OSError as error:
             logger.warning("how filter functions fare could not be written: %s", error)

@@ -73,7 +73,8 @@ class JsonFile:
             if turn < self._written:
                 return
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+            self._temporary.unlink(missing_ok=True)  # one that a kill left, or a link: nothing is written through it
+            descriptor = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(text.encode())
                 file.flush()

@@ -28,7 +28,7 @@ class StoreLock:
     def take(cls, path: str | os.PathLike[str]) -> "StoreLock":
         """Lock the file, which is made where missing. Never waits. Raises StoreLocked with the holders' pids."""
         text = os.fspath(path)
-        fd = os.open(text, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(text, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
         try:
             fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
             os.pwrite(fd, b"lock", 0)

@@ -8,7 +8,8 @@ def replace_file(path: Path, data: bytes) -> None:
     """Writes `data` beside the file, syncs, and renames it over the file. Raises OSError, and then the old file is still there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("wb") as file:
+    temporary.unlink(missing_ok=True)  # one that a kill left, or a link: nothing is written through it
+    with temporary.open("xb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())

@@ -55,7 +55,7 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     In place: the 24 bytes lie in one sector, which a power cut leaves old or new.
     """
     new = not path.exists()
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
     try:
         if os.fstat(fd).st_size < FILE_SIZE:
             os.posix_fallocate(fd, 0, FILE_SIZE)

@@ -42,7 +42,7 @@ class MappedFile:
         self.start_offset = start_offset
         self.size_bytes = size_bytes
         self.end_offset = start_offset + size_bytes
-        self.fd = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
+        self.fd = os.open(path, (os.O_RDWR | os.O_NOFOLLOW if writable else os.O_RDONLY) | os.O_CLOEXEC)
         try:
             length = os.fstat(self.fd).st_size
             if length != size_bytes:
@@ -93,7 +93,7 @@ def _reserve(path: Path, size_bytes: int) -> None:
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
-            fd = os.open(path.parent, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o644)
+            fd = os.open(path.parent, os.O_RDWR | os.O_TMPFILE | os.O_CLOEXEC, 0o640)
         except OSError as error:
             if error.errno not in (*_REFUSED, errno.EISDIR):
                 raise
@@ -115,7 +115,7 @@ def _reserve_by_renaming(path: Path, size_bytes: int) -> None:
     if path.exists():
         raise FileExistsError(path)
     growing = path.parent.parent / f".reserving-{path.parent.name}-{path.name}"
-    fd = os.open(growing, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    fd = os.open(growing, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
     try:
         os.posix_fallocate(fd, 0, size_bytes)
         os.fsync(fd)

@@ -38,9 +38,13 @@ class BucketFiles:
             for name in os.listdir(directory):
                 if len(name) == 20 and name.isdecimal():
                     self._buckets.add(int(name))
-                    size = (directory / name).stat().st_size
-                    if size % ENTRY_SIZE:
-                        os.truncate(directory / name, size - size % ENTRY_SIZE)
+                    fd = os.open(directory / name, os.O_WRONLY | os.O_NOFOLLOW)
+                    try:
+                        size = os.fstat(fd).st_size
+                        if size % ENTRY_SIZE:
+                            os.ftruncate(fd, size - size % ENTRY_SIZE)
+                    finally:
+                        os.close(fd)
 
     def next_bucket(self, least: int) -> int | None:
         """The first bucket from `least` on that has entries."""
@@ -72,7 +76,9 @@ class BucketFiles:
             self._directory.mkdir(parents=True, exist_ok=True)
         for bucket, data in self._writing.items():
             self._unsynced.add(bucket)
-            fd = os.open(self._directory / file_name(bucket), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            fd = os.open(
+                self._directory / file_name(bucket), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o640
+            )
             try:
                 size = os.fstat(fd).st_size
                 written = os.write(fd, data)

@@ -25,7 +25,7 @@ def wipe(paths: StorePaths, config: StoreConfig, start: int, end: int) -> None:
     for file_start in range(start - start % size, end, size):
         path = path_of(paths.commit_log, file_start)
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
             continue
         try:

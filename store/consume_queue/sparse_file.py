@@ -25,7 +25,7 @@ def make_sparse_file(path: Path, size_bytes: int) -> None:
     temporary = path.parents[2] / _TEMPORARY_NAME
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
         try:
             os.ftruncate(fd, size_bytes)
         finally:

@@ -147,7 +147,7 @@ class QueueFiles:
         self._let_go()
 
     def _cut_file(self, path: Path, position: int) -> bool:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             if _is_zero_from(fd, position, self._file_size):
                 return False

@@ -13,11 +13,10 @@ import pytest
 from appliance.configuration import Sources, read_configuration
 from appliance.role_table import role_table
 from headrace.protocol.bodies.properties_text import decode_properties_text
-from headrace.protocol.frame import FrameDecoder
-from headrace.protocol.remoting_command import RemotingCommand, create_request
 from headrace.protocol.request_code import RequestCode
 from ipc.control_layout import CELLS
 from ipc.names import instance_hash
+from support.bare_requests import ask
 from support.headrace_process import headrace
 from support.plain_sender import PlainSender
 from support.servers import free_ports, wait_until
@@ -202,18 +201,6 @@ def test_a_role_killed_again_and_again_keeps_coming_back(tmp_path: Path, role: s
             appliance.wait_restarted(role, restarts)
         wait_until(lambda: connects(appliance.ports[1]), 60, "the broker's port")
         assert appliance.stop() == 0
-
-
-def ask(port: int, code: RequestCode, body: bytes = b"") -> RemotingCommand:
-    """One request on a connection of its own, and its answer."""
-    decoder = FrameDecoder()
-    with socket.create_connection(("127.0.0.1", port), 60) as connection:
-        connection.sendall(create_request(code, body=body).encode())
-        while True:
-            data = connection.recv(65_536)
-            assert data, "hung up without an answer"
-            for answer in decoder.feed(data):
-                return answer
 
 
 def test_options_changed_at_run_time_reach_every_role_that_uses_them_and_outlive_it(tmp_path: Path) -> None:

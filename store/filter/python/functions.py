@@ -84,7 +84,8 @@ class FunctionFolder:
             )
         self.path.mkdir(parents=True, exist_ok=True)
         temporary = self._file(name).with_suffix(".tmp")
-        with temporary.open("wb") as file:
+        temporary.unlink(missing_ok=True)  # one that a kill left, or a link: nothing is written through it
+        with temporary.open("xb") as file:
             file.write(source.encode())
             file.flush()
             os.fsync(file.fileno())
