@@ -13,6 +13,7 @@ from broker.config import BrokerConfig
 from broker.errors import PortTaken
 from broker.fixed_values import fixed_values
 from broker.live_config import LiveConfig
+from broker.notices.lost_messages import LostMessages
 from broker.parts.admin_families import admin_families
 from broker.parts.counters import Counters
 from broker.parts.deliveries import Deliveries
@@ -122,11 +123,24 @@ class _Broker:
         self._waiting.wakeups.attach(loop)
         await self._registration.start()
         functions = self._tables.functions
+        lost = LostMessages(
+            self._control,
+            self._reading.queues,
+            self._tables.offsets,
+            self._tables.delay_offsets.table,
+            self._other_roles.losses_counted,
+            context.instance.noticed().read(),
+        )
         tasks = [
-            asyncio.create_task(self._tick(Counters(context.counters, self._tables.stats, self._waiting, server))),
+            asyncio.create_task(
+                self._tick(
+                    Counters(context.counters, self._tables.stats, self._waiting, server, self._reading.unreadable)
+                )
+            ),
             asyncio.create_task(self._traffic.keep()),
             asyncio.create_task(self._tables.stats.keep()),
-            asyncio.create_task(notice_board(settings, self._tables, context.instance.noticed()).keep()),
+            asyncio.create_task(lost.keep()),
+            asyncio.create_task(notice_board(settings, self._tables, context.instance.noticed(), lost).keep()),
             asyncio.create_task(self._tables.filters.keep()),
             asyncio.create_task(self._tables.offsets.keep(settings.broker.flush_consumer_offset_interval / 1000)),
             *self._deliveries.start(),
@@ -256,6 +270,7 @@ class _Broker:
             await asyncio.sleep(_TICK_S)
             self._context.beat()
             self._writing.look()
+            self._reading.release_deleted()
             self._waiting.wakeups.look()
             self._waiting.held.expire(loop.time())
             counters.add()

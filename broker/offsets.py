@@ -57,6 +57,10 @@ class OffsetTable:
         """What the group has committed of the topic: queue id to offset. Changes with the table."""
         return self._groups.get(group, {}).get(topic, {})
 
+    def groups(self) -> list[str]:
+        """All groups that have committed anything."""
+        return list(self._groups)
+
     def groups_of(self, topic: str) -> set[str]:
         """The groups that have committed anything of the topic."""
         return {group for group, topics in self._groups.items() if topic in topics}

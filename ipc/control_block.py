@@ -15,6 +15,7 @@ INDEX_ERROR = 8
 DISK_FULL = 16
 
 _FOLLOWED = (
+    "forced_offset",
     "delete_expired_requests",
     "clean_topics_requests",
     "wrote_offset",
@@ -52,6 +53,8 @@ class ControlBlock:
     """What each cell means, and who writes it, is in `control_layout`."""
 
     min_offset = _CellReader(layout.MIN_OFFSET)
+    forced_offset = _CellReader(layout.FORCED_OFFSET)
+    losses_counted_offset = _CellReader(layout.LOSSES_COUNTED_OFFSET)
     requested_offset = _CellReader(layout.REQUESTED_OFFSET)
     allocated_offset = _CellReader(layout.ALLOCATED_OFFSET)
     append_limit = _CellReader(layout.APPEND_LIMIT)
@@ -61,6 +64,7 @@ class ControlBlock:
     flushed_timestamp = _CellReader(layout.FLUSHED_TIMESTAMP)
     reput_offset = _CellReader(layout.REPUT_OFFSET)
     reput_timestamp = _CellReader(layout.REPUT_TIMESTAMP)
+    cleaned_offset = _CellReader(layout.CLEANED_OFFSET)
     index_timestamp = _CellReader(layout.INDEX_TIMESTAMP)
     push2slave_max_offset = _CellReader(layout.PUSH2SLAVE_MAX_OFFSET)
     slave_count = _CellReader(layout.SLAVE_COUNT)

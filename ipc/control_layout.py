@@ -35,8 +35,20 @@ _TABLE: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
     (
         "min_offset",
         "housekeeper",
-        ("broker", "dispatch", "ha"),
-        "first physical offset still kept",
+        ("broker", "dispatch", "flush", "ha"),
+        "first physical offset still kept: drop mappings and descriptors of files below",
+    ),
+    (
+        "forced_offset",
+        "housekeeper",
+        ("broker", "housekeeper"),
+        "the log is about to begin here, by a deletion before the retention time; `min_offset` follows when the losses are counted",
+    ),
+    (
+        "losses_counted_offset",
+        "broker",
+        ("housekeeper",),
+        "what consumer groups lose by forced deletions below it has been counted",
     ),
     (
         "requested_offset",
@@ -91,6 +103,12 @@ _TABLE: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
         "dispatch",
         ("housekeeper",),
         "store timestamp of the last record in the ConsumeQueues, ms",
+    ),
+    (
+        "cleaned_offset",
+        "dispatch",
+        ("broker",),
+        "the files of ConsumeQueues and the index that only lead below it are deleted: drop their mappings",
     ),
     (
         "index_timestamp",
@@ -205,6 +223,8 @@ SIZE_BYTES = (HEADER_WORDS + len(CELLS) * CELL_WORDS) * 8
 _WORDS = {cell.name: cell.word for cell in CELLS}
 
 MIN_OFFSET = _WORDS["min_offset"]
+FORCED_OFFSET = _WORDS["forced_offset"]
+LOSSES_COUNTED_OFFSET = _WORDS["losses_counted_offset"]
 REQUESTED_OFFSET = _WORDS["requested_offset"]
 ALLOCATED_OFFSET = _WORDS["allocated_offset"]
 APPEND_LIMIT = _WORDS["append_limit"]
@@ -214,6 +234,7 @@ FLUSHED_OFFSET = _WORDS["flushed_offset"]
 FLUSHED_TIMESTAMP = _WORDS["flushed_timestamp"]
 REPUT_OFFSET = _WORDS["reput_offset"]
 REPUT_TIMESTAMP = _WORDS["reput_timestamp"]
+CLEANED_OFFSET = _WORDS["cleaned_offset"]
 INDEX_TIMESTAMP = _WORDS["index_timestamp"]
 PUSH2SLAVE_MAX_OFFSET = _WORDS["push2slave_max_offset"]
 SLAVE_COUNT = _WORDS["slave_count"]

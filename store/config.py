@@ -14,6 +14,7 @@ from store.paths import StorePaths
 
 ASYNC_MASTER, SYNC_MASTER, SLAVE = "ASYNC_MASTER", "SYNC_MASTER", "SLAVE"
 ASYNC_FLUSH, SYNC_FLUSH = "ASYNC_FLUSH", "SYNC_FLUSH"
+DELETE_OLDEST, REJECT = "delete-oldest", "reject"
 
 CONSUME_QUEUE_ENTRY_SIZE = 20
 INDEX_HEADER_SIZE, INDEX_SLOT_SIZE, INDEX_ENTRY_SIZE = 40, 4, 20
@@ -120,6 +121,13 @@ class StoreConfig:
         True, help="Delete the oldest files whatever their age when the disk is nearly full.", changeable=True
     )
 
+    when_disk_full: str = option(
+        DELETE_OLDEST,
+        help="What to do when the disk is nearly full: `delete-oldest` deletes the oldest files before their retention time, "
+        "as RocketMQ does; `reject` keeps them, and sends are refused when more than 90 % of the disk are used.",
+        changeable=True,
+    )
+
     # -- recovery
     check_crc_on_recover: bool = option(
         True, key="checkCRCOnRecover", help="Check bodies against their CRC when recovering."
@@ -162,6 +170,11 @@ class StoreConfig:
         return INDEX_HEADER_SIZE + INDEX_SLOT_SIZE * self.max_hash_slot_num + INDEX_ENTRY_SIZE * self.max_index_num
 
     @property
+    def may_delete_unexpired(self) -> bool:
+        """Whether files may be deleted before their retention time when the disk is nearly full."""
+        return self.clean_file_forcibly_enable and self.when_disk_full == DELETE_OLDEST
+
+    @property
     def effective_max_message_size(self) -> int:
         """`maxMessageSize`, which counts from 10 on (store spec, 2.4)."""
         return max(self.max_message_size, SMALLEST_MESSAGE_LIMIT)
@@ -196,6 +209,7 @@ class StoreConfig:
         choices = {
             "flushDiskType": (self.flush_disk_type, (ASYNC_FLUSH, SYNC_FLUSH)),
             "brokerRole": (self.broker_role, (ASYNC_MASTER, SYNC_MASTER, SLAVE)),
+            "whenDiskFull": (self.when_disk_full, (DELETE_OLDEST, REJECT)),
         }
         for key, (value, allowed) in choices.items():
             if value not in allowed:

@@ -24,6 +24,15 @@ def ratio_of(used_blocks: int, usable_blocks: int) -> float:
     return -(-used_blocks * 100 // total) / 100
 
 
+def unused_bytes(path: Path) -> int:
+    """Bytes that no file has on the file system under `path`, those for root too: what a deletion raises; 0 if it cannot be told."""
+    try:
+        figures = os.statvfs(path)
+    except OSError:
+        return 0
+    return figures.f_bfree * figures.f_frsize
+
+
 def free_bytes(path: Path) -> int:
     """Bytes that may still be written under `path`; 0 if it cannot be told."""
     try:

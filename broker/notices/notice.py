@@ -20,6 +20,8 @@ class Notice:
     """Which queues of the topic."""
     advice: str
     """What to do, in a sentence."""
+    count: int = 0
+    """How many messages it is about, where it is about messages."""
 
     @property
     def key(self) -> tuple[str, str, str]:

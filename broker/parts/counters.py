@@ -16,16 +16,27 @@ from broker.traffic import (
 )
 from headrace.remoting.server import RemotingServer
 from ipc.counter_page import CounterPage
+from store.query.unreadable import UnreadableRecords
+
+UNREADABLE_RECORDS = "unreadable_records"
 
 
 class Counters:
     """`add` carries over what was counted since the last time."""
 
-    def __init__(self, page: CounterPage, stats: BrokerStats, waiting: Waiting, server: RemotingServer) -> None:
+    def __init__(
+        self,
+        page: CounterPage,
+        stats: BrokerStats,
+        waiting: Waiting,
+        server: RemotingServer,
+        unreadable: UnreadableRecords,
+    ) -> None:
         self._page = page
         self._stats = stats
         self._waiting = waiting
         self._server = server
+        self._unreadable = unreadable
         # How many there are now, unlike all else on the page, did not outlive a predecessor that was killed.
         self._counted = {name: page.read().get(name, 0) for name in ("held_pulls", "connections")}
 
@@ -44,6 +55,7 @@ class Counters:
             MESSAGES_READ: stats.store.messages_read,
             PULLS_FOUND: stats.pulls_found,
             PULLS_MISSED: stats.pulls_missed,
+            UNREADABLE_RECORDS: self._unreadable.count,
             "held_pulls": len(self._waiting.held),
             "connections": len(self._server.connections),
         }

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from broker.notices.board import NoticeBoard
 from broker.notices.differing_members import differing_members
+from broker.notices.lost_messages import LostMessages
 from broker.notices.notice import Notice
 from broker.notices.shared_client_ids import shared_client_ids
 from broker.notices.unowned_queues import unowned_queues
@@ -14,7 +15,7 @@ from headrace.model import permission
 from ipc.noticed import Noticed
 
 
-def notice_board(settings: Settings, tables: Tables, page: Noticed) -> NoticeBoard:
+def notice_board(settings: Settings, tables: Tables, page: Noticed, lost: LostMessages) -> NoticeBoard:
     """The board that looks at the tables and is shown on the page."""
     topics, groups, clients, visits = tables.topics, tables.groups, tables.clients, tables.visits
 
@@ -27,6 +28,7 @@ def notice_board(settings: Settings, tables: Tables, page: Noticed) -> NoticeBoa
         tables.stats.gather()
         visits.keep_only(online)
         now_ms = time.time_ns() // 1_000_000
+        yield from lost.notices()
         yield from differing_members(online.values(), now_ms)
         yield from shared_client_ids(online.values(), now_ms)
         # Members of a slave's groups consume from the master.

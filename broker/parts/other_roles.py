@@ -50,6 +50,11 @@ class OtherRoles:
         self._publisher.delete_expired_requests()
         self._bells["housekeeper"].ring()
 
+    def losses_counted(self, physical_offset: int) -> None:
+        """Says that what groups lose by forced deletions below this offset is counted and logged."""
+        self._publisher.losses_counted(physical_offset)
+        self._bells["housekeeper"].ring()
+
     def clean_topics(self) -> int:
         """Asks for the queues of topics that are gone to be dropped; the number of the request."""
         request = self._publisher.clean_topics_requests()

@@ -1,7 +1,7 @@
 """The reading end of the store: messages by queue, by key, by time and by place, and the threads that read what is no longer in memory."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -19,6 +19,7 @@ from store.query.filtered import FilteredGetter
 from store.query.get import MessageGetter, warm
 from store.query.judged import JudgedGetter
 from store.query.sources import PullSources
+from store.query.unreadable import UnreadableRecords
 
 
 class ReadingEnd:
@@ -27,9 +28,14 @@ class ReadingEnd:
     def __init__(self, settings: Settings, control: ControlBlock, queue_table: QueueTable) -> None:
         config, paths = settings.store, settings.paths
         self._control = control
+        self._queue_table = queue_table
+        self._released_offset = 0
+        self._released = (0, 0)
+        self._releasing: Iterator[None] | None = None
+        self.unreadable = UnreadableRecords()
         self.log = CommitLogReader(paths, config, control)
         self.queues = ConsumeQueueReader(paths, config, queue_table)
-        sources = PullSources(self.queues, self.log, control, config, psutil.virtual_memory().total)
+        sources = PullSources(self.queues, self.log, control, config, psutil.virtual_memory().total, self.unreadable)
         self.getter = MessageGetter(sources)
         self.filtered = FilteredGetter(sources, paths)
         self.judged = JudgedGetter(sources) if settings.filter_workers else None
@@ -42,6 +48,23 @@ class ReadingEnd:
         """Store time of the log's first message, -1 without one."""
         first = self._control.min_offset
         return self.log.store_timestamp_at(first, self.log.record_size_at(first) or 0)
+
+    def release_deleted(self) -> None:
+        """Lets go of files that have been deleted, so that the disk has their space. Called by the clock; many files take several calls."""
+        control = self._control
+        if control.min_offset != self._released_offset:
+            self._released_offset = control.min_offset
+            for getter in (self.getter, self.filtered, self.judged):
+                if getter is not None:
+                    getter.release_deleted()
+            self.log.release_deleted()
+        seen = control.cleaned_offset, self._queue_table.changes
+        if seen != self._released and self._releasing is None:
+            self._released = seen
+            self.by_key.release_deleted()
+            self._releasing = self.queues.release_deleted()
+        if self._releasing is not None and next(self._releasing, True):
+            self._releasing = None
 
     def warm(self, plan: list[tuple[int, int, int]]) -> Awaitable[None]:
         """Brings parts of files into memory, on a thread."""

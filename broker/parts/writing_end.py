@@ -42,7 +42,8 @@ class WritingEnd:
         self._control = context.control
         self._is_writeable = not store_config.is_slave
         self.gate = AckGate(self._control, clock, store_config, on_wait=ask)
-        log = _log_end(context, settings, queue_table, deleted_below)
+        self._files = AppendedFiles(settings.paths, store_config)
+        log = _log_end(context, settings, queue_table, self._files, deleted_below)
         self.appender = Appender(log, self.gate, store_config, self._may_write, appended, ask, stats)
         self.path = SendPath(
             log,
@@ -61,8 +62,9 @@ class WritingEnd:
         return self._is_writeable and self._control.running_flags() == 0
 
     def look(self) -> None:
-        """Tells the hot path whether writing is allowed now."""
+        """Tells the hot path whether writing is allowed now; lets go of a file of the log that has been deleted."""
         self.path.writeable = self._may_write()
+        self._files.release_deleted(self._control.min_offset)
 
     def refuse(self) -> None:
         """From now on nothing is taken."""
@@ -71,7 +73,11 @@ class WritingEnd:
 
 
 def _log_end(
-    context: RoleContext, settings: Settings, queue_table: QueueTable, deleted_below: Callable[[bytes], int]
+    context: RoleContext,
+    settings: Settings,
+    queue_table: QueueTable,
+    files: AppendedFiles,
+    deleted_below: Callable[[bytes], int],
 ) -> CommitLogAppender:
     """The log's writer, beginning where everybody knows that the log ends."""
     control, config, paths = context.control, settings.store, settings.paths
@@ -80,7 +86,6 @@ def _log_end(
         # What a killed predecessor has copied and never published must not come back to life.
         with context.long_call("wiping what was never published", 60_000):
             wipe(paths, config, wrote_offset, append_limit)
-    files = AppendedFiles(paths, config)
     log = CommitLogAppender(
         LogPublisher(control),
         files.open,

@@ -6,11 +6,12 @@ from ipc.control_layout import (
     CLEAN_TOPICS_REQUESTS,
     CONFIG_VERSION,
     DELETE_EXPIRED_REQUESTS,
+    LOSSES_COUNTED_OFFSET,
 )
 
 
 class BrokerPublisher:
-    """Stores the counts of requests and `config_version`."""
+    """Stores the counts of requests, `config_version` and `losses_counted_offset`."""
 
     __slots__ = ("_words",)
 
@@ -28,6 +29,10 @@ class BrokerPublisher:
     def config_version(self) -> int:
         """Options have changed, as the page of changed options says by now. Returns the new version."""
         return self._raise(CONFIG_VERSION)
+
+    def losses_counted(self, physical_offset: int) -> None:
+        """What groups lose by forced deletions below `physical_offset` is counted; ring the housekeeper."""
+        store_cell(self._words, LOSSES_COUNTED_OFFSET, physical_offset)
 
     def _raise(self, word: int) -> int:
         count: int = self._words[word] + 1

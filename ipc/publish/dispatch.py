@@ -7,6 +7,7 @@ from ipc.cells import store_cell
 from ipc.control_block import ControlBlock
 from ipc.control_layout import (
     CLEAN_TOPICS_HANDLED,
+    CLEANED_OFFSET,
     FLAG_INDEX_ERROR,
     FLAG_QUEUE_ERROR,
     INDEX_TIMESTAMP,
@@ -16,7 +17,9 @@ from ipc.control_layout import (
 
 
 class DispatchPublisher:
-    """Stores `reput_offset`, its two timestamps, `flag_queue_error`, `flag_index_error`, `clean_topics_handled`."""
+    """Stores `reput_offset`, its two timestamps, `flag_queue_error`, `flag_index_error`, `clean_topics_handled`,
+    `cleaned_offset`.
+    """
 
     __slots__ = ("_words",)
 
@@ -44,3 +47,7 @@ class DispatchPublisher:
     def clean_topics_handled(self, count: int) -> None:
         """The first `count` requests to clean unused topics are done."""
         store_cell(self._words, CLEAN_TOPICS_HANDLED, count)
+
+    def cleaned(self, physical_offset: int) -> None:
+        """The files that only lead below `physical_offset` are deleted."""
+        store_cell(self._words, CLEANED_OFFSET, physical_offset)

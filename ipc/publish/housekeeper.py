@@ -5,11 +5,11 @@
 
 from ipc.cells import store_cell
 from ipc.control_block import ControlBlock
-from ipc.control_layout import ALLOCATED_OFFSET, DELETE_EXPIRED_HANDLED, FLAG_DISK_FULL, MIN_OFFSET
+from ipc.control_layout import ALLOCATED_OFFSET, DELETE_EXPIRED_HANDLED, FLAG_DISK_FULL, FORCED_OFFSET, MIN_OFFSET
 
 
 class HousekeeperPublisher:
-    """Stores `min_offset`, `allocated_offset`, `flag_disk_full`, `delete_expired_handled`."""
+    """Stores `min_offset`, `forced_offset`, `allocated_offset`, `flag_disk_full`, `delete_expired_handled`."""
 
     __slots__ = ("_words",)
 
@@ -19,6 +19,10 @@ class HousekeeperPublisher:
     def min_offset(self, physical_offset: int) -> None:
         """The log begins at `physical_offset`; what lies below may be gone any moment."""
         store_cell(self._words, MIN_OFFSET, physical_offset)
+
+    def forced_offset(self, physical_offset: int) -> None:
+        """The log is about to begin at `physical_offset`, before the retention time; ring the broker, which counts the losses."""
+        store_cell(self._words, FORCED_OFFSET, physical_offset)
 
     def allocated_offset(self, physical_offset: int) -> None:
         """CommitLog files are reserved up to `physical_offset`."""

@@ -42,6 +42,10 @@ class AppendedFiles:
         # A slice of its own: the writer may still hold it when the file is let go.
         return file.view[:]
 
+    def release_deleted(self, min_offset: int) -> None:
+        """Lets go of a file that was filled and has been deleted since."""
+        self._files.forget_before(min_offset)
+
     def populate(self, start: int, end: int) -> None:
         """Has the pages from physical offset `start` up to `end` mapped; both lie in the file opened last."""
         file = self._files.file_for(start) if self._can_populate else None

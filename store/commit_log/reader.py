@@ -48,6 +48,13 @@ class CommitLogReader:
         self._current = self._files.file_for(offset)
         return self._current
 
+    def release_deleted(self) -> None:
+        """Lets go of the files below `min_offset`. Cheap where nothing has moved: every process that reads the log calls it often."""
+        min_offset = self._control.min_offset
+        if self._current is not None and self._current.end_offset <= min_offset:
+            self._current = None
+        self._files.forget_before(min_offset)
+
     def read(self, offset: int, size_bytes: int) -> memoryview | None:
         """Exactly these bytes, or None where they are not all published, kept, and in one file."""
         if offset < self._control.min_offset or size_bytes < 0 or offset + size_bytes > self._control.wrote_offset:

@@ -6,6 +6,7 @@ mapped here; the queue table's `changes` moves then, and the mapping is looked a
 
 import os
 from collections import OrderedDict
+from collections.abc import Iterator
 
 from ipc.queue_table import QueueTable
 from store.config import StoreConfig
@@ -14,6 +15,7 @@ from store.mapped_file import MappedFile
 from store.paths import StorePaths, file_name
 
 _MAPPINGS_MAX = 16_384  # limit: a process may have 65,530 mappings, and the CommitLog needs some
+_RELEASED_A_STEP = 2048  # limit: some milliseconds
 _FILES_LEFT = 1024  # limit: descriptors left for connections when few are allowed
 
 Place = tuple[bytes, int, int]
@@ -75,6 +77,15 @@ class ConsumeQueueReader:
         physical_offset, size, tags_code = ENTRY.unpack_from(data)
         return physical_offset, size, tags_code
 
+    def release_deleted(self) -> Iterator[None]:
+        """Lets go of files whose entries are no longer kept, and of those of queues that are gone; a step is some thousand."""
+        for number, place in enumerate(list(self._mapped), 1):
+            mapping = self._mapped.get(place)
+            if mapping is not None and self._is_deleted(place, mapping):
+                self._mapped.pop(place).file.close()
+            if number % _RELEASED_A_STEP == 0:
+                yield
+
     def close(self) -> None:
         """Lets go of all mappings."""
         for mapping in self._mapped.values():
@@ -101,6 +112,18 @@ class ConsumeQueueReader:
             _, oldest = self._mapped.popitem(last=False)
             oldest.file.close()
         return file
+
+    def _is_deleted(self, place: Place, mapping: _Mapping) -> bool:
+        topic, queue_id, start = place
+        row = self._table.find(topic, queue_id)
+        # order: dispatch moves or frees the row before it deletes a file, which may still be there now.
+        if row < 0 or start + self._file_size <= self._table.bounds(row)[0] * ENTRY_SIZE:
+            return True
+        changes = self._table.changes
+        if mapping.changes == changes:
+            return False
+        mapping.changes = changes
+        return not self._is_on_disk(mapping)
 
     @staticmethod
     def _is_on_disk(mapping: _Mapping) -> bool:

@@ -24,7 +24,7 @@ _LOGGER = logging.getLogger(__name__)
 
 _SYNC_LIMIT_MS = 120_000  # limit: a slow disk may take its time for 1 GiB; then the role counts as hung
 
-_OPTIONS_MS = 1000  # limit: how late a nap by the clock may learn of a changed option
+_CALLED_MS = 500  # limit: how late a nap by the clock may learn of a changed option or a deleted file
 
 
 def run(context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
@@ -87,17 +87,17 @@ class Flusher:
     def wait(self) -> None:
         """SYNC_FLUSH: until something is written. ASYNC_FLUSH: until the next look, by the clock or also by the bell.
 
-        Options that have changed end it too; a nap by the clock learns of them within a second.
+        Options that have changed and files that were deleted end it too; a nap by the clock learns of them within a second.
         """
         config, interval_ms = self._config, self._config.flush_interval_commit_log
         if self._failure is not None or (config.flush_commit_log_timed and not config.is_sync_flush):
             self._nap(interval_ms)
         elif config.is_sync_flush:
             self._context.wait(
-                lambda: self._control.wrote_offset > self._flushed_offset() or self.options.have_changed, interval_ms
+                lambda: self._control.wrote_offset > self._flushed_offset() or self._is_called, interval_ms
             )
         else:
-            self._context.wait(lambda: self._has_gathered() or self.options.have_changed, interval_ms)
+            self._context.wait(lambda: self._has_gathered() or self._is_called, interval_ms)
 
     def close(self) -> None:
         """Closes the descriptors."""
@@ -105,9 +105,14 @@ class Flusher:
 
     def _nap(self, interval_ms: int) -> None:
         until_ms = monotonic_ms() + interval_ms
-        while (left_ms := until_ms - monotonic_ms()) > 0 and not self.options.have_changed:
-            if self._context.nap(min(left_ms, _OPTIONS_MS)):
+        while (left_ms := until_ms - monotonic_ms()) > 0 and not self._is_called:
+            if self._context.nap(min(left_ms, _CALLED_MS)):
                 return
+
+    @property
+    def _is_called(self) -> bool:
+        """Whether options have changed, or files that are open here have been deleted."""
+        return self.options.have_changed or self._files.has_before(self._control.min_offset)
 
     def _has_gathered(self) -> bool:
         least_pages = max(1, self._config.flush_commit_log_least_pages)

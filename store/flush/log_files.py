@@ -32,6 +32,10 @@ class LogFiles:
                 except FileNotFoundError:
                     continue
 
+    def has_before(self, min_offset: int) -> bool:
+        """Whether a file is open that ends at or before this offset, and so has been deleted."""
+        return any(start + self._file_size <= min_offset for start in self._fds)
+
     def fd_of(self, file_start: int) -> int:
         """The descriptor of the file that begins there. Raises FileNotFoundError."""
         if file_start not in self._fds:

@@ -76,6 +76,9 @@ class _Ha:
     async def _round(self) -> None:
         """Pushes what is there, then sleeps until rung, told to stop, or a beat is owed."""
         self._context.beat()
+        self._reader.release_deleted()
+        if self._log is not None:
+            self._log.release_deleted()
         self._master.push()
         self._master.look_after()
         self._rung.clear()

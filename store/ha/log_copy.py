@@ -87,6 +87,10 @@ class LogCopy:
         fault_point("ha.copied")
         self._publish_complete()
 
+    def release_deleted(self) -> None:
+        """Lets go of files that have been deleted."""
+        self._files.forget_before(self._control.min_offset)
+
     def close(self) -> None:
         """Lets go of the mappings."""
         self._files.close()

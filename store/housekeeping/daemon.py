@@ -8,6 +8,7 @@ from ipc.role_context import RoleContext
 from store.config import StoreConfig
 from store.followed_options import FollowedOptions
 from store.housekeeping.cleaner import LogCleaner
+from store.housekeeping.forced import COUNTERS
 from store.housekeeping.index_sync import IndexSync
 from store.housekeeping.reserver import LogReserver
 from store.paths import StorePaths
@@ -40,7 +41,8 @@ class Housekeeper:
         self._bells = context.instance.bells
         self._options = FollowedOptions(context, config)
         self._reserver = LogReserver(context.control, config, paths)
-        self._cleaner = LogCleaner(context.control, config, paths)
+        counters = context.instance.counters(context.name, COUNTERS)
+        self._cleaner = LogCleaner(context.control, config, paths, counters)
         self._index_sync = IndexSync(context, config, paths)
 
     def begin(self) -> None:
@@ -55,11 +57,12 @@ class Housekeeper:
         out_of_space = self._reserver.is_out_of_space
         if self._cleaner.look_at_disk(out_of_space):
             self._bells["broker"].ring()
-        self._cleaner.choose(out_of_space)
+        if self._cleaner.choose(out_of_space):
+            self._bells["broker"].ring()
         with self._context.long_call("deleting a CommitLog file", _UNLINK_LIMIT_MS):
             if self._cleaner.try_delete_next():
-                self._bells["dispatch"].ring()
-                self._bells["broker"].ring()
+                for role in ("dispatch", "broker", "flush", "ha"):
+                    self._bells[role].ring()  # each lets go of the file
         self._index_sync.sync_if_due(between=self._reserve)
 
     def wait(self) -> None:
@@ -79,7 +82,7 @@ class Housekeeper:
     def _is_asked(self) -> bool:
         if self._options.have_changed:
             return True
-        return self._reserver.is_short() or (self._cleaner.has_requests and not self._cleaner.is_deleting)
+        return self._reserver.is_short() or self._cleaner.is_called
 
     def _reserve(self) -> None:
         while self._reserver.is_short():

@@ -4,7 +4,7 @@ The files may grow, come and go meanwhile: an entry is reached only through its 
 hash, and an entry may be as old as a record that is gone; who asks checks the record.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -75,6 +75,11 @@ class IndexReader:
             return header.end_timestamp, header.end_physical_offset
         return 0, 0
 
+    def release_deleted(self) -> None:
+        """Lets go of files that have been deleted."""
+        if self._mapped:
+            self._forget_all_but(list_names(self._directory))
+
     def close(self) -> None:
         """Lets go of all mappings."""
         for file in self._mapped.values():
@@ -102,8 +107,7 @@ class IndexReader:
     def _files(self) -> Iterator[MappedFile]:
         """The files of the configured length, newest first."""
         names = list_names(self._directory)
-        for name in set(self._mapped) - set(names):
-            self._mapped.pop(name).close()
+        self._forget_all_but(names)
         for name in reversed(names):
             file = self._mapped.get(name)
             if file is None:
@@ -114,6 +118,10 @@ class IndexReader:
                     self._mapped.pop(min(self._mapped)).close()
                 self._mapped[name] = file
             yield file
+
+    def _forget_all_but(self, names: Iterable[str]) -> None:
+        for name in set(self._mapped) - set(names):
+            self._mapped.pop(name).close()
 
     def _map(self, path: Path) -> MappedFile | None:
         try:

@@ -51,6 +51,10 @@ class KeyQuery:
                             break
         return KeyQueryResult(b"".join(found[offset] for offset in sorted(found)), timestamp, physical_offset)
 
+    def release_deleted(self) -> None:
+        """Lets go of IndexFiles that have been deleted."""
+        self._index.release_deleted()
+
     def close(self) -> None:
         """Lets go of all mappings."""
         self._index.close()

@@ -72,6 +72,10 @@ class FilteredGetter:
         """What `warm` is to read before `get`, which may look at all these records and want none."""
         return self._warming.plan_warming(topic, queue_id, offset, _ENTRIES_BYTES // ENTRY_SIZE, _WARM_BYTES)
 
+    def release_deleted(self) -> None:
+        """Lets go of the file that was read last."""
+        self._getter.release_deleted()
+
     def _limits(self, max_count: int) -> PullLimits:
         config = self._config
         return PullLimits(

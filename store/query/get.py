@@ -127,6 +127,10 @@ class MessageGetter:
             self._unreadable.met(topic, queue_id, offset + number, physical_offset)
         return gatherer.last_physical_offset < in_memory_from
 
+    def release_deleted(self) -> None:
+        """Lets go of the file that was read last."""
+        self.gatherer.release()
+
     def _nothing(self, status: GetMessageStatus, offset: int, corrected: int, least: int, most: int) -> GetResult:
         # compat: a slave that lags must not send consumers back, so it leaves their offset as it is.
         if self._config.is_slave and not self._config.offset_check_in_slave:

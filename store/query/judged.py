@@ -51,6 +51,10 @@ class JudgedGetter:
         """What `warm` is to read."""
         return self._getter.plan_warming(topic, queue_id, offset, most)
 
+    def release_deleted(self) -> None:
+        """Lets go of the file that was read last."""
+        self._getter.release_deleted()
+
     def choose(self, shown: GetResult, verdicts: list[bool], max_count: int) -> GetResult:
         """The answer to a pull: of the candidates those that are wanted, up to `max_count`. The next pull begins behind the last one looked at."""
         config = self._config

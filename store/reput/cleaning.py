@@ -105,6 +105,8 @@ class Cleaning:
             self._entries.clean_expired()
             if self._index is not None:
                 yield from self._index.clean_expired(min_offset)
+            # order: after the files are gone, for those who still map them.
+            self._publisher.cleaned(min_offset)
 
     def _drop_deleted(self) -> None:
         deleted = read_deleted_topics(self._paths)

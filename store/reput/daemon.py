@@ -1,8 +1,8 @@
 """The dispatch role's loop: wait for `wrote_offset`, dispatch, publish, ring the broker.
 
 While messages come and nobody waits for them (the broker asks to be rung only for held pulls and answers), the role naps by the clock
-instead of asking to be rung: the broker is saved a system call a batch, and batches are larger. Cleaning waits for a moment
-without records. The role ends when it is told to stop and has caught up with the log, which nobody
+instead of asking to be rung: the broker is saved a system call a batch, and batches are larger. Cleaning is done while there
+are no records, and now and then in between where they never end. The role ends when it is told to stop and has caught up with the log, which nobody
 writes any more then; it ends as failed if it cannot catch up, so that the store counts as not cleanly closed.
 """
 
@@ -22,6 +22,7 @@ _OPEN_LIMIT_MS = 600_000  # limit: 50,000 queues take some seconds, on a cold di
 _WAIT_MS = 1000  # limit: a bell is rung for all that comes; this is the net below it
 _NAP_MS = 1  # limit: what a message may lie undispatched while nobody waits for it; RocketMQ's own pause
 _BUSY_MS = 20  # limit: so long after the last record there is likely to be another
+_CLEANING_MS = 50  # limit: a step of cleaning takes some milliseconds, and held pulls wait for it
 _RETRY_MS = 1000  # compat: RocketMQ tries again after a second
 
 
@@ -42,8 +43,9 @@ def run(context: RoleContext, config: StoreConfig, paths: StorePaths, bit_map: B
 
 
 def _loop(context: RoleContext, reput: Reput) -> None:
-    busy_until_ms = 0
+    busy_until_ms = next_cleaning_ms = 0
     while True:
+        reput.release_deleted()
         is_stopping = context.stopping  # order: before the batch, so that the last look comes after the last record
         has_moved = reput.try_batch()
         if reput.failure is not None:
@@ -51,8 +53,12 @@ def _loop(context: RoleContext, reput: Reput) -> None:
                 raise reput.failure
             context.nap(_RETRY_MS)
         elif has_moved:
-            busy_until_ms = monotonic_ms() + _BUSY_MS
+            now_ms = monotonic_ms()
+            busy_until_ms = now_ms + _BUSY_MS
             context.beat()
+            if now_ms >= next_cleaning_ms and reput.cleaning.is_due:
+                next_cleaning_ms = now_ms + _CLEANING_MS
+                _clean(context, reput)
         elif is_stopping:
             return
         elif reput.cleaning.is_due:

@@ -61,6 +61,7 @@ class Reput:
             paths.commit_log, config.mapped_file_size_commit_log, size_option="mappedFileSizeCommitLog"
         )
         self._log_file: MappedFile | None = None
+        self._released_offset = 0
         self._queues = ConsumeQueueWriter(paths, config, instance.queue_table_writer())
         self._index = IndexWriter(paths, config) if config.message_index_enable else None
         self._entries = QueueEntries(paths, config, self._queues, bit_map)
@@ -120,6 +121,16 @@ class Reput:
         if self._offset > before:
             self._publish()
         return self._offset > before
+
+    def release_deleted(self) -> None:
+        """Lets go of CommitLog files that have been deleted; once a round of the loop."""
+        min_offset = self._control.min_offset
+        if min_offset == self._released_offset:
+            return
+        self._released_offset = min_offset
+        if self._log_file is not None and self._log_file.end_offset <= min_offset:
+            self._log_file = None
+        self._log_files.forget_before(min_offset)
 
     def close(self) -> None:
         """Lets go of all mappings."""

@@ -24,7 +24,7 @@ def command(data: str, as_json: bool) -> None:
     With --json: {"roles": {ROLE: {"pid", "state", "restarts", "heartbeat_age_ms", ...}}, "offsets": {CELL: NUMBER},
     "lag": {ROLE: BYTES}, "rates": {NAME: PER SECOND}, "filter_functions": {NAME: {"calls", "failures", "last_reason", ...}}, ...,
     "held": {"runs", "segments", "kept_bytes"} while exports hold
-    segments against retention, else null, "noticed": [{"since", "group", "kind", "about", "what", "members", "queues", "advice"}, ...]:
+    segments against retention, else null, "noticed": [{"since", "group", "kind", "about", "what", "members", "queues", "advice", "count"}, ...]:
     consumer groups that an operator should look at, as long as it lasts}. Fails when no appliance runs on DIR.
     """
     status = ask_supervisor(data, {"command": "status"}, timeout_s=5.0)["status"]
@@ -79,6 +79,8 @@ def _lines(status: dict[str, Any]) -> list[str]:
         ),
         *(f"raised: {name}" for name, value in status["offsets"].items() if name.startswith("flag_") and value),
         *_discarded(status["counters"].get("recover", {})),
+        *_deleted_early(status["counters"].get("housekeeper", {})),
+        *_unreadable(status["counters"]),
         *_held(status["held"]),
         *_noticed(status["noticed"]),
         "",
@@ -104,6 +106,25 @@ def _discarded(counters: dict[str, int]) -> list[str]:
         return []
     first, last = counters["discarded_first_offset"], counters["discarded_last_offset"]
     return [f"discarded at the start: {records:,} records behind damage in the log, offsets {first} to {last}"]
+
+
+def _deleted_early(counted: dict[str, int]) -> list[str]:
+    files = counted.get("forced_deletions", 0)
+    if not files:
+        return []
+    what = "1 file" if files == 1 else f"{files:,} files"
+    return [
+        f"deleted before the retention time: {what}, {counted['forced_deleted_bytes']:,} bytes, because the disk was nearly full"
+    ]
+
+
+def _unreadable(counters: dict[str, dict[str, int]]) -> list[str]:
+    met = counters.get("broker", {}).get("unreadable_records", 0)
+    passed = counters.get("dispatch", {}).get("bad_records", 0)
+    return [
+        *([f"unreadable records skipped in reading: {met:,}; the log file names each"] if met else []),
+        *([f"damaged places skipped in dispatching: {passed:,}; the log file names each"] if passed else []),
+    ]
 
 
 def _held(held: dict[str, int] | None) -> list[str]:

@@ -348,7 +348,7 @@ def test_what_lasts_is_logged_once_and_once_more_when_it_has_ended(caplog: pytes
         [],
         [{
             "since": 77, "group": "G", "kind": "kind", "about": "", "what": "is odd", "members": ("c at 10.0.0.1:1",), "queues": (),
-            "advice": "mend it",
+            "advice": "mend it", "count": 0,
         }],
     ]  # fmt: skip
     board.look(5)

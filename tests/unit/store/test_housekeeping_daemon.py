@@ -242,7 +242,6 @@ def test_a_nearly_full_disk_costs_the_oldest_files_and_beyond_writing(
     tmp_path: Path, instance: Instance, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cleaner, "used_ratio", lambda _: 0.95)
-    monkeypatch.setattr(cleaner, "_FIRST_RUN_MS", 0)
     config = small_config(tmp_path, delete_when="", clean_resource_interval=1, delete_commit_log_files_interval=1)
     grown(tmp_path, instance, config, days_old=0)
     start(config)

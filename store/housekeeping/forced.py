@@ -1,0 +1,179 @@
+"""Deletes the oldest CommitLog files before their retention time because the disk is nearly full, one file at a time.
+
+    announce      `forced_offset` says where the log will begin; the broker counts what consumer groups lose by that
+    delete        when it has, or has not answered for a while: `min_offset` is raised, the file is unlinked
+    measure       until the disk has got the file's space back; only then may the next file follow
+
+An announced deletion is carried out, also by a successor of a housekeeper that was killed in between, because the broker has
+logged the losses.
+
+A file that somebody still has open or mapped, that has a second name, or that a snapshot of the file system keeps gives no space
+back. Then nothing more is deleted until the space appears or the disk is no longer short: deleting costs messages and gains
+nothing.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ipc.control_block import ControlBlock
+from ipc.counter_page import CounterPage
+from ipc.health_page import monotonic_ms
+from ipc.publish.housekeeper import HousekeeperPublisher
+from store.config import StoreConfig
+from store.disk import unused_bytes
+from store.mapped_file import path_of
+from store.paths import StorePaths
+
+_LOGGER = logging.getLogger(__name__)
+
+FORCED_DELETIONS = "forced_deletions"
+FORCED_DELETED_BYTES = "forced_deleted_bytes"
+COUNTERS = (FORCED_DELETIONS, FORCED_DELETED_BYTES)
+
+_COUNTING_MS = 5000  # limit: a broker counts some thousand queues in a second; without one nobody counts
+_FREEING_MS = 3000  # limit: processes release a file within a second; what comes later is seen at the next run
+_POLL_MS = 100
+_LEAST_SHARE = 2  # limit: half of the space must come back; others write to the disk meanwhile
+_BLOCK_BYTES = 512  # of st_blocks, on every file system
+
+
+@dataclass(slots=True)
+class _Deletion:
+    """A deleted file, and what the disk was like before."""
+
+    path: Path
+    allocated_bytes: int
+    unused_before: int
+    allocated_offset_before: int
+    deadline_ms: int
+
+
+class ForcedDeletions:
+    """One at a time: `begin`, then `go_on` until `is_busy` is no longer true.
+
+    `delete(start)` raises `min_offset` and unlinks the file that begins there.
+    """
+
+    def __init__(
+        self,
+        control: ControlBlock,
+        config: StoreConfig,
+        paths: StorePaths,
+        counters: CounterPage,
+        delete: Callable[[int], None],
+    ) -> None:
+        self._control = control
+        self._config = config
+        self._directory = paths.commit_log
+        self._counters = counters
+        self._publisher = HousekeeperPublisher(control)
+        self._delete = delete
+        self._announced = -1
+        self._counting_until_ms = 0
+        self._freeing: _Deletion | None = None
+        self._useless: _Deletion | None = None
+        self._kept: Path | None = None
+        if control.forced_offset > control.min_offset:
+            self._announced = control.forced_offset - config.mapped_file_size_commit_log
+            self._counting_until_ms = monotonic_ms() + _COUNTING_MS
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a file is announced, or was deleted and its space is not back yet."""
+        return self._announced >= 0 or self._freeing is not None
+
+    @property
+    def are_counted(self) -> bool:
+        """Whether a file is announced whose losses are counted."""
+        return self._announced >= 0 and self._control.losses_counted_offset >= self._control.forced_offset
+
+    def begin(self, start: int) -> bool:
+        """Announces the deletion of the file that begins there; False if deleting is known not to help. Then ring the broker."""
+        if self._useless is not None:
+            if not self._has_freed(self._useless):
+                return False
+            _LOGGER.info("disk space of a deleted file is free now path=%s", self._useless.path)
+            self._useless = None
+        path = path_of(self._directory, start)
+        if self._is_kept_by_another_name(path):
+            return False
+        self._announced = start
+        self._counting_until_ms = monotonic_ms() + _COUNTING_MS
+        self._publisher.forced_offset(start + self._config.mapped_file_size_commit_log)
+        return True
+
+    def go_on(self) -> bool:
+        """Deletes what is announced when it may, or looks whether the space is back. True: `min_offset` has moved."""
+        now = monotonic_ms()
+        if self._announced >= 0 and (self.are_counted or now >= self._counting_until_ms):
+            start, self._announced = self._announced, -1
+            return self._delete_announced(start, now)
+        deletion = self._freeing
+        if deletion is None:
+            return False
+        if self._has_freed(deletion):
+            self._freeing = None
+        elif now >= deletion.deadline_ms:
+            self._freeing, self._useless = None, deletion
+            _LOGGER.warning(
+                "forced deletion stopped: the disk did not get the space back path=%s expected_bytes=%d freed_bytes=%d; "
+                "find who keeps the file open (lsof +L1), or a snapshot, or who fills the disk; free space, or set whenDiskFull=reject",
+                deletion.path, deletion.allocated_bytes, self._freed_bytes(deletion),
+            )  # fmt: skip
+        return False
+
+    def disk_is_not_short(self) -> None:
+        """There is space again: what was known of useless deletions is no longer of interest."""
+        self._useless = self._kept = None
+
+    def next_work_ms(self, now: int) -> int | None:
+        """When to `go_on`, of the monotonic clock; None: there is nothing to do."""
+        if self._announced >= 0:
+            return now if self.are_counted else self._counting_until_ms
+        return now + _POLL_MS if self._freeing is not None else None
+
+    def _delete_announced(self, start: int, now: int) -> bool:
+        path = path_of(self._directory, start)
+        if not self.are_counted:
+            _LOGGER.warning("forced deletion without a count of the losses: the broker did not answer path=%s", path)
+        try:
+            allocated = path.stat().st_blocks * _BLOCK_BYTES
+        except FileNotFoundError:
+            allocated = 0  # a predecessor was killed after it had unlinked the file
+        deletion = _Deletion(
+            path, allocated, unused_bytes(self._directory), self._control.allocated_offset, now + _FREEING_MS
+        )
+        self._delete(start)
+        self._freeing = deletion
+        self._counters.add(FORCED_DELETIONS)
+        self._counters.add(FORCED_DELETED_BYTES, self._config.mapped_file_size_commit_log)
+        _LOGGER.warning(
+            "deleted a CommitLog file before its retention time path=%s min_offset=%d fileReservedTime=%d "
+            "cause=disk nearly full",
+            path, self._control.min_offset, self._config.file_reserved_time,
+        )  # fmt: skip
+        return True
+
+    def _is_kept_by_another_name(self, path: Path) -> bool:
+        """Whether the file has a second name, as an export gives it one: unlinking the first would free nothing."""
+        try:
+            links = path.stat().st_nlink
+        except FileNotFoundError:
+            return False
+        if links > 1 and self._kept != path:
+            self._kept = path
+            _LOGGER.warning(
+                "forced deletion stopped: the oldest file has another name, deleting would free nothing path=%s links=%d; "
+                "end the exports that hold it (headrace status), or free space",
+                path, links,
+            )  # fmt: skip
+        return links > 1
+
+    def _freed_bytes(self, deletion: _Deletion) -> int:
+        reserved_since = self._control.allocated_offset - deletion.allocated_offset_before
+        return unused_bytes(self._directory) - deletion.unused_before + reserved_since
+
+    def _has_freed(self, deletion: _Deletion) -> bool:
+        return self._freed_bytes(deletion) * _LEAST_SHARE >= deletion.allocated_bytes

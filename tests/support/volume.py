@@ -1,0 +1,77 @@
+"""A small file system of its own, in a file: a disk that a test may fill."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+IS_POSSIBLE = os.geteuid() == 0 and shutil.which("mkfs.ext4") is not None and Path("/dev/loop-control").exists()
+"""Whether this process may mount one."""
+
+
+class Volume:
+    """An ext4 file system of `size_bytes`, mounted at `path` while the context lasts."""
+
+    def __init__(self, folder: Path, size_bytes: int) -> None:
+        self.path = folder / "volume"
+        self._image = folder / "volume.img"
+        self._foreign = self.path / "foreign"
+        self.path.mkdir()
+        with self._image.open("wb") as image:
+            image.truncate(size_bytes)
+        subprocess.run(["mkfs.ext4", "-q", "-m", "0", self._image], check=True, capture_output=True)
+
+    def __enter__(self) -> Self:
+        subprocess.run(["mount", "-o", "loop", self._image, self.path], check=True, capture_output=True)
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        # Lazily: should a process of a failed test still be there, the volume goes with it.
+        subprocess.run(["umount", "-l", self.path], check=True, capture_output=True)
+        self._image.unlink()
+
+    @property
+    def used_ratio(self) -> float:
+        """The used share, as RocketMQ reckons."""
+        figures = os.statvfs(self.path)
+        used = figures.f_blocks - figures.f_bfree
+        return used / (used + figures.f_bavail)
+
+    def fill_to(self, ratio: float) -> None:
+        """Somebody else's file takes so much that this share of the disk is used."""
+        self.free()
+        figures = os.statvfs(self.path)
+        used = figures.f_blocks - figures.f_bfree
+        blocks = int(ratio * (used + figures.f_bavail)) - used
+        assert blocks > 0, "the disk is fuller already"
+        with self._foreign.open("wb") as file:
+            os.posix_fallocate(file.fileno(), 0, blocks * figures.f_frsize)
+
+    def free(self) -> None:
+        """Takes that file away."""
+        self._foreign.unlink(missing_ok=True)
+
+
+def deleted_files_held(pids: list[int], folder: Path) -> dict[int, set[str]]:
+    """The files under `folder` that are deleted and that these processes still map or have open, by pid."""
+    held: dict[int, set[str]] = {}
+    for pid in pids:
+        names: set[str] = set()
+        try:
+            maps = Path(f"/proc/{pid}/maps").read_text().splitlines()
+            names.update(line.split(maxsplit=5)[5] for line in maps if line.endswith("(deleted)"))
+            for fd in Path(f"/proc/{pid}/fd").iterdir():
+                try:
+                    names.add(os.readlink(fd))
+                except FileNotFoundError:
+                    continue
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        found = {name for name in names if name.endswith("(deleted)") and name.startswith(f"{folder}/")}
+        if found:
+            held[pid] = found
+    return held
