@@ -89,6 +89,12 @@ class OffsetTable:
         self._is_changed = self._is_changed or removed is not None
         return removed is not None
 
+    def remove_topic(self, topic: str) -> None:
+        """Forgets what all groups have committed of the topic."""
+        for topics in self._groups.values():
+            if topics.pop(topic, None) is not None:
+                self._is_changed = True
+
     def clone(self, source_group: str, destination_group: str, topic: str) -> None:
         """Lets one group stand in the topic where another does; queues that the source has not committed are forgotten."""
         self._groups.setdefault(destination_group, {})[topic] = dict(self.queues(source_group, topic))

@@ -13,7 +13,7 @@ _KEPT_TOPICS = (SCHEDULE_TOPIC, TRANSACTION_OP_HALF_TOPIC)
 
 class TopicDeletion:
     """`log_end()` publishes what was appended and returns where the log ends; `queued_topics()` lists topics that have a queue;
-    `forget(topic)` makes the topic's next message begin at queue offset 0.
+    `forget(topic)` makes the topic's next message begin at queue offset 0, and drops the groups' offsets.
     """
 
     def __init__(

@@ -83,7 +83,7 @@ class TopicAdmin:
         return done(command)
 
     async def delete(self, command: RemotingCommand) -> RemotingCommand:
-        """DELETE_TOPIC_IN_BROKER (215). Name servers are the caller's to tell; consumer offsets stay."""
+        """DELETE_TOPIC_IN_BROKER (215). The caller has to notify the name servers."""
         topic = DeleteTopicRequestHeader.from_ext(command.ext_fields).topic
         problem = self._problem(topic)
         if problem is not None:

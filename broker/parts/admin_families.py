@@ -1,5 +1,7 @@
 """The families of admin requests, each with what it looks at and what it may do."""
 
+import os
+
 from broker.admin.cleaning_admin import CleaningAdmin
 from broker.admin.client_admin import ClientAdmin
 from broker.admin.config_admin import ConfigAdmin
@@ -51,13 +53,22 @@ def admin_families(
         # A slave's log is written by another process.
         return control.wrote_offset if is_slave else appender.log.wrote_offset
 
+    def forget_offsets(topic: bytes) -> None:
+        appender.log.forget_topic(topic)
+        offsets.remove_topic(os.fsdecode(topic))
+
     deletion = TopicDeletion(
         topics,
         tables.deleted_topics,
         log_end,
         lambda: {row[1] for row in queue_table.rows()},
-        appender.log.forget_topic,
+        forget_offsets,
     )
+
+    def delete_topic(topic: str) -> bool:
+        existed = deletion.delete(topic)
+        offsets.persist()  # else a kill would bring the groups' offsets back
+        return existed
 
     def clean_topics() -> None:
         deletion.delete_unused()
@@ -68,7 +79,7 @@ def admin_families(
         RuntimeInfo(
             config, settings.paths, control, traffic, stats.store, reading.earliest_time, delay_offsets, bounds
         ),
-        TopicAdmin(topics, registration.register_topic, deletion.delete, other_roles.topics_cleaned, is_slave=is_slave),
+        TopicAdmin(topics, registration.register_topic, delete_topic, other_roles.topics_cleaned, is_slave=is_slave),
         GroupAdmin(groups, offsets, is_slave=is_slave),
         OffsetAdmin(topics, offsets, clients, bounds, delay_offsets),
         ClientAdmin(clients, offsets),

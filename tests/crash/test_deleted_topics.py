@@ -4,7 +4,7 @@ from pathlib import Path
 
 from headrace.model.message import Message
 from headrace.model.message_queue import MessageQueue
-from headrace.sync import Admin, Producer
+from headrace.sync import Admin, Producer, PullConsumer
 from support.crash import SETTINGS, verify
 from support.watched import WatchedAppliance as Appliance
 
@@ -50,3 +50,30 @@ def test_a_deleted_topic_does_not_come_back_after_a_stop_and_a_kill(tmp_path: Pa
     finally:
         appliance.kill()
     verify(appliance.store)
+
+
+def test_group_reads_a_topic_created_again_from_its_first_message(tmp_path: Path) -> None:
+    """Its offset of the deleted topic would be beyond the new messages, and stay so after a kill."""
+    data = tmp_path / "data"
+    appliance = Appliance(data, settings=SETTINGS)
+    try:
+        with Admin(appliance.name_server) as admin:
+            admin.create_topic(TOPIC, QUEUES)
+            send(appliance, 0, b"old", b"old", b"old")
+            [broker] = admin.masters()
+            queue = MessageQueue(TOPIC, broker, 0)
+            admin.update_consumer_offset("readers", queue, 3)
+            assert admin.consumer_offset("readers", queue) == 3
+            admin.delete_topic(TOPIC)
+        appliance.kill()
+        appliance = Appliance(data, settings=SETTINGS, ports=appliance.ports)
+        with Admin(appliance.name_server) as admin:
+            admin.create_topic(TOPIC, QUEUES)
+            send(appliance, 0, b"new")
+            assert admin.consumer_offset("readers", queue) == 0  # that of a group that has none, where all is in memory
+            with PullConsumer("readers", appliance.name_server) as consumer:
+                result = consumer.pull(queue, "*", consumer.fetch_offset(queue) or 0)
+                assert [message.body for message in result.messages] == [b"new"]
+        appliance.stop()
+    finally:
+        appliance.kill()

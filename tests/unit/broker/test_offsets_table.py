@@ -55,6 +55,19 @@ def test_a_removed_group_is_forgotten_everywhere(path: Path) -> None:
     assert offsets.groups_of("T") == {"h"}
 
 
+def test_offsets_of_a_deleted_topic_are_forgotten_by_all_groups(path: Path) -> None:
+    offsets = table(path)
+    for group in ("g", "h"):
+        offsets.commit(group, "T", 0, 5)
+        offsets.commit(group, "U", 0, 6)
+    offsets.persist()
+    offsets.remove_topic("T")
+    offsets.persist()
+    found = table(path)
+    assert found.groups_of("T") == set()
+    assert found.groups_of("U") == {"g", "h"}
+
+
 def test_a_clone_has_the_sources_queues_and_no_others(path: Path) -> None:
     offsets = table(path)
     offsets.commit("a", "T", 0, 5)
