@@ -50,7 +50,7 @@ COMMANDS = (
     "consumerProgress -g no-such-group",
     "consumerStatus -g {group}",
     "consumerStatus -g no-such-group",
-    "statsAll -t {topic}",
+    "statsAll -t NoSuchTopic",  # figures come every ten seconds: test_broker_statistics.py waits for them
     "allocateMQ -t {topic} -i 10.0.0.1,10.0.0.2",
     "getConsumerConfig -g {group}",
     "queryCq -t {topic} -q 0 -i 0 -c 2 -b {broker}",
@@ -164,6 +164,7 @@ _BLOTS = (
     (re.compile(r"\b\d{13}\b"), "MS"),
     (re.compile(r"\d{4}-\d\d-\d\d[ #]\d\d:\d\d:\d\d([,:.]\d+)?"), "DATE"),
     (re.compile(r"\b\d+\.\d+(E-?\d+)?\b"), "FRACTION"),
+    (re.compile(r"\(\d+,\d+ms\)"), "(LOAD)"),
     (re.compile(r"\bV4_9_[78]\b"), "VERSION"),
     (re.compile(r"(CODE: \d+ ).*"), r"\1"),
     (re.compile(r" +"), " "),
