@@ -104,7 +104,7 @@ class Options:
 
 MASTER: Final = {
     "brokerName": "master", "mappedFileSizeCommitLog": "8388608", "maxHashSlotNum": "1000", "maxIndexNum": "4000",
-    "pythonFilterWorkers": "1", "autoCreateTopicEnable": "false", "notifyConsumerIdsChangedEnable": "false",
+    "pythonFilterWorkers": "2", "autoCreateTopicEnable": "false", "notifyConsumerIdsChangedEnable": "false",
     "shortPollingTimeMills": HOUR_MS, "transactionCheckInterval": HOUR_MS, "transactionTimeOut": HOUR_MS,
     "transactionCheckMax": "1000000", "flushIntervalCommitLog": HOUR_MS, "flushCommitLogThoroughInterval": HOUR_MS,
     "flushIntervalConsumeQueue": HOUR_MS, "flushConsumeQueueThoroughInterval": HOUR_MS,
