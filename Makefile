@@ -31,7 +31,7 @@ test: $(VENV)/testing  ## everything a change must pass, nothing skipped: lint, 
 	@$(MAKE) --no-print-directory -j 1 test-slow
 
 check: $(VENV)/testing  ## lint and the fast tests: what to run all day
-	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint $(VENV)/bytecode build/compiled
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint prepared
 	@$(MAKE) --no-print-directory -j 1 test-fast
 
 test-crash: $(VENV)/bytecode build/compiled java  ## the crash tests in full length
@@ -69,7 +69,7 @@ lint: $(VENV)/testing
 prepared: $(VENV)/bytecode build/compiled java
 
 # Both halves of `make test`. A skipped test is a failure here.
-test-fast: $(VENV)/bytecode build/compiled
+test-fast: $(VENV)/bytecode build/compiled java
 	$(BIN)/python -m pytest -n 2 -m "not slow and not interop and not crash" --ignore=tests/interop --ignore=tests/crash --nothing-skipped $(ARGS)
 
 # They wait more than they compute: three workers keep two cores busy. Only files that have such tests are loaded. They go to workers in this order, long ones first: by the number of their tests they would come last.
@@ -134,4 +134,4 @@ $(VENV)/bytecode: $(VENV)/testing
 # Java, Maven and a C compiler, for the official client, Apache's servers and the load generator.
 java:
 	@command -v java >/dev/null && command -v javac >/dev/null && command -v mvn >/dev/null && command -v cc >/dev/null || \
-	    packaging/need "the comparison with Apache's own servers and client" openjdk-17-jdk-headless maven gcc libc6-dev
+	    packaging/need "the comparison with Apache's own servers and client" default-jdk-headless maven gcc libc6-dev

@@ -9,6 +9,7 @@ which outlive snapshots that expire.
 
 import contextlib
 import logging
+import weakref
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
@@ -73,6 +74,8 @@ class IcebergSink:
             uri, _, warehouse = uri.partition("?warehouse=")
             properties = {"uri": uri, **({"warehouse": warehouse} if warehouse else {})}
         self._catalog = self._load(properties)
+        # Left to the collector, its connections to a database draw a warning each (Python 3.13).
+        weakref.finalize(self, self._catalog.close)
         self._has_many = False
         self._group_by_topic = False
         self.work = self._folder or Location(".")

@@ -6,6 +6,7 @@ Readers are imported where they read: programs that only export, in many short p
 import base64
 import hashlib
 import ipaddress
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def export(source: Path, target: Path | str, table_format: str = "parquet", **mo
 def read(target: Path, table_format: str) -> pa.Table:
     """All rows of the one table, read by what users of the format have."""
     if table_format == "iceberg":
-        return _iceberg_table(target, "headrace.messages").scan().to_arrow()
+        return iceberg_table(target, "headrace.messages").scan().to_arrow()
     if table_format == "delta":
         from deltalake import DeltaTable  # noqa: PLC0415
 
@@ -70,7 +71,7 @@ def read(target: Path, table_format: str) -> pa.Table:
 def read_quarantine(target: Path, table_format: str) -> list[Row]:
     """The damage, in the log's order."""
     if table_format == "iceberg":
-        table = _iceberg_table(target, "headrace.messages_dlq").scan().to_arrow()
+        table = iceberg_table(target, "headrace.messages_dlq").scan().to_arrow()
     elif table_format == "delta":
         from deltalake import DeltaTable  # noqa: PLC0415
 
@@ -96,10 +97,14 @@ def query(target: Path, table_format: str, columns: str) -> list[tuple[Any, ...]
     return connection.sql(f"select {columns} from {rows} order by commit_log_offset").fetchall()  # noqa: S608
 
 
-def _iceberg_table(target: Path, name: str) -> Any:
+def iceberg_table(target: Path, name: str) -> Any:
+    """A table of a folder of Iceberg tables, as its readers load it. Its catalog is closed with it."""
     from pyiceberg.catalog import load_catalog  # noqa: PLC0415
 
-    return load_catalog("headrace", uri=f"sqlite:///{target}/catalog.db").load_table(name)
+    catalog = load_catalog("headrace", uri=f"sqlite:///{target}/catalog.db")
+    table = catalog.load_table(name)
+    weakref.finalize(table, catalog.close)
+    return table
 
 
 def rows_of(table: pa.Table) -> list[Row]:

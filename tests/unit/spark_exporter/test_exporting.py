@@ -30,7 +30,7 @@ from spark_exporter.sinks import open_sink
 from spark_exporter.status import read_status
 from spark_exporter.target_lock import TargetLock
 from spark_exporter.verify import verify
-from support.exported import FORMATS, export, read, read_quarantine, request, rows_of
+from support.exported import FORMATS, export, iceberg_table, read, read_quarantine, request, rows_of
 from support.small_log import STORE_MS, SmallLog, write_log
 
 DAY_MS = 24 * 3600 * 1000
@@ -414,9 +414,7 @@ def test_topics_with_little_data_share_a_file_and_large_ones_have_their_own(tabl
 def live_paths(target: Path, table_format: str) -> list[Path]:
     """The files that make the table now, as its readers find them."""
     if table_format == "iceberg":
-        from pyiceberg.catalog import load_catalog  # noqa: PLC0415
-
-        table = load_catalog("headrace", uri=f"sqlite:///{target}/catalog.db").load_table("headrace.messages")
+        table = iceberg_table(target, "headrace.messages")
         return [Path(task.file.file_path.removeprefix("file://")) for task in table.scan().plan_files()]
     if table_format == "delta":
         from deltalake import DeltaTable  # noqa: PLC0415
