@@ -1,7 +1,7 @@
 # `make` alone lists what there is, from the comments beside the targets.
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
-.PHONY: help install install-export compile run test check lint prepared test-fast test-slow test-crash test-fuzz test-export-kills sanitized bench docs format clean java
+.PHONY: help install install-export compile run test check lint prepared test-fast test-slow test-crash test-fuzz test-export-kills test-fresh sanitized bench docs format clean java
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -42,6 +42,9 @@ test-fuzz: $(VENV)/bytecode build/compiled build/sanitized/built  ## 20 million 
 
 test-export-kills: $(VENV)/bytecode build/compiled  ## exports killed at a hundred random instants
 	HEADRACE_CRASH_ROUNDS=$${HEADRACE_CRASH_ROUNDS:-full} $(BIN)/python -m pytest tests/crash/test_export_kills.py tests/crash/test_spark_export_kills.py $(ARGS)
+
+test-fresh:  ## the README's two commands on fresh Debian machines (as root; FORM=short: the fast tests only)
+	packaging/fresh/fresh $(or $(FORM),full) $(or $(SUITES),bookworm trixie testing)
 
 bench: $(VENV)/bytecode build/compiled java  ## side by side with Apache's broker; writes bench/RESULTS.md
 	$(BIN)/python bench/compare.py $(ARGS)
