@@ -36,7 +36,7 @@ from nameserver import daemon as name_server_daemon
 from nameserver.config import NameServerConfig
 from store.config import StoreConfig
 from store.filter.python.functions import FunctionFolder
-from store.housekeeping import cleaner
+from store.housekeeping import cleaner, forced
 from store.housekeeping import daemon as housekeeping_daemon
 from store.mapped_file import path_of, reserve_file
 from support.appliance import Appliance
@@ -662,14 +662,19 @@ def delete_the_next_file_sooner(housekeeping: Housekeeping) -> None:
     housekeeping.await_deleted(4)
 
 
-@observes("cleanFileForciblyEnable")
-def delete_unexpired_files(housekeeping: Housekeeping, monkeypatch: pytest.MonkeyPatch) -> None:
+@observes("cleanFileForciblyEnable", "whenDiskFull")
+def delete_unexpired_files(housekeeping: Housekeeping, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setattr(cleaner, "used_ratio", lambda _: 0.88)
+    monkeypatch.setattr(forced, "_COUNTING_MS", 20)  # there is no broker here that would count what is lost
+    choices: dict[str, tuple[dict[str, Any], str]] = {
+        "cleanFileForciblyEnable": ({"clean_file_forcibly_enable": False}, "true"),
+        "whenDiskFull": ({"when_disk_full": "reject"}, "delete-oldest"),
+    }
+    settings, value = choices[key]
     housekeeping.start(
-        clean_resource_interval=10, delete_when="", file_reserved_time=1000, delete_commit_log_files_interval=1,
-        clean_file_forcibly_enable=False,
+        clean_resource_interval=10, delete_when="", file_reserved_time=1000, delete_commit_log_files_interval=1, **settings
     )  # fmt: skip
-    change_options(housekeeping.instance, cleanFileForciblyEnable="true")
+    change_options(housekeeping.instance, **{key: value})
     housekeeping.await_deleted(1)
 
 
