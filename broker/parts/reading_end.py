@@ -12,6 +12,7 @@ from ipc.control_block import ControlBlock
 from ipc.queue_table import QueueTable
 from store.commit_log.reader import CommitLogReader
 from store.consume_queue.reader import ConsumeQueueReader
+from store.errors import CorruptRecord
 from store.query.by_key import KeyQuery
 from store.query.by_offset import view_by_offset
 from store.query.by_time import TimeQuery
@@ -40,14 +41,18 @@ class ReadingEnd:
         self.filtered = FilteredGetter(sources, paths)
         self.judged = JudgedGetter(sources) if settings.filter_workers else None
         self.by_time = TimeQuery(self.queues, self.log)
-        self.by_key = KeyQuery(paths, config, self.log)
+        self.by_key = KeyQuery(paths, config, self.log, self.unreadable)
         self.view = partial(view_by_offset, self.log)
         self.executor = ThreadPoolExecutor(4, "cold-read")
 
     def earliest_time(self) -> int:
-        """Store time of the log's first message, -1 without one."""
+        """Store time of the log's first message; -1 without one, or if the disk has damaged it."""
         first = self._control.min_offset
-        return self.log.store_timestamp_at(first, self.log.record_size_at(first) or 0)
+        try:
+            size = self.log.record_size_at(first) or 0
+        except CorruptRecord:
+            return -1
+        return self.log.store_timestamp_at(first, size)
 
     def release_deleted(self) -> None:
         """Lets go of files that have been deleted, so that the disk has their space. Called by the clock; many files take several calls."""

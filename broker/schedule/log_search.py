@@ -1,14 +1,19 @@
-"""Finds records in the log by bytes that must be in them, fast enough to read what a broker wrote before it died."""
+"""Finds records in the log by bytes that must be in them, fast enough to read what a broker wrote before it died.
+
+What the disk has damaged is passed over up to the next whole record.
+"""
 
 from collections.abc import Callable, Iterator
-from struct import Struct
+from typing import Final
 
 from headrace.errors import RemoteProtocolError
 from headrace.model.message import MessageExt
-from headrace.protocol.record import BLANK_MAGIC, decode_record
+from headrace.protocol.record import MESSAGE_MAGIC, decode_record
+from store.commit_log.record_check import BLANK, check_record
 
-_HEAD = Struct(">ii")
 _STRETCH = 1 << 20  # limit: a few milliseconds; others have their turn in between
+_MAGIC_START: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)[:3]  # of both versions
+_MAGIC_AT = 4
 
 
 def search(
@@ -16,33 +21,29 @@ def search(
 ) -> Iterator[list[MessageExt]]:
     """The records between two physical offsets that have the bytes `mark` anywhere, those of a stretch at each step.
 
-    `start` is where a record or blank begins. What is no longer there is passed over.
+    `start` is where a record or blank begins. What is no longer there, and what is damaged, is passed over.
     """
     offset = start
     while offset < end:
         view = read_on(offset)
-        if view is None or len(view) < _HEAD.size:
-            offset = _next_file(offset, file_size)
-            continue
-        size, magic = _HEAD.unpack_from(view)
-        if magic == BLANK_MAGIC or size <= 0:
-            offset = _next_file(offset, file_size)
-            continue
-        found: list[MessageExt] = []
-        searched = _search(bytes(view[: max(_STRETCH, size)]), mark, found)
-        offset = offset + searched if searched else _next_file(offset, file_size)
-        yield found
+        size = BLANK if view is None else check_record(view, 0, len(view), offset, check_crc=False)
+        if view is None or size == BLANK:
+            offset += file_size - offset % file_size
+        elif size < 0:
+            offset += _distance_to_magic(bytes(view[:_STRETCH]))
+            yield []
+        else:
+            found: list[MessageExt] = []
+            offset += _search(bytes(view[: max(_STRETCH, size)]), offset, mark, found)
+            yield found
 
 
-def _search(data: bytes, mark: bytes, found: list[MessageExt]) -> int:
-    """Looks at the whole records at the beginning of the data; how many bytes those are."""
-    at = 0
-    # A look at each record's size costs less than the record's own storing did; what has no mark is not looked into.
+def _search(data: bytes, offset: int, mark: bytes, found: list[MessageExt]) -> int:
+    """Looks at the whole records at the beginning of the data, which lies at a physical offset; how many bytes those are."""
+    at, view = 0, memoryview(data)
+    # A look at each record's lengths costs less than the record's own storing did; what has no mark is not looked into.
     mark_at = data.find(mark)
-    while at + _HEAD.size <= len(data):
-        size, magic = _HEAD.unpack_from(data, at)
-        if magic == BLANK_MAGIC or size <= 0 or at + size > len(data):
-            break
+    while (size := check_record(view, at, len(data), offset + at, check_crc=False)) > 0:
         if at <= mark_at < at + size:
             try:
                 found.append(decode_record(data, at))
@@ -54,5 +55,7 @@ def _search(data: bytes, mark: bytes, found: list[MessageExt]) -> int:
     return at
 
 
-def _next_file(offset: int, file_size: int) -> int:
-    return offset - offset % file_size + file_size
+def _distance_to_magic(data: bytes) -> int:
+    """How far behind its beginning the data may have a record, going by the magic code; at least 1."""
+    found = data.find(_MAGIC_START, 1 + _MAGIC_AT)
+    return found - _MAGIC_AT if found >= 0 else max(1, len(data) - _MAGIC_AT - len(_MAGIC_START) + 1)

@@ -236,7 +236,11 @@ class _Round:
                     break
                 offset = found.next_begin_offset
                 continue
-            verdict, is_done = self._handle(decode_record(found.body))
+            half = decode_record(found.body)
+            offset = half.queue_offset  # not the one asked for where the disk has damaged records in between
+            if offset in self._resolved:
+                continue
+            verdict, is_done = self._handle(half)
             if verdict is Verdict.STOP:
                 break
             if is_done:
@@ -296,6 +300,9 @@ class _Round:
                 self._next_op = found.next_begin_offset
             return
         ops = decode_records(found.body)
+        # What the disk has damaged says nothing any more, and must not hold up those behind it.
+        read = {op.queue_offset for op in ops}
+        self._done.extend(offset for offset in range(self._next_op, found.next_begin_offset) if offset not in read)
         for op in ops:
             self._note(op)
         self._next_op = found.next_begin_offset

@@ -6,16 +6,12 @@ views of the mapping: they cost nothing and copy nothing, and stay valid when th
 
 from typing import Protocol
 
-from headrace.protocol.record import MESSAGE_MAGIC, MESSAGE_MAGIC_V2
 from store.commit_log.record_check import REASONS, check_record, store_timestamp_of
 from store.config import StoreConfig
 from store.errors import CorruptRecord
 from store.mapped_file import MappedFile
 from store.mapped_file_queue import MappedFileQueue
 from store.paths import StorePaths
-
-_SIZE_FIELD = 4
-_MAGICS = frozenset(magic.to_bytes(4, "big", signed=True) for magic in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2))
 
 
 class PublishedOffsets(Protocol):
@@ -94,10 +90,14 @@ class CommitLogReader:
             raise CorruptRecord(offset, REASONS[size])
         return size or None
 
+    def is_kept(self, offset: int) -> bool:
+        """Whether this offset is within the published log."""
+        return self._control.min_offset <= offset < self._control.wrote_offset
+
     def store_timestamp_at(self, offset: int, size_bytes: int) -> int:
-        """The store timestamp in ms of the record here; -1 unless `size_bytes` can be read from here on (store spec, 2.9)."""
+        """The store timestamp in ms of the record here; -1 unless it is whole and `size_bytes` can be read from here on (store spec, 2.9)."""
         data = self.read(offset, size_bytes)
-        if data is None or len(data) < _SIZE_FIELD + _SIZE_FIELD or bytes(data[4:8]) not in _MAGICS:
+        if data is None or check_record(data, 0, len(data), offset, check_crc=False) <= 0:
             return -1
         return store_timestamp_of(data, 0)
 

@@ -11,9 +11,10 @@ from headrace.model import properties as names
 from headrace.protocol.record import decode_record
 from store.commit_log.reader import CommitLogReader
 from store.config import StoreConfig
+from store.errors import CorruptRecord
 from store.index.reader import IndexReader
 from store.paths import StorePaths
-from store.query.by_offset import view_by_offset
+from store.query.unreadable import NO_QUEUE, UnreadableRecords
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,13 @@ class KeyQueryResult:
 class KeyQuery:
     """Queries by key. One for each process; not for several threads."""
 
-    def __init__(self, paths: StorePaths, config: StoreConfig, log: CommitLogReader) -> None:
+    def __init__(
+        self, paths: StorePaths, config: StoreConfig, log: CommitLogReader, unreadable: UnreadableRecords | None = None
+    ) -> None:
         self._config = config
         self._index = IndexReader(paths, config)
         self._log = log
+        self._unreadable = unreadable if unreadable is not None else UnreadableRecords()
 
     def query(self, topic: str, key: str, most: int, begin_ms: int, end_ms: int) -> KeyQueryResult:
         """At most `most` messages (and `maxMsgsNumBatch`) stored between the two times, the newest if there are more.
@@ -44,12 +48,20 @@ class KeyQuery:
         if most > 0:
             for offset in self._index.find(topic, key, begin_ms, end_ms):
                 if offset not in found:
-                    record = view_by_offset(self._log, offset)
+                    record = self._read(topic, offset)
                     if record is not None and _has_key(record, topic, key):
                         found[offset] = record
                         if len(found) >= most:
                             break
         return KeyQueryResult(b"".join(found[offset] for offset in sorted(found)), timestamp, physical_offset)
+
+    def _read(self, topic: str, offset: int) -> bytes | None:
+        try:
+            record = self._log.record_at(offset)
+        except CorruptRecord as error:
+            self._unreadable.met(topic, NO_QUEUE, NO_QUEUE, offset, error.reason)
+            return None
+        return None if record is None else bytes(record)
 
     def release_deleted(self) -> None:
         """Lets go of IndexFiles that have been deleted."""

@@ -3,16 +3,20 @@
 RocketMQ picks the file to search by the files' modification times, which for a mapped file say when the kernel last wrote it
 back, and after a copy nothing. Here it is the first file whose last message is not too early. Within that file the search is
 RocketMQ's, step for step: its answer is the nearest message of the file, and which of several of one millisecond depends on
-the steps.
+the steps. In the place of a record that the disk has damaged its nearest neighbour is asked, or damage in one place would lead the
+search past all that lies on one side of it.
 """
 
 from bisect import bisect_left
+from collections.abc import Iterable
+from itertools import chain
 
 from store.commit_log.reader import CommitLogReader
 from store.consume_queue.layout import ENTRY, ENTRY_SIZE
 from store.consume_queue.reader import ConsumeQueueReader
 
 _NONE = -1
+_NEIGHBOURS = 4096  # limit: entries asked in the place of a damaged one on each side, some milliseconds
 
 
 class TimeQuery:
@@ -33,7 +37,9 @@ class TimeQuery:
             files,
             timestamp_ms,
             hi=len(files) - 1,
-            key=lambda file: self.timestamp_at(topic, queue_id, min((file + 1) * in_file, max_offset) - 1),
+            key=lambda file: self._last_timestamp(
+                topic, queue_id, file * in_file, min((file + 1) * in_file, max_offset)
+            ),
         )
         first = files[chosen] * in_file
         low = max(first, min_offset)
@@ -49,8 +55,22 @@ class TimeQuery:
 
     def earliest_timestamp(self, topic: str, queue_id: int) -> int:
         """When the first message still kept in the queue was stored, ms; -1 without one."""
-        min_offset, _ = self._queues.bounds(topic, queue_id)
-        return self.timestamp_at(topic, queue_id, min_offset)
+        min_offset, max_offset = self._queues.bounds(topic, queue_id)
+        return self._first_known(topic, queue_id, range(min_offset, min(max_offset, min_offset + _NEIGHBOURS)))
+
+    def _last_timestamp(self, topic: str, queue_id: int, first: int, end: int) -> int:
+        return self._first_known(topic, queue_id, range(end - 1, max(first, end - _NEIGHBOURS) - 1, -1))
+
+    def _first_known(self, topic: str, queue_id: int, queue_offsets: Iterable[int]) -> int:
+        """When the first of these was stored whose record can be read; -1 without one, or where one is no longer kept."""
+        for queue_offset in queue_offsets:
+            entry = self._queues.entry(topic, queue_id, queue_offset)
+            if entry is None:
+                break
+            timestamp = self._log.store_timestamp_at(entry[0], entry[1])
+            if timestamp >= 0 or not self._log.is_kept(entry[0]):
+                return timestamp
+        return _NONE
 
     def _search(self, entries: memoryview, skipped: int, first: int, timestamp_ms: int) -> int:
         """RocketMQ's halving over one file, in bytes from the file's begin; `entries` begin `skipped` entries into it.
@@ -62,9 +82,9 @@ class TimeQuery:
         left = right = target = _NONE
         left_timestamp = right_timestamp = _NONE
         while high >= low:
-            middle = (low + high) // (2 * ENTRY_SIZE) * ENTRY_SIZE
-            physical_offset, size, _ = ENTRY.unpack_from(entries, middle - start)
-            timestamp = self._log.store_timestamp_at(physical_offset, size)
+            middle, timestamp = self._known_near(
+                entries, start, (low + high) // (2 * ENTRY_SIZE) * ENTRY_SIZE, low, high
+            )
             if timestamp < 0:
                 low = middle + ENTRY_SIZE
                 left = middle
@@ -87,3 +107,15 @@ class TimeQuery:
                 target = left if is_left else right
         # compat: where nothing was found Java has the place -1, and -1 / 20 is 0 there: the file's begin.
         return first + max(target, 0) // ENTRY_SIZE
+
+    def _known_near(self, entries: memoryview, start: int, middle: int, low: int, high: int) -> tuple[int, int]:
+        """Place and store time of the middle entry, or of the nearest whose record can be read; -1 if it is no longer kept."""
+        reach = _NEIGHBOURS * ENTRY_SIZE
+        behind = range(middle, min(high, middle + reach) + 1, ENTRY_SIZE)
+        before = range(middle - ENTRY_SIZE, max(low, middle - reach) - 1, -ENTRY_SIZE)
+        for place in chain(behind, before):
+            physical_offset, size, _ = ENTRY.unpack_from(entries, place - start)
+            timestamp = self._log.store_timestamp_at(physical_offset, size)
+            if timestamp >= 0 or not self._log.is_kept(physical_offset):
+                return place, timestamp
+        return middle, _NONE

@@ -19,6 +19,7 @@ from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
 from ipc.publish.flush import FlushPublisher
 from store.commit_log.message import MessageToStore
+from support.damage import damage
 from support.small_broker import Peer, SmallBroker
 
 GROUP = "CID_RMQ_SYS_TRANS"
@@ -305,3 +306,29 @@ def test_the_check_goes_on_after_a_failure(scene: Scene) -> None:
 
     scene.broker.loop.run_until_complete(scenario())
     assert len(calls) >= 3
+
+
+def lose(scene: Scene, record: MessageExt) -> None:
+    damage(scene.broker.paths.commit_log, scene.broker.file_size, record.physical_offset, 60)
+
+
+def test_a_damaged_half_message_costs_nobody_else_a_question(scene: Scene) -> None:
+    halves = [scene.prepare(number) for number in range(6)]
+    scene.end(halves[3], 12)
+    scene.broker.dispatch()
+    lose(scene, halves[1])
+    lose(scene, halves[2])
+    scene.round()
+    assert [asked.body for asked in scene.asked] == [b"half 0", b"half 4", b"half 5"]
+
+
+def test_a_damaged_op_message_does_not_hold_up_those_behind_it(scene: Scene) -> None:
+    halves = [scene.prepare(number) for number in range(3)]
+    for half in halves:
+        scene.end(half, 12)
+    ops = scene.records(TRANSACTION_OP_HALF_TOPIC)
+    scene.broker.dispatch()
+    lose(scene, ops[0])
+    scene.round()
+    assert [asked.body for asked in scene.asked] == [b"half 0"]
+    assert scene.progress() == (3, 3)

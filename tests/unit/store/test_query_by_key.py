@@ -9,6 +9,8 @@ from headrace.model.java_hash import string_hash
 from headrace.protocol.record import decode_records
 from store.commit_log.reader import CommitLogReader
 from store.query.by_key import KeyQuery
+from store.query.unreadable import UnreadableRecords
+from support.damage import damage
 from support.dispatched_store import FIRST_TIMESTAMP, SMALL, DispatchedStore, HandWrittenLog, dispatched_store
 
 EVER = (1 << 63) - 1
@@ -20,7 +22,9 @@ class Asked:
     def __init__(self, store: DispatchedStore) -> None:
         self.store = store
         self.log = HandWrittenLog(store.paths, store.config)
-        self.query = KeyQuery(store.paths, store.config, CommitLogReader(store.paths, store.config, store.control))
+        self.unreadable = UnreadableRecords()
+        reader = CommitLogReader(store.paths, store.config, store.control)
+        self.query = KeyQuery(store.paths, store.config, reader, self.unreadable)
 
     def dispatch(self) -> None:
         if not self.store.control.wrote_offset:
@@ -103,3 +107,14 @@ def test_it_tells_how_far_the_index_has_come(asked: Asked) -> None:
 def test_an_empty_store_answers_nothing(asked: Asked) -> None:
     found = asked.query.query("Topic", "key", 10, 0, EVER)
     assert (found.body, found.last_update_timestamp, found.last_update_physical_offset) == (b"", 0, 0)
+
+
+def test_a_damaged_record_is_left_out_counted_and_logged_once(asked: Asked, caplog: pytest.LogCaptureFixture) -> None:
+    places = [asked.log.append(properties="KEYS\x01all") for _ in range(5)]
+    asked.dispatch()
+    damage(asked.store.paths.commit_log, SMALL.mapped_file_size_commit_log, places[2], 60)
+    for _ in range(2):
+        assert asked.offsets("all") == [place for place in places if place != places[2]]
+    assert asked.unreadable.count == 1
+    (line,) = [text for text in caplog.messages if "unreadable" in text]
+    assert f"topic=Topic queue=-1 queue_offset=-1 physical_offset={places[2]} " in line

@@ -8,7 +8,8 @@ import pytest
 from store.commit_log.reader import CommitLogReader
 from store.consume_queue.reader import ConsumeQueueReader
 from store.query.by_time import TimeQuery
-from support.dispatched_store import FIRST_TIMESTAMP, DispatchedStore, HandWrittenLog, dispatched_store
+from support.damage import damage
+from support.dispatched_store import FIRST_TIMESTAMP, SMALL, DispatchedStore, HandWrittenLog, dispatched_store
 
 T = FIRST_TIMESTAMP
 
@@ -83,3 +84,21 @@ def test_one_message_tells_its_time(asked: Asked) -> None:
     assert asked.query.earliest_timestamp("Topic", 0) == T
     asked.store.min_offset(asked.places[1])
     assert asked.query.timestamp_at("Topic", 0, 0) == -1
+
+
+@pytest.mark.parametrize("hit", [range(50, 54), range(98, 103), range(113, 118), range(228, 230), range(3)])
+def test_damage_leads_the_search_past_no_other_message(asked: Asked, hit: range) -> None:
+    asked.store_at(*[10 * number for number in range(230)])
+    for number in hit:
+        damage(asked.store.paths.commit_log, SMALL.mapped_file_size_commit_log, asked.places[number], 60)
+    for number in range(230):
+        if number not in hit:
+            assert asked.at(10 * number) == number, number
+        else:
+            assert hit.start - 1 <= asked.at(10 * number) <= hit.stop
+
+
+def test_the_earliest_time_is_of_the_first_message_that_can_be_read(asked: Asked) -> None:
+    asked.store_at(0, 10, 20)
+    damage(asked.store.paths.commit_log, SMALL.mapped_file_size_commit_log, asked.places[0], 60)
+    assert asked.query.earliest_timestamp("Topic", 0) == T + 10
