@@ -24,11 +24,12 @@ from headrace.protocol.batch import decode_batch
 from headrace.protocol.binary_header import decode_binary_header
 from headrace.protocol.bodies.register_broker import RegisterBrokerBody
 from headrace.protocol.compression import decompress
-from headrace.protocol.frame import FrameDecoder
+from headrace.protocol.frame import FrameDecoder, decode_frame
 from headrace.protocol.ha_frame import HaFrameDecoder, ReportDecoder
 from headrace.protocol.headers.command_header import CommandHeader
 from headrace.protocol.json_bean import JsonBody
 from headrace.protocol.json_header import decode_json_header
+from headrace.protocol.remoting_command import RemotingCommand, SerializeType
 from headrace.protocol.request_code import RequestCode
 from ipc.control_socket import LineReader
 from spark_exporter import record_columns
@@ -103,8 +104,17 @@ def _refused(work: Callable[[], object]) -> object:
 # -- the wire -------------------------------------------------------------------------------------------------------------
 
 
+FIELD_VALUES = [
+    "", "0", "1", "-1", "+1", " 1", "7", "127", "32767", "65536", "2147483647", "-2147483648", "2147483648", "9223372036854775807",
+    "-9223372036854775808", "9223372036854775808", "1e3", "0x10", "NaN", "null", "true", "false", "T", "TopicTest", "%RETRY%G", "%DLQ%G",
+    "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "../../x", "a/b", "a\0b", "ü", "\ud7ff", "*", "a || b", "n > 1", "x" * 128, "x" * 70000,
+    "SQL92", "TAG", "127.0.0.1:1", "[::1]:1", "a\x01b\x02", "DELAY\x019\x02", "0A000001000029F00000000000000000", "Z" * 32,
+]  # fmt: skip
+"""Values of ext fields at the edges of what handlers expect of numbers, names, hosts and ids."""
+
+
 class FrameMutator:
-    """Mutated request frames: raw, or a changed header or body under lengths that are right, or with another code."""
+    """Mutated request frames: raw; a changed header or body under lengths that are right; another code; other values of ext fields, in either encoding."""
 
     def __init__(self) -> None:
         frames = fuzz_seeds.request_frames()
@@ -114,11 +124,15 @@ class FrameMutator:
         self._header = Mutator([header for _, header, _ in parts], texts=True)
         self._body = Mutator([body for _, _, body in parts if body] or [b""], texts=True)
         self._codes = [int(code) for code in RequestCode]
+        self._commands = [decode_frame(frame) for frame in frames]
+        self._keys = sorted({key for command in self._commands for key in command.ext_fields or ()})
 
     def make(self, chance: random.Random) -> bytes:
-        kind = chance.getrandbits(3)
+        kind = chance.getrandbits(4)
         if kind == 0:
             return self._raw.mutate(chance)
+        if kind >= 8:
+            return self._with_values(chance)
         form, header, body = chance.choice(self._parts)
         if kind < 5:
             header = self._header.change(chance, header)
@@ -127,6 +141,30 @@ class FrameMutator:
         if kind in (5, 7):
             header = self._with_code(form, header, chance.choice(self._codes))
         return fuzz_seeds.join_frame(form, header, body)
+
+    def _with_values(self, chance: random.Random) -> bytes:
+        command = chance.choice(self._commands)
+        ext = dict(command.ext_fields or {})
+        for _ in range(1 + chance.getrandbits(1)):
+            key = chance.choice(list(ext) or self._keys) if chance.getrandbits(2) else chance.choice(self._keys)
+            ext[key] = chance.choice(FIELD_VALUES)
+        code = command.code if chance.getrandbits(1) else chance.choice(self._codes)
+        kind = SerializeType.ROCKETMQ if chance.getrandbits(1) else SerializeType.JSON
+        body = command.body if chance.getrandbits(1) else self._body.change(chance, command.body or b"")
+        made = RemotingCommand(
+            code,
+            version=command.version,
+            opaque=chance.getrandbits(31),
+            flag=command.flag & 2,
+            ext_fields=ext,
+            body=body,
+        )
+        made.serialize_type = kind
+        try:
+            return made.encode()
+        except HeadraceError:  # a value that this encoding cannot carry
+            made.serialize_type = SerializeType.JSON
+            return made.encode()
 
     @staticmethod
     def _with_code(form: int, header: bytes, code: int) -> bytes:
@@ -792,6 +830,8 @@ class Requests(Target):
 
     def run(self, data: bytes) -> object:
         assert self._broker is not None
+        if not data:  # no event loop brings nothing
+            return None
         if self._client.is_closed:
             self._client.close()
             self._client = self._broker.connect()

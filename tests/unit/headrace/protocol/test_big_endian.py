@@ -1,0 +1,36 @@
+"""Big-endian loads and stores in plain Python; the compiled ones are run against these in tests/fuzz."""
+
+import pytest
+
+from headrace.protocol import big_endian
+
+
+@pytest.mark.parametrize(
+    ("load", "data", "value"),
+    [
+        (big_endian.load_u16, b"\x80\x01", 0x8001),
+        (big_endian.load_i16, b"\x80\x01", 0x8001 - 0x10000),
+        (big_endian.load_u32, b"\xff\xff\xff\xea", 0xFFFFFFEA),
+        (big_endian.load_i32, b"\xff\xff\xff\xea", -22),
+        (big_endian.load_i64, b"\x80" + bytes(7), -(1 << 63)),
+    ],
+)
+def test_a_load_is_signed_only_if_its_name_says_so(load, data: bytes, value: int) -> None:  # noqa: ANN001  (one of five functions)
+    assert load(b"x" + data, 1) == value
+
+
+def test_what_is_stored_is_loaded_again() -> None:
+    memory = memoryview(bytearray(12))
+    big_endian.store_i32(memory, 0, -5)
+    big_endian.store_i64(memory, 4, -(1 << 40))
+    assert (big_endian.load_i32(memory, 0), big_endian.load_i64(memory, 4)) == (-5, -(1 << 40))
+
+
+def test_a_byte_is_found_only_between_the_places() -> None:
+    assert [big_endian.find_byte(b"a.b.c", 46, *places) for places in ((0, 5), (2, 5), (4, 5), (0, 1), (5, 2))] == [
+        1,
+        3,
+        -1,
+        -1,
+        -1,
+    ]
