@@ -116,6 +116,7 @@ class _Broker:
             connection_class=requests.connection,
             on_close=self._connection_closed,
             idle_timeout_s=settings.broker.server_channel_max_idle_time_seconds,
+            buffer_limit=settings.broker.max_connection_buffer_bytes,
         )
         await self._listen(server, settings.port, requests.main)
         if settings.port + FAST_PORT_OFFSET > 0:

@@ -13,6 +13,7 @@ import psutil
 
 from headrace.model import names, permission
 from headrace.model.option import option
+from headrace.remoting.buffer_budget import DEFAULT_LIMIT, check_limit
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,11 @@ class BrokerConfig:
 
     # -- connections, access, administration
     server_channel_max_idle_time_seconds: int = option(120, help="A connection silent for this long is closed (s).")
+    max_connection_buffer_bytes: int = option(
+        DEFAULT_LIMIT,
+        help="Memory that all connections of the role may use together for frames that are not complete and answers that are not sent"
+        " (bytes, at least 67108864); above it large frames wait, then idle connections are closed.",
+    )
     acl_enable: bool = option(False, help="Whether requests are checked against plain_acl.yml.")
     config_black_list: str = option(
         "configBlackList;brokerConfigPath", help="Keys that may not be changed by request, joined by semicolons."
@@ -145,6 +151,7 @@ class BrokerConfig:
                 "aclEnable=true: requests are not checked against plain_acl.yml yet, and a broker that only seems protected does"
                 " not start; set it to false and keep strangers away from its ports"
             )
+        check_limit(self.max_connection_buffer_bytes, "maxConnectionBufferBytes")
         if not self.broker_name:
             object.__setattr__(self, "broker_name", socket.gethostname() or "DEFAULT_BROKER")
         if not self.broker_ip1:

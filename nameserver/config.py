@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 
 from headrace.model.option import option
+from headrace.remoting.buffer_budget import DEFAULT_LIMIT, check_limit
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,16 @@ class NameServerConfig:
     server_channel_max_idle_time_seconds: int = option(
         120, help="After so many seconds without a byte a connection is closed."
     )
+    max_connection_buffer_bytes: int = option(
+        DEFAULT_LIMIT,
+        help="Memory that all connections of the role may use together for frames that are not complete and answers that are not sent"
+        " (bytes, at least 67108864); above it large frames wait, then idle connections are closed.",
+    )
     scan_not_active_broker_interval: int = option(10_000, help="How often silent brokers are looked for, in ms.")
     broker_channel_expired_time: int = option(
         120_000, help="A broker that has not registered for so many ms is dropped.", changeable=True
     )
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what cannot be kept to."""
+        check_limit(self.max_connection_buffer_bytes, "maxConnectionBufferBytes")

@@ -41,7 +41,10 @@ class NameServer:
         self.routes = RouteTable(lambda: int(loop.time() * 1000))
         handlers = NameServerHandlers(self.routes, KvConfig(kv_path), self._settings)
         self.server = RemotingServer(
-            handlers.table(), on_close=self._closed, idle_timeout_s=config.server_channel_max_idle_time_seconds
+            handlers.table(),
+            on_close=self._closed,
+            idle_timeout_s=config.server_channel_max_idle_time_seconds,
+            buffer_limit=config.max_connection_buffer_bytes,
         )
         self.liveness = Liveness(self.routes, lambda: self._settings.config)
 

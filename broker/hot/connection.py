@@ -5,6 +5,7 @@ and answered from its handlers. Answers leave after the batch is published, thos
 gate lets them. Without a compiler all frames take the plain path, which is quicker than the interpreted hot one.
 """
 
+import asyncio
 from functools import partial
 from time import monotonic_ns
 
@@ -12,10 +13,8 @@ from broker.appender import Appender
 from broker.hot.pull import PullPath
 from broker.hot.send import COMPILED, PARTIAL, SendPath
 from broker.response_codes import code_of_put
-from headrace.errors import BadFrame
 from headrace.model.host import encode_host
-from headrace.protocol.frame import FrameDecoder
-from headrace.protocol.frame_layout import FRAME_MAX_LENGTH
+from headrace.protocol.frame import FrameDecoder, frame_size
 from headrace.remoting.connection import Connection
 from headrace.remoting.endpoint import Endpoint
 from ipc.client_mark import ClientMark, encode_client
@@ -23,7 +22,6 @@ from store.status import PutMessageStatus
 
 _BORN_HOST_V6 = 0x10
 _V4_HOST_LENGTH = 8
-_SHORTEST_FRAME = 4
 
 
 class BrokerConnection(Connection):
@@ -31,16 +29,15 @@ class BrokerConnection(Connection):
 
     __slots__ = (
         "_appender",
+        "_began_ns",
         "_born_flag",
         "_born_host",
         "_client",
-        "_have",
+        "_gets_before",
         "_mark",
-        "_needed",
-        "_parts",
         "_path",
         "_pulls",
-        "_seen",
+        "_puts_before",
     )
 
     def __init__(
@@ -55,96 +52,56 @@ class BrokerConnection(Connection):
         self._client = encode_client("")
         self._born_host = b""
         self._born_flag = 0
-        self._parts: list[bytes] = []
-        self._have = 0
-        self._needed = 0
-        self._seen = False
+        self._began_ns = self._puts_before = self._gets_before = 0
 
-    def data_received(self, data: bytes) -> None:
-        """Takes the whole frames in the bytes; keeps the rest for the next read."""
-        if self._parts:
-            self._parts.append(data)
-            self._have += len(data)
-            if self._have < self._needed:
-                self.touch()
-                return
-            data = b"".join(self._parts)
-            self._parts.clear()
-        elif not self._seen:
-            if self.begins_tls(data):
-                return
-            self._begin()
-        self.touch()
-        self.begin_batch()
-        path, pulls, stats = self._path, self._pulls, self._appender.stats
-        began_ns, put_before, got_before = monotonic_ns(), path.requests_in, pulls.pulls_answered if pulls else 0
-        position = self._take(data)
-        self._appender.publish()
-        self._answer_batch(began_ns, path.requests_in - put_before)
-        if pulls is not None and pulls.pulls_answered != got_before:
-            stats.gets.add(began_ns, pulls.pulls_answered - got_before)
-        self.end_batch()
-        if position < len(data) and not self.is_closed:
-            self._keep(data, position)
+    def _open(self, transport: asyncio.Transport) -> None:
+        super()._open(transport)
+        if not self.is_closed:
+            self._client = encode_client(self.remote)
+            self._born_host = encode_host(self.remote_address)
+            self._born_flag = _BORN_HOST_V6 if len(self._born_host) > _V4_HOST_LENGTH else 0
 
-    def begin_batch(self) -> None:
-        """From here on this client's requests are handled."""
-        self._mark.begin(self._client)
-        super().begin_batch()
-
-    def end_batch(self) -> None:
-        """Its requests are handled, and answered with one write."""
-        super().end_batch()
-        self._mark.end()
-
-    def _begin(self) -> None:
-        self._seen = True
-        self._client = encode_client(self.remote)
-        self._born_host = encode_host(self.remote_address)
-        self._born_flag = _BORN_HOST_V6 if len(self._born_host) > _V4_HOST_LENGTH else 0
-
-    def _take(self, data: bytes, position: int = 0) -> int:
-        """Handles whole frames; returns where the first incomplete one begins."""
-        path = self._path
+    def take_frames(self, data: bytes, position: int) -> int:
+        """Sends in bulk, pulls by the short way, everything else frame by frame."""
+        if not COMPILED:
+            return super().take_frames(data, position)
+        path, pulls, end = self._path, self._pulls, len(data)
         self._appender.log.begin()
-        while True:
-            if COMPILED:
-                position = path.take(data, position, self._born_host, self._born_flag)
-                if path.stopped_at == PARTIAL:
-                    return position
-            elif len(data) - position < _SHORTEST_FRAME:
+        while not self.is_closed:
+            if self.is_held:
                 return position
-            length = int.from_bytes(data[position : position + 4], "big", signed=True)
-            if not _SHORTEST_FRAME <= length <= FRAME_MAX_LENGTH - 4:
-                self.refuse_bytes(BadFrame(f"a frame's length is {length}, the most is {FRAME_MAX_LENGTH - 4}"))
-                return len(data)
-            end = position + 4 + length
-            if end > len(data):
+            position = path.take(data, position, self._born_host, self._born_flag)
+            if path.stopped_at == PARTIAL:
                 return position
-            answer = self._pulls.answer(data, position) if self._pulls is not None else None
+            stop = position + frame_size(data, position)
+            if stop > end or self._must_wait():
+                return position
+            answer = pulls.answer(data, position) if pulls is not None else None
             if answer is not None:
                 self.write(answer)
             else:
                 # Also where no file is reserved yet: the plain path waits for it.
-                self.handle_frame(data[position:end])
-            if self.is_closed:
-                return len(data)
-            position = end
+                self.handle_frame(data[position:stop])
+            position = stop
+        return end
 
-    def _keep(self, data: bytes, position: int) -> None:
-        """Keeps the beginning of a frame; how much of it is missing is known from its first four bytes."""
-        rest = data[position:]
-        self._parts.append(rest)
-        self._have = len(rest)
-        if len(rest) < _SHORTEST_FRAME:
-            self._needed = _SHORTEST_FRAME
-            return
-        length = int.from_bytes(rest[:4], "big", signed=True)
-        if not _SHORTEST_FRAME <= length <= FRAME_MAX_LENGTH - 4:
-            self._parts.clear()
-            self.refuse_bytes(BadFrame(f"a frame's length is {length}, the most is {FRAME_MAX_LENGTH - 4}"))
-            return
-        self._needed = 4 + length
+    def begin_batch(self) -> None:
+        """From here on this client's requests are handled."""
+        self._mark.begin(self._client)
+        self._began_ns, self._puts_before = monotonic_ns(), self._path.requests_in
+        if self._pulls is not None:
+            self._gets_before = self._pulls.pulls_answered
+        super().begin_batch()
+
+    def end_batch(self) -> None:
+        """Makes its messages visible, and writes all answers that were gathered."""
+        began_ns, pulls = self._began_ns, self._pulls
+        self._appender.publish()
+        self._answer_batch(began_ns, self._path.requests_in - self._puts_before)
+        if pulls is not None and pulls.pulls_answered != self._gets_before:
+            self._appender.stats.gets.add(began_ns, pulls.pulls_answered - self._gets_before)
+        super().end_batch()
+        self._mark.end()
 
     def _answer_batch(self, began_ns: int, puts: int) -> None:
         """Answers `puts` sends that were taken in bulk since `began_ns`."""

@@ -97,9 +97,9 @@ class JudgedPulls:
     ) -> None:
         try:
             answer = await self._answer_held(command, pull, last)
-        except Exception as error:  # the outermost loop of this request: nobody above could answer it
-            logger.exception("held pull failed remote=%s", connection.remote)
-            answer = response_to(command, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001 - the outermost loop of this request: nobody above could answer it
+            connection.answer_failed(command, error)
+            return
         if connection.is_closed:
             return
         if answer is None:
@@ -107,7 +107,7 @@ class JudgedPulls:
             return
         # compat: the answer to a pull that was held is always JSON (remoting spec 1.5).
         answer.serialize_type = SerializeType.JSON
-        connection.send(answer)
+        connection.answer_in_turn(command, lambda: answer)
 
     async def _answer_held(self, command: RemotingCommand, pull: AskedPull, last: bool) -> RemotingCommand | None:
         """The pull evaluated anew, as topic, group and function are by now; None: it waits on."""

@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from broker.clients import ClientTable
 from broker.config import BrokerConfig
@@ -195,7 +195,8 @@ class PullProcessor:
             plan = self._getter.plan_warming(header.topic, header.queue_id, header.queue_offset, header.max_msg_nums)
         # Shielded: `warm` must run even if the connection goes meanwhile, because it closes the plan's descriptors.
         await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._executor, warm, plan))
-        return self._read(connection, command, pull)
+        connection.answer_in_turn(command, partial(self._read, connection, command, pull))
+        return None
 
     # -- waiting ----------------------------------------------------------------------------------------------------------
 
@@ -212,17 +213,23 @@ class PullProcessor:
         def try_again(last: bool) -> bool:
             if connection.is_closed:
                 return True
-            try:
-                answer = self._answer_held(command, pull, last)
-            except Exception as error:  # the outermost loop of this request: nobody above could answer it
-                logger.exception("held pull failed remote=%s", connection.remote)
-                answer = response_to(command, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
-            if answer is None:
-                return False
-            # compat: the answer to a pull that was held is always JSON (remoting spec 1.5).
-            answer.serialize_type = SerializeType.JSON
-            connection.send(answer)
-            return True
+            # While the consumer has not read what it was sent, nothing more is made for it.
+            has_answered = last or connection.is_held
+
+            def work() -> RemotingCommand | None:
+                nonlocal has_answered
+                # Also if it raises: then that is its answer.
+                is_last, has_answered = has_answered, True
+                answer = self._answer_held(command, pull, is_last)
+                if answer is None:
+                    has_answered = False
+                else:
+                    # compat: the answer to a pull that was held is always JSON (remoting spec 1.5).
+                    answer.serialize_type = SerializeType.JSON
+                return answer
+
+            connection.answer_in_turn(command, work)
+            return has_answered
 
         self._held.hold(HeldPull((pull.header.topic, pull.header.queue_id), deadline, try_again))
 

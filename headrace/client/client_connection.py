@@ -72,7 +72,7 @@ class ClientConnection(Connection):
 
     def data_received(self, data: bytes) -> None:
         """Takes the answers to what was asked; all else goes the ordinary way."""
-        if self._decoder is not None:
+        if self._partial is not None or self._rest:
             super().data_received(data)
             return
         if self._tail:
@@ -80,7 +80,7 @@ class ClientConnection(Connection):
             self._tail = b""
         at, is_cut = take_answers(data, self._asked) if self._asked else (0, False)
         if at:
-            self.touch()
+            self._last_active = self._last_read = self._endpoint.loop.time()
         if at == len(data):
             return
         rest = data[at:] if at else data

@@ -11,6 +11,7 @@ from headrace.client.batches import split_batches
 from headrace.client.direct_send import DirectSends, Flight
 from headrace.client.durations import Duration, Moment, epoch_ms, milliseconds, seconds
 from headrace.client.hooks import Observation, SendHook, observers_among
+from headrace.client.in_flight import NO_LIMIT, InFlight
 from headrace.client.instance import ClientInstance
 from headrace.client.lifecycle import ClientObject
 from headrace.client.members import TransactionCheck
@@ -40,7 +41,7 @@ class Producer(ClientObject):
             print(result.message_id, result.queue, result.queue_offset)
 
     `group` names the producers that do the same work; `config` is a ClientConfig, the name servers' addresses, or nothing (then the environment
-    is asked); the other keywords are ProducerSettings. Many sends may be under way at once: `asyncio.gather`, tasks, or `linger`.
+    is asked); the other keywords are ProducerSettings. Many sends may be under way at once: `asyncio.gather`, tasks, or `linger`; beyond `max_in_flight` they wait.
     It belongs to the loop in which it was started; `headrace.sync.Producer` may be used from any thread.
     """
 
@@ -57,6 +58,10 @@ class Producer(ClientObject):
         self._accumulator: Accumulator | None = None
         self._tracing: TraceDispatcher | None = None
         self._known_to_repliers: set[str] = set()
+        settings = self._settings
+        gathers = settings.linger is not None
+        self._in_flight = InFlight(NO_LIMIT if gathers else settings.max_in_flight, settings.max_in_flight_bytes)
+        self._batches_in_flight = InFlight(settings.max_in_flight, NO_LIMIT)
         self._under_way = 0
         self._idle = asyncio.Event()
 
@@ -97,31 +102,38 @@ class Producer(ClientObject):
         Raises SendFailed when all tries are used up, MessageInvalid, RouteNotFound, NoNameServer, StateError, the BrokerError of an answer after which
         there is no use in trying again, and the RemotingError of a name server that cannot be asked for the topic's route in time.
         """
-        if self._direct is not None:
-            # Nearly all sends say nothing of these.
-            is_free = queue is None and sharding_key is None and selector is None
-            if is_free and delay is None and deliver_at is None and timeout is None:
-                flight = self._direct.begin(message)
-                if flight is not None:
-                    return await self._arrive(message, flight)
-        sender = self._begin_send()
+        size = len(message.body)
+        in_flight = self._in_flight
+        if not in_flight.try_enter(size):
+            await in_flight.enter(size)
         try:
-            if delay is not None or deliver_at is not None:
-                message = _delayed(message, delay, deliver_at)
-            accumulator = self._accumulator
-            if accumulator is not None:
+            if self._direct is not None:
+                # Nearly all sends say nothing of these.
                 is_free = queue is None and sharding_key is None and selector is None
-                if is_free and self._may_be_gathered(message):
-                    # order: what is wrong with one message is found here, so that it does not fail the batch of others.
-                    if not self._observers:
-                        return await accumulator.send(prepare_entry(message, self._settings, self._namespace))
-                    with self._observe((message,)) as sending:
-                        entry = prepare_entry(sending.messages[0], self._settings, self._namespace)
-                        result = sending.result = await accumulator.send(entry)
-                        return result
-            return await self._send(sender, message, queue, sharding_key, selector, key, timeout)
+                if is_free and delay is None and deliver_at is None and timeout is None:
+                    flight = self._direct.begin(message)
+                    if flight is not None:
+                        return await self._arrive(message, flight)
+            sender = self._begin_send()
+            try:
+                if delay is not None or deliver_at is not None:
+                    message = _delayed(message, delay, deliver_at)
+                accumulator = self._accumulator
+                if accumulator is not None:
+                    is_free = queue is None and sharding_key is None and selector is None
+                    if is_free and self._may_be_gathered(message):
+                        # order: what is wrong with one message is found here, so that it does not fail the batch of others.
+                        if not self._observers:
+                            return await accumulator.send(prepare_entry(message, self._settings, self._namespace))
+                        with self._observe((message,)) as sending:
+                            entry = prepare_entry(sending.messages[0], self._settings, self._namespace)
+                            result = sending.result = await accumulator.send(entry)
+                            return result
+                return await self._send(sender, message, queue, sharding_key, selector, key, timeout)
+            finally:
+                self._end_send()
         finally:
-            self._end_send()
+            in_flight.leave(size)
 
     async def send_oneway(
         self,
@@ -136,14 +148,12 @@ class Producer(ClientObject):
 
         Raises MessageInvalid, RouteNotFound, NoNameServer, BrokerNotFound, ConnectError, StateError.
         """
-        sender = self._begin_send()
+        size = len(message.body)
+        await self._in_flight.enter(size)
         try:
-            with self._observe((message,), is_oneway=True) as sending:
-                ready = await prepare(sending.messages[0], self._settings, self._namespace)
-                chosen = await self._chosen(sender, ready.topic, message, queue, sharding_key, selector, key)
-                await sender.send_oneway(ready, chosen)
+            await self._send_oneway(message, queue, sharding_key, selector, key)
         finally:
-            self._end_send()
+            self._in_flight.leave(size)
 
     async def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: Duration | None = None
@@ -152,14 +162,12 @@ class Producer(ClientObject):
 
         Bodies are not compressed, and delays not possible. Raises as `send`; MessageInvalid also for a batch that is too large (`send_batches`).
         """
-        sender = self._begin_send()
+        size = sum(len(message.body) for message in messages)
+        await self._in_flight.enter(size)
         try:
-            with self._observe(messages) as sending:
-                ready = prepare_batch(sending.messages, self._settings, self._namespace)
-                result = sending.result = await sender.send(ready, self._wrapped(queue), self._timeout_ms(timeout))
-                return result
+            return await self._send_batch(messages, queue, timeout)
         finally:
-            self._end_send()
+            self._in_flight.leave(size)
 
     async def send_batches(
         self, messages: Iterable[Message], *, max_bytes: int | None = None, timeout: Duration | None = None
@@ -200,7 +208,12 @@ class Producer(ClientObject):
             async with asyncio.timeout(budget_ms / 1000) as deadline:
                 await self._be_known(instance, sender, wrap(self._namespace, message.topic))
                 left = max(0.001, (deadline.when() or 0) - asyncio.get_running_loop().time())
-                await self._send(sender, asking, queue, sharding_key, selector, key, left)
+                size = len(asking.body)
+                await self._in_flight.enter(size)
+                try:
+                    await self._send(sender, asking, queue, sharding_key, selector, key, left)
+                finally:
+                    self._in_flight.leave(size)
                 answer = await reply
         except TimeoutError as error:
             if isinstance(error, HeadraceError):
@@ -306,6 +319,8 @@ class Producer(ClientObject):
     ) -> SendResult:
         with self._observe((message,)) as sending:
             ready = await prepare(sending.messages[0], self._settings, self._namespace)
+            # Others may have been started in the same turn of the loop, perhaps a hundred thousand: the time of this send begins behind them.
+            await asyncio.sleep(0)
             chosen = None
             if queue is not None or sharding_key is not None or selector is not None:
                 chosen = await self._chosen(sender, ready.topic, message, queue, sharding_key, selector, key)
@@ -335,9 +350,42 @@ class Producer(ClientObject):
     def _observe(self, messages: Sequence[Message], *, is_oneway: bool = False) -> Observation:
         return Observation(self._observers, self._group, messages, is_oneway=is_oneway)
 
+    async def _send_oneway(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        sharding_key: Any,
+        selector: QueueSelector | None,
+        key: Any,
+    ) -> None:
+        sender = self._begin_send()
+        try:
+            with self._observe((message,), is_oneway=True) as sending:
+                ready = await prepare(sending.messages[0], self._settings, self._namespace)
+                chosen = await self._chosen(sender, ready.topic, message, queue, sharding_key, selector, key)
+                await sender.send_oneway(ready, chosen)
+        finally:
+            self._end_send()
+
+    async def _send_batch(
+        self, messages: Sequence[Message], queue: MessageQueue | None, timeout: Duration | None
+    ) -> SendResult:
+        sender = self._begin_send()
+        try:
+            with self._observe(messages) as sending:
+                ready = prepare_batch(sending.messages, self._settings, self._namespace)
+                result = sending.result = await sender.send(ready, self._wrapped(queue), self._timeout_ms(timeout))
+                return result
+        finally:
+            self._end_send()
+
     async def _send_gathered(self, entries: list[ReadyEntry]) -> SendResult:
         assert self._sending is not None
-        return await self._sending.send(batch_of(entries, self._settings, self._namespace))
+        await self._batches_in_flight.enter(0)
+        try:
+            return await self._sending.send(batch_of(entries, self._settings, self._namespace))
+        finally:
+            self._batches_in_flight.leave(0)
 
     async def _be_known(self, instance: ClientInstance, sender: Sender, topic: str) -> None:
         """Sees to it that all brokers that may be given the reply know this client: they hand it to no other."""

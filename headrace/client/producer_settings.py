@@ -43,6 +43,8 @@ class ProducerOptions(TypedDict, total=False):
     latency_fault_tolerance: bool
     linger: Duration | None
     batch_size: int
+    max_in_flight: int
+    max_in_flight_bytes: int
     hooks: Sequence[SendHook]
     trace: bool | Trace
 
@@ -57,6 +59,8 @@ class ProducerSettings:
     compressed; `max_message_size` (bytes) is held against the body as it was given. `create_topic_template`, `create_topic_queues`: a topic that does
     not exist is made like this one, with at most so many queues. `latency_fault_tolerance`: keep away from brokers that were slow or failed.
     `linger`: gather messages for one topic for so long, or until they have `batch_size` bytes, and send them as one batch.
+    `max_in_flight`, `max_in_flight_bytes`: how many requests, and how many bytes of messages, may be under way at once; who sends more waits, and
+    that does not count as time of the send. Large numbers only fill queues: brokers of RocketMQ refuse what has waited 200 ms for its turn.
     """
 
     send_timeout: Duration = 3.0
@@ -73,6 +77,8 @@ class ProducerSettings:
     latency_fault_tolerance: bool = False
     linger: Duration | None = None
     batch_size: int = 64 * 1024
+    max_in_flight: int = 1024
+    max_in_flight_bytes: int = 64 * MIB
     hooks: Sequence[SendHook] = ()
     trace: bool | Trace = False
 
@@ -87,5 +93,7 @@ class ProducerSettings:
         check_range(self, "max_message_size", 1, 16 * MIB)
         check_range(self, "create_topic_queues", 1, 65535)
         check_range(self, "batch_size", 1, self.max_message_size)
+        check_range(self, "max_in_flight", 1, 60_000)
+        check_range(self, "max_in_flight_bytes", 1, 1 << 31)
         if not isinstance(self.compression, Compression):
             raise ConfigError(f"compression={self.compression!r}: expected one of Compression", "compression")

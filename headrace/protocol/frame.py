@@ -13,7 +13,7 @@ from headrace.protocol.frame_layout import FRAME_MAX_LENGTH, HEAD_SIZE, LENGTH_S
 from headrace.protocol.json_header import decode_json_header
 from headrace.protocol.remoting_command import RemotingCommand, next_opaque
 
-__all__ = ["FRAME_MAX_LENGTH", "FrameDecoder", "decode_frame"]
+__all__ = ["FRAME_MAX_LENGTH", "FrameDecoder", "decode_frame", "frame_size"]
 
 _HEAD: Final = Struct(">iI")
 _LENGTH: Final = Struct(">i")
@@ -21,8 +21,8 @@ _JSON: Final = SerializeType.JSON
 _ROCKETMQ: Final = SerializeType.ROCKETMQ
 
 
-def _checked_length(data: bytes | bytearray | memoryview, at: int) -> int:
-    """The length of the frame at `at`, its length field included. Raises BadFrame."""
+def frame_size(data: bytes | bytearray | memoryview, at: int) -> int:
+    """The size of the frame at `at`, its length field included, of which at least that field is there. Raises BadFrame."""
     (length,) = _LENGTH.unpack_from(data, at)
     if not 4 <= length <= FRAME_MAX_LENGTH - LENGTH_SIZE:
         raise BadFrame(f"a frame of length {length}; expected 4 to {FRAME_MAX_LENGTH - LENGTH_SIZE}")
@@ -60,7 +60,7 @@ def _command(kind: int, encoded: bytes, body: bytes) -> RemotingCommand:
 
 def decode_frame(buffer: bytes | bytearray | memoryview) -> RemotingCommand:
     """The command in exactly one whole frame. Raises BadFrame."""
-    if len(buffer) < HEAD_SIZE or _checked_length(buffer, 0) != len(buffer):
+    if len(buffer) < HEAD_SIZE or frame_size(buffer, 0) != len(buffer):
         raise BadFrame(f"{len(buffer)} bytes are not one whole frame")
     return _command(*_split(buffer, 0, len(buffer)))
 
@@ -103,7 +103,7 @@ class FrameDecoder:
         available = len(self._buffer) - self._at
         if available < self._needed:
             return None
-        length = _checked_length(self._buffer, self._at)
+        length = frame_size(self._buffer, self._at)
         if available < length:
             self._needed = length
             return None

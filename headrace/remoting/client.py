@@ -1,7 +1,7 @@
 """The asking side: one connection for each address, made when it is first needed, shared by all who ask.
 
 A connection that breaks is forgotten, and the next request makes a new one. What was under way on it fails; whether to ask again is for the
-caller to know. A request that gets no answer although nothing else was heard either closes the connection: its peer is gone without a word.
+caller to know. Connections made here always read: answers come in whatever waits to be sent. A request that gets no answer although nothing else was heard either closes the connection: its peer is gone without a word.
 """
 
 import asyncio
@@ -167,7 +167,7 @@ class RemotingClient:
     def _open_endpoint(self) -> Endpoint:
         if self._endpoint is None:
             loop = asyncio.get_running_loop()
-            self._endpoint = Endpoint(loop, self._handlers, Deadlines(loop), on_close=self._lost)
+            self._endpoint = Endpoint(loop, self._handlers, Deadlines(loop), on_close=self._lost, always_reads=True)
             self._sweep = IdleSweep(loop, self._endpoint.connections, self._idle_timeout_s)
         return self._endpoint
 

@@ -2,12 +2,16 @@
 
 - All frames that one read brings are handled in one go, and their answers leave with one write (`begin_batch`, `end_batch`).
 - A plain handler runs inside the read; an asynchronous one is a task, kept here and cancelled when the connection is lost.
-- A peer that does not read is not read from either. What waits for it is bounded by HIGH_WATER plus what its requests in flight answer;
-  requests that others make of it (notifications) are bounded by BACKLOG_LIMIT, where the connection is dropped.
-- Bytes that are no frames close the connection, with one line in the log. A TLS hello is told apart by its first byte.
+- An accepted connection takes no requests while answers wait for its peer (HIGH_WATER), while too many of its requests are at work
+  (MAX_TASKS), or while the role's memory for connections is used up (`buffer_budget`). What was read by then is kept, and nothing more is read.
+  What was taken is answered. The peer may take its time, as long as it reads at all: see `peer_watch`.
+- A connection that was made always reads: two peers that each wait for the other to read would wait for ever. What it sends is bounded by those
+  who send (`max_in_flight` of producers), and requests of its peer beyond MAX_TASKS are refused.
+- Bytes that are no frames close the connection. A TLS hello is told apart by its first byte.
+- Whatever a peer does, and whatever our own code makes of it, ends with the request or with the connection: nothing is raised into the event loop.
+  Faults are logged through `fault_log`.
 
-A subclass may override `data_received` to take frames by a shorter way, and give the others to `handle_frame`. It must keep to:
-`touch`, then TLS (`begins_tls` at the connection's first bytes), then `begin_batch`, frames, `end_batch`.
+A subclass may override `take_frames` to handle frames in a shorter way, and give the others to `handle_frame`.
 
 This file never blocks, starts no thread, and knows no request code.
 """
@@ -17,7 +21,8 @@ import functools
 import logging
 import socket
 import time
-from collections.abc import Awaitable
+from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
 from headrace.errors import (
@@ -28,19 +33,23 @@ from headrace.errors import (
     SendRequestError,
     TooManyRequests,
 )
-from headrace.protocol.frame import FrameDecoder, decode_frame
+from headrace.protocol.frame import FRAME_MAX_LENGTH, decode_frame, frame_size
 from headrace.protocol.remoting_command import RemotingCommand, SerializeType, response_to
 from headrace.protocol.response_code import ResponseCode
+from headrace.remoting.buffer_budget import LEAST_RATE
 from headrace.remoting.endpoint import Endpoint
+from headrace.remoting.partial_frame import LENGTH_UNKNOWN, PartialFrame
 
 logger = logging.getLogger(__name__)
 
 TLS_HANDSHAKE: Final = 0x16
 """First byte of a TLS connection. A frame's is always 0: its length is below 2^24."""
 
-HIGH_WATER: Final = 1 << 20  # limit: four pull answers of the usual size; beyond it we stop reading from the peer
+HIGH_WATER: Final = (
+    64 << 10
+)  # limit: bytes that wait to be sent to an accepted peer before no more of its requests are taken
+CLIENT_HIGH_WATER: Final = 1 << 20  # limit: the same for requests of ours; beyond it `request` waits
 BATCH_LIMIT: Final = 1 << 20  # limit: what one read's answers may grow to before they are written
-BACKLOG_LIMIT: Final = 64 << 20  # limit: bytes kept for a peer that does not read; four of the largest frames
 MAX_TASKS: Final = 4096  # limit: requests of one connection handled at the same time; more wait in the socket
 MAX_PENDING: Final = 65535  # limit: RocketMQ's own for requests without an answer yet
 REMARK_LIMIT: Final = 1024  # limit: a remark is for people
@@ -56,21 +65,34 @@ class Connection(asyncio.Protocol):
         "__weakref__",
         "_batch",
         "_batch_size",
+        "_buffered_in",
+        "_buffered_out",
         "_close_reason",
         "_closed",
-        "_decoder",
         "_endpoint",
+        "_has_room",
         "_is_announced",
         "_is_batching",
         "_is_draining",
         "_is_lost",
+        "_is_new",
+        "_is_waiting_for_room",
         "_is_writing_paused",
         "_last_active",
         "_last_read",
+        "_partial",
         "_pending",
+        "_read_bytes",
+        "_rest",
+        "_seen_moved",
+        "_stalled_since",
         "_tasks",
         "_transport",
+        "_turns",
         "_writable",
+        "_written_bytes",
+        "held_bytes",
+        "moved_at",
         "opened_at_ms",
         "remote",
         "remote_address",
@@ -79,7 +101,15 @@ class Connection(asyncio.Protocol):
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._transport: asyncio.Transport | None = None
-        self._decoder: FrameDecoder | None = None
+        self._is_new = True
+        self._partial: PartialFrame | None = None
+        self._rest = b""
+        self._turns: deque[tuple[RemotingCommand, Callable[[], RemotingCommand | None]]] = deque()
+        self._is_waiting_for_room = self._has_room = False
+        self._buffered_in = self._buffered_out = self.held_bytes = 0
+        self._read_bytes = self._written_bytes = self._seen_moved = 0
+        self.moved_at = time.monotonic()
+        self._stalled_since: float | None = None
         self._batch: list[bytes] = []
         self._batch_size = 0
         self._is_announced = False
@@ -125,28 +155,47 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_held(self) -> bool:
-        """Whether reading is paused: the peer does not read its answers, or has too many requests in flight."""
-        return self._is_writing_paused or (self._tasks is not None and len(self._tasks) >= MAX_TASKS)
+        """Whether what was sent, or what the peer wants, waits: no more of its requests are taken until then."""
+        return (
+            self._is_writing_paused
+            or self._is_waiting_for_room
+            or bool(self._turns)
+            or (self._tasks is not None and len(self._tasks) >= MAX_TASKS)
+        )
+
+    @property
+    def _is_stopped(self) -> bool:
+        return self.is_held and not self._endpoint.always_reads
 
     # -- asyncio calls these ----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Sets the socket's options and announces the connection."""
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=HIGH_WATER)
         self.opened_at_ms = int(time.time() * 1000)
+        endpoint = self._endpoint
+        endpoint.connections.add(self)
+        try:
+            self._open(self._transport)
+        except Exception as error:  # noqa: BLE001 - the event loop would log a stack trace
+            self._fail(error)
+
+    def _open(self, transport: asyncio.Transport) -> None:
+        endpoint = self._endpoint
         peer = transport.get_extra_info("peername")
-        if peer:
-            self.remote_address = (peer[0], peer[1])
-            self.remote = f"[{peer[0]}]:{peer[1]}" if ":" in peer[0] else f"{peer[0]}:{peer[1]}"
+        if not peer:
+            # Reset between the kernel's accept and ours.
+            self.abort("reset by the peer before it was accepted", logging.DEBUG)
+            return
+        transport.set_write_buffer_limits(high=CLIENT_HIGH_WATER if endpoint.always_reads else HIGH_WATER)
+        self.remote_address = (peer[0], peer[1])
+        self.remote = f"[{peer[0]}]:{peer[1]}" if ":" in peer[0] else f"{peer[0]}:{peer[1]}"
         connected = transport.get_extra_info("socket")
         if connected is not None:
             try:
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             except OSError:
                 pass  # the peer is gone already; connection_lost follows
-        endpoint = self._endpoint
-        endpoint.connections.add(self)
         if endpoint.max_connections and len(endpoint.connections) > endpoint.max_connections:
             self.close(f"more than {endpoint.max_connections} connections")
             return
@@ -156,14 +205,20 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Handles all whole frames in the bytes; answers with one write."""
-        decoder = self._decoder
-        if decoder is None:
+        if self._is_lost or self._close_reason is not None:
+            return
+        if self._is_new:
+            self._is_new = False
             if self.begins_tls(data):
                 return
-            decoder = self._decoder = FrameDecoder()
-        self.touch()
-        decoder.receive(data)
-        self.handle_rest()
+        self._last_active = self._last_read = self._endpoint.loop.time()
+        self._read_bytes += len(data)
+        try:
+            self._receive(data)
+        except BadFrame as error:
+            self.refuse_bytes(error)
+        except Exception as error:  # noqa: BLE001 - the event loop would log a stack trace
+            self._fail(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fails what was asked and not answered, cancels the handlers at work, tells the listener why."""
@@ -182,19 +237,24 @@ class Connection(asyncio.Protocol):
             self._closed.set_result(None)
         for task in self._tasks or ():
             task.cancel()
-        self._decoder = None
         self._batch.clear()
+        self._give_back()
         if endpoint.on_close is not None and self._is_announced:
-            endpoint.on_close(self, reason)
+            try:
+                endpoint.on_close(self, reason)
+            except Exception as error:  # noqa: BLE001 - the event loop would log a stack trace
+                self._fail(error)
 
     def pause_writing(self) -> None:
-        """The peer does not read: neither do we."""
+        """More waits for the peer than should."""
         self._is_writing_paused = True
         self._hold()
 
     def resume_writing(self) -> None:
-        """The peer reads again."""
+        """The peer has read nearly all of it."""
         self._is_writing_paused = False
+        self._stalled_since = None
+        self._count(self._buffered_in, 0)
         if self._writable is not None:
             if not self._writable.done():
                 self._writable.set_result(None)
@@ -204,11 +264,7 @@ class Connection(asyncio.Protocol):
 
     # -- frames in --------------------------------------------------------------------------------------------------------
 
-    def touch(self) -> None:
-        """Notes that something was read."""
-        self._last_active = self._last_read = self._endpoint.loop.time()
-
-    def begins_tls(self, data: bytes | memoryview) -> bool:
+    def begins_tls(self, data: bytes) -> bool:
         """Whether the first bytes of the connection are a TLS hello, which is refused: listeners here speak plain text.
 
         The one place where TLS would begin: the bytes given are the whole of what was read so far.
@@ -223,28 +279,119 @@ class Connection(asyncio.Protocol):
         self._endpoint.bad_frames += 1
         self.close(f"not a RocketMQ frame: {error}", logging.WARNING)
 
-    def handle_rest(self) -> None:
-        """Handles the whole frames that were read and not handled yet, as long as the connection is not held.
+    def _fail(self, error: Exception) -> None:
+        """Closes the connection because handling what it brought went wrong in a way that nobody expected."""
+        self._endpoint.handler_errors += 1
+        self._endpoint.faults.failed(self.remote, -1, error)
+        self.abort(f"handling its bytes failed: {type(error).__name__}", logging.DEBUG)
 
-        Called after a read, and when the connection is held no more. A subclass with a buffer of its own overrides it.
-        """
-        decoder = self._decoder
-        if decoder is None:
-            return
-        problem = None
+    def _receive(self, data: bytes) -> None:
+        position = 0
+        partial = self._partial
+        if partial is not None:
+            position = partial.fill(data)
+            if not partial.is_whole:
+                return
+        elif self._rest:
+            data = self._rest + data
+            self._rest = b""
         self.begin_batch()
         try:
-            while not self.is_held and self._close_reason is None and (command := decoder.next_frame()) is not None:
-                self.handle_command(command)
-            if not decoder.pending:
-                # A silent connection keeps no buffer.
-                self._decoder = None
-        except BadFrame as error:
-            problem = error
+            if partial is not None:
+                self._partial = None
+                frame = partial.take()
+                if not self.take_frames(frame, 0):
+                    # Its length is known only now, or it has to wait.
+                    data, position = frame + data[position:], 0
+            position = self.take_frames(data, position)
         finally:
             self.end_batch()
-        if problem is not None:
-            self.refuse_bytes(problem)
+        self._keep(data, position)
+
+    def _keep(self, data: bytes, position: int) -> None:
+        """Keeps what was not handled: frames that wait, or the beginning of one."""
+        size = len(data) - position
+        if not size or self.is_closed:
+            self._count(0, self._buffered_out)
+            return
+        if not self._is_stopped:
+            needed = frame_size(data, position) if size >= LENGTH_UNKNOWN else LENGTH_UNKNOWN
+            budget = self._endpoint.budget
+            if needed > size:
+                if budget.fits(needed - self._buffered_in, has_waited=self._has_room):
+                    self._partial = PartialFrame(data[position:], needed)
+                    self._count(needed, self._buffered_out)
+                    return
+                self._wait_for_room(needed)
+        self._rest = data[position:]
+        self._count(size, self._buffered_out)
+
+    def _wait_for_room(self, size: int) -> None:
+        self._is_waiting_for_room = True
+        self._hold()
+        self._endpoint.budget.wait(self, size)
+
+    def room_found(self) -> None:
+        """There is room in the budget for what it waits for."""
+        self._is_waiting_for_room = False
+        self._has_room = True
+        self._release()
+        self._has_room = False
+
+    def _count(self, buffered_in: int, buffered_out: int) -> None:
+        """Tells the budget how many bytes are held, read and unsent."""
+        self._buffered_in, self._buffered_out = buffered_in, buffered_out
+        held = buffered_in + buffered_out
+        if held != self.held_bytes:
+            change, self.held_bytes = held - self.held_bytes, held
+            self._endpoint.budget.hold(change)
+
+    def _give_back(self) -> None:
+        self._partial = None
+        self._rest = b""
+        self._turns.clear()
+        self._count(0, 0)
+
+    def take_frames(self, data: bytes, position: int) -> int:
+        """Handles the whole frames in `data` from `position` on, until no more are taken; returns where the first begins that was not handled.
+
+        Of a connection that was closed meanwhile all counts as handled. Raises BadFrame.
+        """
+        end, view = len(data), memoryview(data)
+        while self._close_reason is None:
+            if end - position < LENGTH_UNKNOWN or self._is_stopped:
+                return position
+            stop = position + frame_size(data, position)
+            if stop > end or self._must_wait():
+                return position
+            self.handle_command(decode_frame(view[position:stop]))
+            position = stop
+        return end
+
+    def _must_wait(self) -> bool:
+        """Whether what comes next has to wait until the role holds less for others; sees to it that it goes on then."""
+        if not self._endpoint.budget.is_tight:
+            return False
+        if not self._is_waiting_for_room:
+            self._wait_for_room(0)
+        return True
+
+    def _take_rest(self) -> None:
+        """Handles what was read and had to wait."""
+        data, self._rest = self._rest, b""
+        if not data:
+            return
+        try:
+            self.begin_batch()
+            try:
+                position = self.take_frames(data, 0)
+            finally:
+                self.end_batch()
+            self._keep(data, position)
+        except BadFrame as error:
+            self.refuse_bytes(error)
+        except Exception as error:  # noqa: BLE001 - the event loop would log a stack trace
+            self._fail(error)
 
     def handle_frame(self, frame: bytes | memoryview) -> None:
         """Decodes exactly one frame, its length included, and handles the command; a bad one closes the connection."""
@@ -261,6 +408,9 @@ class Connection(asyncio.Protocol):
             self._take_answer(command)
             return
         endpoint = self._endpoint
+        if endpoint.always_reads and self._tasks is not None and len(self._tasks) >= MAX_TASKS:
+            self._answer(command, response_to(command, ResponseCode.SYSTEM_BUSY, f"{MAX_TASKS} requests are at work"))
+            return
         try:
             result = endpoint.before(self, command) if endpoint.before is not None else None
             if result is None:
@@ -304,20 +454,42 @@ class Connection(asyncio.Protocol):
         if len(tasks) == MAX_TASKS // 2:
             self._release()
 
+    def answer_in_turn(self, command: RemotingCommand, work: Callable[[], RemotingCommand | None]) -> None:
+        """Answers a request that was taken before with what `work` returns: at once, or when what waits for the peer has been sent.
+
+        For answers that are large and made when something happens, such as pulls that were held: they are not made before there is room for them.
+        """
+        if self._is_writing_paused or self._turns or self._must_wait():
+            self._turns.append((command, work))
+            self._hold()
+        else:
+            self._answer_with(command, work)
+
+    def _answer_with(self, command: RemotingCommand, work: Callable[[], RemotingCommand | None]) -> None:
+        try:
+            answer = work()
+        except Exception as error:  # noqa: BLE001 - the outermost loop of a request
+            answer = self._answer_for(command, error)
+        self._answer(command, answer)
+
+    def answer_failed(self, command: RemotingCommand, error: Exception) -> None:
+        """Answers a request whose handling, which the handler has left to others, raised."""
+        self._answer(command, self._answer_for(command, error))
+
     def _answer(self, command: RemotingCommand, answer: RemotingCommand | None) -> None:
         if answer is not None and not command.is_oneway:
             try:
                 self.send(answer)
-            except LocalProtocolError as error:
+            except Exception as error:  # noqa: BLE001 - whatever cannot be encoded
                 self.send(self._answer_for(command, error))
 
     def _answer_for(self, command: RemotingCommand, error: Exception) -> RemotingCommand:
-        if isinstance(error, RemoteProtocolError):
+        if isinstance(error, (RemoteProtocolError, LocalProtocolError)):
             # The peer's mistake, such as a field that is missing: it is told, nobody else needs to be.
             logger.debug("request refused remote=%s code=%d reason=%s", self.remote, command.code, error)
         else:
             self._endpoint.handler_errors += 1
-            logger.error("request failed remote=%s code=%d", self.remote, command.code, exc_info=error)
+            self._endpoint.faults.failed(self.remote, command.code, error)
         answer = response_to(command, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}"[:REMARK_LIMIT])
         # compat: answers to requests whose handler threw are always JSON (remoting spec 1.5).
         answer.serialize_type = SerializeType.JSON
@@ -380,25 +552,44 @@ class Connection(asyncio.Protocol):
         transport = self._transport
         if transport is None or self._is_lost or transport.is_closing():
             return
-        if not self._is_writing_paused:
-            self._last_active = self._endpoint.loop.time()
-        elif transport.get_write_buffer_size() + len(data) > BACKLOG_LIMIT:
-            self.abort(f"it does not read: {transport.get_write_buffer_size()} bytes wait for it")
-            return
+        self._written_bytes += len(data)
         transport.write(data)
+        if self._is_writing_paused:
+            # What is sent in part is held as a whole.
+            self._count(self._buffered_in, self._buffered_out + len(data))
+        else:
+            self._last_active = self._endpoint.loop.time()
 
     def _hold(self) -> None:
-        if self._transport is not None and not self.is_closed:
+        if self._transport is not None and not self.is_closed and not self._endpoint.always_reads:
             self._transport.pause_reading()
 
-    def _may_read(self) -> bool:
-        return not (self.is_closed or self.is_held or self._is_draining)
-
     def _release(self) -> None:
-        if self._may_read():
-            self.handle_rest()
-        if self._may_read() and self._transport is not None:
+        """Goes on with what had to wait: answers first, then requests, then reading."""
+        while self._turns and not (self._is_writing_paused or self.is_closed or self._must_wait()):
+            self._answer_with(*self._turns.popleft())
+        if not (self.is_closed or self._is_draining or self._is_stopped):
+            self._take_rest()
+        if not (self.is_closed or self._is_draining or self._is_stopped) and self._transport is not None:
             self._transport.resume_reading()
+
+    def look(self, now: float, seconds: float, stall_grace_s: float) -> None:
+        """Notes what has moved in the `seconds` since the last look; closes the connection if its peer has not read for `stall_grace_s` although more waits than should."""
+        transport = self._transport
+        if transport is None or self._is_lost:
+            return
+        unsent = transport.get_write_buffer_size()
+        moved = self._read_bytes + self._written_bytes - unsent
+        has_moved, self._seen_moved = moved - self._seen_moved, moved
+        if has_moved >= LEAST_RATE * seconds:
+            self.moved_at = time.monotonic()
+        self._count(self._buffered_in, min(self._buffered_out, unsent + FRAME_MAX_LENGTH) if unsent else 0)
+        if not self._is_writing_paused or has_moved:
+            self._stalled_since = None
+        elif self._stalled_since is None:
+            self._stalled_since = now
+        elif now - self._stalled_since >= stall_grace_s:
+            self.abort(f"it does not read: {unsent} bytes wait for it, and none was read for {stall_grace_s:g} s")
 
     # -- questions of our own ---------------------------------------------------------------------------------------------
 
@@ -471,6 +662,7 @@ class Connection(asyncio.Protocol):
         if self._transport is not None and not self._is_lost:
             self._say(reason, level)
             self._transport.abort()
+            self._give_back()
 
     async def wait_closed(self) -> None:
         """Waits until the connection is gone, with all that was sent before `close` sent."""
@@ -482,4 +674,5 @@ class Connection(asyncio.Protocol):
     def _say(self, reason: str, level: int) -> None:
         if self._close_reason is None:
             self._close_reason = reason
-            logger.log(level, "connection closed remote=%s reason=%r", self.remote, reason)
+            if level > logging.DEBUG:
+                self._endpoint.faults.closed(self.remote, reason, level)

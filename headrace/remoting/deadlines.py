@@ -2,7 +2,8 @@
 
 A timer of its own for each request costs more than the request, since nearly all are answered long before. Here futures lie in buckets of
 10 ms; joining and leaving a bucket is a set operation, and the loop holds one timer, for the earliest bucket.
-A deadline is kept up to one bucket late, never early.
+A deadline is kept up to one bucket late, never early. If the loop comes to it much later than that, because it was busy, it reads what has come
+meanwhile before the deadline counts: an answer that lies in the socket is in time.
 """
 
 import asyncio
@@ -12,6 +13,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 BUCKETS_PER_SECOND: Final = 100  # limit: nobody asks for a time-out finer than 10 ms over a network
+
+LATE_S: Final = 0.1  # limit: later than this the loop was busy with something else
+READING_S: Final = 0.1  # limit: how long it then reads before deadlines count
 
 Expire = Callable[[], BaseException]
 
@@ -69,7 +73,13 @@ class Deadlines:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_bucket = self._order[0]
-        self._timer = self._loop.call_at(self._timer_bucket / BUCKETS_PER_SECOND, self._pass)
+        self._timer = self._loop.call_at(self._timer_bucket / BUCKETS_PER_SECOND, self._due)
+
+    def _due(self) -> None:
+        if self._loop.time() > self._timer_bucket / BUCKETS_PER_SECOND + LATE_S:
+            self._timer = self._loop.call_later(READING_S, self._pass)
+        else:
+            self._pass()
 
     def _pass(self) -> None:
         self._timer = None

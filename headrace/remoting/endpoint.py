@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from headrace.protocol.remoting_command import RemotingCommand
+from headrace.remoting.buffer_budget import BufferBudget
 from headrace.remoting.deadlines import Deadlines
+from headrace.remoting.fault_log import FaultLog
 from headrace.remoting.handlers import HandlerTable
 
 # In all of these `Any` is `headrace.remoting.connection.Connection`, which imports this module.
@@ -22,7 +24,8 @@ Before: TypeAlias = Callable[[Any, RemotingCommand], RemotingCommand | None]
 class Endpoint:
     """Loop, handlers, hooks and the connections themselves.
 
-    `before` sees each request first: what it returns is the answer, None lets the request through. `on_close` is told why.
+    `always_reads`: its connections read whatever waits to be sent on them; those of clients do. `budget` and `faults` are those of all listeners
+    of a server. `before` sees each request first: what it returns is the answer, None lets the request through. `on_close` is told why.
     """
 
     loop: asyncio.AbstractEventLoop
@@ -32,6 +35,9 @@ class Endpoint:
     on_open: OnOpen | None = None
     on_close: OnClose | None = None
     before: Before | None = None
+    budget: BufferBudget = field(default_factory=BufferBudget)
+    faults: FaultLog = field(default_factory=FaultLog)
+    always_reads: bool = False
     max_connections: int = 0
     """0: as many as there are descriptors."""
     handler_errors: int = 0

@@ -1,7 +1,8 @@
 """The listening side: accepts connections and lends them handlers.
 
 One server may listen on several ports, each with a table of its own; hooks and the limit of connections are the server's.
-A silent connection costs its objects and a descriptor: no task, no timer.
+A silent connection costs its objects and a descriptor: no task, no timer. All listeners share one budget of memory for what is read and not
+handled, and answered and not sent.
 """
 
 import asyncio
@@ -9,12 +10,15 @@ import logging
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from headrace.remoting.buffer_budget import DEFAULT_LIMIT, BufferBudget, check_limit
 from headrace.remoting.closing import close_all
 from headrace.remoting.connection import Connection
 from headrace.remoting.deadlines import Deadlines
 from headrace.remoting.endpoint import Before, Endpoint, OnClose, OnOpen
+from headrace.remoting.fault_log import FaultLog
 from headrace.remoting.handlers import HandlerTable
 from headrace.remoting.idle import IdleSweep
+from headrace.remoting.peer_watch import STALL_GRACE_S, PeerWatch
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +32,9 @@ class RemotingServer:
     """Listens, and keeps what was accepted in `connections`.
 
     `on_open(connection)` and `on_close(connection, reason)` are called for each; `before(connection, command)` may answer a request in its
-    handler's place. `max_connections` 0 means no limit of our own. Made inside a running loop.
+    handler's place. `max_connections` 0 means no limit of our own. `buffer_limit`: bytes that all connections may hold together (`buffer_budget`);
+    below LEAST_LIMIT it is a ValueError. `stall_grace_s`: a peer that has read nothing for so long, although answers wait, is closed.
+    Made inside a running loop.
     """
 
     def __init__(
@@ -41,7 +47,10 @@ class RemotingServer:
         before: Before | None = None,
         idle_timeout_s: float = IDLE_TIMEOUT_S,
         max_connections: int = 0,
+        buffer_limit: int = DEFAULT_LIMIT,
+        stall_grace_s: float = STALL_GRACE_S,
     ) -> None:
+        check_limit(buffer_limit, "buffer_limit")
         self._handlers = handlers
         self._connection_class = connection_class
         self._loop = asyncio.get_running_loop()
@@ -51,7 +60,10 @@ class RemotingServer:
         self.connections: set[Connection] = set()
         self._endpoints: list[Endpoint] = []
         self._listeners: list[asyncio.Server] = []
+        self._budget = BufferBudget(buffer_limit, self.connections)
+        self._faults = FaultLog()
         self._sweep = IdleSweep(self._loop, self.connections, idle_timeout_s)
+        self._watch = PeerWatch(self._loop, self.connections, self._budget, self._faults, stall_grace_s)
 
     async def listen(self, host: str | None, port: int, handlers: HandlerTable | None = None) -> int:
         """Accepts connections on the address from now on; `handlers` take the place of the server's for this port.
@@ -67,7 +79,9 @@ class RemotingServer:
             on_open,
             on_close,
             before,
-            self._max_connections,
+            budget=self._budget,
+            faults=self._faults,
+            max_connections=self._max_connections,
         )
         listener = await self._loop.create_server(
             lambda: self._connection_class(endpoint), host or None, port, backlog=BACKLOG, reuse_address=True
@@ -77,6 +91,11 @@ class RemotingServer:
         bound = int(listener.sockets[0].getsockname()[1])
         logger.info("listening address=%s port=%d", host or "*", bound)
         return bound
+
+    @property
+    def held_bytes(self) -> int:
+        """What all connections hold of the limit of memory, now."""
+        return self._budget.used
 
     @property
     def handler_errors(self) -> int:
@@ -100,4 +119,5 @@ class RemotingServer:
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
         await close_all(self.connections, "stopping", max(end - self._loop.time(), 0.1))
+        self._watch.close()
         self._deadlines.close()

@@ -540,7 +540,7 @@ class Producer(SyncClient[AsyncProducer]):
             print(result.message_id, result.queue, result.queue_offset)
 
     `group` names the producers that do the same work; `config` is a ClientConfig, the name servers' addresses, or nothing (then the environment
-    is asked); the other keywords are ProducerSettings. Many sends may be under way at once: `asyncio.gather`, tasks, or `linger`.
+    is asked); the other keywords are ProducerSettings. Many sends may be under way at once: `asyncio.gather`, tasks, or `linger`; beyond `max_in_flight` they wait.
     It belongs to the loop in which it was started; `headrace.sync.Producer` may be used from any thread.
     """
 
@@ -603,8 +603,12 @@ class Producer(SyncClient[AsyncProducer]):
         delay: Duration | None = None,
         deliver_at: Moment | None = None,
         timeout: Duration | None = None,
+        wait: bool = True,
     ) -> Future[SendResult]:
-        """As `send`, without waiting: its future, which has the result or the error."""
+        """As `send`, without waiting for the result: its future, which has the result or the error.
+
+        While `max_in_flight` are under way it waits to hand over, or without `wait` raises TooManyRequests.
+        """
         return self._submit(
             self._client.send(
                 message,
@@ -615,7 +619,9 @@ class Producer(SyncClient[AsyncProducer]):
                 delay=delay,
                 deliver_at=deliver_at,
                 timeout=timeout,
-            )
+            ),
+            message,
+            wait,
         )
 
     def send_oneway(
@@ -643,10 +649,18 @@ class Producer(SyncClient[AsyncProducer]):
         return self._run(self._client.send_batch(messages, queue=queue, timeout=timeout))
 
     def send_batch_nowait(
-        self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: Duration | None = None
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout: Duration | None = None,
+        wait: bool = True,
     ) -> Future[SendResult]:
-        """As `send_batch`, without waiting: its future, which has the result or the error."""
-        return self._submit(self._client.send_batch(messages, queue=queue, timeout=timeout))
+        """As `send_batch`, without waiting for the result: its future, which has the result or the error.
+
+        While `max_in_flight` are under way it waits to hand over, or without `wait` raises TooManyRequests.
+        """
+        return self._submit(self._client.send_batch(messages, queue=queue, timeout=timeout), messages, wait)
 
     def send_batches(
         self, messages: Iterable[Message], *, max_bytes: int | None = None, timeout: Duration | None = None
@@ -684,10 +698,16 @@ class Producer(SyncClient[AsyncProducer]):
         sharding_key: Any = None,
         selector: QueueSelector | None = None,
         key: Any = None,
+        wait: bool = True,
     ) -> Future[MessageExt]:
-        """As `request`, without waiting: its future, which has the result or the error."""
+        """As `request`, without waiting for the result: its future, which has the result or the error.
+
+        While `max_in_flight` are under way it waits to hand over, or without `wait` raises TooManyRequests.
+        """
         return self._submit(
-            self._client.request(message, timeout, queue=queue, sharding_key=sharding_key, selector=selector, key=key)
+            self._client.request(message, timeout, queue=queue, sharding_key=sharding_key, selector=selector, key=key),
+            message,
+            wait,
         )
 
     def flush(self) -> None:
@@ -930,10 +950,21 @@ class TransactionProducer(Producer):
         return self._run(self._client.send_in_transaction(message, arg, execute=execute, timeout=timeout))
 
     def send_in_transaction_nowait(
-        self, message: Message, arg: Any = None, *, execute: Execute | None = None, timeout: Duration | None = None
+        self,
+        message: Message,
+        arg: Any = None,
+        *,
+        execute: Execute | None = None,
+        timeout: Duration | None = None,
+        wait: bool = True,
     ) -> Future[TransactionSendResult]:
-        """As `send_in_transaction`, without waiting: its future, which has the result or the error."""
-        return self._submit(self._client.send_in_transaction(message, arg, execute=execute, timeout=timeout))
+        """As `send_in_transaction`, without waiting for the result: its future, which has the result or the error.
+
+        While `max_in_flight` are under way it waits to hand over, or without `wait` raises TooManyRequests.
+        """
+        return self._submit(
+            self._client.send_in_transaction(message, arg, execute=execute, timeout=timeout), message, wait
+        )
 
     def transaction(self, message: Message, *, timeout: Duration | None = None) -> Transaction:
         """A context: its end commits the message, an exception rolls it back and goes on."""

@@ -79,6 +79,11 @@ class Engine:
         self._thread = threading.Thread(target=self._loop.run_forever, name="headrace", daemon=True)
         self._thread.start()
 
+    @property
+    def is_own_thread(self) -> bool:
+        """Whether the caller is in the loop's thread."""
+        return threading.current_thread() is self._thread
+
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
         """Runs a coroutine in the loop; its future. Raises StateError in a forked child, and in the loop's own thread."""
         self._check_process(coroutine)
@@ -86,7 +91,7 @@ class Engine:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine in the loop and waits for it. An interrupt (Ctrl-C) cancels it."""
-        if threading.current_thread() is self._thread:
+        if self.is_own_thread:
             coroutine.close()
             message = "a synchronous client was called in its engine's own thread, by a hook or an `async def` handler; use a plain function"
             raise StateError(message, "engine")

@@ -1,13 +1,16 @@
 """SyncClient: a client of `headrace`, to be called from any thread. What `clients.py` generates is built on it."""
 
 import concurrent.futures
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from headrace.client.lifecycle import ClientObject
+from headrace.client.producer_settings import ProducerSettings
 from headrace.client.settings import ClientConfig
+from headrace.model.message import Message
 from headrace.sync.engine import shared_engine
+from headrace.sync.slots import Slots
 
 C = TypeVar("C", bound=ClientObject)
 T = TypeVar("T")
@@ -19,6 +22,9 @@ class SyncClient(Generic[C]):
     def __init__(self, client: C) -> None:
         self._client = client
         self._engine = shared_engine()
+        settings = getattr(client, "settings", None)
+        if isinstance(settings, ProducerSettings):
+            self._slots = Slots(settings.max_in_flight, settings.max_in_flight_bytes)
 
     def __repr__(self) -> str:
         return repr(self._client)
@@ -62,8 +68,23 @@ class SyncClient(Generic[C]):
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._engine.run(coroutine)
 
-    def _submit(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
-        return self._engine.submit(coroutine)
+    def _submit(
+        self, coroutine: Coroutine[Any, Any, T], sent: Message | Sequence[Message], wait: bool
+    ) -> "concurrent.futures.Future[T]":
+        size = len(sent.body) if isinstance(sent, Message) else sum(len(message.body) for message in sent)
+        try:
+            # In the engine's own thread nobody can wait for what only that thread does.
+            self._slots.acquire(size, wait=wait and not self._engine.is_own_thread)
+        except BaseException:
+            coroutine.close()
+            raise
+        try:
+            future = self._engine.submit(coroutine)
+        except BaseException:
+            self._slots.release(size)
+            raise
+        future.add_done_callback(lambda _: self._slots.release(size))
+        return future
 
     def _call(self, function: Callable[[], T]) -> T:
         return self._engine.call(function)

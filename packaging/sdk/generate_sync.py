@@ -185,10 +185,16 @@ class Generator:
         lines = [head, _docstring(node, 8), f"        {keyword}self._run({call})", ""]
         if node.name in WITH_FUTURE:
             self.imports.add("from concurrent.futures import Future")
+            arguments = ast.unparse(node.args)
+            first = node.args.args[1].arg
+            wait = "wait: bool = True" if node.args.kwonlyargs else "*, wait: bool = True"
             lines += [
-                f"    def {node.name}_nowait({ast.unparse(node.args)}) -> Future[{returns}]:",
-                f'        """As `{node.name}`, without waiting: its future, which has the result or the error."""',
-                f"        return self._submit({call})",
+                f"    def {node.name}_nowait({arguments}, {wait}) -> Future[{returns}]:",
+                f'        """As `{node.name}`, without waiting for the result: its future, which has the result or the error.',
+                "",
+                "        While `max_in_flight` are under way it waits to hand over, or without `wait` raises TooManyRequests.",
+                '        """',
+                f"        return self._submit({call}, {first}, wait)",
                 "",
             ]
         return lines

@@ -475,12 +475,11 @@ def test_a_peer_that_does_not_read_is_not_read_from_and_gets_everything_later(ru
     run(main())
 
 
-def test_notifications_to_a_peer_that_does_not_read_are_bounded(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_module, "BACKLOG_LIMIT", 8 << 20)
+def test_a_peer_that_never_reads_its_notifications_is_closed_after_the_grace_period(run: Any) -> None:
     closed: list[str] = []
 
     async def main() -> None:
-        listening = serving(on_close=lambda _, reason: closed.append(reason))
+        listening = serving(on_close=lambda _, reason: closed.append(reason), stall_grace_s=0.1)
         async with listening as (server, port), peer_of(port) as peer:
             peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
             await until(lambda: server.connections)

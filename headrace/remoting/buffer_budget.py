@@ -1,0 +1,142 @@
+"""BufferBudget: how many bytes all connections of a role may hold together: frames that are not complete, requests that wait, answers that are not sent.
+
+    below 3/4    everything is taken
+    below 7/8    large frames wait: they are not read any further
+    above        requests wait too, but for those that the broker's hot path takes, whose answers are small
+    above all    the largest holder is closed at once, an idle one if there is any
+
+Once somebody has waited for ROOM_GRACE_S, the largest holders that have been idle for as long are closed until there is room. A connection that
+moves is left alone: slow consumers and producers only make others wait.
+"""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Collection
+from typing import Final, Protocol
+
+DEFAULT_LIMIT: Final = 256 << 20
+LEAST_LIMIT: Final = 64 << 20  # limit: so that there is room for a few of the largest frames (16 MiB) at a time
+SMALL_FRAME: Final = 64 << 10
+ROOM_GRACE_S: Final = 5.0
+LEAST_RATE: Final = 64 << 10  # limit: bytes a second that a connection has to move so as not to count as idle
+
+
+def check_limit(limit: int, name: str) -> None:
+    """Raises ValueError, in which the limit has this name, if it leaves no room for the largest frames."""
+    if limit < LEAST_LIMIT:
+        raise ValueError(
+            f"{name}={limit}: at least {LEAST_LIMIT} bytes are needed, for a few frames of 16 MiB at a time"
+        )
+
+
+class Holder(Protocol):
+    """A connection, as the budget sees it."""
+
+    held_bytes: int
+    """What it holds of the budget."""
+    moved_at: float
+    """When it last read or sent as much as LEAST_RATE asks, in monotonic seconds."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be read any more."""
+
+    def room_found(self) -> None:
+        """There is room for what it waits for."""
+
+    def abort(self, reason: str, level: int = ...) -> None:
+        """Closes it at once; what it holds is given back before this returns."""
+
+
+class BufferBudget:
+    """The sum, and who waits for room. `limit` in bytes, 0: none; `holders` are all connections. Used in one event loop."""
+
+    def __init__(self, limit: int = 0, holders: Collection[Holder] = ()) -> None:
+        self.limit = limit or 1 << 62
+        self.used = 0
+        self._holders = holders
+        self._large_limit = self.limit // 4 * 3
+        self._tight_limit = self.limit // 8 * 7
+        self._large: deque[tuple[Holder, int, float]] = deque()
+        self._small: deque[tuple[Holder, int, float]] = deque()
+        self._is_due = False
+
+    @property
+    def is_tight(self) -> bool:
+        """Whether requests have to wait."""
+        return self.used > self._tight_limit
+
+    def fits(self, size: int, *, has_waited: bool = False) -> bool:
+        """Whether `size` bytes more of a frame may be read now. `has_waited`: it is its turn."""
+        if size <= SMALL_FRAME:
+            return self.used + size <= self.limit
+        return (has_waited or not self._large) and self.used + size <= self._large_limit
+
+    def hold(self, change: int) -> None:
+        """Counts `change` bytes more, or fewer."""
+        self.used += change
+        if (self._large or self._small) if change < 0 else self.used > self.limit:
+            self._look_soon()
+
+    def wait(self, holder: Holder, size: int) -> None:
+        """Calls `holder.room_found` when there is room for `size` bytes, 0 for the next request. First come, first served, but small before large."""
+        (self._large if size > SMALL_FRAME else self._small).append((holder, size, time.monotonic()))
+        self._look_soon()
+
+    def relieve(self) -> None:
+        """Closes idle holders if somebody has waited too long. Called once a second."""
+        now = time.monotonic()
+        overdue = [
+            size for waiting in (self._small, self._large) for _, size, since in waiting if now - since >= ROOM_GRACE_S
+        ]
+        if not overdue:
+            return
+        waiting = {id(holder) for holder, _, _ in (*self._small, *self._large)}
+        idle = sorted(
+            (
+                each
+                for each in self._holders
+                if each.held_bytes and now - each.moved_at >= ROOM_GRACE_S and id(each) not in waiting
+            ),
+            key=_size,
+        )
+        while idle and self.used + sum(overdue) > self._large_limit:
+            self._close(idle.pop(), "it is idle")
+
+    def _close(self, holder: Holder, why: str) -> None:
+        held = holder.held_bytes
+        holder.abort(
+            f"memory for connections is used up ({self.limit} bytes): it held {held} of {self.used} bytes, and {why}",
+            logging.WARNING,
+        )
+
+    def _look_soon(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            asyncio.get_running_loop().call_soon(self._look)
+
+    def _look(self) -> None:
+        self._is_due = False
+        now = time.monotonic()
+        if self.used > self.limit:
+            # The last one is closed first.
+            holders = sorted(self._holders, key=lambda each: (now - each.moved_at >= 1, each.held_bytes))
+            while holders and self.used > self.limit:
+                self._close(holders.pop(), "it held most")
+        self._admit(self._small, self._tight_limit)
+        self._admit(self._large, self._large_limit)
+
+    def _admit(self, waiting: deque[tuple[Holder, int, float]], limit: int) -> None:
+        while waiting:
+            holder, size, _ = waiting[0]
+            if not holder.is_closed and self.used + size > limit:
+                return
+            waiting.popleft()
+            if not holder.is_closed:
+                holder.room_found()
+
+
+def _size(holder: Holder) -> int:
+    return holder.held_bytes

@@ -1,0 +1,82 @@
+"""FaultLog: what clients do wrong, in few lines, whatever they do.
+
+The first faults of a kind are logged when they happen. Those that follow within a minute are counted, and summed up in one line.
+"""
+
+import logging
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+logger = logging.getLogger(__name__)
+
+PERIOD_S: Final = 60.0
+IN_FULL: Final = 10  # limit: lines of one kind in a minute
+MAX_KINDS: Final = 64  # limit: kinds that are counted apart; the others are summed up together
+
+
+@dataclass(slots=True)
+class _Kind:
+    since: float
+    level: int
+    logged: int = 0
+    count: int = 0
+    remote: str = ""
+    reason: str = ""
+
+
+class FaultLog:
+    """One for each server or client. `clock` in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, period_s: float = PERIOD_S) -> None:
+        self._clock = clock
+        self._period_s = period_s
+        self._kinds: dict[str, _Kind] = {}
+
+    def closed(self, remote: str, reason: str, level: int) -> None:
+        """A connection was closed from this side. What stands before the colon in `reason` is its kind."""
+        self._note(reason.partition(":")[0], "connection closed", remote, reason, level)
+
+    def failed(self, remote: str, code: int, error: BaseException) -> None:
+        """A request, or the bytes of a connection (code -1), made our own code raise. The stack trace is logged at debug level only."""
+        reason = f"{type(error).__name__}: {error} at {_place(error)}"
+        self._note(
+            f"failure {code} {type(error).__name__}", f"request failed code={code}", remote, reason, logging.ERROR
+        )
+        logger.debug("request failed remote=%s code=%d", remote, code, exc_info=error)
+
+    def sum_up(self) -> None:
+        """Logs the sums of the kinds whose minute is over. Called now and then."""
+        now = self._clock()
+        for name, kind in list(self._kinds.items()):
+            if now - kind.since >= self._period_s:
+                del self._kinds[name]
+                if kind.count:
+                    logger.log(
+                        kind.level, "client faults repeated kind=%r count=%d seconds=%d last_remote=%s last_reason=%r",
+                        name, kind.count, now - kind.since, kind.remote, kind.reason,
+                    )  # fmt: skip
+
+    def _note(self, name: str, event: str, remote: str, reason: str, level: int) -> None:
+        kind = self._kinds.get(name)
+        if kind is None and len(self._kinds) >= MAX_KINDS:
+            name = "other"
+            kind = self._kinds.get(name)
+        if kind is None:
+            kind = self._kinds[name] = _Kind(self._clock(), level)
+        if kind.logged < IN_FULL:
+            kind.logged += 1
+            logger.log(level, "%s remote=%s reason=%r", event, remote, reason)
+            return
+        kind.count += 1
+        kind.level = max(kind.level, level)
+        kind.remote, kind.reason = remote, reason
+
+
+def _place(error: BaseException) -> str:
+    """The file and line that raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "?"

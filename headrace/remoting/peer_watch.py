@@ -1,0 +1,50 @@
+"""PeerWatch: looks at all connections of a server once a second.
+
+It closes those whose peers have not read for a while although answers wait, lets the budget make room, and has faults summed up.
+A peer that reads, however slowly, is left alone as long as there is memory.
+"""
+
+import asyncio
+from collections.abc import Collection
+from typing import Final
+
+from headrace.remoting.buffer_budget import BufferBudget
+from headrace.remoting.connection import Connection
+from headrace.remoting.fault_log import FaultLog
+
+STALL_GRACE_S: Final = 30.0
+INTERVAL_S: Final = 1.0
+
+
+class PeerWatch:
+    """Watches from its making until `close`. `stall_grace_s`: how long a peer may read nothing."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        connections: Collection[Connection],
+        budget: BufferBudget,
+        faults: FaultLog,
+        stall_grace_s: float,
+    ) -> None:
+        self._loop = loop
+        self._connections = connections
+        self._budget = budget
+        self._faults = faults
+        self._stall_grace_s = stall_grace_s
+        self._interval_s = min(INTERVAL_S, stall_grace_s / 4)
+        self._looked_at = loop.time()
+        self._timer = loop.call_later(self._interval_s, self._look)
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        self._timer = self._loop.call_later(self._interval_s, self._look)
+        for connection in list(self._connections):
+            connection.look(now, now - self._looked_at, self._stall_grace_s)
+        self._budget.relieve()
+        self._faults.sum_up()
+        self._looked_at = now
+
+    def close(self) -> None:
+        """Watches no more."""
+        self._timer.cancel()

@@ -1,0 +1,129 @@
+"""Clients that send, ask or hold more than a connection is meant for, at a running appliance: what they get, and what it costs."""
+
+import asyncio
+import contextlib
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from headrace import Message, Producer
+from headrace.protocol.frame import FrameDecoder
+from headrace.protocol.remoting_command import RemotingCommand, create_request
+from support.headrace_process import HeadraceProcess
+from support.servers import wait_until
+
+MIB = 1 << 20
+TOPIC = "Much"
+LIMIT_MIB = 96
+
+
+@pytest.fixture(scope="module")
+def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeadraceProcess]:
+    """One for all tests here, whose connections may hold little."""
+    data = tmp_path_factory.mktemp("much") / "data"
+    settings = ("--set", "mappedFileSizeCommitLog=67108864", "--set", f"maxConnectionBufferBytes={LIMIT_MIB * MIB}")
+    with HeadraceProcess(data, *settings) as process:
+        process.wait_ready()
+        assert ask(process.ports[1], send(bytes(4 * MIB - 1))).code == 0
+        assert process.pid_of("broker")
+        wait_until(lambda: len(ask(process.ports[1], pull()).body) > MIB, 30, "a message that can be pulled")
+        yield process
+        assert "Traceback" not in process.log
+
+
+def send(body: bytes) -> bytes:
+    fields = {
+        "a": "PG", "b": TOPIC, "c": "TBW102", "d": "1", "e": "0", "f": "0", "g": "1700000000123", "h": "0", "i": "", "j": "0",
+        "k": "false", "m": "false",
+    }  # fmt: skip
+    return create_request(310, fields, body).encode()
+
+
+def pull() -> bytes:
+    fields = {
+        "consumerGroup": "CG", "topic": TOPIC, "queueId": "0", "queueOffset": "0", "maxMsgNums": "32", "sysFlag": "4",
+        "commitOffset": "0", "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0", "expressionType": "TAG",
+    }  # fmt: skip
+    return create_request(11, fields).encode()
+
+
+def answers(peer: socket.socket, count: int) -> list[RemotingCommand]:
+    decoder, found = FrameDecoder(), list[RemotingCommand]()
+    while len(found) < count:
+        data = peer.recv(MIB)
+        assert data, f"closed after {len(found)} answers"
+        found += decoder.feed(data)
+    return found
+
+
+def ask(port: int, request: bytes) -> RemotingCommand:
+    with socket.create_connection(("127.0.0.1", port), 30) as peer:
+        peer.sendall(request)
+        return answers(peer, 1)[0]
+
+
+@pytest.mark.slow
+def test_very_many_gathered_sends_all_succeed(appliance: HeadraceProcess) -> None:
+    async def main() -> None:
+        async with Producer("PG", f"127.0.0.1:{appliance.ports[0]}") as producer:
+            sends = (producer.send(Message("Gathered", bytes(1024))) for _ in range(30_000))
+            assert all(result.ok for result in await asyncio.gather(*sends))
+
+    asyncio.run(main())
+
+
+@pytest.mark.slow
+def test_a_consumer_that_reads_gets_the_answers_to_all_pulls_that_it_pipelines(appliance: HeadraceProcess) -> None:
+    with socket.create_connection(("127.0.0.1", appliance.ports[1]), 30) as peer:
+        peer.sendall(b"".join(pull() for _ in range(32)))
+        found = answers(peer, 32)
+    assert {answer.code for answer in found} == {0}
+    assert min(len(answer.body) for answer in found) > 4 * MIB - 1
+
+
+@pytest.mark.slow
+def test_connections_together_hold_no_more_memory_than_is_allowed(appliance: HeadraceProcess) -> None:
+    port = appliance.ports[1]
+    broker = psutil.Process(appliance.pid_of("broker"))
+    before = broker.memory_info().rss
+    half = send(bytes(15 * MIB))[:-10]
+    with contextlib.ExitStack() as stack:
+        pullers = [stack.enter_context(socket.socket()) for _ in range(40)]
+        for peer in pullers:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+            peer.connect(("127.0.0.1", port))
+            peer.sendall(b"".join(pull() for _ in range(12)))
+        halves = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(40)]
+        left = {peer: memoryview(half) for peer in halves}
+        for peer in halves:
+            peer.setblocking(False)
+        most = before
+        for _ in range(60):
+            for peer, rest in left.items():
+                with contextlib.suppress(OSError):
+                    left[peer] = rest[peer.send(rest[:MIB]) :] if rest else rest
+            most = max(most, broker.memory_info().rss)
+            # Those who ask for little are served meanwhile.
+            assert ask(port, send(b"small")).code == 0
+    # One frame more, while it is handed on.
+    assert (most - before) / MIB < LIMIT_MIB + 24
+
+
+def test_reset_connections_leave_no_stack_trace_in_the_log(appliance: HeadraceProcess) -> None:
+    for number in range(200):
+        with socket.create_connection(("127.0.0.1", appliance.ports[number % 2]), 30) as peer:
+            peer.sendall(send(b"x")[:40])
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert ask(appliance.ports[1], send(b"x")).code == 0
+    assert "Traceback" not in appliance.log
+    assert "level=error" not in appliance.log
+
+
+def test_a_limit_that_is_too_small_is_refused_at_start(tmp_path: Path) -> None:
+    with HeadraceProcess(tmp_path / "data", "--set", "maxConnectionBufferBytes=1") as process:
+        assert process.wait_end() != 0
+        assert "maxConnectionBufferBytes=1: at least" in process.err

@@ -1,0 +1,296 @@
+"""What connections hold, and for how long: peers that do not read, read slowly, send half frames, or reset; many requests of one client."""
+
+import asyncio
+import logging
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from headrace.protocol.frame import FrameDecoder
+from headrace.protocol.remoting_command import RemotingCommand, create_request, response_to
+from headrace.remoting import Connection, HandlerTable, RemotingClient, RemotingServer, buffer_budget
+from headrace.remoting.fault_log import FaultLog
+from support.loops import LOOPS, run_on, until
+
+ECHO, LARGE, LATE, HUGE = 1001, 1002, 1003, 1004
+MIB = 1 << 20
+
+
+@pytest.fixture(params=sorted(LOOPS))
+def run(request: pytest.FixtureRequest) -> Callable[[Awaitable[Any]], Any]:
+    return lambda main: run_on(request.param, main)
+
+
+class World:
+    """A server, what became of its connections, and raw clients."""
+
+    def __init__(self, **options: Any) -> None:
+        table = HandlerTable()
+        table.register(ECHO, lambda _, command: response_to(command, 0, body=command.body))
+        table.register(LARGE, lambda _, command: response_to(command, 0, body=bytes(4 * MIB)))
+        table.register(HUGE, lambda _, command: response_to(command, 0, body=bytes(15 * MIB)))
+        table.register(LATE, self._hold)
+        self.late: list[tuple[Connection, RemotingCommand]] = []
+        self.closed: list[str] = []
+        self.server = RemotingServer(table, on_close=lambda _, reason: self.closed.append(reason), **options)
+        self.port = 0
+        self._sockets: list[socket.socket] = []
+
+    def _hold(self, connection: Connection, command: RemotingCommand) -> None:
+        self.late.append((connection, command))
+
+    async def connect(self) -> socket.socket:
+        peer = socket.socket()
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        peer.setblocking(False)
+        self._sockets.append(peer)
+        await asyncio.get_running_loop().sock_connect(peer, ("127.0.0.1", self.port))
+        return peer
+
+    async def send(self, peer: socket.socket, data: bytes) -> None:
+        await asyncio.get_running_loop().sock_sendall(peer, data)
+
+    async def answers(self, peer: socket.socket, count: int) -> list[RemotingCommand]:
+        decoder, found = FrameDecoder(), list[RemotingCommand]()
+        while len(found) < count:
+            data = await asyncio.get_running_loop().sock_recv(peer, MIB)
+            assert data, f"closed after {len(found)} answers: {self.closed}"
+            found += decoder.feed(data)
+        return found
+
+    def close(self) -> None:
+        for peer in self._sockets:
+            peer.close()
+
+
+@asynccontextmanager
+async def world(**options: Any) -> AsyncIterator[World]:
+    made = World(**options)
+    made.port = await made.server.listen("127.0.0.1", 0)
+    try:
+        yield made
+    finally:
+        made.close()
+        await made.server.stop(1)
+
+
+def encoded(code: int, count: int = 1, body: bytes = b"") -> bytes:
+    return b"".join(create_request(code, body=body).encode() for _ in range(count))
+
+
+def test_a_client_gets_its_answers_while_its_own_requests_wait_to_be_sent(run: Any) -> None:
+    async def main() -> None:
+        async with world() as served:
+            client, body = RemotingClient(), bytes(200_000)
+            asked = (
+                client.request(f"127.0.0.1:{served.port}", create_request(ECHO, body=body), 30_000) for _ in range(300)
+            )
+            answers = await asyncio.gather(*asked)
+            assert all(answer.body == body for answer in answers)
+            await client.close()
+
+    run(main())
+
+
+def test_a_consumer_that_reads_gets_all_of_many_large_answers(run: Any) -> None:
+    async def main() -> None:
+        async with world() as served:
+            peer = await served.connect()
+            await served.send(peer, encoded(LARGE, 32))
+            assert len(await served.answers(peer, 32)) == 32
+            assert not served.closed
+
+    run(main())
+
+
+def test_late_answers_are_not_made_while_others_wait_for_their_peer(run: Any) -> None:
+    made = 0
+
+    def make(command: RemotingCommand) -> RemotingCommand:
+        nonlocal made
+        made += 1
+        return response_to(command, 0, body=bytes(4 * MIB))
+
+    async def main() -> None:
+        async with world() as served:
+            peer = await served.connect()
+            await served.send(peer, encoded(LATE, 32))
+            await until(lambda: len(served.late) == 32)
+            for connection, command in served.late:
+                connection.answer_in_turn(command, lambda command=command: make(command))  # type: ignore[misc]
+            assert made < 5
+            assert len(await served.answers(peer, 32)) == 32
+            assert made == 32
+
+    run(main())
+
+
+def test_a_peer_that_writes_and_never_reads_is_closed_with_a_reason(run: Any) -> None:
+    async def main() -> None:
+        async with world(stall_grace_s=0.2) as served:
+            peer = await served.connect()
+            with pytest.raises(ConnectionError):
+                await served.send(peer, encoded(ECHO, 5000, bytes(10_000)))
+            await until(lambda: served.closed)
+            assert served.closed[0].startswith("it does not read")
+            assert served.server.held_bytes == 0
+
+    run(main())
+
+
+def test_a_peer_that_reads_slowly_is_left_alone(run: Any) -> None:
+    async def main() -> None:
+        async with world(stall_grace_s=0.4) as served:
+            peer = await served.connect()
+            await served.send(peer, encoded(LARGE, 2))
+            loop, received = asyncio.get_running_loop(), 0
+            end = loop.time() + 1.2
+            while loop.time() < end:
+                received += len(await loop.sock_recv(peer, 100_000))
+                await asyncio.sleep(0.02)
+            assert not served.closed
+            assert 0 < received < 8 * MIB
+
+    run(main())
+
+
+def test_unfinished_frames_stay_within_the_limit_and_give_way_to_others(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(buffer_budget, "ROOM_GRACE_S", 0.3)
+    whole = encoded(ECHO, body=bytes(15 * MIB))
+
+    async def main() -> None:
+        async with world(buffer_limit=64 * MIB, stall_grace_s=0.4) as served:
+            most = 0
+
+            async def watch() -> None:
+                nonlocal most
+                while True:
+                    most = max(most, served.server.held_bytes)
+                    await asyncio.sleep(0)
+
+            watching = asyncio.ensure_future(watch())
+
+            async def send_half() -> None:
+                await served.send(await served.connect(), whole[:-10])
+
+            halves = [asyncio.ensure_future(send_half()) for _ in range(12)]
+            await until(lambda: served.server.held_bytes > 40 * MIB)
+            small = await served.connect()
+            await served.send(small, encoded(ECHO))
+            assert len(await served.answers(small, 1)) == 1
+            polite = await served.connect()
+            sending = asyncio.ensure_future(served.send(polite, whole))
+            assert len((await served.answers(polite, 1))[0].body) == 15 * MIB
+            await sending
+            watching.cancel()
+            for half in halves:
+                half.cancel()
+            await asyncio.gather(*halves, watching, return_exceptions=True)
+            assert most <= 64 * MIB
+            assert any(reason.startswith("memory for connections is used up") for reason in served.closed)
+
+    run(main())
+
+
+def test_peers_that_never_read_stay_within_the_limit_together(run: Any) -> None:
+    async def main() -> None:
+        async with world(buffer_limit=64 * MIB) as served:
+            for _ in range(12):
+                await served.send(await served.connect(), encoded(HUGE, 12))
+            await until(lambda: served.server.held_bytes > 40 * MIB)
+            for _ in range(20):
+                assert served.server.held_bytes <= 64 * MIB
+                await asyncio.sleep(0.005)
+
+    run(main())
+
+
+def test_a_frame_that_comes_byte_by_byte_is_put_together_in_place(run: Any) -> None:
+    frame = create_request(ECHO, body=b"body").encode()
+
+    async def main() -> None:
+        async with world() as served:
+            peer = await served.connect()
+            await until(lambda: served.server.connections)
+            (connection,) = served.server.connections
+            for byte in frame[:-1]:
+                connection.data_received(bytes([byte]))
+            assert served.server.held_bytes == len(frame)
+            connection.data_received(frame[-1:])
+            assert served.server.held_bytes == 0
+            assert (await served.answers(peer, 1))[0].body == b"body"
+
+    run(main())
+
+
+def test_a_limit_that_leaves_no_room_for_large_frames_is_refused(run: Any) -> None:
+    async def main() -> None:
+        with pytest.raises(ValueError, match="at least"):
+            RemotingServer(HandlerTable(), buffer_limit=MIB)
+
+    run(main())
+
+
+def test_reset_connections_write_no_error_into_the_log(run: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    reset = struct.pack("ii", 1, 0)
+
+    async def main() -> None:
+        async with world() as served:
+            for _ in range(300):
+                with socket.create_connection(("127.0.0.1", served.port)) as peer:
+                    peer.sendall(encoded(ECHO)[:30])
+                    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+            other = await served.connect()
+            await served.send(other, encoded(ECHO))
+            assert len(await served.answers(other, 1)) == 1
+
+    run(main())
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+def test_a_listener_that_raises_closes_the_connection_in_one_line(run: Any, caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(_: Connection) -> None:
+        raise KeyError("of ours")
+
+    async def main() -> None:
+        async with world(on_open=refuse) as served:
+            peer = await served.connect()
+            assert await asyncio.get_running_loop().sock_recv(peer, 10) == b""
+
+    run(main())
+    (line,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert line.exc_info is None
+    assert "KeyError" in line.getMessage()
+
+
+def test_repeated_faults_are_counted_and_summed_up(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    now = 0.0
+    faults = FaultLog(lambda: now, 60)
+    for port in range(1000):
+        faults.closed(f"10.0.0.1:{port}", f"not a RocketMQ frame: length {port}", logging.WARNING)
+    faults.closed("10.0.0.1:1", "it does not read: 5 bytes", logging.WARNING)
+    assert len(caplog.records) == 11
+    faults.sum_up()
+    now = 61.0
+    faults.sum_up()
+    assert len(caplog.records) == 12
+    said = caplog.records[-1].getMessage()
+    assert "count=990" in said
+    assert "last_remote=10.0.0.1:999" in said
+    faults.closed("10.0.0.1:1", "not a RocketMQ frame: length 1", logging.WARNING)
+    assert len(caplog.records) == 13
+
+
+def test_kinds_of_faults_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    faults = FaultLog()
+    for kind in range(1000):
+        faults.closed("10.0.0.1:1", f"kind {kind}", logging.WARNING)
+    assert len(caplog.records) < 80
