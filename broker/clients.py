@@ -16,6 +16,7 @@ from headrace.remoting.connection import Connection
 logger = logging.getLogger(__name__)
 
 CLIENT_EXPIRED_MS = 120_000
+_LOGGED_APART = 16  # limit: lines for one heartbeat
 
 MembersChanged = Callable[["ConsumerGroup"], None]
 
@@ -227,8 +228,12 @@ def _take_subscriptions(group: ConsumerGroup, subscriptions: Iterable[Subscripti
     group.subscriptions = taken
     group.wanted_since_s = {topic: group.wanted_since_s.get(topic, now_s) for topic in taken}
     came, went = taken.keys() - known.keys(), known.keys() - taken.keys()
-    for topic in sorted(came):
-        logger.info("subscription came group=%s topic=%s expression=%r", group.name, topic, taken[topic].sub_string)
-    for topic in sorted(went):
+    for topic in sorted(came)[:_LOGGED_APART]:
+        logger.info(
+            "subscription came group=%s topic=%s expression=%r", group.name, topic, taken[topic].sub_string[:200]
+        )
+    for topic in sorted(went)[:_LOGGED_APART]:
         logger.info("subscription went group=%s topic=%s", group.name, topic)
+    if max(len(came), len(went)) > _LOGGED_APART:
+        logger.info("subscriptions changed group=%s came=%d went=%d", group.name, len(came), len(went))
     return bool(came or went)

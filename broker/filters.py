@@ -11,7 +11,7 @@ written at once, and if that took longer the filter is born anew; until it is wr
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from dataclasses import dataclass, replace
 
 from broker.config import BrokerConfig
@@ -62,10 +62,16 @@ class ConsumerFilterTable:
 
     def register(self, group: str, subscriptions: Collection[SubscriptionData]) -> None:
         """Takes the group's expressions; its filters for topics that it does not list are dead. (Functions are not kept here.)"""
+        for _ in self.register_steps(group, subscriptions):
+            pass
+
+    def register_steps(self, group: str, subscriptions: Collection[SubscriptionData]) -> Generator[None, None, None]:
+        """As `register`, an expression at a step."""
         subscriptions = [one for one in subscriptions if one.expression_type != PYTHON]
         for subscription in subscriptions:
             if not is_tag_type(subscription.expression_type) and subscription.sub_string:
                 self._register_one(group, subscription)
+                yield
         listed = {subscription.topic for subscription in subscriptions}
         for data in self._of_group(group):
             if data.topic not in listed:

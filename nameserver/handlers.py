@@ -8,6 +8,7 @@ Where RocketMQ takes a missing field for a name that nobody has, so do we: the f
 
 import logging
 import zlib
+from collections.abc import Awaitable, Generator
 
 from headrace.model.data_version import DataVersion
 from headrace.model.names import ORDER_TOPIC_NAMESPACE
@@ -31,6 +32,7 @@ from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
 from headrace.protocol.version import MIN_REGISTER_BODY_VERSION, MIN_STANDARD_JSON_VERSION
 from headrace.remoting import Connection, HandlerTable
+from headrace.remoting.slices import in_slices
 from nameserver.errors import SettingsRefused
 from nameserver.kv_config import KvConfig
 from nameserver.routes import BrokerIdentity, Registration, RouteTable
@@ -77,14 +79,29 @@ class NameServerHandlers:
 
     # -- brokers ----------------------------------------------------------------------------------------------------------
 
-    def register_broker(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
-        """REGISTER_BROKER: takes the broker's topics; tells a slave where its master is."""
+    def register_broker(
+        self, connection: Connection, command: RemotingCommand
+    ) -> RemotingCommand | Awaitable[RemotingCommand]:
+        """REGISTER_BROKER: takes the broker's topics, many of them in slices; tells a slave where its master is."""
+        steps = self._register_steps(connection, command)
+        try:
+            next(steps)
+        except StopIteration as done:
+            answer: RemotingCommand = done.value
+            return answer
+        return in_slices(steps)
+
+    def _register_steps(
+        self, connection: Connection, command: RemotingCommand
+    ) -> Generator[None, None, RemotingCommand]:
         header = RegisterBrokerRequestHeader.from_ext(command.ext_fields)
         if header.body_crc32 and zlib.crc32(command.body) & 0x7FFFFFFF != header.body_crc32:
             return response_to(
                 command, ResponseCode.SYSTEM_ERROR, "crc32 not match: the body is not what the broker sent", {}
             )
-        body = RegisterBrokerBody.decode_request(command.body, compressed=header.compressed, version=command.version)
+        body = yield from RegisterBrokerBody.decode_steps(
+            command.body, compressed=header.compressed, version=command.version
+        )
         servers = body.filter_server_list
         if command.version >= MIN_REGISTER_BODY_VERSION:
             servers = servers or []
@@ -97,7 +114,7 @@ class NameServerHandlers:
             body.topic_config.topic_config_table.values(),
             servers,
         )
-        master = self._routes.register(registration, connection)
+        master = yield from self._routes.register_steps(registration, connection)
         if is_new:
             logger.info("broker registered name=%s id=%d address=%s", broker.name, broker.id, broker.address)
         answer = RegisterBrokerResponseHeader(master.ha_address, master.address) if master else None
@@ -121,7 +138,7 @@ class NameServerHandlers:
     def query_data_version(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
         """QUERY_DATA_VERSION: whether the broker's topics have changed since it registered."""
         header = QueryDataVersionRequestHeader.from_ext(command.ext_fields)
-        version = decode_bean(DataVersion, command.body)
+        version = decode_bean(DataVersion, command.body, untrusted=True)
         is_changed, known = self._routes.compare_data_version(header.broker_addr, version)
         ext = QueryDataVersionResponseHeader(is_changed).to_ext()
         return response_to(command, ResponseCode.SUCCESS, ext=ext, body=encode_bean(known) if known else b"")

@@ -16,7 +16,7 @@ What is easily missed (remoting spec 3.3 to 3.10):
 A connection is any object that can be told from others; it is never called.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from headrace.model import permission as permissions
@@ -24,6 +24,8 @@ from headrace.model.data_version import DataVersion
 from headrace.model.names import MASTER_ID
 from headrace.model.topic_config import UNIT, UNIT_SUBSCRIPTION, TopicConfig
 from headrace.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
+
+_TOPICS_AT_ONCE = 1000  # limit: a step of a millisecond or two
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,16 @@ class RouteTable:
 
     def register(self, registration: Registration, connection: Hashable) -> Master | None:
         """Takes what a broker says of itself; for a slave with a live master returns where that is."""
+        steps = self.register_steps(registration, connection)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                master: Master | None = done.value
+                return master
+
+    def register_steps(self, registration: Registration, connection: Hashable) -> Generator[None, None, Master | None]:
+        """As `register`, in steps of some milliseconds. Topics that are left when the broker is dropped meanwhile, or registers anew, are not taken."""
         broker = registration.broker
         self._clusters.setdefault(broker.cluster, {})[broker.name] = None
         known = self._brokers.setdefault(broker.name, _Broker(broker.cluster))
@@ -101,19 +113,24 @@ class RouteTable:
 
         before = self._live.get(broker.address)
         is_changed = before is None or before.data_version != registration.data_version
-        if broker.id == MASTER_ID and (is_changed or is_first):
-            for topic in registration.topics:
-                self._topics.setdefault(topic.name, {})[broker.name] = QueueData(
-                    broker.name, topic.read_queue_count, topic.write_queue_count, topic.permission, topic.sys_flag
-                )
-
         self._forget_live(broker.address)
-        now = self._clock_ms()
-        self._live[broker.address] = LiveBroker(now, registration.data_version, connection, registration.ha_address)
+        live = LiveBroker(self._clock_ms(), registration.data_version, connection, registration.ha_address)
+        self._live[broker.address] = live
         self._addresses.setdefault(connection, {})[broker.address] = None
         if registration.filter_servers is not None:
             self._set_filter_servers(broker.address, registration.filter_servers)
-        return self._master_of(known) if broker.id != MASTER_ID else None
+        master = self._master_of(known) if broker.id != MASTER_ID else None
+        if broker.id == MASTER_ID and (is_changed or is_first):
+            for number, topic in enumerate(registration.topics, 1):
+                self._topics.setdefault(topic.name, {})[broker.name] = QueueData(
+                    broker.name, topic.read_queue_count, topic.write_queue_count, topic.permission, topic.sys_flag
+                )
+                if number % _TOPICS_AT_ONCE == 0:
+                    yield
+                    taken = self._live.get(broker.address)
+                    if taken is None or taken.data_version != live.data_version:
+                        break
+        return master
 
     def unregister(self, broker: BrokerIdentity) -> None:
         """A broker takes its leave."""

@@ -38,7 +38,7 @@ class GroupAdmin:
         if self._is_slave:
             return refuse(command, ResponseCode.SYSTEM_ERROR, ON_SLAVE)
         if command.body:  # compat: a request without a body is accepted and changes nothing
-            config = decode_bean(SubscriptionGroupConfig, command.body)
+            config = decode_bean(SubscriptionGroupConfig, command.body, untrusted=True)
             if not config.group_name.strip():
                 return refuse(command, ResponseCode.SYSTEM_ERROR, "groupName is blank: say which group is meant")
             self._groups.put(config)

@@ -201,7 +201,7 @@ class Relays:
                 answer = await client.connection.request(request, STATUS_TIMEOUT_MS)
                 if answer.code == ResponseCode.SUCCESS and answer.body:
                     result.consumer_table[client.client_id] = GetConsumerStatusBody.decode(
-                        answer.body
+                        answer.body, untrusted=True
                     ).message_queue_table
             except (RemotingError, RemoteProtocolError) as error:
                 logger.warning(

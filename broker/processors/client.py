@@ -1,6 +1,8 @@
 """Clients' signs of life: heartbeats, leave-taking, who is in a group, whether a subscription is understood (4.14 to 4.18)."""
 
 import time
+from collections.abc import Awaitable, Generator, Sequence
+from typing import Final
 
 from broker.clients import Client, ClientTable, ConsumerGroup
 from broker.config import BrokerConfig
@@ -8,6 +10,7 @@ from broker.filters import PullFilters
 from broker.groups import GroupTable
 from broker.processors import guard
 from broker.topics import READ_WRITE, TopicTable
+from headrace.errors import RemoteProtocolError
 from headrace.model import names
 from headrace.model.subscription import is_tag_type
 from headrace.model.topic_config import topic_sys_flag
@@ -16,6 +19,7 @@ from headrace.protocol.bodies import (
     ConsumerData,
     GetConsumerListByGroupResponseBody,
     HeartbeatData,
+    ProducerData,
 )
 from headrace.protocol.headers import (
     GetConsumerListByGroupRequestHeader,
@@ -28,6 +32,12 @@ from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
 from headrace.remoting.connection import Connection
 from headrace.remoting.handlers import HandlerTable
+from headrace.remoting.slices import in_slices
+
+MAX_GROUPS: Final = (
+    1024  # limit: of each kind, of one client; each may make a group and a topic, which are files on disk
+)
+FEW: Final = 16  # limit: groups and subscriptions that are registered at one go
 
 
 class MembersNotice:
@@ -81,17 +91,38 @@ class ClientProcessor:
             },
         )
 
-    def heartbeat(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
-        """Notes the client in all its groups; a change is told to the members before this is answered."""
-        heartbeat = HeartbeatData.decode(command.body)
+    def heartbeat(
+        self, connection: Connection, command: RemotingCommand
+    ) -> RemotingCommand | Awaitable[RemotingCommand]:
+        """Notes the client in all its groups, in slices if they are many; a change is told to the members before this is answered."""
+        heartbeat = HeartbeatData.decode(command.body, untrusted=True)
         client = Client(connection, heartbeat.client_id, command.language, command.version, int(time.time() * 1000))
-        for consumer in heartbeat.consumer_data_set:
-            self._register_consumer(client, consumer)
-        for producer in heartbeat.producer_data_set:
-            self._clients.register_producer(producer.group_name, client)
+        consumers, producers = heartbeat.consumer_data_set, heartbeat.producer_data_set
+        for kind, groups in (("consumer", len(consumers)), ("producer", len(producers))):
+            if groups > MAX_GROUPS:
+                raise RemoteProtocolError(f"{groups} {kind} groups; at most {MAX_GROUPS} are taken from one client")
+        steps = self._heartbeat_steps(client, consumers, producers)
+        size = len(consumers) + sum(len(consumer.subscription_data_set) for consumer in consumers)
+        if size > FEW:
+            return self._in_slices(command, steps)
+        for _ in steps:
+            pass
         return response_to(command, ResponseCode.SUCCESS)
 
-    def _register_consumer(self, client: Client, consumer: ConsumerData) -> None:
+    async def _in_slices(self, command: RemotingCommand, steps: Generator[None, None, None]) -> RemotingCommand:
+        await in_slices(steps)
+        return response_to(command, ResponseCode.SUCCESS)
+
+    def _heartbeat_steps(
+        self, client: Client, consumers: Sequence[ConsumerData], producers: Sequence[ProducerData]
+    ) -> Generator[None, None, None]:
+        for consumer in consumers:
+            yield from self._register_consumer(client, consumer)
+            yield
+        for producer in producers:
+            self._clients.register_producer(producer.group_name, client)
+
+    def _register_consumer(self, client: Client, consumer: ConsumerData) -> Generator[None, None, None]:
         group = self._groups.find(consumer.group_name)
         if group is not None:
             self._topics.create_on_send_back(
@@ -109,7 +140,7 @@ class ClientProcessor:
             consumer.subscription_data_set,
         )
         if self._filters is not None:
-            self._filters.table.register(consumer.group_name, consumer.subscription_data_set)
+            yield from self._filters.table.register_steps(consumer.group_name, consumer.subscription_data_set)
 
     def unregister(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
         """Takes the client out of the groups it names."""
@@ -133,7 +164,7 @@ class ClientProcessor:
 
     def check_config(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
         """Whether the broker understands a subscription."""
-        body = CheckClientRequestBody.decode(command.body)
+        body = CheckClientRequestBody.decode(command.body, untrusted=True)
         subscription = body.subscription_data
         if subscription is None or is_tag_type(subscription.expression_type):
             return response_to(command, ResponseCode.SUCCESS)

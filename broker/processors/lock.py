@@ -39,7 +39,7 @@ class LockProcessor:
 
 
 def _parse(command: RemotingCommand) -> tuple[str, str, LockBatchRequestBody]:
-    body = LockBatchRequestBody.decode(command.body)
+    body = LockBatchRequestBody.decode(command.body, untrusted=True)
     if body.consumer_group is None or body.client_id is None:
         raise RemoteProtocolError("a lock needs consumerGroup and clientId in its body")
     return body.consumer_group, body.client_id, body

@@ -22,6 +22,8 @@ from headrace.errors import LocalProtocolError, RemoteProtocolError
 from headrace.protocol.frame_layout import Header
 from headrace.protocol.language import LanguageCode
 
+_MAX_ENTRIES: Final = 4096  # limit: RocketMQ's requests have at most some thirty
+
 _HEAD: Final = Struct(">hbhiii")  # code, language, version, opaque, flag, R
 _I32: Final = Struct(">i")
 _I16: Final = Struct(">h")
@@ -64,6 +66,7 @@ def decode_binary_header(data: bytes | bytearray | memoryview) -> Header:
                 raise RemoteProtocolError(f"binary header: {ext_length} bytes of ext entries where {end - at} are left")
             ext_end = at + ext_length
             ext = {}
+            entries = 0
             while at < ext_end:
                 (length,) = _I16.unpack_from(data, at)
                 at += 2
@@ -73,6 +76,9 @@ def decode_binary_header(data: bytes | bytearray | memoryview) -> Header:
                 at += 4
                 ext[key] = _text(data, at, length, ext_end, "value")
                 at += length
+                entries += 1
+                if entries > _MAX_ENTRIES:
+                    raise RemoteProtocolError(f"binary header: more than {_MAX_ENTRIES} ext entries")
     except struct_error:
         raise RemoteProtocolError("binary header: it ends too early") from None
     return Header(code, _LANGUAGES.get(language), version, opaque, flag, remark, ext)

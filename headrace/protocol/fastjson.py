@@ -8,11 +8,13 @@ in quotes. Here
     an object key is an ObjectKey, the text of the object; in quotes it is a str with the same text
     a key whose value is None is not written, as fastjson does
 
-Standard JSON goes through msgspec; what that refuses is read again by the parser below.
+Standard JSON goes through msgspec; what that refuses is read again by the parser below, which is slow. What others may send at will is read with
+`untrusted`: it may cost no more than some ten milliseconds, so the number of its values is limited, and the size of what is not standard JSON.
 """
 
 import math
 import re
+import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from enum import Enum
@@ -22,6 +24,13 @@ import msgspec
 
 from headrace.errors import RemoteProtocolError
 
+MAX_BYTES: Final = (
+    4 << 20
+)  # limit: of untrusted text; RocketMQ's largest request but the registration of a broker has a hundredth
+MAX_VALUES: Final = 16_384  # limit: of untrusted text; a heartbeat with two thousand subscriptions
+LENIENT_MAX_BYTES: Final = 64 << 10  # limit: of untrusted text that is not standard JSON
+LENIENT_MAX_VALUES: Final = 8192  # limit: the same; the parser below takes three microseconds for each
+
 
 class ObjectKey(str):
     """The JSON text of an object that is the key of a map; written without quotes."""
@@ -29,15 +38,42 @@ class ObjectKey(str):
     __slots__ = ()
 
 
-def loads(data: bytes | bytearray | memoryview | str) -> Any:
-    """The value in `data`, by fastjson's rules. Raises RemoteProtocolError that says where it cannot be read."""
+def loads(data: bytes | bytearray | memoryview | str, *, untrusted: bool = False) -> Any:
+    """The value in `data`, by fastjson's rules. Raises RemoteProtocolError that says where it cannot be read, or that it is too large."""
     if isinstance(data, ObjectKey):
         data = str(data)  # msgspec takes no other kind of text
+    if untrusted:
+        check_size(data)
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
+        if untrusted and len(data) > LENIENT_MAX_BYTES:
+            raise RemoteProtocolError(
+                f"JSON: {len(data)} bytes that are not standard JSON; of such text at most {LENIENT_MAX_BYTES} bytes are read:"
+                " put all names into double quotes"
+            ) from None
         text = data if isinstance(data, str) else bytes(data).decode("utf-8", "replace")
-        return _Parser(text).parse()
+        return _Parser(text, LENIENT_MAX_VALUES if untrusted else sys.maxsize).parse()
+
+
+def check_size(data: bytes | bytearray | memoryview | str) -> None:
+    """Raises RemoteProtocolError for text that would take too long to read."""
+    if len(data) > MAX_BYTES:
+        raise RemoteProtocolError(f"JSON: {len(data)} bytes; at most {MAX_BYTES} are read")
+    # Each value but the first of its list or object follows a comma. Commas within strings count too: a limit need not be exact.
+    values = count_values(data)
+    if values > MAX_VALUES:
+        raise RemoteProtocolError(
+            f"JSON: about {values} values; at most {MAX_VALUES} are read: send them in several requests"
+        )
+
+
+def count_values(data: bytes | bytearray | memoryview | str) -> int:
+    """About how many values there are, at most, found out quickly."""
+    if isinstance(data, str):
+        return 1 + data.count(",") + data.count("{") + data.count("[")
+    text = bytes(data)
+    return 1 + text.count(b",") + text.count(b"{") + text.count(b"[")
 
 
 def dumps(value: Any) -> str:
@@ -237,8 +273,9 @@ def _join_surrogates(match: "re.Match[str]") -> str:
 class _Parser:
     """A recursive descent over the text, tolerant as fastjson is."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, max_values: int) -> None:
         self._text = text
+        self._values_left = max_values
         self._at = 0
         self._depth = 0
 
@@ -260,6 +297,9 @@ class _Parser:
         return self._text[self._at : self._at + 1]
 
     def _value(self) -> Any:
+        self._values_left -= 1
+        if self._values_left < 0:
+            raise self._error("too many values for text that is not standard JSON")
         character = self._peek()
         if character == "{":
             return self._object()

@@ -15,6 +15,9 @@ from headrace.protocol.remoting_command import RemotingCommand, next_opaque
 
 __all__ = ["FRAME_MAX_LENGTH", "FrameDecoder", "decode_frame", "frame_size"]
 
+RECEIVED_HEADER_MAX: Final = 512 << 10
+"""Bytes of a header that are read. The longest that clients send holds a message's properties (32 KiB, six times that if all is escaped)."""
+
 _HEAD: Final = Struct(">iI")
 _LENGTH: Final = Struct(">i")
 _JSON: Final = SerializeType.JSON
@@ -35,6 +38,8 @@ def _split(data: bytes | bytearray | memoryview, at: int, length: int) -> tuple[
     header_end = HEAD_SIZE + (word & 0xFFFFFF)
     if length < HEAD_SIZE or header_end > length:
         raise BadFrame(f"a header of {header_end - HEAD_SIZE} bytes in a frame of {length}")
+    if header_end - HEAD_SIZE > RECEIVED_HEADER_MAX:
+        raise BadFrame(f"a header of {header_end - HEAD_SIZE} bytes; at most {RECEIVED_HEADER_MAX} are read")
     with memoryview(data) as view:
         return word >> 24, bytes(view[at + HEAD_SIZE : at + header_end]), bytes(view[at + header_end : at + length])
 

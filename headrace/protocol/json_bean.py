@@ -68,9 +68,9 @@ class JsonBody:
         return fastjson.dumps_pretty(to_value(self))
 
     @classmethod
-    def decode(cls, data: bytes | str) -> Self:
-        """The body in `data`. Raises RemoteProtocolError."""
-        return from_value(cls, fastjson.loads(data))
+    def decode(cls, data: bytes | str, *, untrusted: bool = False) -> Self:
+        """The body in `data`; `untrusted` if anybody can send it, which limits its size. Raises RemoteProtocolError."""
+        return from_value(cls, fastjson.loads(data, untrusted=untrusted))
 
 
 def encode_bean(bean: Any) -> bytes:
@@ -78,9 +78,9 @@ def encode_bean(bean: Any) -> bytes:
     return fastjson.dumps(to_value(bean)).encode()
 
 
-def decode_bean(kind: type[T], data: bytes | str) -> T:
-    """The dataclass in JSON. Raises RemoteProtocolError."""
-    return from_value(kind, fastjson.loads(data))
+def decode_bean(kind: type[T], data: bytes | str, *, untrusted: bool = False) -> T:
+    """The dataclass in JSON; `untrusted` if anybody can send it, which limits its size. Raises RemoteProtocolError."""
+    return from_value(kind, fastjson.loads(data, untrusted=untrusted))
 
 
 def to_value(item: Any) -> Any:

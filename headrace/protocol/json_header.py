@@ -69,7 +69,7 @@ def decode_json_header(data: bytes | bytearray | memoryview) -> Header:
 
 
 def _decode_tolerantly(data: bytes | bytearray | memoryview) -> Header:
-    found = fastjson.loads(data)
+    found = fastjson.loads(data, untrusted=True)
     if not isinstance(found, dict):
         raise RemoteProtocolError(f"a JSON header is an object, not {type(found).__name__}")
     ext = found.get("extFields")

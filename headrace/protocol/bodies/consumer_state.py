@@ -103,9 +103,9 @@ class ResetOffsetBody(JsonBody):
         return fastjson.dumps({"offsetTable": entries}).encode()
 
     @classmethod
-    def decode(cls, data: bytes | str) -> Self:
+    def decode(cls, data: bytes | str, *, untrusted: bool = False) -> Self:
         """The body in `data`, of either form. Raises RemoteProtocolError."""
-        value = fastjson.loads(data)
+        value = fastjson.loads(data, untrusted=untrusted)
         if isinstance(value, dict) and isinstance(value.get("offsetTable"), list):
             entries = [from_value(_QueueOffset, entry) for entry in value["offsetTable"]]
             return cls({MessageQueue(one.topic, one.broker_name, one.queue_id): one.offset for one in entries})

@@ -6,8 +6,12 @@ character is that character. The last of two lines with one key counts.
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from headrace.errors import RemoteProtocolError
+
+REQUEST_LIMIT: Final = 64 << 10
+"""Bytes of a text that came with a request; RocketMQ's whole configuration has ten thousand."""
 
 _BLANKS = " \t\f"
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -20,6 +24,8 @@ def encode_properties_text(properties: Mapping[str, object]) -> str:
 
 def decode_properties_text(data: bytes | str) -> dict[str, str]:
     r"""The properties in a text, in their order. Raises RemoteProtocolError, with the line's number, for a `\u` without its digits."""
+    if isinstance(data, bytes) and len(data) > REQUEST_LIMIT:
+        raise RemoteProtocolError(f"a configuration of {len(data)} bytes; at most {REQUEST_LIMIT} are read")
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
     found: dict[str, str] = {}
     for number, line in _logical_lines(text):
@@ -44,13 +50,15 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         at += 1
         if not line or line[0] in "#!":
             continue
+        pieces = []
         while _ends_in_odd_backslashes(line):
-            line = line[:-1]
+            pieces.append(line[:-1])
+            line = ""
             if at == len(lines):
                 break
-            line += lines[at].lstrip(_BLANKS)
+            line = lines[at].lstrip(_BLANKS)
             at += 1
-        yield first + 1, line
+        yield first + 1, "".join((*pieces, line))
 
 
 def _ends_in_odd_backslashes(line: str) -> bool:

@@ -8,10 +8,14 @@ Compressed, it is one zlib stream of
     4 n, n bytes     filter servers as a JSON list
 
 which loses a topic's sysFlag and whether it is ordered. Brokers older than MIN_REGISTER_BODY_VERSION send the topics alone.
+
+A broker may have tens of thousands of topics, whose JSON no event loop reads at one go: `decode_steps` reads it in steps. JSON of that size is read
+only in the form in which brokers write it: a topic is an object without further ones but for `attributes`.
 """
 
+import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import ClassVar, Final, Self
@@ -26,7 +30,13 @@ from headrace.protocol.version import CURRENT_VERSION, MIN_REGISTER_BODY_VERSION
 
 _I32: Final = Struct(">i")
 _COMPRESSION_LEVEL: Final = 9
-_MAX_PLAIN_SIZE: Final = 256 * 1024 * 1024  # limit: a million topics; a smaller bomb does no harm
+_MAX_PLAIN_SIZE: Final = 32 * 1024 * 1024  # limit: half a million topics; a smaller bomb does no harm
+_INFLATED_AT_ONCE: Final = 1 << 20  # limit: a step of some milliseconds
+_TOPICS_AT_ONCE: Final = 200  # limit: the same
+_TABLE: Final = re.compile(rb'"topicConfigTable"\s{0,64}:\s{0,64}\{')
+_ENTRY: Final = re.compile(
+    rb'\s{0,64}"[^"\\]{1,255}"\s{0,64}:\s{0,64}\{[^{}]{0,4096}(?:\{[^{}]{0,4096}\}[^{}]{0,4096})?\}\s{0,64},?'
+)
 
 
 @dataclass(slots=True)
@@ -56,28 +66,85 @@ class RegisterBrokerBody(JsonBody):
     @classmethod
     def decode_request(cls, data: bytes, *, compressed: bool, version: int = CURRENT_VERSION) -> Self:
         """The body of a request whose header says `compressed` and has this `version`. No bytes: no topics. Raises RemoteProtocolError."""
-        if not data:
-            return cls()
-        if version < MIN_REGISTER_BODY_VERSION:
-            return cls(TopicConfigSerializeWrapper.decode(data))
-        return cls._decode_compressed(data) if compressed else cls.decode(data)
+        steps = cls.decode_steps(data, compressed=compressed, version=version)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return]
 
     @classmethod
-    def _decode_compressed(cls, data: bytes) -> Self:
-        try:
-            decompressor = zlib.decompressobj()
-            plain = decompressor.decompress(data, _MAX_PLAIN_SIZE)
-        except zlib.error as error:
-            raise RemoteProtocolError(f"RegisterBrokerBody: {error}") from None
-        if not decompressor.eof:
-            raise RemoteProtocolError("RegisterBrokerBody: cut short, or too large")
-        pieces = _Pieces(plain)
-        version = decode_bean(DataVersion, pieces.next_piece())
-        topics = [_parse_topic(pieces.next_piece()) for _ in range(pieces.next_number())]
-        servers = fastjson.loads(pieces.next_piece())
+    def decode_steps(
+        cls, data: bytes, *, compressed: bool, version: int = CURRENT_VERSION
+    ) -> Generator[None, None, Self]:
+        """As `decode_request`, in steps of some milliseconds."""
+        if not data:
+            return cls()
+        if compressed and version >= MIN_REGISTER_BODY_VERSION:
+            return (yield from cls._decode_compressed(data))
+        if len(data) <= fastjson.MAX_BYTES and fastjson.count_values(data) <= fastjson.MAX_VALUES:
+            if version < MIN_REGISTER_BODY_VERSION:
+                return cls(TopicConfigSerializeWrapper.decode(data, untrusted=True))
+            return cls.decode(data, untrusted=True)
+        topics: dict[str, TopicConfig] = {}
+        rest = yield from _take_topics(data, topics)
+        body = (
+            cls(TopicConfigSerializeWrapper.decode(rest, untrusted=True))
+            if version < MIN_REGISTER_BODY_VERSION
+            else cls.decode(rest, untrusted=True)
+        )
+        body.topic_config.topic_config_table = topics
+        return body
+
+    @classmethod
+    def _decode_compressed(cls, data: bytes) -> Generator[None, None, Self]:
+        pieces = _Pieces((yield from _inflate(data)))
+        version = decode_bean(DataVersion, pieces.next_piece(), untrusted=True)
+        topics: dict[str, TopicConfig] = {}
+        for number in range(pieces.next_number()):
+            topic = _parse_topic(pieces.next_piece())
+            topics[topic.name] = topic
+            if number % _TOPICS_AT_ONCE == 0:
+                yield
+        servers = fastjson.loads(pieces.next_piece(), untrusted=True)
         if not isinstance(servers, list):
             raise RemoteProtocolError("RegisterBrokerBody: the filter servers are no list")
-        return cls(TopicConfigSerializeWrapper(version, {one.name: one for one in topics}), list(map(str, servers)))
+        return cls(TopicConfigSerializeWrapper(version, topics), list(map(str, servers)))
+
+
+def _take_topics(data: bytes, topics: dict[str, TopicConfig]) -> Generator[None, None, bytes]:
+    """Reads the table of topics out of the JSON, a few hundred at a time; returns the JSON without them."""
+    begin = _TABLE.search(data)
+    if begin is None:
+        raise RemoteProtocolError("RegisterBrokerBody: so large, and without topicConfigTable")
+    at = begin.end()
+    while True:
+        first, count = at, 0
+        while count < _TOPICS_AT_ONCE and (entry := _ENTRY.match(data, at)) is not None:
+            at = entry.end()
+            count += 1
+        if not count:
+            return data[: begin.end()] + data[at:]
+        text = b'{"topicConfigTable":{' + data[first:at].rstrip(b", \t\r\n") + b"}}"
+        topics.update(TopicConfigSerializeWrapper.decode(text, untrusted=True).topic_config_table)
+        yield
+
+
+def _inflate(data: bytes) -> Generator[None, None, bytes]:
+    decompressor, plain = zlib.decompressobj(), bytearray()
+    try:
+        while not decompressor.eof and len(plain) < _MAX_PLAIN_SIZE:
+            piece = decompressor.decompress(data, _INFLATED_AT_ONCE)
+            data = decompressor.unconsumed_tail
+            if not piece and not data:
+                break
+            plain += piece
+            yield
+    except zlib.error as error:
+        raise RemoteProtocolError(f"RegisterBrokerBody: {error}") from None
+    if not decompressor.eof:
+        raise RemoteProtocolError("RegisterBrokerBody: cut short, or too large")
+    return bytes(plain)
 
 
 class _Pieces:
