@@ -104,7 +104,8 @@ class Connection(asyncio.Protocol):
         self._is_new = True
         self._partial: PartialFrame | None = None
         self._rest = b""
-        self._turns: deque[tuple[RemotingCommand, Callable[[], RemotingCommand | None]]] = deque()
+        # Made when it is needed: an empty one costs half a kilobyte.
+        self._turns: deque[tuple[RemotingCommand, Callable[[], RemotingCommand | None]]] | None = None
         self._is_waiting_for_room = self._has_room = False
         self._buffered_in = self._buffered_out = self.held_bytes = 0
         self._read_bytes = self._written_bytes = self._seen_moved = 0
@@ -349,7 +350,7 @@ class Connection(asyncio.Protocol):
     def _give_back(self) -> None:
         self._partial = None
         self._rest = b""
-        self._turns.clear()
+        self._turns = None
         self._count(0, 0)
 
     def take_frames(self, data: bytes, position: int) -> int:
@@ -460,6 +461,8 @@ class Connection(asyncio.Protocol):
         For answers that are large and made when something happens, such as pulls that were held: they are not made before there is room for them.
         """
         if self._is_writing_paused or self._turns or self._must_wait():
+            if self._turns is None:
+                self._turns = deque()
             self._turns.append((command, work))
             self._hold()
         else:

@@ -14,7 +14,7 @@ from typing import Final
 logger = logging.getLogger(__name__)
 
 PERIOD_S: Final = 60.0
-IN_FULL: Final = 10  # limit: lines of one kind in a minute
+IN_FULL: Final = 30  # limit: lines of one kind in a minute
 MAX_KINDS: Final = 64  # limit: kinds that are counted apart; the others are summed up together
 
 

@@ -1,7 +1,6 @@
 """PartialFrame: the beginning of a frame, until the rest of it has been read.
 
-The whole frame's memory is reserved at its first bytes and filled in place: a frame that arrives byte by byte costs no more than one that
-arrives at once.
+What has come lies in one piece: a frame that arrives byte by byte costs no more than one that arrives at once, and one that never comes costs nothing.
 """
 
 from typing import Final
@@ -13,24 +12,21 @@ LENGTH_UNKNOWN: Final = 4
 class PartialFrame:
     """`start` is what was read; `needed` is the frame's size in bytes, its length field included, or LENGTH_UNKNOWN."""
 
-    __slots__ = ("_buffer", "_have", "needed")
+    __slots__ = ("_buffer", "needed")
 
     def __init__(self, start: bytes, needed: int) -> None:
-        self._buffer = bytearray(needed)
-        self._have = len(start)
-        self._buffer[: len(start)] = start
+        self._buffer = bytearray(start)
         self.needed = needed
 
     @property
     def is_whole(self) -> bool:
         """Whether all bytes are there."""
-        return self._have == self.needed
+        return len(self._buffer) == self.needed
 
     def fill(self, data: bytes) -> int:
         """Takes what it lacks from the beginning of `data`; returns how many bytes that were."""
-        taken = min(self.needed - self._have, len(data))
-        self._buffer[self._have : self._have + taken] = data if taken == len(data) else data[:taken]
-        self._have += taken
+        taken = min(self.needed - len(self._buffer), len(data))
+        self._buffer += data if taken == len(data) else data[:taken]
         return taken
 
     def take(self) -> bytes:
