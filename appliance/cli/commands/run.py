@@ -52,7 +52,7 @@ def command(
     accepted is made durable first.
 
     Exit codes: 0 stopped in order; 1 stopped, but not everything could be put in order; 2 wrong configuration; 3 could not
-    start; 4 a role kept dying.
+    start; 4 a role kept dying before it was ready.
     """
     # What the supervisor needs is imported here, so that --help and mistakes answer at once. It all stays: no collecting.
     gc.disable()

@@ -121,3 +121,9 @@ def test_the_end_of_the_channel_is_seen_when_the_last_sender_is_gone(
     with pytest.raises(EOFError):
         receiver.receive()
     assert kept.messages == ["last words"]
+
+
+def test_handler_has_the_lock_that_logging_enters(receiver: PacketHandler) -> None:
+    assert receiver.lock is not None  # Python 3.13 enters it without a look
+    with receiver.lock:
+        pass
