@@ -5,18 +5,27 @@
 
 A frame may end in the middle of a record. Only complete records are published, so that nobody on the slave sees half of one;
 what is copied beyond is lost at a restart or when the link breaks, and asked for again.
+
+Bytes that are no record mean one of two things. Where a link begins, the master has another log than this one, and nothing of it is
+taken. Behind records that fitted, the master's disk has damaged its log: what is damaged is copied as it is, and the log goes on at the
+next whole record.
 """
+
+import logging
 
 from ipc.control_block import ControlBlock
 from ipc.publish.log import LogPublisher
 from store.commit_log.record_check import BLANK, NO_ROOM, REASONS, check_record, store_timestamp_of
+from store.commit_log.resync import find_record
 from store.commit_log.tail import wipe
-from store.config import StoreConfig
+from store.config import RECORD_MARGIN, StoreConfig
 from store.errors import HaError
 from store.fault_point import fault_point
 from store.mapped_file import MappedFile
 from store.mapped_file_queue import MappedFileQueue
 from store.paths import StorePaths
+
+_LOGGER = logging.getLogger(__name__)
 
 _SIZE_FIELD = 4
 _HEAD_SIZE = 8
@@ -37,10 +46,16 @@ class LogCopy:
         self.wrote_offset = control.wrote_offset
         self.copied_offset = self.wrote_offset
         self._timestamp = control.wrote_timestamp
+        self._has_fitted = False
+        """Whether the master has sent a whole record since the link began."""
+        self._damaged_offset = -1
+        self._searched_offset = 0
 
     def start_over(self) -> None:
         """Wipes what was copied and never published: by a predecessor, or of a record whose rest never came."""
         self.copied_offset = self.wrote_offset
+        self._has_fitted = False
+        self._damaged_offset = -1
         wipe(self._paths, self._config, self.wrote_offset, self._control.append_limit)
 
     def request(self, offset: int) -> None:
@@ -111,15 +126,35 @@ class LogCopy:
             if size > 0:
                 timestamp = store_timestamp_of(file.view, position)
                 offset += size
+                self._has_fitted = True
             elif size == BLANK and self.copied_offset >= file.end_offset:
                 offset = file.end_offset
             elif size in (BLANK, NO_ROOM) and self._may_be_whole_later(file, position):
                 break
-            else:
+            elif not self._has_fitted:
                 raise HaError(f"the master sent no record at offset {offset}: {REASONS[size]}")
+            else:
+                following = self._behind_damage(file, offset, copied, REASONS[size])
+                if following < 0:
+                    break
+                offset = following
         if offset > self.wrote_offset:
             self.wrote_offset, self._timestamp = offset, timestamp
             self._publisher.wrote(offset, timestamp)
+
+    def _behind_damage(self, file: MappedFile, offset: int, copied: int, reason: str) -> int:
+        """Where the log goes on behind the damage at `offset`; -1 while the master has not sent that much."""
+        if self._damaged_offset != offset:
+            self._damaged_offset = self._searched_offset = offset
+            _LOGGER.error("the master's log is damaged, copied as it is physical_offset=%d reason=%s", offset, reason)
+        # A record that was not whole at the last look may begin some way before what was copied then.
+        longest = self._config.effective_max_message_size + RECORD_MARGIN
+        start = max(offset + 1, self._searched_offset - longest) - file.start_offset
+        position = find_record(file, start, copied, check_crc=True)
+        self._searched_offset = file.start_offset + copied
+        if position >= 0:
+            return file.start_offset + position
+        return file.end_offset if self.copied_offset >= file.end_offset else -1
 
     def _may_be_whole_later(self, file: MappedFile, position: int) -> bool:
         """Whether the size that a record begins with fits its file."""

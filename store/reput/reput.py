@@ -165,12 +165,12 @@ class Reput:
         return file
 
     def _pass_bad_record(self, file: MappedFile, end: int) -> None:
-        """Goes on at the next whole record. Without one, over all that can be read, or on a slave, whose log may be behind, not at all.
+        """Goes on at the next whole record. Without one, over all that can be read, or on a slave, whose log may be behind, over a whole file only.
 
         RocketMQ passes over the rest of the file even if records follow: they would be in no queue.
         """
         position = find_record(file, self._offset - file.start_offset + 1, end - file.start_offset, check_crc=False)
-        to = self._offset if self._is_slave else end
+        to = self._offset if self._is_slave and end < file.end_offset else end
         if position >= 0:
             to = file.start_offset + position
         if self._reported_offset != self._offset:

@@ -6,9 +6,11 @@ import pytest
 from headrace.protocol.record import encode_record
 from ipc.instance import Instance
 from ipc.publish.housekeeper import HousekeeperPublisher
+from store.commit_log.reader import CommitLogReader
 from store.errors import HaError
 from store.ha.log_copy import LogCopy
 from store.mapped_file import path_of, reserve_file
+from support.damage import damage
 from support.store_files import LOG_FILE_SIZE, LogBuilder, running_instance, small_config
 
 FILES = 4
@@ -118,3 +120,69 @@ def test_an_empty_log_begins_where_the_master_says(instance: Instance, copy: Log
 def test_a_log_cannot_begin_in_the_middle_of_a_file(copy: LogCopy) -> None:
     with pytest.raises(HaError, match="in the middle of a file"):
         copy.request(LOG_FILE_SIZE + 1)
+
+
+@pytest.mark.parametrize("piece", [100, 492, 32768])
+@pytest.mark.parametrize(("number", "length"), [(5, 60), (5, 4096), (60, 4096)])
+def test_a_damaged_master_costs_the_slave_no_more_than_the_damaged_records(
+    tmp_path: Path, master: LogBuilder, instance: Instance, copy: LogCopy, piece: int, number: int, length: int
+) -> None:
+    start = master.written[number].physical_offset
+    damage(master.paths.commit_log, LOG_FILE_SIZE, start, min(length, LOG_FILE_SIZE - start % LOG_FILE_SIZE))
+    data = log_of(master.paths.root)[: master.offset]
+    for offset in range(0, len(data), piece):
+        # A frame never crosses the end of a file.
+        for begin, end in _within_files(offset, min(offset + piece, len(data))):
+            copy.append(begin, data[begin:end])
+    assert instance.control.wrote_offset == master.offset
+    assert log_of(tmp_path / "slave")[: master.offset] == data
+
+
+def test_damage_up_to_the_end_of_a_file_is_passed_at_the_next_one(
+    tmp_path: Path, master: LogBuilder, instance: Instance, copy: LogCopy
+) -> None:
+    start = master.written[20].physical_offset
+    damage(master.paths.commit_log, LOG_FILE_SIZE, start, LOG_FILE_SIZE - start)
+    data = log_of(master.paths.root)[: master.offset]
+    for begin, end in _within_files(0, len(data)):
+        copy.append(begin, data[begin:end])
+    assert instance.control.wrote_offset == master.offset
+    assert log_of(tmp_path / "slave")[: master.offset] == data
+
+
+def test_damage_where_a_link_begins_may_be_another_log_and_is_refused(
+    master: LogBuilder, instance: Instance, copy: LogCopy
+) -> None:
+    data = log_of(master.paths.root)
+    first = master.written[4].physical_offset
+    copy.append(0, data[:first])
+    copy.start_over()
+    with pytest.raises(HaError, match=f"no record at offset {first}"):
+        copy.append(first, bytes(60) + data[first + 60 : first + 5000])
+    assert instance.control.wrote_offset == first
+
+
+def test_release_deleted_unmaps_files_below_the_logs_begin(
+    tmp_path: Path, master: LogBuilder, instance: Instance, copy: LogCopy
+) -> None:
+    data = log_of(master.paths.root)[: master.offset]
+    for begin, end in _within_files(0, len(data)):
+        copy.append(begin, data[begin:end])
+    config = small_config(tmp_path / "slave")
+    reader = CommitLogReader(config.paths(), config, instance.control)
+    assert reader.record_at(0) is not None
+    HousekeeperPublisher(instance.control).min_offset(LOG_FILE_SIZE)
+    path = path_of(config.paths().commit_log, 0)
+    path.unlink()
+    assert str(path) in Path("/proc/self/maps").read_text()
+    copy.release_deleted()
+    reader.release_deleted()
+    assert str(path) not in Path("/proc/self/maps").read_text()
+    reader.close()
+
+
+def _within_files(begin: int, end: int) -> Iterator[tuple[int, int]]:
+    while begin < end:
+        limit = min(end, begin - begin % LOG_FILE_SIZE + LOG_FILE_SIZE)
+        yield begin, limit
+        begin = limit
