@@ -26,7 +26,7 @@ from store.consume_queue.layout import (
     FILLER_SIZE,
     is_ext_address,
 )
-from store.deleted_topics import read_deleted_topics
+from store.deleted_topics import DeletedTopicsUnreadable, read_deleted_topics
 from store.inspect.dump import open_units
 from store.inspect.files import QueueDirectory, StoredFile, list_files, list_queues
 from store.inspect.finding import Finding, Progress
@@ -151,13 +151,16 @@ class QueueCheck:
             most = published.get((key[0].encode(errors="surrogateescape"), key[1]), 0) if self._is_running else None
             self._queues[key] = InspectedQueue(store, directory, most)
         self._topics = _read_topics(store / "config" / "topics.json")
-        self._deleted = {os.fsdecode(topic): offset for topic, offset in read_deleted_topics(StorePaths(store)).items()}
+        self._store = store
+        self._unreadable = ""
+        self._deleted = self._read_deleted()
         self._dispatched = self._find_dispatched(store) if reput_offset is None else reput_offset
         self._without_queue: dict[tuple[str, int], list[int]] = {}
-        self._found: list[Finding] = []
 
     def check_files(self) -> Iterator[Finding]:
         """What can be seen without the log."""
+        if self._unreadable:
+            yield Finding(_PART, "deleted topics", self._unreadable)
         for queue in self._queues.values():
             yield from queue.check_files()
             if not self._is_running:
@@ -173,16 +176,30 @@ class QueueCheck:
 
     def finish(self) -> Iterator[Finding | Progress]:
         """What was missing, and every entry to which the log did not come."""
+        self._deleted = self._read_deleted()  # topics of a running store may have been deleted meanwhile
         for (topic, queue_id), lost in self._without_queue.items():
-            yield _missing(f"{topic} queue {queue_id}", lost)
+            yield from self._missing(topic, queue_id, lost)
         done = 0
         total = sum((queue.end - queue.first) * ENTRY_SIZE for queue in self._queues.values())
         for queue in self._queues.values():
-            if queue.missing:
-                yield _missing(queue.where, queue.missing)
+            yield from self._missing(queue.topic, queue.queue_id, queue.missing)
             yield from self._check_unmatched(queue)
             done += (queue.end - queue.first) * ENTRY_SIZE
             yield Progress(_PART, done, total)
+
+    def _read_deleted(self) -> dict[str, int]:
+        try:
+            deleted = read_deleted_topics(StorePaths(self._store))
+        except DeletedTopicsUnreadable as error:
+            self._unreadable = str(error)
+            return {}
+        return {os.fsdecode(topic): offset for topic, offset in deleted.items()}
+
+    def _missing(self, topic: str, queue_id: int, offsets: list[int]) -> Iterator[Finding]:
+        lost = [offset for offset in offsets if offset >= self._deleted.get(topic, 0)]
+        if lost:
+            what = f"{len(lost)} dispatched records have no entry, the first is at {lost[0]}"
+            yield Finding(_PART, f"{topic} queue {queue_id}", what, lost[0], len(lost))
 
     def _find_dispatched(self, store: Path) -> int:
         """How far a stopped store was dispatched: to its end, or after a crash at least to the last record with an entry."""
@@ -320,11 +337,6 @@ def _compare(queue: InspectedQueue, number: int, entry: Entry, record: MessageEx
     if not is_right:
         what = f"entry {number}: tags code {code} is not that of its record at {record.physical_offset}"
         yield Finding(_PART, queue.where, what, record.physical_offset)
-
-
-def _missing(where: str, offsets: list[int]) -> Finding:
-    what = f"{len(offsets)} dispatched records have no entry, the first is at {offsets[0]}"
-    return Finding(_PART, where, what, offsets[0], len(offsets))
 
 
 def _read_topics(path: Path) -> set[str]:

@@ -153,6 +153,28 @@ def test_a_running_store_is_checked_up_to_what_it_had_published(tmp_path: Path) 
         assert findings(tmp_path) == []
 
 
+def test_topic_deleted_while_a_running_store_is_checked_is_no_finding(tmp_path: Path) -> None:
+    with dispatched_store(tmp_path) as store:
+        log = HandWrittenLog(store.paths, store.config)
+        for _ in range(30):
+            log.append()
+        store.paths.config_file("topics.json").write_text('{"topicConfigTable":{"Topic":{}}}')
+        store.recovered(log.end)
+        store.dispatch()
+        shutil.rmtree(store.paths.queue("Topic", 0))
+        check = verify(tmp_path, SLOTS, ENTRIES)
+        said = [next(check)]
+        store.paths.config_file("deletedTopics.json").write_text(f'{{"deletedTopics":{{"Topic":{log.end}}}}}')
+        said += check
+        assert [found for found in said if isinstance(found, Finding)] == []
+
+
+def test_unreadable_deletions_are_a_finding(whole: Path) -> None:
+    (whole / "config" / "deletedTopics.json").write_text("{")
+    [found] = findings(whole)
+    assert "cannot read which topics were deleted" in found.what
+
+
 def test_published_offsets_out_of_order_are_seen(tmp_path: Path) -> None:
     with dispatched_store(tmp_path) as store:
         store.recovered(wrote_offset=100, reput_offset=200)
