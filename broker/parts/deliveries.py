@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable
+from functools import partial
 from typing import Final
 
 from broker.appender import Appender
@@ -106,6 +107,7 @@ class Deliveries:
             self._reading.log,
             lambda: self._control.wrote_offset,
             self._warm_delayed,
+            unreadable=partial(self._reading.unreadable.met, SCHEDULE_TOPIC),
         )
         appender.on_append(SCHEDULE_TOPIC, lambda message, _: delivery.appended(message.queue_id))
         return delivery

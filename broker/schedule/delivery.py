@@ -70,7 +70,8 @@ class DelayDelivery:
 
     `append(message)` stores at once, None while there is no file to store in. `next_offset(queue_id)` is the queue offset that the
     next message of the queue gets: below it, dispatch will come. `warm(queue_id, offset, count)` reads old messages into
-    memory, on a thread, if they may not be there; None if they are.
+    memory, on a thread, if they may not be there; None if they are. `unreadable(queue_id, offset, physical_offset)` is told of what is
+    left out because it cannot be read.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class DelayDelivery:
         wrote_offset: Callable[[], int],
         warm: Callable[[int, int, int], Awaitable[object] | None] = lambda _queue_id, _offset, _count: None,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        unreadable: Callable[[int, int, int], object] = lambda _queue_id, _offset, _physical_offset: None,
     ) -> None:
         self._levels_ms = levels_ms
         self._offsets = offsets
@@ -95,6 +97,7 @@ class DelayDelivery:
         self._next_offset = next_offset
         self._warm = warm
         self._clock_ms = clock_ms
+        self._unreadable = unreadable
         self._copies: Counter[Likeness] = Counter()
         """What a broker that died had delivered, as far as its offsets do not say so."""
         self._catching_up: set[int] = set()
@@ -177,7 +180,8 @@ class DelayDelivery:
             if now < due_ms <= now + delay_ms:
                 self._caught_up(level)
                 return Delivered(offset, min((due_ms - now) / 1000, _LONGEST_SLEEP_S))
-            if not self._deliver_one(level, offset, view if view is not None else self._read(physical_offset, size)):
+            view = view if view is not None else self._read(physical_offset, size)
+            if not self._deliver_one(level, offset, physical_offset, view):
                 return Delivered(offset, _RETRY_S)
             offset += 1
             self._offsets.move(level, offset)
@@ -193,11 +197,12 @@ class DelayDelivery:
         # Nothing is there that could be older than what comes.
         return Delivered(min(offset, max(most, self._next_offset(queue_id))), None)
 
-    def _deliver_one(self, level: int, offset: int, view: memoryview | None) -> bool:
+    def _deliver_one(self, level: int, offset: int, physical_offset: int, view: memoryview | None) -> bool:
         """Stores the message where it was to go; False if it has to be tried again. What cannot be delivered is left out."""
         record = _decoded(view)
         if record is None:
             _logger.error("delayed message unreadable, left out level=%d offset=%d", level, offset)
+            self._unreadable(level - 1, offset, physical_offset)
             return True
         message = restored(record)
         if message is None:

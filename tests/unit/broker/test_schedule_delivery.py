@@ -12,8 +12,10 @@ from broker.schedule.delivered_copies import LevelsFile
 from broker.schedule.delivery import DelayDelivery, Delivered
 from headrace.model.message import MessageExt
 from headrace.model.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
+from headrace.protocol.record import decode_records
 from store.commit_log.message import MessageToStore, PutResult
 from store.status import PutMessageStatus
+from support.damage import damage
 from support.small_broker import Peer, SmallBroker
 
 LEVELS_MS = (1000, 5000)
@@ -26,6 +28,7 @@ class Scene:
         self.broker = broker
         self.refusal: PutMessageStatus | None = None
         self.now_ms = 0
+        self.unreadable: list[tuple[int, int, int]] = []
         self.start()
         broker.topic()
         self.client: Peer = broker.connect()
@@ -45,6 +48,7 @@ class Scene:
             broker.reader,
             lambda: broker.control.wrote_offset,
             clock_ms=lambda: self.now_ms,
+            unreadable=lambda *told: self.unreadable.append(told),
         )
         broker.loop.run_until_complete(self.delivery.look_up())
 
@@ -65,6 +69,12 @@ class Scene:
         self.broker.dispatch()
         self.now_ms = record.store_timestamp
         return record
+
+    def delivered_behind(self, record: MessageExt) -> list[bytes]:
+        """What has been delivered behind a record; the log before it may be damaged."""
+        end = record.physical_offset + record.size_bytes
+        data = self.broker.reader.read(end, self.broker.control.wrote_offset - end)
+        return [found.body for found in decode_records(bytes(data or b""))]
 
     def delivered(self) -> list[bytes]:
         return [record.body for record in self.broker.records() if record.topic == "T"]
@@ -157,6 +167,15 @@ def test_half_messages_and_those_without_a_destination_are_left_out(scene: Scene
     assert scene.delivered() == [b"late"]
 
 
+def test_a_damaged_record_is_left_out_and_those_behind_it_are_delivered(scene: Scene) -> None:
+    records = [scene.send(1, b"%d" % number) for number in range(4)]
+    damage(scene.broker.paths.commit_log, scene.broker.file_size, records[1].physical_offset, 60)
+    scene.now_ms += 1000
+    assert scene.delivery.deliver(1, 0) == Delivered(4, 0)
+    assert scene.delivered_behind(records[3]) == [b"0", b"2", b"3"]
+    assert scene.unreadable == [(0, 1, records[1].physical_offset)]
+
+
 def test_dispatch_that_is_behind_is_waited_for(scene: Scene) -> None:
     scene.client.send(i="DELAY\x011")
     found = scene.delivery.deliver(1, 0)
@@ -240,7 +259,7 @@ def test_a_death_delivers_nothing_twice(scene: Scene, saved_after: int, delivere
             scene.save()
         entry = scene.broker.queues.entry(SCHEDULE_TOPIC, 0, number)
         assert entry is not None
-        scene.delivery._deliver_one(1, number, scene.broker.reader.read(*entry[:2]))
+        scene.delivery._deliver_one(1, number, entry[0], scene.broker.reader.read(*entry[:2]))
         scene.offsets.move(1, number + 1)
     assert len(scene.delivered()) == delivered
     scene.start()
@@ -262,7 +281,7 @@ def test_messages_that_are_alike_are_counted(scene: Scene) -> None:
     scene.now_ms = scene.broker.record().store_timestamp + 1000
     scene.offsets.move(2, 0)
     scene.save()
-    scene.delivery._deliver_one(1, 0, scene.broker.reader.read(0, scene.broker.record().size_bytes))
+    scene.delivery._deliver_one(1, 0, 0, scene.broker.reader.read(0, scene.broker.record().size_bytes))
     scene.start()
     scene.deliver_all(1)
     assert scene.delivered() == [b"same"] * 3
