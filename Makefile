@@ -41,7 +41,8 @@ test-fuzz: $(VENV)/bytecode build/compiled build/sanitized/built  ## 20 million 
 	HEADRACE_FUZZ_INPUTS=$${HEADRACE_FUZZ_INPUTS:-20000000} $(BIN)/python -m pytest -o timeout=0 tests/fuzz $(ARGS)
 
 test-export-kills: $(VENV)/bytecode build/compiled  ## exports killed at a hundred random instants
-	HEADRACE_CRASH_ROUNDS=$${HEADRACE_CRASH_ROUNDS:-full} $(BIN)/python -m pytest tests/crash/test_export_kills.py tests/crash/test_spark_export_kills.py $(ARGS)
+	HEADRACE_CRASH_ROUNDS=$${HEADRACE_CRASH_ROUNDS:-full} $(BIN)/python -m pytest tests/crash/test_export_kills.py tests/crash/test_export_runs_in_object_storage.py \
+	    tests/crash/test_spark_export_kills.py $(ARGS)
 
 test-fresh:  ## the README's two commands on fresh Debian machines (as root; FORM=short: the fast tests only)
 	packaging/fresh/fresh $(or $(FORM),full) $(or $(SUITES),bookworm trixie testing)
@@ -121,7 +122,7 @@ $(VENV)/installed: pyproject.toml setup.py | $(BIN)/python
 $(VENV)/exporting: pyproject.toml | $(VENV)/installed
 	@$(BIN)/python -m pip show -q pyspark 2>/dev/null || \
 	    echo "installing the exporter's packages; pyspark is 456 MB to fetch and a minute to build, unless pip's cache has it"
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile --no-build-isolation --editable '.[export,iceberg,delta]'
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile --no-build-isolation --editable '.[export,iceberg,delta,object-store]'
 	@touch $@
 
 $(VENV)/testing: pyproject.toml | $(VENV)/installed $(VENV)/exporting

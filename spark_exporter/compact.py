@@ -5,27 +5,26 @@ the same, and so does what `verify` says.
 """
 
 import secrets
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 
 from spark_exporter.open_target import Target
+from spark_exporter.owned_target import OwnedTarget
 from spark_exporter.sinks.sink import Compaction
-from spark_exporter.target_lock import TargetLock
 
 
-def compact(target: Target, before: date | None = None) -> Compaction:
-    """Compact the days before one; None: before the day that the slowest broker's log has reached. Raises TargetBusy, TargetError."""
+def compact(target: Target, before: date | None = None, warn: Callable[[str], None] = lambda _note: None) -> Compaction:
+    """Compact the days before one; None: before the day that the slowest broker's log has reached. Raises TargetBusy, TargetError.
+
+    `warn` is told if days were asked for that are left alone.
+    """
     run = f"compact-{secrets.token_hex(4)}"
-    with TargetLock(target.sink.work, run, "headrace export compact"):
-        pending = target.ledger.read_pending()
-        if pending is not None:
-            target.sink.publish(pending, target.ledger.staging(pending.run))
-            target.ledger.finish(pending)
-        target.ledger.clear_staging()
-        last = target.ledger.last()
+    with OwnedTarget(target.sink, target.ledger, run, "headrace export compact") as owned:
+        last = owned.last()
         if last is None or not last.progress:
             return Compaction()
         reached = min(each.last_store_ms for each in last.progress.values())
         closed = datetime.fromtimestamp(reached / 1000, UTC).date()
-        done = target.sink.compact(target.ledger, closed if before is None else min(before, closed), run)
-        target.ledger.clear_staging()
-        return done
+        if before is not None and before > closed:
+            warn(f"days from {closed} on are left alone: an export has come that far only, and may add rows to them")
+        return target.sink.compact(owned, target.ledger, closed if before is None else min(before, closed))

@@ -23,13 +23,15 @@ from spark_exporter.errors import SourceError, TargetError
 from spark_exporter.fault_point import fault_point
 from spark_exporter.hold import CLEANING_LEVEL, Hold
 from spark_exporter.ledger import Commit, Ledger, Making, Progress
+from spark_exporter.location import Location
+from spark_exporter.owned_target import OwnedTarget
 from spark_exporter.plan import LEAST_RANGE_BYTES, Plan, Source, join, open_source
 from spark_exporter.range_files import WriteTask
 from spark_exporter.range_result import RangeResult
 from spark_exporter.range_scan import ByteRange, ScanOptions
+from spark_exporter.reach import check_reachable
 from spark_exporter.sinks import open_sink
 from spark_exporter.sinks.sink import Sink
-from spark_exporter.target_lock import TargetLock
 
 _COMMIT_EVERY_S: Final = 30.0
 """# limit: what a kill costs to do again, against the number of commits in a table's history."""
@@ -105,28 +107,31 @@ class Export:
         self._run = f"{int(time.time())}-{secrets.token_hex(4)}"
         source = open_source(request.source)  # a wrong source is said before anything is made
         _check_apart(source, request.target)
+        check_reachable(request.target)
+        if "#" not in request.target:
+            engine.check_paths(source.segments, Location(request.target))
         self.sink: Sink = open_sink(request.making.format, request.target)
         self.sink.open(request.making)
+        if "#" in request.target:  # where its folder is only the catalog can say
+            engine.check_paths(source.segments, self.sink.work)
         self.ledger = Ledger(self.sink.work)
         self.sink.bodies = self.ledger.read_bodies(request.making)
         self._noted: set[str] = set()
-        self._lock = TargetLock(self.sink.work, self._run, "headrace export")
+        self._owned = OwnedTarget(self.sink, self.ledger, self._run, "headrace export")
 
     def __enter__(self) -> "Export":
         self.ledger.check_making(self._request.making)
-        self._lock.__enter__()
+        self._owned.__enter__()
         try:
-            self._recover()
             if not self.ledger.check_making(self._request.making):
                 self.ledger.write_making(self._request.making)
         except BaseException:
-            self._lock.__exit__(None, None, None)
+            self._owned.__exit__(None, None, None)
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.ledger.clear_staging()
-        self._lock.__exit__(None, None, None)
+        self._owned.__exit__(None, None, None)
 
     def run_once(self, report: Callable[[int, int], None] = lambda _done, _total: None) -> Summary:
         """Export what the log has by now. `report(done, total)` in bytes of log.
@@ -137,7 +142,7 @@ class Export:
         if self.ledger.read_making() is None:
             raise TargetError(f"{self.sink.work.uri} has been deleted meanwhile")
         source = open_source(self._request.source)
-        last = self.ledger.last()
+        last = self._owned.last()
         progress = dict(last.progress) if last else {}
         self._check_log(source, progress.get(self._request.broker_name))
         plan = make_plan(self._request, source, self._engine.workers, self._known_end(progress))
@@ -153,7 +158,7 @@ class Export:
             committer = _Committer(self, progress, last.number + 1 if last else 1, summary)
 
             def told(done_bytes: int) -> None:
-                self._lock.keep()
+                self._owned.check()
                 if hold.give_up_if_disk_is_full():
                     self._note(summary, hold.problem)
                 report(done_bytes, plan.size_bytes)
@@ -171,7 +176,7 @@ class Export:
         known = self.ledger.read_inferred()
         found = infer_bodies(ranges, self._request.scan_options, frozenset(known))
         if found:
-            self.ledger.write_inferred({**known, **found})
+            self.ledger.add_inferred(found)
             self.sink.bodies = self.ledger.read_bodies(self._request.making)
         for topic, schema in found.items():
             if schema is None:
@@ -200,21 +205,12 @@ class Export:
             return known.end if known else None
         return said
 
-    def _recover(self) -> None:
-        """Publish what was decided, clear away what was not."""
-        pending = self.ledger.read_pending()
-        if pending is not None:
-            self.sink.publish(pending, self.ledger.staging(pending.run))
-            self.ledger.finish(pending)
-        self.ledger.clear_staging()
-
     def _write(self, ranges: Sequence[ByteRange], report: Callable[[int], None]) -> Iterator[RangeResult]:
         """The results of the ranges, proven, in the order of the log; false cuts are written again."""
-        staging = self.ledger.staging(self._run)
         task = WriteTask(
             self._request.scan_options,
             self._request.making.layout,
-            staging,
+            self._owned.staging,
             self.sink.dropped,
             self._request.compression,
             writer=self.sink.writer,
@@ -239,14 +235,8 @@ class Export:
 
     def commit(self, number: int, progress: dict[str, Progress], results: list[RangeResult]) -> Commit:
         """Decide and publish."""
-        commit = Commit.of_ranges(number, self._run, self._request.broker_name, progress, results)
-        fault_point("export.deciding")
-        self.ledger.decide(commit)
-        fault_point("export.decided")
-        self.sink.publish(commit, self.ledger.staging(self._run))
-        fault_point("export.published")
-        self.ledger.finish(commit)
-        fault_point("export.finished")
+        commit = Commit.of_ranges(number, self._run, self._owned.token, self._request.broker_name, progress, results)
+        self._owned.commit(commit)
         return commit
 
     @property

@@ -1,14 +1,18 @@
 """What a target knows of itself: how it was made, what has been committed, and what was being committed.
 
     _export/target.json                  how it was made: format, schema version, layout, choice of records
-    _export/bodies.json                  with inferred bodies: the JSON Schema of each topic that has been met, or null
+    _export/bodies/<20 digits>.json      with inferred bodies: the JSON Schema, or null, of each topic that was met then
     _export/manifests/<20 digits>.json   one for each commit: ranges, files, and how far each broker's log has come
-    _export/pending.json                 a commit that has been decided and is being published
-    _export/staging/<run>/               files that no reader sees
+    _export/pending/<20 digits>.json     a commit that has been decided and is being published
+    _export/staging/<token>-<run>/       files that no reader sees
 
-A commit is decided when `pending.json` has been renamed into place: all its files are whole and durable in staging by then. Publishing it (moving
-files, the table's own commit) can be done again from any point, and so it is by the next run if this one dies. Afterwards the pending file is
-renamed to be the manifest. Nothing is ever undone.
+A commit is decided when the pending file of its number has been made: all its files are whole and durable in staging by then. Publishing it (moving
+files, the table's own commit) can be done again from any point, and so it is by the next run if this one dies. Afterwards the manifest of that number is
+made, and then the pending file deleted.
+
+None of these files is ever changed, and each is made only if there is none of that name (`Location.create`). So a number is taken once, whoever
+tries: a run that was paused while another one went on finds its number taken. A pending file whose number has a manifest means nothing: such a
+run has made it, which had slept past the manifest.
 """
 
 import json
@@ -27,8 +31,9 @@ from spark_exporter.schema import SCHEMA_VERSION
 
 FOLDER: Final = "_export"
 _TARGET: Final = f"{FOLDER}/target.json"
-_BODIES: Final = f"{FOLDER}/bodies.json"
-_PENDING: Final = f"{FOLDER}/pending.json"
+_BODIES: Final = f"{FOLDER}/bodies"
+_FIRST_BODIES: Final = f"{FOLDER}/bodies.json"  # all of them, in targets that were made before there were numbers
+_PENDING: Final = f"{FOLDER}/pending"
 _MANIFESTS: Final = f"{FOLDER}/manifests"
 STAGING: Final = f"{FOLDER}/staging"
 _LONGEST: Final = 200  # limit: an error is one line
@@ -96,7 +101,7 @@ class Commit:
     number: int
     run: str
     kind: str
-    """`export` or `compact`."""
+    """`export`, `compact`, or one of those that only take a number: `fence`, `rollback`."""
     broker_name: str
     progress: dict[str, Progress]
     ranges: tuple[ExportedRange, ...] = ()
@@ -105,6 +110,26 @@ class Commit:
     removed: tuple[str, ...] = ()
     """Files that are no longer part of the table, by table and name."""
     time_ms: int = 0
+    token: int = 0
+    """That of the run's lock (`TargetLock`): it never falls from one commit to the next."""
+
+    @property
+    def has_files(self) -> bool:
+        """Whether there is something to publish."""
+        return self.kind in {"export", "compact"}
+
+    @classmethod
+    def without_files(cls, kind: str, last: "Commit | None", run: str, token: int) -> Self:
+        """The commit after the last one that changes nothing but the number of the next."""
+        return cls(
+            last.number + 1 if last else 1,
+            run,
+            kind,
+            last.broker_name if last else "",
+            last.progress if last else {},
+            time_ms=time.time_ns() // 1_000_000,
+            token=token,
+        )
 
     @property
     def end(self) -> int:
@@ -113,7 +138,13 @@ class Commit:
 
     @classmethod
     def of_ranges(
-        cls, number: int, run: str, broker_name: str, progress: dict[str, Progress], results: list[RangeResult]
+        cls,
+        number: int,
+        run: str,
+        token: int,
+        broker_name: str,
+        progress: dict[str, Progress],
+        results: list[RangeResult],
     ) -> Self:
         """The commit of neighbouring ranges, with the progress that it makes."""
         before = progress.get(broker_name)
@@ -137,6 +168,7 @@ class Commit:
             tuple(file for each in results for file in each.files),
             tuple(each.quarantine for each in results if each.quarantine is not None),
             time_ms=time.time_ns() // 1_000_000,
+            token=token,
         )
 
     def as_json(self) -> bytes:
@@ -160,7 +192,7 @@ class Commit:
 
 
 class Ledger:
-    """The `_export` folder of a target. To be written by whoever holds the target's lock, and nobody else."""
+    """The `_export` folder of a target. To be written by whoever holds the target's lock; who has lost it without knowing does no harm."""
 
     def __init__(self, work: Location) -> None:
         self._work = work
@@ -194,8 +226,9 @@ class Ledger:
         return True
 
     def write_making(self, making: Making) -> None:
-        """Remember how the target is made."""
-        self._work.write(_TARGET, json.dumps(making.as_json(), indent=1).encode())
+        """Remember how the target is made. Raises TargetMismatch if another run has made it otherwise in the meantime."""
+        if not self._work.create(_TARGET, json.dumps(making.as_json(), indent=1).encode()):
+            self.check_making(making)
 
     def read_bodies(self, making: Making) -> TableBodies:
         """The schemas of typed bodies, as far as they are known.
@@ -214,30 +247,62 @@ class Ledger:
 
     def read_inferred(self) -> dict[str, dict[str, Any] | None]:
         """The schemas of the topics that have been met."""
-        data = self._work.read(_BODIES)
-        return {} if data is None else self._parsed(_BODIES, data, json.loads)
+        return self._inferred(self._work.list(_BODIES))
 
-    def write_inferred(self, schemas: dict[str, dict[str, Any] | None]) -> None:
-        """Remember them. They do not change any more."""
-        self._work.write(_BODIES, json.dumps(schemas, indent=1, ensure_ascii=False).encode())
+    def _inferred(self, names: list[str]) -> dict[str, dict[str, Any] | None]:
+        known: dict[str, dict[str, Any] | None] = {}
+        for name in (_FIRST_BODIES, *names):
+            data = self._work.read(name)
+            if data is not None:
+                known = {**self._parsed(name, data, json.loads), **known}
+        return known
+
+    def add_inferred(self, found: dict[str, dict[str, Any] | None]) -> None:
+        """Remember the schemas of topics. They do not change any more: of those that are known already the old ones count."""
+        while True:
+            names = self._work.list(_BODIES)
+            known = self._inferred(names)
+            new = {topic: schema for topic, schema in found.items() if topic not in known}
+            data = json.dumps(new, indent=1, ensure_ascii=False).encode()
+            if not new or self._work.create(f"{_BODIES}/{len(names) + 1:020}.json", data):
+                return
 
     def read_pending(self) -> Commit | None:
-        """The commit that was being published when a run died."""
-        data = self._work.read(_PENDING)
-        return None if data is None else self._parsed(_PENDING, data, Commit.from_json)
+        """The commit that has been decided and is not finished: a run is at it, or died over it."""
+        # order: a pending file that means nothing was made after its manifest.
+        names = self._work.list(_PENDING)
+        finished = self._last_number()
+        for name in names:
+            if _number(name) > finished and (data := self._work.read(name)) is not None:
+                commit: Commit = self._parsed(name, data, Commit.from_json)
+                return commit
+        return None
 
-    def decide(self, commit: Commit) -> None:
-        """From here on the commit will be published, by this run or the next."""
-        self._work.write(_PENDING, commit.as_json())
+    def decide(self, commit: Commit) -> bool:
+        """From here on the commit will be published, by this run or the next. False: another run has taken its number."""
+        name = _pending(commit.number)
+        if not self._work.create(name, commit.as_json()):
+            return False
+        if self._work.exists(_manifest(commit.number)):
+            self._work.delete(name)
+            return False
+        return True
 
-    def finish(self, commit: Commit) -> None:
-        """The commit has been published."""
-        self._work.move(_PENDING, f"{_MANIFESTS}/{commit.number:020}.json")
+    def finish(self, commit: Commit) -> bool:
+        """The commit has been published, or `commit` is what has come of its number. False: another run has made something else of it."""
+        is_so = self._work.create(_manifest(commit.number), commit.as_json())
+        if is_so:
+            self._work.delete(_pending(commit.number))
+        return is_so
 
     def last(self) -> Commit | None:
         """The last commit that was published."""
         names = self._names()
         return None if not names else self._read(names[-1])
+
+    def _last_number(self) -> int:
+        names = self._names()
+        return _number(names[-1]) if names else 0
 
     def commits(self) -> Iterator[Commit]:
         """All commits, the first one first."""
@@ -255,13 +320,23 @@ class Ledger:
             quarantine.update({file.name: file for file in commit.quarantine})
         return list(files.values()), list(quarantine.values())
 
-    def clear_staging(self) -> None:
-        """Delete what runs that died have left there."""
-        self._work.delete_folder(STAGING)
+    def clear_staging(self, run: str, token: int) -> None:
+        """Delete a run's staging folder."""
+        self._work.delete_folder(_staging(run, token))
 
-    def staging(self, run: str) -> Location:
+    def clear_left(self, token: int) -> None:
+        """Delete what runs before the one of this token have left. Only when none of them can commit any more."""
+        for each in self._work.folders(STAGING):
+            if each < f"{token:020}":
+                self._work.delete_folder(f"{STAGING}/{each}")
+        finished = self._last_number()
+        for name in self._work.list(_PENDING):
+            if _number(name) <= finished:
+                self._work.delete(name)
+
+    def staging(self, run: str, token: int) -> Location:
         """The staging folder of a run."""
-        return self._work.at(f"{STAGING}/{run}")
+        return self._work.at(_staging(run, token))
 
     def _names(self) -> list[str]:
         return [name for name in self._work.list(_MANIFESTS) if name.endswith(".json")]
@@ -277,6 +352,22 @@ class Ledger:
             return parse(data)
         except ValueError:
             raise TargetError(f"{self._work.uri}/{name} is damaged: it is no JSON") from None
+
+
+def _number(name: str) -> int:
+    return int(name.rpartition("/")[2].removesuffix(".json"))
+
+
+def _staging(run: str, token: int) -> str:
+    return f"{STAGING}/{token:020}-{run}"
+
+
+def _pending(number: int) -> str:
+    return f"{_PENDING}/{number:020}.json"
+
+
+def _manifest(number: int) -> str:
+    return f"{_MANIFESTS}/{number:020}.json"
 
 
 def _short(value: object) -> str:

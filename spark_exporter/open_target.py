@@ -6,6 +6,7 @@ from pathlib import Path
 from spark_exporter.errors import TargetError
 from spark_exporter.ledger import Ledger, Making
 from spark_exporter.location import Location
+from spark_exporter.reach import check_reachable
 from spark_exporter.sinks import open_sink
 from spark_exporter.sinks.sink import Sink
 
@@ -29,6 +30,7 @@ def open_target(target: str) -> Target:
 
 def find_target(target: str) -> Target | None:
     """The same; None if there is none. Makes nothing."""
+    check_reachable(target)
     if "#" in target:
         return _find_in_catalog(target)
     ledger = Ledger(Location(target))

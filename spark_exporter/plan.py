@@ -129,7 +129,7 @@ class Source:
 
 def open_source(path: Path) -> Source:
     """The store at a path: its root, an appliance's data folder, or a folder of segments alone. Raises SourceError."""
-    commit_log = find_commit_log(path)
+    commit_log = find_commit_log(path).absolute()  # workers on other machines have other working folders
     return Source(commit_log, commit_log.parent / "consumequeue", tuple(written_segments(list_segments(commit_log))))
 
 

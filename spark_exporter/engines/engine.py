@@ -6,9 +6,11 @@ It knows nothing of tables or commits. Ranges may be written in any order, and m
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
+from spark_exporter.location import Location
 from spark_exporter.range_files import WriteTask
 from spark_exporter.range_result import RangeResult
 from spark_exporter.range_scan import ByteRange
+from spark_exporter.segments import Segment
 
 
 class Engine(Protocol):
@@ -28,6 +30,10 @@ class Engine(Protocol):
 
         Raises what `write_range` raises, and ExportError if workers keep dying.
         """
+        ...
+
+    def check_paths(self, segments: Sequence[Segment], target: Location) -> None:
+        """Look whether workers see these segments and the target where the driver does. Raises SourceError, TargetError in one line; nothing is left."""
         ...
 
     def close(self) -> None:

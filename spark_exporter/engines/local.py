@@ -19,9 +19,11 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Final
 
 from spark_exporter.errors import ExportError
+from spark_exporter.location import Location
 from spark_exporter.range_files import WriteTask, write_range
 from spark_exporter.range_result import RangeResult
 from spark_exporter.range_scan import ByteRange
+from spark_exporter.segments import Segment
 
 _SMALL_BYTES: Final = 16 << 20  # limit: read sooner than a worker has started
 _DEATHS: Final = 10
@@ -46,6 +48,9 @@ class LocalEngine:
             yield from self._write_here(ranges, task, report)
         else:
             yield from self._write_in_workers(ranges, task, report)
+
+    def check_paths(self, segments: Sequence[Segment], target: Location) -> None:
+        """They are on this machine."""
 
     def close(self) -> None:
         """Workers live as long as one call of `write`."""

@@ -24,9 +24,12 @@ from spark_exporter.engines.held_signals import held_signals
 from spark_exporter.engines.java_home import java_for_spark
 from spark_exporter.engines.local import LocalEngine
 from spark_exporter.errors import DamagedRecords, ExportError, MissingPackage
+from spark_exporter.location import Location
 from spark_exporter.range_files import WriteTask, write_range
 from spark_exporter.range_result import RangeResult
 from spark_exporter.range_scan import ByteRange
+from spark_exporter.segments import Segment
+from spark_exporter.shared_paths import Sight, check_shared_paths
 
 try:
     from py4j.protocol import Py4JError
@@ -114,6 +117,37 @@ class SparkEngine:
             # Nobody may write any more when staging is cleared.
             if job.is_running and not job.cancel():
                 self.close()
+
+    def check_paths(self, segments: Sequence[Segment], target: Location) -> None:
+        """See `Engine.check_paths`. Starts the session, if it is on a cluster."""
+        if _find_context() is None and _is_local(self._master):
+            return
+        context = self._open()
+        if not _is_local(context.master):
+            check_shared_paths(segments, target, lambda sight: self._look(context, sight))
+
+    def _look(self, context: SparkContext, sight: Sight) -> Iterator[str]:
+        """Has every worker look: a task for each core, so that Spark gives each executor some."""
+        cores = self._count_cores(context)
+        tasks = context.parallelize(range(cores), cores).mapPartitions(_Look(sight))
+        answers: list[str] = []
+        errors_seen: list[Exception] = []
+
+        def run() -> None:
+            try:
+                answers.extend(tasks.collect())
+            except (Py4JError, PySparkException, OSError, EOFError) as error:
+                errors_seen.append(error)
+
+        thread = InheritableThread(target=run, name="spark-look", daemon=True)
+        thread.start()
+        while thread.is_alive():
+            thread.join(_REPORT_S)
+            self._look_for_executors(context)
+        for error in errors_seen:
+            raise _told(error)
+        for answer in answers:
+            yield _read_answer(answer)
 
     def close(self) -> None:
         """Stop the session, if it is ours, and its JVM."""
@@ -274,6 +308,20 @@ class _Job:
             self._error = error
 
 
+class _Look:
+    """What a task does to see whether its worker sees what the driver does. Pickles."""
+
+    def __init__(self, sight: Sight) -> None:
+        self._sight = sight
+
+    def __call__(self, _numbers: Iterable[int]) -> Iterator[str]:
+        try:
+            yield json.dumps({"name": self._sight.look()})
+        except ExportError as error:
+            # Told, not raised: another worker that Spark would try might see it.
+            yield json.dumps({"refused": str(error), "kind": type(error).__name__})
+
+
 class _RangeWriter:
     """What a task does. Pickles."""
 
@@ -301,6 +349,14 @@ class _Gathered(AccumulatorParam[list[str]]):
     def addInPlace(self, value1: list[str], value2: list[str]) -> list[str]:  # noqa: N802
         value1.extend(value2)
         return value1
+
+
+def _read_answer(text: str) -> str:
+    said: dict[str, str] = json.loads(text)
+    if "refused" in said:
+        kind: type[ExportError] = getattr(errors, said["kind"], ExportError)
+        raise kind(said["refused"])
+    return said["name"]
 
 
 def _read_result(text: str) -> RangeResult:

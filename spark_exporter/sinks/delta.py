@@ -20,7 +20,7 @@ from spark_exporter.ledger import Commit, Ledger, Making
 from spark_exporter.location import Location, telling
 from spark_exporter.range_result import WrittenFile
 from spark_exporter.schema import BODY_COLUMN, DATE_COLUMN, MESSAGES, QUARANTINE
-from spark_exporter.sinks.sink import Compaction, move_staged
+from spark_exporter.sinks.sink import Committing, Compaction, Move, move_staged
 
 try:
     from deltalake import CommitProperties, DeltaTable, Transaction
@@ -45,6 +45,12 @@ class DeltaSink:
         self.bodies = TableBodies()
         self._partition_by = [DATE_COLUMN]
         self._has_many = False
+        self._options = {
+            "AWS_ENDPOINT_URL" if name == "endpoint" else f"AWS_{name.upper()}": value
+            for name, value in self.work.s3_options().items()
+        }
+        if self._options.get("AWS_ENDPOINT_URL", "").startswith("http://"):
+            self._options["AWS_ALLOW_HTTP"] = "true"
 
     def open(self, making: Making) -> None:
         """Look whether what is there is our kind of table."""
@@ -65,11 +71,25 @@ class DeltaSink:
         table = self._find("")
         return None if table is None else table.transaction_version(_app_id(broker_name))
 
+    def moves(self, commit: Commit) -> list[Move]:
+        """Into the tables' folders."""
+        return [(file.staged, self._folder(file.table), file.name) for file in commit.files] + [
+            (file.staged, self._folder(QUARANTINE_TABLE), file.name) for file in commit.quarantine
+        ]
+
+    def has_begun(self, commit: Commit) -> bool:
+        """Whether one of its tables has it."""
+        tables = {file.table for file in commit.files} | ({QUARANTINE_TABLE} if commit.quarantine else set())
+        return any(self._has(name, commit) for name in tables)
+
+    def _has(self, name: str, commit: Commit) -> bool:
+        table = self._find(name)
+        done = None if table is None else table.transaction_version(_app_id(commit.broker_name))
+        return done is not None and done >= commit.end
+
     def publish(self, commit: Commit, staging: Location) -> None:
         """Move the files into the tables' folders, then commit each table."""
-        moves = [(file.staged, self._folder(file.table), file.name) for file in commit.files]
-        moves += [(file.staged, self._folder(QUARANTINE_TABLE), file.name) for file in commit.quarantine]
-        move_staged(commit, staging, moves)
+        move_staged(commit, staging, self.moves(commit))
         if commit.quarantine:
             self._commit(QUARANTINE_TABLE, commit, commit.quarantine, QUARANTINE, [])
         by_table: dict[str, list[WrittenFile]] = defaultdict(list)
@@ -88,7 +108,9 @@ class DeltaSink:
             table = self._find(name)
             if table is None:
                 self._folder(name).make()
-                table = DeltaTable.create(self._uri(name), schema, mode="ignore", partition_by=partition_by)
+                table = DeltaTable.create(
+                    self._uri(name), schema, mode="ignore", partition_by=partition_by, storage_options=self._options
+                )
             done = table.transaction_version(app_id)
             if done is not None and done >= commit.end:
                 return
@@ -127,7 +149,11 @@ class DeltaSink:
         table = self._find(QUARANTINE_TABLE)
         return 0 if table is None else int(table.to_pyarrow_dataset().count_rows())
 
-    def compact(self, ledger: Ledger, before: date, run: str) -> Compaction:  # noqa: ARG002  Delta has its own log
+    def strays(self, ledger: Ledger) -> list[str]:  # noqa: ARG002  what Delta's log does not name is not read
+        """There are none."""
+        return []
+
+    def compact(self, target: Committing, ledger: Ledger, before: date) -> Compaction:  # noqa: ARG002  Delta has its own log
         """Delta's own compaction, partition by partition."""
         partitions = files_before = files_after = 0
         for name, table in self._tables(ledger):
@@ -149,7 +175,7 @@ class DeltaSink:
 
     def _find(self, name: str) -> "DeltaTable | None":
         try:
-            return DeltaTable(self._uri(name))
+            return DeltaTable(self._uri(name), storage_options=self._options)
         except TableNotFoundError:
             return None
         except (DeltaError, OSError) as error:

@@ -25,11 +25,16 @@ from spark_exporter.location import Location
 from spark_exporter.merge_files import SMALL_BYTES, merge_files
 from spark_exporter.range_result import WrittenFile
 from spark_exporter.schema import QUARANTINE
-from spark_exporter.sinks.sink import Compaction, move_staged
+from spark_exporter.sinks.sink import Committing, Compaction, Move, move_staged
 
 try:
     from pyiceberg.catalog import Catalog, load_catalog
-    from pyiceberg.exceptions import NamespaceAlreadyExistsError, NoSuchTableError, TableAlreadyExistsError
+    from pyiceberg.exceptions import (
+        CommitFailedException,
+        NamespaceAlreadyExistsError,
+        NoSuchTableError,
+        TableAlreadyExistsError,
+    )
     from pyiceberg.io.pyarrow import parquet_files_to_data_files
     from pyiceberg.table import Table
     from pyiceberg.transforms import DayTransform, IdentityTransform
@@ -43,6 +48,9 @@ EXPORTED: Final = "headrace.exported."
 
 # It warns of each column whose statistics we do not write, once a file.
 logging.getLogger("pyiceberg.io.pyarrow").setLevel(logging.ERROR)
+
+_TRIES: Final = 5
+"""# limit: of one commit, where other writers are faster."""
 
 _FOLDER_TABLE: Final = "headrace.messages"
 
@@ -63,12 +71,12 @@ class IcebergSink:
         if self._name.count(".") < 1:
             raise TargetError(f"{target}: expected CATALOG_URI#NAMESPACE.TABLE")
         if self._folder is not None:
-            self._folder.make()
-            path = self._folder.path_of("catalog.db")
             if not self._folder.is_local:
                 raise TargetError(
-                    f"{target}: a folder of Iceberg tables must be on this machine; name a catalog instead"
+                    f"{target}: a folder of Iceberg tables must be on this machine; name a catalog instead: CATALOG_URI?warehouse=URI#NAMESPACE.TABLE"
                 )
+            self._folder.make()
+            path = self._folder.path_of("catalog.db")
             properties = {"uri": f"sqlite:///{path}", "warehouse": f"file://{self._folder.path_of('warehouse')}"}
         else:
             uri, _, warehouse = uri.partition("?warehouse=")
@@ -110,36 +118,58 @@ class IcebergSink:
             return None
         return _exported(self._load_table(self._name), broker_name)
 
+    def moves(self, commit: Commit) -> list[Move]:
+        """Into the tables' folders."""
+        tables = {name: self._make(self._table_name(name), self.bodies.schema_of(name)) for name in _by_table(commit)}
+        moves = [move for name, files in _by_table(commit).items() for move in _moves(tables[name], files)]
+        if commit.quarantine:
+            moves += _moves(self._make(self._name + "_dlq", QUARANTINE), commit.quarantine)
+        return moves
+
+    def has_begun(self, commit: Commit) -> bool:
+        """Whether one of its tables has it."""
+        tables = [self._make(self._table_name(name), self.bodies.schema_of(name)) for name in _by_table(commit)]
+        if commit.quarantine:
+            tables.append(self._make(self._name + "_dlq", QUARANTINE))
+        return any((_exported(each, commit.broker_name) or -1) >= commit.end for each in tables)
+
     def publish(self, commit: Commit, staging: Location) -> None:
         """Move the files into the tables' folders, then commit each table."""
         if commit.quarantine:
             self._commit(self._name + "_dlq", QUARANTINE, commit, commit.quarantine, staging)
-        by_table: dict[str, list[WrittenFile]] = defaultdict(list)
-        if not self._has_many:
-            by_table[MAIN_TABLE] = []  # its mark moves on also where no row was wanted
-        for file in commit.files:
-            by_table[file.table].append(file)
-        for table, files in by_table.items():
+        # The mark of the one table moves on also where no row was wanted.
+        for table, files in {**({} if self._has_many else {MAIN_TABLE: []}), **_by_table(commit)}.items():
             self._commit(self._table_name(table), self.bodies.schema_of(table), commit, files, staging)
 
     def _commit(
         self, name: str, schema: pa.Schema, commit: Commit, files: Sequence[WrittenFile], staging: Location
     ) -> None:
-        table = self._make(name, schema)
-        folder = Location(_as_path(table.location()))
-        moves = [(file.staged, folder, f"data/{file.name}") for file in files]
-        move_staged(commit, staging, moves)
-        done = _exported(table, commit.broker_name)
-        if done is not None and done >= commit.end:
-            return
+        move_staged(commit, staging, _moves(self._make(name, schema), files))
+        for _ in range(_TRIES):
+            table = self._make(name, schema)
+            done = _exported(table, commit.broker_name)
+            if (done is not None and done >= commit.end) or self._try_commit(table, commit, files):
+                return
+        raise TargetError(
+            f"{self._target}: other writers changed the table each time commit {commit.number} was tried; run again"
+        )
+
+    def _try_commit(self, table: Table, commit: Commit, files: Sequence[WrittenFile]) -> bool:
+        """Whether the table has taken it. False: another writer was faster; it may have been a run that published the same commit."""
         properties = {f"{EXPORTED}{commit.broker_name}": str(commit.end)}
-        with self._told(), table.transaction() as transaction:
-            if files:
-                transaction.add_files(
-                    [f"{table.location()}/data/{file.name}" for file in files],
-                    snapshot_properties={**properties, "headrace.run": commit.run},
-                )
-            transaction.set_properties(properties)
+        try:
+            with self._told(), table.transaction() as transaction:
+                if files:
+                    transaction.add_files(
+                        [f"{table.location()}/data/{file.name}" for file in files],
+                        snapshot_properties={**properties, "headrace.run": commit.run},
+                    )
+                transaction.set_properties(properties)
+        except TargetError as error:
+            if isinstance(error.__cause__, CommitFailedException):
+                return False
+            raise
+        return True
 
     def read(self, ledger: Ledger, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """What Iceberg says is in the tables."""
@@ -165,7 +195,11 @@ class IcebergSink:
         except NoSuchTableError:
             return 0
 
-    def compact(self, ledger: Ledger, before: date, run: str) -> Compaction:
+    def strays(self, ledger: Ledger) -> list[str]:  # noqa: ARG002  what the catalog does not name is not read
+        """There are none."""
+        return []
+
+    def compact(self, target: Committing, ledger: Ledger, before: date) -> Compaction:
         """One snapshot a partition: the merged file in, the small ones out."""
         partitions = files_before = files_after = 0
         for topic, name in self._names(ledger).items():
@@ -175,17 +209,18 @@ class IcebergSink:
                 described = [
                     (_described(task.file), task.file.file_path.removeprefix(f"{table.location()}/")) for task in small
                 ]
-                staging = ledger.staging(run)
-                merged = merge_files(folder, described, staging, self.bodies.schema_of(topic))
+                merged = merge_files(folder, described, target.staging, self.bodies.schema_of(topic))
                 where = described[0][1].rpartition("/")[0]
                 group = group_of(described[0][1])
-                names = [f"{where}/{f'{group}@' if group else ''}{run}-{each.name}" for each in merged]
+                names = [f"{where}/{f'{group}@' if group else ''}{target.run}-{each.name}" for each in merged]
                 for each, final in zip(merged, names, strict=True):
-                    staging.move_to(each.staged, folder, final)
+                    target.staging.move_to(each.staged, folder, final)
                 with self._told(), table.transaction() as transaction:
                     paths = [f"{table.location()}/{each}" for each in names]
                     added = parquet_files_to_data_files(table.io, transaction.table_metadata, iter(paths))
-                    with transaction.update_snapshot(snapshot_properties={"headrace.run": run}).overwrite() as snapshot:
+                    with transaction.update_snapshot(
+                        snapshot_properties={"headrace.run": target.run}
+                    ).overwrite() as snapshot:
                         for task in small:
                             snapshot.delete_data_file(task.file)
                         for data_file in added:
@@ -201,7 +236,7 @@ class IcebergSink:
     def _make(self, name: str, schema: pa.Schema) -> Table:
         with self._told():
             try:
-                return self._catalog.load_table(name)
+                return _without_retries(self._catalog.load_table(name))
             except NoSuchTableError:
                 pass
             with contextlib.suppress(NamespaceAlreadyExistsError):
@@ -215,12 +250,12 @@ class IcebergSink:
                             spec.add_field("store_timestamp", DayTransform(), "store_day")
             except TableAlreadyExistsError:
                 pass
-            return self._catalog.load_table(name)
+            return _without_retries(self._catalog.load_table(name))
 
     def _load_table(self, name: str) -> Table:
         try:
             with self._told():
-                return self._catalog.load_table(name)
+                return _without_retries(self._catalog.load_table(name))
         except NoSuchTableError:
             raise
         except OSError as error:
@@ -248,9 +283,27 @@ class IcebergSink:
             raise TargetError(f"{self._target}: {line[0] if line else type(error).__name__}") from error
 
 
+def _without_retries(table: Table) -> Table:
+    """A table whose commits fail if it has changed since it was loaded. By itself pyiceberg would add the files to what has become of it, where they may be already."""
+    table.metadata.properties["commit.retry.num-retries"] = "0"
+    return table
+
+
 def _exported(table: Table, broker_name: str) -> int | None:
     found = table.properties.get(f"{EXPORTED}{broker_name}")
     return None if found is None else int(found)
+
+
+def _by_table(commit: Commit) -> dict[str, list[WrittenFile]]:
+    by_table: dict[str, list[WrittenFile]] = defaultdict(list)
+    for file in commit.files:
+        by_table[file.table].append(file)
+    return by_table
+
+
+def _moves(table: Table, files: Sequence[WrittenFile]) -> list[Move]:
+    folder = Location(_as_path(table.location()))
+    return [(file.staged, folder, f"data/{file.name}") for file in files]
 
 
 def _as_path(location: str) -> str:

@@ -18,14 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_exporter.body_schema import TableBodies
-from spark_exporter.fault_point import fault_point
 from spark_exporter.layout import Partition, group_of, name_in_group, table_name
-from spark_exporter.ledger import Commit, Ledger, Making
+from spark_exporter.ledger import FOLDER, Commit, Ledger, Making
 from spark_exporter.location import Location, telling
 from spark_exporter.merge_files import SMALL_BYTES, merge_files
 from spark_exporter.range_result import WrittenFile
 from spark_exporter.schema import MESSAGES
-from spark_exporter.sinks.sink import Compaction, move_staged
+from spark_exporter.sinks.sink import Committing, Compaction, Move, move_staged
 
 QUARANTINE_FOLDER: Final = "_quarantine"
 
@@ -50,14 +49,21 @@ class ParquetSink:
         """The manifests are the table."""
         return None
 
+    def moves(self, commit: Commit) -> list[Move]:
+        """To where readers look."""
+        return [(file.staged, self.work, _name(file)) for file in commit.files] + [
+            (file.staged, self.work, _quarantine_name(file)) for file in commit.quarantine
+        ]
+
+    def has_begun(self, commit: Commit) -> bool:
+        """Whether a compaction has begun to delete the small files."""
+        return not all(self.work.exists(_removed_name(name)) for name in commit.removed)
+
     def publish(self, commit: Commit, staging: Location) -> None:
         """Move the files to where readers look."""
-        moves = [(file.staged, self.work, _name(file)) for file in commit.files]
-        moves += [(file.staged, self.work, f"{QUARANTINE_FOLDER}/{file.name}") for file in commit.quarantine]
-        move_staged(commit, staging, moves)
+        move_staged(commit, staging, self.moves(commit))
         for name in commit.removed:
-            table, _, rest = name.partition("/")
-            self.work.delete(f"{table_name(table)}/{rest}" if table else rest)
+            self.work.delete(_removed_name(name))
 
     def read(self, ledger: Ledger, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows of the files in the manifests."""
@@ -74,11 +80,20 @@ class ParquetSink:
         _, quarantine = ledger.live_files()
         with telling(f"{self.work.uri}/{QUARANTINE_FOLDER}"):
             return sum(
-                pq.ParquetFile(self.work.open_read(f"{QUARANTINE_FOLDER}/{file.name}")).metadata.num_rows
-                for file in quarantine
+                pq.ParquetFile(self.work.open_read(_quarantine_name(file))).metadata.num_rows for file in quarantine
             )
 
-    def compact(self, ledger: Ledger, before: date, run: str) -> Compaction:
+    def strays(self, ledger: Ledger) -> list[str]:
+        """Parquet files that are in no manifest, nor being published."""
+        there = {name for name in self.work.list("", below=True) if name.endswith(".parquet")}
+        pending = ledger.read_pending()
+        files, quarantine = ledger.live_files()
+        known = {_name(file) for file in files} | {_quarantine_name(file) for file in quarantine}
+        if pending is not None:
+            known |= {name for _, _, name in self.moves(pending)} | {_removed_name(name) for name in pending.removed}
+        return sorted(name for name in there - known if not name.startswith(f"{FOLDER}/"))
+
+    def compact(self, target: Committing, ledger: Ledger, before: date) -> Compaction:
         """One commit a partition: the merged file in, the small ones out."""
         files, _ = ledger.live_files()
         partitions: dict[Partition, list[WrittenFile]] = defaultdict(list)
@@ -89,35 +104,31 @@ class ParquetSink:
         for partition, small in sorted(partitions.items(), key=lambda item: item[0].folder):
             if len(small) < 2:
                 continue
-            last = ledger.last()
+            last = target.last()
             assert last is not None
             folder = small[0].name.rpartition("/")[0]
             is_group = bool(group_of(small[0].name))
-            staging = ledger.staging(run)
             merged = [
                 # The run's name in it: logs of other brokers have records at the same offsets.
                 replace(
                     file,
-                    name=f"{folder}/{name_in_group(f'{run}-{file.name}', partition.topic if is_group else None)}",
+                    name=f"{folder}/{name_in_group(f'{target.run}-{file.name}', partition.topic if is_group else None)}",
                 )
                 for file in merge_files(
-                    self.work, [(each, _name(each)) for each in small], staging, self._schema(partition.table)
+                    self.work, [(each, _name(each)) for each in small], target.staging, self._schema(partition.table)
                 )
             ]
             commit = Commit(
                 last.number + 1,
-                run,
+                target.run,
                 "compact",
                 last.broker_name,
                 last.progress,
                 files=tuple(merged),
                 removed=tuple(f"{file.table}/{file.name}" for file in small),
+                token=target.token,
             )
-            ledger.decide(commit)
-            fault_point("compact.decided")
-            self.publish(commit, staging)
-            fault_point("compact.published")
-            ledger.finish(commit)
+            target.commit(commit)
             count, files_before, files_after = count + 1, files_before + len(small), files_after + len(merged)
         return Compaction(count, files_before, files_after)
 
@@ -127,6 +138,15 @@ class ParquetSink:
 
 def _name(file: WrittenFile) -> str:
     return f"{table_name(file.table)}/{file.name}" if file.table else file.name
+
+
+def _quarantine_name(file: WrittenFile) -> str:
+    return f"{QUARANTINE_FOLDER}/{file.name}"
+
+
+def _removed_name(removed: str) -> str:
+    table, _, rest = removed.partition("/")
+    return f"{table_name(table)}/{rest}" if table else rest
 
 
 def _read(work: Location, file: WrittenFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

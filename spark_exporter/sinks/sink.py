@@ -1,6 +1,6 @@
 """What every table format does for an export. A new format is a class with these methods and a line in `sinks.open_sink`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Protocol
@@ -11,6 +11,33 @@ from spark_exporter.body_schema import TableBodies
 from spark_exporter.errors import TargetError
 from spark_exporter.ledger import Commit, Ledger, Making
 from spark_exporter.location import Location
+
+Move = tuple[str, Location, str]
+"""A staged file's name in staging, and the folder and name where it belongs."""
+
+
+class Committing(Protocol):
+    """The run that compacts, as its sink needs it: see `OwnedTarget`."""
+
+    run: str
+
+    @property
+    def token(self) -> int:
+        """For commits."""
+        ...
+
+    @property
+    def staging(self) -> Location:
+        """Where merged files are written."""
+        ...
+
+    def last(self) -> Commit | None:
+        """The last commit."""
+        ...
+
+    def commit(self, commit: Commit) -> None:
+        """Decide, publish, finish."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +71,14 @@ class Sink(Protocol):
         """How far the table itself says that a broker's log is in it; None if it cannot say and the manifests are to be asked."""
         ...
 
+    def moves(self, commit: Commit) -> list[Move]:
+        """Where a commit's files go. Makes tables that are not there."""
+        ...
+
+    def has_begun(self, commit: Commit) -> bool:
+        """Whether a commit whose files are gone has done what cannot be taken back."""
+        ...
+
     def publish(self, commit: Commit, staging: Location) -> None:
         """Make a commit's rows visible. Must do what is left to do if it was begun before, and nothing if it was done."""
         ...
@@ -60,15 +95,38 @@ class Sink(Protocol):
         """Rows in quarantine."""
         ...
 
-    def compact(self, ledger: Ledger, before: date, run: str) -> Compaction:
+    def strays(self, ledger: Ledger) -> list[str]:
+        """Files that no commit names, but that readers who look at names take for rows."""
+        ...
+
+    def compact(self, target: Committing, ledger: Ledger, before: date) -> Compaction:
         """Put the small files of each partition before a day together. What readers see does not change."""
         ...
 
 
-def move_staged(commit: Commit, staging: Location, moves: Sequence[tuple[str, Location, str]]) -> None:
-    """Move staged files to where they belong: (name in `staging`, folder, name there). Those that are gone have been moved before."""
+def move_staged(commit: Commit, staging: Location, moves: Sequence[Move]) -> None:
+    """Move staged files to where they belong. Those that are gone have been moved before, or are just being moved by the run that went on."""
     for staged, folder, name in moves:
-        if staging.exists(staged):
-            staging.move_to(staged, folder, name)
-        elif not folder.exists(name):
+        try:
+            if staging.exists(staged):
+                staging.move_to(staged, folder, name)
+                continue
+        except FileNotFoundError:
+            pass
+        if not folder.exists(name):
             raise TargetError(f"{folder.uri}/{name} of commit {commit.number} has been deleted before it was published")
+
+
+def find_lost(moves: Sequence[Move], staging: Location) -> list[str]:
+    """The names of files that are neither staged nor where they belong."""
+    staged = staging.sizes()
+    return [name for each, folder, name in moves if each not in staged and not folder.exists(name)]
+
+
+def withdraw(moves: Sequence[Move], staging: Location, confirm: Callable[[], None]) -> None:
+    """Delete a commit's files. `confirm` raises if the target is no longer ours: then others may have made files of the same names."""
+    for staged, _, _ in moves:  # order: what is staged could still be moved by a run that has slept
+        staging.delete(staged)
+    for _, folder, name in moves:
+        confirm()
+        folder.delete(name)

@@ -58,7 +58,7 @@ def check_complete(source: Path, target: Path, table_format: str, wanted: list[d
     assert [
         name
         for name in work.list("_export", below=True)
-        if "staging" in name or name.endswith((".new", "pending.json"))
+        if "staging" in name or name.endswith(".new") or "pending" in name
     ] == []
     assert not (source / "hold").exists()
 

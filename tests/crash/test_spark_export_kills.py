@@ -203,21 +203,50 @@ def is_cluster_round(number: int) -> bool:
     return number % 2 == 0
 
 
-def test_headrace_export_runs_on_a_cluster(
-    cluster: SparkCluster, source: Path, wanted: list[Row], tmp_path: Path
-) -> None:
-    done = subprocess.run(
-        [str(HEADRACE), "export", "--include-system", "--master", cluster.url, str(source), str(tmp_path / "target")],
+def run_on_cluster(cluster: SparkCluster, folder: Path, source: str, target: str) -> subprocess.CompletedProcess[str]:
+    """The command, typed in a folder. The workers have other ones."""
+    return subprocess.run(
+        [str(HEADRACE), "export", "--include-system", "--master", cluster.url, source, target],
+        cwd=folder,
         env=cluster.environment(),
         check=False,
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
     )
+
+
+def test_headrace_export_runs_on_a_cluster_with_paths_relative_to_where_it_is_typed(
+    cluster: SparkCluster, source: Path, wanted: list[Row], tmp_path: Path
+) -> None:
+    done = run_on_cluster(cluster, tmp_path, os.path.relpath(source, tmp_path), "./target")
     assert done.returncode == 0, done.stderr
     assert done.stdout.rstrip().endswith("(spark)")
     check_complete(source, tmp_path / "target", "parquet", wanted)
     assert all(list(cluster.work_folder(number).glob("app-*/*")) for number in range(WORKERS)), "each had an executor"
+
+
+@pytest.mark.parametrize("hidden", ["source", "target"])
+def test_paths_that_workers_do_not_see_are_refused_before_anything_is_written(
+    hidden: str, cluster: SparkCluster, source: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "store").symlink_to(source)
+    before = sorted(tmp_path.rglob("*"))
+    # What is at this path depends on who looks: as with a folder that every machine has for itself.
+    own = "/proc/self/cwd"
+    paths = {
+        "source": str(source),
+        "target": str(tmp_path / "lake"),
+        hidden: f"{own}/{'store' if hidden == 'source' else 'lake'}",
+    }
+    done = run_on_cluster(cluster, tmp_path, paths["source"], paths["target"])
+    assert done.returncode == 1
+    said = [line for line in done.stderr.splitlines() if "has given no executor yet" not in line]
+    assert len(said) == 1, done.stderr
+    assert " does not see this " in said[0]
+    assert sorted(tmp_path.rglob("*")) == before
+    for number in range(WORKERS):
+        assert list(cluster.work_folder(number).rglob("_export")) == []
 
 
 def test_a_cluster_that_has_no_room_is_waited_for_but_not_in_silence(

@@ -93,10 +93,11 @@ def test_a_run_that_died_is_not_said_to_be_running(tmp_path: Path) -> None:
         assert '"headrace export"' in (read_status(open_target(str(target))).running or "")
         said = json.loads((target / LOCK).read_text())
     for owner, is_running in (
+        ({}, True),
         ({"pid": NO_PROCESS}, False),
+        ({"started": said["started"] - 1}, False),  # the number of a process is given again
         ({"pid": NO_PROCESS, "host": socket.gethostname() + "-2"}, True),
-        ({"seen": said["since"]}, True),
-        ({"seen": said["since"] - 601}, False),
+        ({"pid": NO_PROCESS, "pid_namespace": "that of a container"}, True),
     ):
         (target / LOCK).write_text(json.dumps({**said, **owner}))
         assert (read_status(open_target(str(target))).running is not None) == is_running

@@ -88,6 +88,7 @@ def test_what_goes_wrong_in_a_worker_is_said_as_if_it_had_gone_wrong_here(tmp_pa
         name = "spark"
         workers = 2
         close = staticmethod(lambda: None)
+        check_paths = staticmethod(lambda *_: None)
 
         @staticmethod
         def write(*given: Any) -> Any:

@@ -1,11 +1,13 @@
 """`headrace export compact`."""
 
+import sys
 from datetime import date
 
 import click
 
 from appliance.cli.counted import counted
 from appliance.cli.exporter import exporter_errors
+from appliance.cli.interruptible import interruptible
 
 
 @click.command("compact", short_help="Put the small files of a target together.")
@@ -21,7 +23,10 @@ def command(target: str, before: str | None) -> None:
         from spark_exporter.compact import compact  # noqa: PLC0415
         from spark_exporter.open_target import open_target  # noqa: PLC0415
 
-        done = compact(open_target(target), day)
+        with interruptible():
+            done = compact(
+                open_target(target), day, lambda note: print(f"headrace: {note}", file=sys.stderr, flush=True)
+            )
         print(
             f"{target}: {counted(done.partitions, 'partition')}, {counted(done.files_before, 'file')} became {done.files_after:,}"
         )

@@ -14,6 +14,7 @@ import click
 
 from appliance.cli.counted import counted
 from appliance.cli.exporter import exporter_errors, flushed_offset_of, wait_until_flushed
+from appliance.cli.interruptible import interruptible
 from appliance.cli.progress import ProgressLine
 
 if TYPE_CHECKING:  # slow to import, and of no use to --help
@@ -159,10 +160,11 @@ def command(
         chosen = _choose_engine(engine, master, workers)
         if follow is None and (missing := wait_until_flushed(request.source)):
             _warn(f"{missing:,} bytes of the log are not flushed yet: the next run takes them")
-        try:
-            _run(request, chosen, follow)
-        finally:
-            chosen.close()
+        with interruptible():
+            try:
+                _run(request, chosen, follow)
+            finally:
+                chosen.close()
 
 
 def _run(request: "ExportRequest", engine: "Engine", follow_s: float | None) -> None:

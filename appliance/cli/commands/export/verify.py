@@ -25,7 +25,7 @@ from appliance.cli.progress import ProgressLine
 def command(source: str, target: str, broker_name: str) -> int:
     """Decode the log at SOURCE again, read TARGET as its readers do, and compare counts and checksums, range by range.
 
-    Exit codes: 0 they agree; 1 they do not, a line for each range. Ranges whose files are no longer in the log are counted only.
+    Exit codes: 0 they agree; 1 they do not, a line for each range; or there are files that no commit names, a line for each. Ranges whose files are no longer in the log are counted only.
     """
     with exporter_errors(), ProgressLine() as line:
         from spark_exporter.open_target import open_target  # noqa: PLC0415
@@ -36,7 +36,11 @@ def command(source: str, target: str, broker_name: str) -> int:
         line.clear()
         for difference in found.differences:
             print(f"{difference.range.start:,} to {difference.range.end:,}: {difference.said}")
-        said = counted(len(found.differences), "difference") if found.differences else "in order"
+        for name in found.strays:
+            print(f"{name}: no commit names this file, but readers of the folder see its rows")
+        wrong = [counted(len(found.differences), "difference")] if found.differences else []
+        wrong += [f"{counted(len(found.strays), 'file')} that no commit names"] if found.strays else []
+        said = ", ".join(wrong) or "in order"
         unread = f", no longer in the log: {counted(found.unread, 'range')}" if found.unread else ""
         print(f"{target}: {said}, {counted(found.ranges, 'range')}, {counted(found.rows, 'row')} compared{unread}")
-        return exit_code.FAILED if found.differences else exit_code.CLEAN
+        return exit_code.FAILED if wrong else exit_code.CLEAN

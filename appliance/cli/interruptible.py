@@ -1,0 +1,44 @@
+"""Interrupts that end a command even while a library does not let Python run: SIGINT and SIGTERM are heard by a thread."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+ENDS_WITHIN_S: Final = 30.0
+"""# limit: what a command has to clear up after an interrupt takes less, unless what it talks to does not answer."""
+
+_HEARD: Final = frozenset({signal.SIGINT, signal.SIGTERM})
+
+
+@contextmanager
+def interruptible(within_s: float = ENDS_WITHIN_S) -> Iterator[None]:
+    """Ends this process, with one line, if it is still in this context so many seconds after an interrupt. Only for the main thread."""
+    ours, theirs = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    os.set_blocking(ours, True)
+    left = threading.Event()
+    thread = threading.Thread(target=_listen, args=(ours, left, within_s), name="interrupts", daemon=True)
+    thread.start()
+    before = signal.set_wakeup_fd(theirs, warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        left.set()
+        signal.set_wakeup_fd(before)
+        os.close(theirs)
+        thread.join()
+        os.close(ours)
+
+
+def _listen(pipe: int, left: threading.Event, within_s: float) -> None:
+    while numbers := os.read(pipe, 64):
+        for number in numbers:
+            if number in _HEARD and not left.wait(within_s):
+                sys.stderr.write(
+                    f"headrace: interrupted, but still waiting for an answer after {within_s:.0f} s: ended; the next run goes on from here\n"
+                )
+                sys.stderr.flush()
+                os._exit(128 + number)

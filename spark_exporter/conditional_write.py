@@ -1,0 +1,197 @@
+"""Makes a file only if there is none of that name: what keeps two runs on one target apart.
+
+| where | how |
+|---|---|
+| a disk | a temporary file, synced, then a hard link, which fails if the name is taken |
+| s3://, gs://, abfs:// | the store's own condition (If-None-Match, a generation, an ETag), by the package obstore |
+| other schemes, by fsspec | mode `xb` |
+| hdfs:// | a temporary file, then a rename, which HDFS refuses if the name is taken |
+
+Each answers False if the name was taken. A request that is sent again after a lost answer finds its own file: `Location.create` compares contents.
+"""
+
+import importlib.util
+import os
+import secrets
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from pyarrow import fs
+
+from spark_exporter.errors import MissingPackage, TargetError
+
+Create = Callable[[str, bytes], bool]
+"""Makes the file of a path. Paths are those of the pyarrow file system."""
+
+_STORES: Final = frozenset({"s3", "gcs", "abfs"})
+_REQUEST_S: Final = "30s"
+
+
+def is_object_store(files: fs.FileSystem) -> bool:
+    """Whether it has no folders and no rename, but conditions: see `ObjectStore`."""
+    return files.type_name in _STORES
+
+
+def find_creator(files: fs.FileSystem) -> Create:
+    """How files are made on a file system that is no object store."""
+    if isinstance(files, fs.LocalFileSystem):
+        return _create_on_disk
+    if isinstance(files, fs.PyFileSystem):
+        return _creator_of_fsspec(files.handler.fs)
+    return _creator_by_rename(files)
+
+
+def _create_on_disk(path: str, data: bytes) -> bool:
+    folder = os.path.dirname(path)
+    os.makedirs(folder, exist_ok=True)
+    temporary = f"{path}.{secrets.token_hex(4)}.new"
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return False
+        except OSError:
+            # A file system without links. The kernel's lock on the target keeps others away meanwhile.
+            if os.path.exists(path):
+                return False
+            os.rename(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return True
+
+
+class ObjectStore:
+    """A bucket, by obstore: whole objects in one request each. Paths begin with the bucket, as pyarrow's do."""
+
+    def __init__(self, files: fs.FileSystem, url: str) -> None:
+        """`url`: by which pyarrow has opened `files`. Raises MissingPackage, TargetError."""
+        parts = urlsplit(url)
+        self._url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2] if files.type_name == 's3' else parts.netloc}"
+        try:
+            import obstore  # noqa: PLC0415  only for object stores
+            from obstore.exceptions import BaseError  # noqa: PLC0415
+            from obstore.store import from_url  # noqa: PLC0415
+        except ImportError:
+            raise MissingPackage(
+                f"{self._url}: object stores need the package obstore, for writes that only one of two runs can make: "
+                "pip install 'headrace-appliance[object-store]'"
+            ) from None
+        options: dict[str, Any] = {"client_options": {"timeout": _REQUEST_S, "allow_http": True}}
+        if files.type_name == "s3":
+            options |= _with_credentials(dict(s3_options(files, url)))
+        try:
+            self._store = from_url(self._url, **options)
+        except (BaseError, ValueError) as error:
+            raise TargetError(f"{self._url}: {_first_line(error)}") from None
+        self._obstore = obstore
+        self._error = BaseError
+
+    def create(self, path: str, data: bytes) -> bool:
+        """See `Create`."""
+        from obstore.exceptions import AlreadyExistsError, PreconditionError  # noqa: PLC0415
+
+        name = _in_bucket(path)
+        try:
+            self._obstore.put(self._store, name, data, mode="create", use_multipart=False)
+        except (AlreadyExistsError, PreconditionError):
+            return False
+        except self._error as error:
+            raise TargetError(f"{self._url}/{name}: {_first_line(error)}") from None
+        return True
+
+    def write(self, path: str, data: bytes) -> None:
+        """Make an object, or replace it."""
+        name = _in_bucket(path)
+        try:
+            self._obstore.put(self._store, name, data, use_multipart=False)
+        except self._error as error:
+            raise TargetError(f"{self._url}/{name}: {_first_line(error)}") from None
+
+    def read(self, path: str) -> bytes | None:
+        """A whole object; None if it is not there. Pyarrow asks for its size first, and fails if it is replaced then."""
+        name = _in_bucket(path)
+        try:
+            return bytes(self._obstore.get(self._store, name).bytes())
+        except FileNotFoundError:
+            return None
+        except self._error as error:
+            raise TargetError(f"{self._url}/{name}: {_first_line(error)}") from None
+
+
+def _in_bucket(path: str) -> str:
+    return path.partition("/")[2]
+
+
+def s3_options(files: fs.FileSystem, url: str) -> dict[str, str]:
+    """What pyarrow reads in an S3 URL, and finds out, in the words of obstore."""
+    parts = urlsplit(url)
+    query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    options = {"region": query.get("region") or files.region}
+    if "endpoint_override" in query:
+        endpoint = query["endpoint_override"]
+        options["endpoint"] = endpoint if "://" in endpoint else f"{query.get('scheme', 'https')}://{endpoint}"
+    if parts.username:
+        options["access_key_id"] = unquote(parts.username)
+        options["secret_access_key"] = unquote(parts.password or "")
+    return options
+
+
+def _with_credentials(options: dict[str, Any]) -> dict[str, Any]:
+    if "access_key_id" not in options and "AWS_ACCESS_KEY_ID" not in os.environ and importlib.util.find_spec("boto3"):
+        # It reads what obstore does not: ~/.aws, with profiles and single sign-on.
+        from obstore.auth.boto3 import Boto3CredentialProvider  # noqa: PLC0415
+
+        try:
+            options["credential_provider"] = Boto3CredentialProvider()
+        except ValueError:
+            pass  # it has found none; obstore may still, from the machine it runs on
+    return options
+
+
+def _creator_of_fsspec(files: Any) -> Create:
+    def create(path: str, data: bytes) -> bool:
+        files.makedirs(path.rpartition("/")[0], exist_ok=True)
+        try:
+            with files.open(path, "xb") as file:
+                file.write(data)
+        except FileExistsError:
+            return False
+        except (NotImplementedError, ValueError) as error:
+            raise TargetError(f"{path}: this file system cannot keep two runs apart: {_first_line(error)}") from None
+        return True
+
+    return create
+
+
+def _creator_by_rename(files: fs.FileSystem) -> Create:
+    def create(path: str, data: bytes) -> bool:
+        files.create_dir(path.rpartition("/")[0], recursive=True)
+        temporary = f"{path}.{secrets.token_hex(4)}.new"
+        with files.open_output_stream(temporary) as file:
+            file.write(data)
+        if files.get_file_info(path).type == fs.FileType.NotFound:
+            try:
+                files.move(temporary, path)
+                return True
+            except OSError:
+                if files.get_file_info(path).type == fs.FileType.NotFound:
+                    raise
+        files.delete_file(temporary)
+        return False
+
+    return create
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

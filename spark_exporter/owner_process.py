@@ -1,0 +1,42 @@
+"""Which process has a target: enough of it to see from the same machine, and the same container, that it is dead."""
+
+import os
+import socket
+from pathlib import Path
+from typing import Any, Final
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_DEAD_STATES: Final = frozenset("ZXx")
+
+
+def describe_this_process() -> dict[str, Any]:
+    """This process, for a lock."""
+    return {**_here(), "pid": os.getpid(), "started": _start_of(os.getpid())}
+
+
+def is_surely_dead(owner: dict[str, Any]) -> bool:
+    """Whether a process that described itself is gone. False where this cannot be seen: on another machine, in another container, after a restart."""
+    here = _here()
+    if any(owner.get(name) != value for name, value in here.items()):
+        return False
+    started = _start_of(int(owner["pid"]))
+    return started is None or started != owner.get("started")
+
+
+def _here() -> dict[str, Any]:
+    return {
+        "host": socket.gethostname(),
+        "boot": _BOOT_ID.read_text(encoding="ascii").strip(),
+        # Containers of one machine have one boot id, and each its own processes.
+        "pid_namespace": os.readlink("/proc/self/ns/pid"),
+    }
+
+
+def _start_of(pid: int) -> int | None:
+    """When a process was started, in ticks since the machine was; None: there is none, or only its remains."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    state, *fields = text.rpartition(")")[2].split()  # the name before may hold anything
+    return None if state in _DEAD_STATES else int(fields[18])
