@@ -1,7 +1,6 @@
 """No request holds the event loop for long, whatever its body: broker and name server, each body that clients can send, and any body at every code."""
 
 import asyncio
-import gc
 import socket
 import zlib
 from collections.abc import Callable, Iterator
@@ -102,11 +101,7 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     made = World(tmp_path_factory.mktemp("bodies"))
-    # As in the processes of an appliance: what is there at the start is no work for the garbage collector.
-    gc.collect()
-    gc.freeze()
     yield made
-    gc.unfreeze()
     made.broker.close()
 
 
