@@ -5,7 +5,7 @@ from broker.hot.json_scan cimport BAD, bytes_pointer, parse_number
 from headrace.protocol.big_endian cimport find_byte, load_i32, load_u16, load_u32
 from store.commit_log.append cimport CommitLogAppender, TopicQueues
 
-cdef int _PARTIAL, _OTHER, _NO_FILE, _PROPERTIES_LIMIT, _ENTRY_HEAD, _FIXED_LENGTH, _ANSWER_ROOM, _ONEWAY, _TRANSACTION_BITS, _HOST_V6_BITS, _FRAME_LIMIT
+cdef int _PARTIAL, _OTHER, _NO_FILE, _PROPERTIES_LIMIT, _ENTRY_HEAD, _FIXED_LENGTH, _ANSWER_ROOM, _ONEWAY, _TRANSACTION_BITS, _HOST_V6_BITS, _FRAME_LIMIT, _IDS_LIMIT
 cdef int _TOPIC, _QUEUE_ID, _SYS_FLAG, _BORN_TIMESTAMP, _FLAG, _PROPERTIES, _RECONSUME_TIMES, _BATCH
 cdef bytes _HEX
 

@@ -46,6 +46,7 @@ _TRANSACTION_BITS = 12
 _HOST_V6_BITS = 48
 _HEX = b"0123456789ABCDEF"
 _FRAME_LIMIT = 16_777_216
+_IDS_LIMIT = 16_000_000  # bytes of the ids in an answer, whose header has a length of three bytes
 
 # Letters of SEND_MESSAGE_V2's fields, as places in the alphabet (spec remoting 4.5).
 _TOPIC = 1
@@ -524,6 +525,8 @@ class SendPath:
                 total += 1
             count += 1
         if count == 0 or total > self.appender.largest_record:
+            return 0
+        if count * (len(self._id_before_offset) + 17) > _IDS_LIMIT:
             return 0
         if not self.appender.ensure(total):
             return -1

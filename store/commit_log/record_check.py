@@ -15,7 +15,9 @@ from typing import Final
 import cython
 from isal.isal_zlib import crc32
 
-if not cython.compiled:
+if cython.compiled:
+    from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER  # its length costs no call
+else:
     from headrace.protocol.big_endian import address_of, copy_bytes, load_i16, load_i32, load_i64
 
 # What check_record answers instead of a record's size.
@@ -63,7 +65,7 @@ def check_record(view: memoryview, position: int, limit: int, physical_offset: i
     Nothing at or beyond `limit`, or outside the view, is looked at. Store spec, section 5, "Record check".
     """
     data = address_of(view)
-    limit = min(limit, len(view))
+    limit = min(limit, PyMemoryView_GET_BUFFER(view).len if cython.compiled else len(view))
     room = limit - position
     if position < 0 or room < _SMALLEST_BLANK:
         return _NO_ROOM
