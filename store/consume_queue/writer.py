@@ -140,7 +140,10 @@ class ConsumeQueueWriter:
         A generator: each step is one queue, so that dispatch can go on in between.
         """
         for cursor in list(self._queues.values()):
-            if cursor.first_start >= 0:
+            is_there = (
+                self._queues.get((cursor.topic, cursor.queue_id)) is cursor
+            )  # it may have been dropped in between
+            if is_there and cursor.first_start >= 0:
                 self._delete_expired(cursor, min_offset)
                 before = cursor.min_position
                 self._correct_min(cursor, min_offset)

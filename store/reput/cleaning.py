@@ -5,6 +5,7 @@ them. All files are deleted in small steps, so that dispatch goes on in between:
 """
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 
 from ipc.control_block import ControlBlock
@@ -112,12 +113,12 @@ class Cleaning:
         deleted = read_deleted_topics(self._paths)
         self._walk.skip(deleted)
         self._entries.deleted = deleted
+        dropped: Counter[bytes] = Counter()
         for cursor in self._queues.queues():
             below = deleted.get(cursor.topic)
             if below is not None and cursor.max_physical_offset <= below:
                 self._queues.drop(cursor)
                 self._entries.forget(cursor.topic, cursor.queue_id)
-                _log.info(
-                    "queue of a deleted topic removed topic=%s queue_id=%d",
-                    cursor.topic.decode(errors="replace"), cursor.queue_id,
-                )  # fmt: skip
+                dropped[cursor.topic] += 1
+        for topic, count in dropped.items():
+            _log.info("queues of a deleted topic removed topic=%s queues=%d", topic.decode(errors="replace"), count)

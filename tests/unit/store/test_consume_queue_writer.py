@@ -221,6 +221,22 @@ def test_dropped_queue_leaves_nothing_and_can_be_created_again(queues: Queues, i
     assert queues.read() == [(2000, 10, 7)]
 
 
+def test_queue_dropped_while_expired_files_are_deleted_is_left_alone(queues: Queues) -> None:
+    for queue_id in range(2):
+        for offset in range(60):
+            queues.put(offset, offset * 10, queue_id=queue_id)
+    cleaning = queues.writer.clean_expired(595)
+    next(cleaning)
+    cursor = queues.writer.find(b"Topic", 1)
+    assert cursor is not None
+    queues.writer.drop(cursor)
+    list(queues.writer.sweep())
+    list(cleaning)
+    queues.writer.publish()
+    assert queues.table.find(b"Topic", 1) == -1
+    assert queues.bounds()[0] == 50
+
+
 def test_a_full_table_is_reported_and_the_queue_is_written_all_the_same(tmp_path: Path) -> None:
     queues = Queues(tmp_path, capacity=1)
     queues.put(0, 0, b"One")
