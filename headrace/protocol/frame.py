@@ -13,10 +13,13 @@ from headrace.protocol.frame_layout import FRAME_MAX_LENGTH, HEAD_SIZE, LENGTH_S
 from headrace.protocol.json_header import decode_json_header
 from headrace.protocol.remoting_command import RemotingCommand, next_opaque
 
-__all__ = ["FRAME_MAX_LENGTH", "FrameDecoder", "decode_frame", "frame_size"]
+__all__ = ["FRAME_MAX_LENGTH", "FrameDecoder", "decode_frame", "decode_request", "frame_size"]
 
-RECEIVED_HEADER_MAX: Final = 512 << 10
-"""Bytes of a header that are read. The longest that clients send holds a message's properties (32 KiB, six times that if all is escaped)."""
+REQUEST_HEADER_MAX: Final = 512 << 10
+"""Bytes of a header that servers read. The longest that clients send holds a message's properties (32 KiB, six times that if all is escaped).
+
+Answers may have longer ones: that to a batch lists the ids of its messages.
+"""
 
 _HEAD: Final = Struct(">iI")
 _LENGTH: Final = Struct(">i")
@@ -38,8 +41,6 @@ def _split(data: bytes | bytearray | memoryview, at: int, length: int) -> tuple[
     header_end = HEAD_SIZE + (word & 0xFFFFFF)
     if length < HEAD_SIZE or header_end > length:
         raise BadFrame(f"a header of {header_end - HEAD_SIZE} bytes in a frame of {length}")
-    if header_end - HEAD_SIZE > RECEIVED_HEADER_MAX:
-        raise BadFrame(f"a header of {header_end - HEAD_SIZE} bytes; at most {RECEIVED_HEADER_MAX} are read")
     with memoryview(data) as view:
         return word >> 24, bytes(view[at + HEAD_SIZE : at + header_end]), bytes(view[at + header_end : at + length])
 
@@ -61,6 +62,15 @@ def _command(kind: int, encoded: bytes, body: bytes) -> RemotingCommand:
     if opaque is None:
         opaque = next_opaque()
     return RemotingCommand(code, language, version, opaque, flag, remark, ext_fields, body, serialize_type)
+
+
+def decode_request(buffer: bytes | bytearray | memoryview) -> RemotingCommand:
+    """As `decode_frame`, for what anybody may send: its header is not longer than REQUEST_HEADER_MAX."""
+    if len(buffer) >= HEAD_SIZE:
+        _, word = _HEAD.unpack_from(buffer)
+        if word & 0xFFFFFF > REQUEST_HEADER_MAX:
+            raise BadFrame(f"a header of {word & 0xFFFFFF} bytes; at most {REQUEST_HEADER_MAX} are read")
+    return decode_frame(buffer)
 
 
 def decode_frame(buffer: bytes | bytearray | memoryview) -> RemotingCommand:

@@ -33,7 +33,7 @@ from headrace.errors import (
     SendRequestError,
     TooManyRequests,
 )
-from headrace.protocol.frame import FRAME_MAX_LENGTH, decode_frame, frame_size
+from headrace.protocol.frame import FRAME_MAX_LENGTH, decode_frame, decode_request, frame_size
 from headrace.protocol.remoting_command import RemotingCommand, SerializeType, response_to
 from headrace.protocol.response_code import ResponseCode
 from headrace.remoting.buffer_budget import LEAST_RATE
@@ -359,13 +359,14 @@ class Connection(asyncio.Protocol):
         Of a connection that was closed meanwhile all counts as handled. Raises BadFrame.
         """
         end, view = len(data), memoryview(data)
+        decode = decode_frame if self._endpoint.always_reads else decode_request
         while self._close_reason is None:
             if end - position < LENGTH_UNKNOWN or self._is_stopped:
                 return position
             stop = position + frame_size(data, position)
             if stop > end or self._must_wait():
                 return position
-            self.handle_command(decode_frame(view[position:stop]))
+            self.handle_command(decode(view[position:stop]))
             position = stop
         return end
 
@@ -397,7 +398,7 @@ class Connection(asyncio.Protocol):
     def handle_frame(self, frame: bytes | memoryview) -> None:
         """Decodes exactly one frame, its length included, and handles the command; a bad one closes the connection."""
         try:
-            command = decode_frame(frame)
+            command = decode_request(frame)
         except BadFrame as error:
             self.refuse_bytes(error)
         else:

@@ -17,8 +17,9 @@ from headrace.protocol.response_code import ResponseCode
 from store.consume_queue.ext_reader import ExtUnit
 from store.filter.bit_map import BitMapCalculator
 from store.filter.bloom import BloomFilter
-from store.filter.consumer_filter import ConsumerFilterData, decode_filters, encode_filters
+from store.filter.consumer_filter import ConsumerFilterData, compile_filter, decode_filters, encode_filters
 from store.filter.message_filter import ExpressionFilter
+from store.filter.refusal import Refusal
 from support import golden
 
 DAY_MS = 86_400_000
@@ -397,3 +398,9 @@ def test_a_retried_message_is_asked_for_by_its_first_topics_filter(world: World)
     assert not passes("RETRY_TOPIC\x01T")
     assert passes("RETRY_TOPIC\x01Other\x02a\x015")
     assert passes("a\x015")
+
+
+def test_an_expression_that_would_take_long_to_compile_is_refused() -> None:
+    refused = compile_filter("a = 1 or " * 2000 + "a = 1", "SQL92")
+    assert isinstance(refused, Refusal)
+    assert "at most 8192" in str(refused)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from headrace.errors import SendRequestError
 from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.remoting_command import RemotingCommand, create_request, response_to
 from headrace.remoting import Connection, HandlerTable, RemotingClient, RemotingServer, buffer_budget
@@ -294,3 +295,20 @@ def test_kinds_of_faults_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
     for kind in range(1000):
         faults.closed("10.0.0.1:1", f"kind {kind}", logging.WARNING)
     assert len(caplog.records) < 100
+
+
+def test_clients_read_answers_with_longer_headers_than_servers_read_of_requests(run: Any) -> None:
+    long = {"msgId": "x" * (1 << 20)}
+    table = HandlerTable()
+    table.register(ECHO, lambda _, command: response_to(command, 0, ext=long))
+
+    async def main() -> None:
+        server, client = RemotingServer(table), RemotingClient()
+        address = f"127.0.0.1:{await server.listen('127.0.0.1', 0)}"
+        assert (await client.request(address, create_request(ECHO), 30_000)).ext == long
+        with pytest.raises(SendRequestError):
+            await client.request(address, create_request(ECHO, long), 30_000)
+        await client.close()
+        await server.stop(1)
+
+    run(main())
