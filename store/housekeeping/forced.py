@@ -108,6 +108,11 @@ class ForcedDeletions:
         """Deletes what is announced when it may, or looks whether the space is back. True: `min_offset` has moved."""
         now = monotonic_ms()
         if self._announced >= 0 and (self.are_counted or now >= self._counting_until_ms):
+            if not self.are_counted:
+                _LOGGER.warning(
+                    "forced deletion without a count of the losses: the broker did not answer path=%s",
+                    path_of(self._directory, self._announced),
+                )
             start, self._announced = self._announced, -1
             return self._delete_announced(start, now)
         deletion = self._freeing
@@ -136,8 +141,6 @@ class ForcedDeletions:
 
     def _delete_announced(self, start: int, now: int) -> bool:
         path = path_of(self._directory, start)
-        if not self.are_counted:
-            _LOGGER.warning("forced deletion without a count of the losses: the broker did not answer path=%s", path)
         try:
             allocated = path.stat().st_blocks * _BLOCK_BYTES
         except FileNotFoundError:

@@ -98,3 +98,41 @@ def test_more_queues_than_mappings_are_read_all_the_same(pair: Pair) -> None:
         pair.put(0, 2, b"Topic%d" % number, start=number * 100)
     for number in [0, 1, 2, 3, 4, 0, 2, 4, 1]:
         assert pair.offsets(0, f"Topic{number}") == [number * 100, number * 100 + 10]
+
+
+def mapped_files(root: Path) -> set[str]:
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return {line.split(maxsplit=5)[5].removesuffix(" (deleted)") for line in lines if str(root) in line}
+
+
+def test_release_deleted_unmaps_expired_files_and_those_of_queues_that_are_gone(tmp_path: Path, pair: Pair) -> None:
+    pair.put(0, 70)
+    pair.put(0, 3, b"Gone")
+    assert pair.offsets(0)
+    assert pair.offsets(0, "Gone")
+    pair.writer.close()
+    files = {str(tmp_path / "consumequeue" / topic / "0" / f"{0:020}") for topic in ("Topic", "Gone")}
+    assert mapped_files(tmp_path) == files
+    for _ in pair.writer.clean_expired(600):
+        pass
+    gone = pair.writer.find(b"Gone", 0)
+    assert gone is not None
+    pair.writer.drop(gone)
+    pair.writer.publish()
+    for _ in pair.writer.sweep():
+        pass
+    for _ in pair.reader.release_deleted():
+        pass
+    assert mapped_files(tmp_path) == set()
+    assert pair.offsets(60) == [*range(600, 700, 10)]
+
+
+def test_release_deleted_keeps_what_is_there(tmp_path: Path, pair: Pair) -> None:
+    pair.put(0, 70)
+    assert pair.offsets(60)
+    pair.writer.close()
+    before = mapped_files(tmp_path)
+    for _ in pair.reader.release_deleted():
+        pass
+    assert mapped_files(tmp_path) == before
+    assert len(before) == 1

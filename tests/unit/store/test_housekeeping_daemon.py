@@ -10,13 +10,14 @@ from ipc.instance import Instance
 from ipc.publish.broker import BrokerPublisher
 from ipc.publish.dispatch import DispatchPublisher
 from ipc.publish.flush import FlushPublisher
+from ipc.publish.housekeeper import HousekeeperPublisher
 from ipc.publish.log import LogPublisher
 from ipc.role_context import RoleContext
 from store import mapped_file
 from store.checkpoint import read_checkpoint
 from store.config import SLAVE, StoreConfig
 from store.errors import SyncFailed, WrongFileLength
-from store.housekeeping import cleaner, daemon, index_sync
+from store.housekeeping import cleaner, daemon, forced, index_sync
 from store.housekeeping.decide import files_ahead
 from store.mapped_file import path_of, reserve_file
 from store.paths import StorePaths
@@ -242,12 +243,71 @@ def test_a_nearly_full_disk_costs_the_oldest_files_and_beyond_writing(
     tmp_path: Path, instance: Instance, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cleaner, "used_ratio", lambda _: 0.95)
+    monkeypatch.setattr(forced, "_COUNTING_MS", 20)  # there is no broker that would count
     config = small_config(tmp_path, delete_when="", clean_resource_interval=1, delete_commit_log_files_interval=1)
     grown(tmp_path, instance, config, days_old=0)
     start(config)
     eventually(lambda: instance.control.flag_disk_full)
     # It is raised before the file goes.
     eventually(lambda: instance.control.min_offset == 4 * LOG_FILE_SIZE and files_in(config.paths())[0] == 4)
+
+
+def test_a_forced_deletion_waits_for_the_brokers_count(
+    tmp_path: Path,
+    instance: Instance,
+    start: Start,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(cleaner, "used_ratio", lambda _: 0.87)
+    monkeypatch.setattr(forced, "_COUNTING_MS", 60_000)
+    config = small_config(tmp_path, delete_when="", clean_resource_interval=1, delete_commit_log_files_interval=1)
+    grown(tmp_path, instance, config, days_old=0)
+    start(config)
+    for number in range(4):
+        end = (number + 1) * LOG_FILE_SIZE
+        eventually(lambda end=end: instance.control.forced_offset == end)
+        assert instance.control.min_offset == end - LOG_FILE_SIZE
+        assert files_in(config.paths())[0] == number
+        BrokerPublisher(instance.control).losses_counted(end)
+        instance.bells["housekeeper"].ring()
+        eventually(lambda number=number: files_in(config.paths())[0] == number + 1)
+    eventually(lambda: instance.read_counters()["housekeeper"]["forced_deletions"] == 4)
+    assert not any("without a count" in text for text in caplog.messages)
+
+
+def test_an_announced_deletion_is_carried_out_by_a_successor(
+    tmp_path: Path, instance: Instance, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forced, "_COUNTING_MS", 60_000)
+    config = small_config(tmp_path, delete_when="")
+    grown(tmp_path, instance, config, days_old=0)
+    HousekeeperPublisher(instance.control).forced_offset(LOG_FILE_SIZE)
+    BrokerPublisher(instance.control).losses_counted(LOG_FILE_SIZE)
+    start(config)
+    eventually(lambda: files_in(config.paths())[0] == 1)
+    assert instance.control.min_offset == LOG_FILE_SIZE
+
+
+def test_a_file_with_another_name_is_not_deleted_by_force(
+    tmp_path: Path,
+    instance: Instance,
+    start: Start,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(cleaner, "used_ratio", lambda _: 0.87)
+    monkeypatch.setattr(forced, "_COUNTING_MS", 20)
+    config = small_config(tmp_path, delete_when="", clean_resource_interval=1, delete_commit_log_files_interval=1)
+    grown(tmp_path, instance, config, days_old=0)
+    held = path_of(config.paths().commit_log, LOG_FILE_SIZE)
+    os.link(held, tmp_path / "held by an export")
+    start(config)
+    eventually(lambda: any("has another name" in text for text in caplog.messages))
+    assert files_in(config.paths())[0] == 1
+    (tmp_path / "held by an export").unlink()
+    eventually(lambda: files_in(config.paths())[0] == 4)
+    assert sum("has another name" in text for text in caplog.messages) == 1
 
 
 # ---- ConsumeQueues, IndexFiles, checkpoint

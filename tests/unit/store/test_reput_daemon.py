@@ -103,3 +103,27 @@ def test_it_does_not_start_on_files_of_another_length(store: DispatchedStore) ->
     with Role(store) as role:
         pass
     assert isinstance(role.error, WrongFileLength)
+
+
+def test_it_lets_go_of_deleted_files_when_its_bell_rings(tmp_path: Path, store: DispatchedStore) -> None:
+    log = HandWrittenLog(store.paths, store.config)
+    while log.end <= 2 * store.config.mapped_file_size_commit_log:
+        log.append(body=bytes(900))
+    store.recovered(log.end)
+    first = store.paths.commit_log / file_name(0)
+    with Role(store):
+        wait_for_reput(store, log.end)
+        assert str(first) in Path("/proc/self/maps").read_text()
+        store.min_offset(store.config.mapped_file_size_commit_log)
+        first.unlink()
+        store.instance.bells["dispatch"].ring()
+        for _ in range(5000):
+            if str(first) not in Path("/proc/self/maps").read_text():
+                break
+            threading.Event().wait(0.001)
+        assert str(first) not in Path("/proc/self/maps").read_text()
+        for _ in range(5000):
+            if store.control.cleaned_offset == store.control.min_offset:
+                break
+            threading.Event().wait(0.001)
+        assert store.control.cleaned_offset == store.control.min_offset
