@@ -103,7 +103,8 @@ class TopicTable:
             return self._create(TopicConfig(topic, queues, queues, inherited, template.filter_type, sys_flag))
         if is_retry:
             return self._create(TopicConfig(topic, 1, 1, READ_WRITE, sys_flag=sys_flag))
-        _logger.warning("topic not created topic=%s template=%s: it is no template here", topic, default_topic)
+        # Not louder: the client is told, and it may ask again with every message.
+        _logger.debug("topic not created topic=%s template=%s: it is no template here", topic, default_topic)
         return None
 
     def create_on_send_back(
