@@ -71,9 +71,8 @@ class TargetLock:
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         if self._file is not None:
-            self._file.seek(0)
-            self._file.truncate()
-            self._file.write(json.dumps({"token": self.token}))
+            # The next token is made of the last commit's: a run without a commit leaves the target as it was.
+            self._file.truncate(0)
             self._file.close()
             return
         self._left.set()

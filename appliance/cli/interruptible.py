@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-ENDS_WITHIN_S: Final = 30.0
-"""# limit: what a command has to clear up after an interrupt takes less, unless what it talks to does not answer."""
+ENDS_WITHIN_S: Final = 120.0
+"""# limit: what a command has to clear up after an interrupt takes less, a JVM that is just starting on a busy machine included, unless a store does not answer."""
 
 _HEARD: Final = frozenset({signal.SIGINT, signal.SIGTERM})
 
