@@ -109,5 +109,6 @@ def nearest_key(name: str, keys: Iterable[str]) -> str | None:
 
 def _kind_of(field: "dataclasses.Field[Any]") -> str:
     """The name of the field's type, whether its module's annotations are objects or text."""
-    text = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
+    # A union has a name of its own since Python 3.14, which says nothing of its members.
+    text = field.type.__name__ if isinstance(field.type, type) else str(field.type)
     return str(text).replace(" ", "").removesuffix("|None")
