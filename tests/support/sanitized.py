@@ -47,8 +47,9 @@ def environment() -> dict[str, str]:
         _SWITCH: "1",
         "LD_PRELOAD": ":".join(libraries),
         "PYTHONMALLOC": "malloc",
-        # Python keeps what it has until it ends; memory that was freed is kept apart, but not too much of it.
-        "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=16:allocator_may_return_null=1:max_malloc_fill_size=0",
+        # Python keeps what it has until it ends; memory that was freed is kept apart, but not too much of it. Stacks of allocations cost a third of
+        # the time; who needs one runs the finding's batch again.
+        "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=16:allocator_may_return_null=1:max_malloc_fill_size=0:malloc_context_size=1",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
     }
 
