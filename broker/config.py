@@ -13,7 +13,7 @@ import psutil
 
 from headrace.model import names, permission
 from headrace.model.option import option
-from headrace.remoting.buffer_budget import DEFAULT_LIMIT, check_limit
+from headrace.model.buffer_limit import DEFAULT_LIMIT, check_limit
 
 
 @dataclass(frozen=True)

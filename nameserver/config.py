@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 
 from headrace.model.option import option
-from headrace.remoting.buffer_budget import DEFAULT_LIMIT, check_limit
+from headrace.model.buffer_limit import DEFAULT_LIMIT, check_limit
 
 
 @dataclass(frozen=True)

@@ -16,19 +16,9 @@ from collections import deque
 from collections.abc import Collection
 from typing import Final, Protocol
 
-DEFAULT_LIMIT: Final = 256 << 20
-LEAST_LIMIT: Final = 64 << 20  # limit: so that there is room for a few of the largest frames (16 MiB) at a time
 SMALL_FRAME: Final = 64 << 10
 ROOM_GRACE_S: Final = 5.0
 LEAST_RATE: Final = 64 << 10  # limit: bytes a second that a connection has to move so as not to count as idle
-
-
-def check_limit(limit: int, name: str) -> None:
-    """Raises ValueError, in which the limit has this name, if it leaves no room for the largest frames."""
-    if limit < LEAST_LIMIT:
-        raise ValueError(
-            f"{name}={limit}: at least {LEAST_LIMIT} bytes are needed, for a few frames of 16 MiB at a time"
-        )
 
 
 class Holder(Protocol):

@@ -15,7 +15,7 @@ from headrace.model.host import parse_host
 from headrace.protocol.remoting_command import RemotingCommand
 from headrace.remoting.closing import close_all
 from headrace.remoting.connection import Connection
-from headrace.remoting.deadlines import Deadlines
+from headrace.remoting.deadlines import LATE_S, READING_S, Deadlines
 from headrace.remoting.endpoint import Endpoint, OnClose
 from headrace.remoting.handlers import HandlerTable
 from headrace.remoting.idle import IdleSweep
@@ -124,6 +124,8 @@ class RemotingClient:
                 task.add_done_callback(lambda done: self._connected(address, done))
             # Several may wait for one connection: one who gives up leaves it to the others.
             done, _ = await asyncio.wait([task], timeout=end - loop.time())
+            if not done and loop.time() > end + LATE_S:
+                done, _ = await asyncio.wait([task], timeout=READING_S)  # the loop was busy; it may be connected by now
             if not done:
                 raise RequestTimeout(f"no connection to {address} within {timeout_s:g} s", address, timeout_s)
             if task.cancelled():

@@ -10,7 +10,8 @@ import logging
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from headrace.remoting.buffer_budget import DEFAULT_LIMIT, BufferBudget, check_limit
+from headrace.model.buffer_limit import DEFAULT_LIMIT, check_limit
+from headrace.remoting.buffer_budget import BufferBudget
 from headrace.remoting.closing import close_all
 from headrace.remoting.connection import Connection
 from headrace.remoting.deadlines import Deadlines

@@ -234,7 +234,7 @@ def test_an_interrupt_ends_what_no_longer_listens(tmp_path: Path) -> None:
         "mutex, libc = ctypes.create_string_buffer(64), ctypes.CDLL(None)\n"
         "with interruptible(0.2):\n"
         "    libc.pthread_mutex_lock(mutex)\n"
-        "    print('deaf', flush=True)\n"
+        "    print(hex(ctypes.addressof(mutex)), flush=True)\n"
         "    libc.pthread_mutex_lock(mutex)\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -242,7 +242,9 @@ def test_an_interrupt_ends_what_no_longer_listens(tmp_path: Path) -> None:
         [sys.executable, str(program)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as deaf:
         assert deaf.stdout is not None
-        assert deaf.stdout.readline() == "deaf\n"
+        address = deaf.stdout.readline().strip()
+        system_call = Path(f"/proc/{deaf.pid}/syscall")
+        wait_until(lambda: address in system_call.read_text().split(), WITHIN_S, "it waits for the mutex")
         deaf.send_signal(signal.SIGTERM)
         _, said = deaf.communicate(timeout=WITHIN_S)
     assert deaf.returncode == 143
