@@ -12,8 +12,8 @@ from typing import Final
 import psutil
 
 from headrace.model import names, permission
-from headrace.model.option import option
 from headrace.model.buffer_limit import DEFAULT_LIMIT, check_limit
+from headrace.model.option import option
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ Options of RocketMQ's for its thread pools and buffers are not declared: there a
 import os
 from dataclasses import dataclass
 
-from headrace.model.option import option
 from headrace.model.buffer_limit import DEFAULT_LIMIT, check_limit
+from headrace.model.option import option
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,11 @@ def test_a_signal_stops_it_in_order_and_nothing_is_left(tmp_path: Path, number: 
         assert appliance.wait_end() == 0
         assert appliance.out.splitlines()[-1] == "headrace: stopped"
         assert appliance.err == ""
-        assert re.findall(r"role ended role=(\w+) how='ended with exit code 0'", appliance.log) == ["recover", "worker", "sink"]
+        assert re.findall(r"role ended role=(\w+) how='ended with exit code 0'", appliance.log) == [
+            "recover",
+            "worker",
+            "sink",
+        ]
         assert not segments_of(data)
         assert not (data / "store" / "abort").exists()
         assert not (data / "control.sock").exists()
@@ -51,7 +55,11 @@ def test_a_signal_may_reach_all_processes_but_only_the_supervisor_acts(tmp_path:
         assert appliance.wait_end() == 0
         assert appliance.out.splitlines()[-1] == "headrace: stopped"
         assert appliance.err == ""
-        assert re.findall(r"role ended role=(\w+) how='ended with exit code 0'", appliance.log) == ["recover", "worker", "sink"]
+        assert re.findall(r"role ended role=(\w+) how='ended with exit code 0'", appliance.log) == [
+            "recover",
+            "worker",
+            "sink",
+        ]
 
 
 def test_a_second_interrupt_hurries_nobody(tmp_path: Path) -> None:
