@@ -8,11 +8,13 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from isal import isal_zlib
 
 from broker.ack_gate import AckGate
+from broker.hot.send import SendPath
 from broker.statistics.store_stats import StoreStats
 from headrace.model import sys_flag
 from headrace.model.host import encode_host
@@ -30,7 +32,7 @@ FILE_WAIT_S = 5.0
 """How long a put waits for the housekeeper to reserve the next CommitLog file, as in RocketMQ."""
 
 Appended = Callable[[MessageToStore, PutResult], object]
-"""What is told of a message that has been stored, and where."""
+"""What is told of a message, or of the first of a batch, that has been stored, and where."""
 
 _FIXED_LENGTH = 91
 _V6_ADDED = 12
@@ -75,81 +77,121 @@ class Appender:
     def append(self, message: MessageToStore) -> PutResult | None:
         """Appends and publishes one message; None while the next CommitLog file is not reserved."""
         began_ns = time.monotonic_ns()
-        result = self.append_batch((message,))
+        result = self._append(message)
         if result is not None:
             self.stats.puts.add(began_ns)
         return result
 
-    def append_batch(self, messages: Sequence[MessageToStore]) -> PutResult | None:
-        """Appends messages of one queue, contiguous in one file with consecutive offsets; publishes once.
-
-        None while the next CommitLog file is not reserved. All of them or none.
-        """
-        refusal = self._refusal(messages)
+    def _append(self, message: MessageToStore) -> PutResult | None:
+        refusal = self._refusal(message)
         if refusal is not None:
             return PutResult(refusal)
         log = self.log
-        encoded = [_Encoded(message) for message in messages]
-        total = sum(record.size_bytes for record in encoded)
-        if total > log.largest_record:
+        record = _Encoded(message)
+        if record.size_bytes > log.largest_record:
             return PutResult(PutMessageStatus.MESSAGE_ILLEGAL)
-        if not log.ensure(total):
+        if not log.ensure(record.size_bytes):
             return None
         log.begin()
-        first = messages[0]
-        queues: TopicQueues = log.queues_of(first.topic.encode())
+        queues: TopicQueues = log.queues_of(message.topic.encode())
+        queue_offset = queues.next_offset(message.queue_id) if record.is_queued else 0
+        offset = log.append(
+            queues,
+            message.queue_id,
+            message.flag,
+            record.flags,
+            message.born_timestamp,
+            record.born_host,
+            record.store_host,
+            message.reconsume_times,
+            message.prepared_transaction_offset,
+            message.body,
+            isal_zlib.crc32(message.body) & 0x7FFFFFFF if message.body else 0,
+            message.properties,
+            record.is_queued,
+        )
+        ids = encode_offset_message_id(message.store_host, offset)
+        return self._appended(message, 1, record.size_bytes, queue_offset, ids)
+
+    def append_batch(self, path: SendPath, message: MessageToStore, count: int) -> PutResult | None:
+        """Appends and publishes the `count` messages of a batch, contiguous in one file with consecutive queue offsets.
+
+        `message` is what they have in common; its body is the batch's, which `path` has counted. None while the next CommitLog
+        file is not reserved. All of them or none.
+        """
+        refusal = self._refusal(message)
+        if refusal is not None:
+            return PutResult(refusal)
+        log, topic = self.log, message.topic.encode()
+        log.begin()
+        queue_offset = log.queues_of(topic).next_offset(message.queue_id)
+        put = path.put_batch(
+            topic,
+            message.queue_id,
+            message.sys_flag,
+            message.born_timestamp,
+            encode_host(message.born_host),
+            message.reconsume_times,
+            message.properties,
+            message.body,
+        )
+        if put < 0:
+            return None
+        if put == 0:
+            return PutResult(PutMessageStatus.MESSAGE_ILLEGAL)
+        return self._appended(message, count, path.stored_bytes, queue_offset, path.message_ids())
+
+    def _appended(
+        self, message: MessageToStore, count: int, size_bytes: int, queue_offset: int, message_ids: str
+    ) -> PutResult:
+        """Publishes what lies at the log's end now."""
+        log = self.log
         result = PutResult(
             PutMessageStatus.PUT_OK,
-            physical_offset=log.wrote_offset,
-            size_bytes=total,
-            queue_offset=queues.next_offset(first.queue_id) if encoded[0].is_queued else 0,
+            physical_offset=log.wrote_offset - size_bytes,
+            size_bytes=size_bytes,
+            queue_offset=queue_offset,
             store_timestamp=log.store_timestamp,
+            message_ids=message_ids,
         )
-        for message, record in zip(messages, encoded, strict=True):
-            offset = log.append(
-                queues,
-                message.queue_id,
-                message.flag,
-                record.flags,
-                message.born_timestamp,
-                record.born_host,
-                record.store_host,
-                message.reconsume_times,
-                message.prepared_transaction_offset,
-                message.body,
-                isal_zlib.crc32(message.body) & 0x7FFFFFFF if message.body else 0,
-                message.properties,
-                record.is_queued,
-            )
-            result.message_ids.append(encode_offset_message_id(message.store_host, offset))
         self.publish()
-        self.stats.stored(len(messages), total)
-        listener = self._listeners.get(first.topic)
+        self.stats.stored(count, size_bytes)
+        listener = self._listeners.get(message.topic)
         if listener is not None:
-            listener(first, result)
+            listener(message, result)
         return result
 
     async def put(self, message: MessageToStore) -> PutResult:
-        """Appends one message and waits until it is as safe as the settings ask, unless its `wait_store` is False."""
-        return await self.put_batch((message,))
+        """Appends one message and waits until it is as safe as the settings ask, unless its `wait_store` is False.
 
-    async def put_batch(self, messages: Sequence[MessageToStore]) -> PutResult:
-        """`append_batch`, waiting for the next file (5 s at most) and at the ack gate."""
-        result = self.start_put(messages)
+        It waits for the next file (5 s at most) and at the ack gate.
+        """
+        result = self.start_put(message)
         return result if isinstance(result, PutResult) else await result
 
-    def start_put(self, messages: Sequence[MessageToStore]) -> PutResult | Awaitable[PutResult]:
+    def start_put(self, message: MessageToStore) -> PutResult | Awaitable[PutResult]:
         """The same for those who need not wait where there is nothing to wait for: appends before it returns, if it can.
 
         So messages that one read of a connection brings keep their order, whichever way they take to the log.
         """
-        began_ns = time.monotonic_ns()
-        result = self.append_batch(messages)
-        if result is None:
-            return self._append_later(messages, began_ns)
-        return self.pass_gate(messages, result, began_ns)
+        return self._start(partial(self._append, message), message, 1)
 
-    async def _append_later(self, messages: Sequence[MessageToStore], began_ns: int) -> PutResult:
+    def start_put_batch(self, path: SendPath, message: MessageToStore, count: int) -> PutResult | Awaitable[PutResult]:
+        """The same of a batch (`append_batch`)."""
+        return self._start(partial(self.append_batch, path, message, count), message, count)
+
+    def _start(
+        self, append: Callable[[], PutResult | None], message: MessageToStore, count: int
+    ) -> PutResult | Awaitable[PutResult]:
+        began_ns = time.monotonic_ns()
+        result = append()
+        if result is None:
+            return self._append_later(append, message, count, began_ns)
+        return self.pass_gate(message, result, began_ns, count)
+
+    async def _append_later(
+        self, append: Callable[[], PutResult | None], message: MessageToStore, count: int, began_ns: int
+    ) -> PutResult:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + FILE_WAIT_S
         while (left := deadline - loop.time()) > 0:
@@ -158,9 +200,9 @@ class Appender:
             self._on_wait()
             # The bell comes when a file is reserved; the time-out only covers a housekeeper that is being restarted.
             await asyncio.wait((reserved,), timeout=min(left, 0.1))
-            result = self.append_batch(messages)
+            result = append()
             if result is not None:
-                passed = self.pass_gate(messages, result, began_ns)
+                passed = self.pass_gate(message, result, began_ns, count)
                 return passed if isinstance(passed, PutResult) else await passed
         logger.warning("message refused reason=%r", f"no CommitLog file was reserved within {FILE_WAIT_S:g} s")
         return PutResult(PutMessageStatus.CREATE_MAPEDFILE_FAILED)
@@ -178,20 +220,20 @@ class Appender:
                 reserved.set_result(None)
 
     def pass_gate(
-        self, messages: Sequence[MessageToStore], result: PutResult, began_ns: int | None = None
+        self, message: MessageToStore, result: PutResult, began_ns: int | None = None, count: int = 1
     ) -> PutResult | Awaitable[PutResult]:
         """The result of an append that has just been made: at once, or when the log is as safe as it must be.
 
         With `began_ns`, the monotonic time at which the put began, it is counted how long it took.
         """
-        if result.status is not PutMessageStatus.PUT_OK or not messages[0].wait_store or self.gate.is_open:
-            self._took(began_ns, len(messages))
+        if result.status is not PutMessageStatus.PUT_OK or not message.wait_store or self.gate.is_open:
+            self._took(began_ns, count)
             return result
         outcome: asyncio.Future[PutResult] = asyncio.get_running_loop().create_future()
 
         def answer(status: PutMessageStatus) -> None:
             result.status = status
-            self._took(began_ns, len(messages))
+            self._took(began_ns, count)
             if not outcome.done():  # the connection may be gone, and its request with it
                 outcome.set_result(result)
 
@@ -203,17 +245,15 @@ class Appender:
         if began_ns is not None:
             self.stats.puts.add(began_ns, times)
 
-    def _refusal(self, messages: Sequence[MessageToStore]) -> PutMessageStatus | None:
+    def _refusal(self, message: MessageToStore) -> PutMessageStatus | None:
         if not self._is_writeable():
             return PutMessageStatus.SERVICE_NOT_AVAILABLE
-        limit = self._config.effective_max_message_size
-        if sum(len(message.body) for message in messages) > limit:
+        if len(message.body) > self._config.effective_max_message_size:
             return PutMessageStatus.MESSAGE_ILLEGAL
-        for message in messages:
-            if len(message.topic.encode()) > TOPIC_LENGTH_LIMIT:
-                return PutMessageStatus.MESSAGE_ILLEGAL
-            if len(message.properties) > PROPERTIES_LENGTH_LIMIT:
-                return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
+        if len(message.topic.encode()) > TOPIC_LENGTH_LIMIT:
+            return PutMessageStatus.MESSAGE_ILLEGAL
+        if len(message.properties) > PROPERTIES_LENGTH_LIMIT:
+            return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
         return None
 
 

@@ -2,10 +2,10 @@
 cimport cython
 
 from broker.hot.json_scan cimport BAD, bytes_pointer, parse_number
-from headrace.protocol.big_endian cimport find_byte, load_i32, load_u16, load_u32
+from headrace.protocol.big_endian cimport copy_bytes, find_byte, load_i32, load_u16, load_u32
 from store.commit_log.append cimport CommitLogAppender, TopicQueues
 
-cdef int _PARTIAL, _OTHER, _NO_FILE, _PROPERTIES_LIMIT, _ENTRY_HEAD, _FIXED_LENGTH, _ANSWER_ROOM, _ONEWAY, _TRANSACTION_BITS, _HOST_V6_BITS, _FRAME_LIMIT, _IDS_LIMIT
+cdef int _PARTIAL, _OTHER, _NO_FILE, _PROPERTIES_LIMIT, _ENTRY_HEAD, _FIXED_LENGTH, _ANSWER_ROOM, _ONEWAY, _TRANSACTION_BITS, _HOST_V6_BITS, _FRAME_LIMIT, _BATCH_LIMIT, _MALFORMED, _COPIED
 cdef int _TOPIC, _QUEUE_ID, _SYS_FLAG, _BORN_TIMESTAMP, _FLAG, _PROPERTIES, _RECONSUME_TIMES, _BATCH
 cdef bytes _HEX
 
@@ -65,7 +65,10 @@ cdef class SendPath:
     cdef long long _born_timestamp
     cdef bytes _born_host
     cdef int _reconsume_times
-    cdef long long _stored_bytes
+    cdef readonly long long stored_bytes
+    # Of a batch.
+    cdef long long _batch_bytes
+    cdef long long _longest
 
     @cython.locals(topic=HotTopic)
     cpdef list take_counts(self)
@@ -81,11 +84,18 @@ cdef class SendPath:
     cdef bint _is_repeated(self, unsigned char[::1] stored, Py_ssize_t written, unsigned char[::1] raw, Py_ssize_t start, Py_ssize_t name_length) noexcept
     @cython.locals(start=Py_ssize_t, length=Py_ssize_t, topic=HotTopic, queue_id=cython.longlong, sys_flag=cython.longlong, born=cython.longlong, flag=cython.longlong, reconsume_times=cython.longlong, queue_offset=cython.longlong, count=cython.longlong)
     cdef int _append(self, bytes_pointer p, bytes data, Py_ssize_t body, Py_ssize_t body_length, bytes born_host, int born_flag) except -1
+    cpdef long long count_batch(self, bytes body) except -2
+    @cython.locals(length=Py_ssize_t, born_flag=int)
+    cpdef long long put_batch(self, bytes topic, int queue_id, int sys_flag, long long born_timestamp, bytes born_host, int reconsume_times, bytes properties, bytes body) except -2
+    @cython.locals(end=Py_ssize_t, count=cython.longlong, length=cython.longlong)
+    cdef long long _measure(self, bytes_pointer p, Py_ssize_t at, Py_ssize_t body_length) except -2
     @cython.locals(end=Py_ssize_t, added=Py_ssize_t, alike=cython.longlong, total=cython.longlong, count=cython.longlong, at=Py_ssize_t, length=cython.longlong, stored='unsigned char[::1]', flag=cython.longlong, message=Py_ssize_t, written=Py_ssize_t)
     cdef long long _put_batch(self, bytes_pointer p, bytes data, Py_ssize_t body, Py_ssize_t body_length) except -2
     @cython.locals(crc=cython.longlong, offset=cython.longlong)
     cdef int _put(self, bytes_pointer p, bytes data, Py_ssize_t body, Py_ssize_t body_length, int flag, unsigned char[::1] properties, Py_ssize_t properties_length) except -2
-    @cython.locals(before=bytes, length=Py_ssize_t, at=Py_ssize_t, out='unsigned char[::1]', grown='unsigned char[::1]', shift=int)
+    @cython.locals(size=Py_ssize_t)
+    cdef _make_room_for_ids(self, Py_ssize_t count)
+    @cython.locals(before=bytes, length=Py_ssize_t, at=Py_ssize_t, out='unsigned char[::1]', shift=int)
     cdef _note_id(self, long long physical_offset)
     @cython.locals(held=bint, at=Py_ssize_t, out='unsigned char[::1]', grown='unsigned char[::1]', before=bytes, after=bytes, needed=Py_ssize_t, frame=Py_ssize_t, length=Py_ssize_t, opaque=cython.longlong)
     cdef _answer(self, long long queue_offset, long long queue_id)

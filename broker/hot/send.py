@@ -22,7 +22,7 @@ if cython.compiled:
     from cython.cimports.libc.string import memcpy
 else:
     from broker.hot.json_scan import BAD, parse_number
-    from headrace.protocol.big_endian import find_byte, load_i32, load_u16, load_u32
+    from headrace.protocol.big_endian import copy_bytes, find_byte, load_i32, load_u16, load_u32
 
 COMPILED = cython.compiled
 
@@ -37,6 +37,13 @@ OTHER = 1
 NO_FILE = 2
 """The next CommitLog file is not reserved yet: try this frame again."""
 
+MAX_BATCH = 65_536
+"""The most messages of a batch."""
+# limit: a message of an official client has at least 22 bytes, a body of 1 and a UNIQ_KEY of 41 in a batch, so its largest batch (4 MiB, its
+# maxMessageSize) holds no more. The largest batch takes 20 to 30 ms of the event loop, and its ids fit the answer's header.
+MALFORMED = -1
+"""A batch's body that is not a list of messages."""
+
 _PROPERTIES_LIMIT = 32767
 _ENTRY_HEAD = 20  # of a message in a batch's body, before its own body (headrace/protocol/batch.py)
 _FIXED_LENGTH = 75  # of a record without hosts, body, topic and properties
@@ -46,7 +53,9 @@ _TRANSACTION_BITS = 12
 _HOST_V6_BITS = 48
 _HEX = b"0123456789ABCDEF"
 _FRAME_LIMIT = 16_777_216
-_IDS_LIMIT = 16_000_000  # bytes of the ids in an answer, whose header has a length of three bytes
+_BATCH_LIMIT = 65_536
+_MALFORMED = -1
+_COPIED = 1024  # bytes of a body for which a copy is quicker than a view
 
 # Letters of SEND_MESSAGE_V2's fields, as places in the alphabet (spec remoting 4.5).
 _TOPIC = 1
@@ -133,7 +142,7 @@ class SendPath:
     def __init__(
         self,
         appender: CommitLogAppender,
-        crc32: Callable[[memoryview], int],
+        crc32: Callable[[bytes | memoryview], int],
         store_host: bytes,
         cluster: str,
         region: str,
@@ -159,6 +168,8 @@ class SendPath:
         self._tail = b',"serializeTypeCurrentRPC":"JSON","version":%d}' % version
         self.requests_in = 0
         """Requests whose messages were appended, since the start."""
+        self.stored_bytes = 0
+        """Bytes of the records of the last request."""
         self.writeable = True
         self.stopped_at = _PARTIAL
         # Stored properties, before it is known whether they are too long: those sent, a separator, the cluster's.
@@ -475,7 +486,7 @@ class SendPath:
         self._reconsume_times = reconsume_times
         self._ids_length = 0
         queue_offset = self._queues.next_offset(queue_id)
-        self._stored_bytes = 0
+        self.stored_bytes = 0
         if self._is_batch:
             count = self._put_batch(p, data, body, body_length)
             if count == 0:
@@ -489,10 +500,81 @@ class SendPath:
         topic.requests_in += 1
         self.requests_in += 1
         topic.messages_in += count
-        topic.bytes_in += self._stored_bytes
+        topic.bytes_in += self.stored_bytes
         if self._flag == 0:
             self._answer(queue_offset, queue_id)
         return _PARTIAL
+
+    def count_batch(self, body: bytes) -> int:
+        """How many messages a batch's body holds: MALFORMED if it cannot be read, more than MAX_BATCH if it has too many, however many."""
+        return self._measure(body, 0, len(body))
+
+    def put_batch(
+        self,
+        topic: bytes,
+        queue_id: int,
+        sys_flag: int,
+        born_timestamp: int,
+        born_host: bytes,
+        reconsume_times: int,
+        properties: bytes,
+        body: bytes,
+    ) -> int:
+        """Appends a batch for the plain path, which has checked everything else and answers by itself; `properties` go with each message.
+
+        Returns how many; 0: too many or malformed, properties too long for a record or all too large for a file; -1: no
+        file. `stored_bytes` and `message_ids` tell of these messages until the next are appended.
+        """
+        length = len(properties)
+        if length > _PROPERTIES_LIMIT:
+            return 0
+        _copy(self._properties, 0, properties, 0, length)
+        self._properties_length = length
+        self._queues = self.appender.queues_of(topic)
+        self._queue_id = queue_id
+        born_flag = 0x10 if len(born_host) > 8 else 0
+        self._sys_flag = (sys_flag & ~_HOST_V6_BITS) | born_flag | self._store_flag
+        self._born_timestamp = born_timestamp
+        self._born_host = born_host
+        self._reconsume_times = reconsume_times
+        self._ids_length = 0
+        self.stored_bytes = 0
+        return self._put_batch(body, body, 0, len(body))
+
+    def message_ids(self) -> str:
+        """The ids of these messages, joined by commas as in the answer."""
+        return bytes(self._ids[: self._ids_length]).decode()
+
+    def _measure(self, p: bytes, at: int, body_length: int) -> int:
+        """Counts the messages of a batch's body, up to one more than there may be; MALFORMED.
+
+        `_batch_bytes` are their bodies and properties then, `_longest` the longest properties, each with a separator.
+        """
+        end = at + body_length
+        self._batch_bytes = 0
+        self._longest = 0
+        count = 0
+        while at < end and count <= _BATCH_LIMIT:
+            if end - at < _ENTRY_HEAD + 2:
+                return _MALFORMED
+            # A negative length, or properties of more than 32,767 bytes, are unsigned numbers too large to be left.
+            length = load_u32(p, at + 16)
+            at += _ENTRY_HEAD
+            if length > end - at - 2:
+                return _MALFORMED
+            self._batch_bytes += length
+            at += length
+            length = load_u16(p, at)
+            at += 2
+            if length > end - at or length > _PROPERTIES_LIMIT:
+                return _MALFORMED
+            at += length
+            if length and p[at - 1] != 2:
+                length += 1
+            self._batch_bytes += length
+            self._longest = max(self._longest, length)
+            count += 1
+        return count
 
     def _put_batch(self, p: bytes, data: bytes, body: int, body_length: int) -> int:
         """Appends the messages of a batch's body, contiguous in one file, each with its own and the batch's properties (store spec, 2.7).
@@ -502,34 +584,15 @@ class SendPath:
         end = body + body_length
         added = self._properties_length
         alike = _FIXED_LENGTH + len(self._born_host) + len(self._store_host) + len(self._queues.topic) + added
-        total = 0
-        count = 0
-        at = body
-        while at < end:
-            if end - at < _ENTRY_HEAD + 2:
-                return 0
-            # A negative length, or properties of more than 32,767 bytes, are unsigned numbers too large to be left.
-            length = load_u32(p, at + 16)
-            at += _ENTRY_HEAD
-            if length > end - at - 2:
-                return 0
-            total += alike + length
-            at += length
-            length = load_u16(p, at)
-            at += 2
-            if length > end - at or length + 1 + added > _PROPERTIES_LIMIT:
-                return 0
-            at += length
-            total += length
-            if length and p[at - 1] != 2:
-                total += 1
-            count += 1
-        if count == 0 or total > self.appender.largest_record:
+        count = self._measure(p, body, body_length)
+        if not 0 < count <= _BATCH_LIMIT or self._longest + added > _PROPERTIES_LIMIT:
             return 0
-        if count * (len(self._id_before_offset) + 17) > _IDS_LIMIT:
+        total = self._batch_bytes + count * alike
+        if total > self.appender.largest_record:
             return 0
         if not self.appender.ensure(total):
             return -1
+        self._make_room_for_ids(count)
         stored = self._unescaped
         at = body
         while at < end:
@@ -561,7 +624,11 @@ class SendPath:
         """Appends one message of the frame in hand, and notes its id. 1; -1: no file."""
         crc = 0
         if body_length:
-            crc = self._crc32(memoryview(data)[body : body + body_length]) & 0x7FFFFFFF
+            if body_length <= _COPIED:
+                crc = self._crc32(copy_bytes(p, body, body + body_length))
+            else:
+                crc = self._crc32(memoryview(data)[body : body + body_length])
+            crc &= 0x7FFFFFFF
         if cython.compiled:
             offset = self.appender.put(
                 self._queues,
@@ -600,9 +667,14 @@ class SendPath:
             )
         if offset < 0:
             return -1
-        self._stored_bytes += self.appender.wrote_offset - offset
+        self.stored_bytes += self.appender.wrote_offset - offset
         self._note_id(offset)
         return 1
+
+    def _make_room_for_ids(self, count: int) -> None:
+        size = count * (len(self._id_before_offset) + 17)
+        if size > len(self._ids):
+            self._ids = memoryview(bytearray(size))
 
     def _note_id(self, physical_offset: int) -> None:
         """One more message of the frame in hand has been stored there."""
@@ -610,10 +682,6 @@ class SendPath:
         length = len(before)
         at = self._ids_length
         out = self._ids
-        if at + length + 17 > len(out):
-            grown = memoryview(bytearray(2 * len(out)))
-            grown[:at] = out[:at]
-            self._ids = out = grown
         if at:
             out[at] = 44
             at += 1

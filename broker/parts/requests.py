@@ -60,7 +60,9 @@ class Requests:
         self._mark = mark
         self.send_path = writing.path
         self.pull_path = _make_pull_path(reading, tables, live, commits=not is_slave)
-        self.sends = SendProcessor(config, store_config, topics, groups, appender, store_host, delays, timers, stats)
+        self.sends = SendProcessor(
+            config, store_config, topics, groups, appender, writing.path, store_host, delays, timers, stats
+        )
         self.pulls = PullProcessor(
             config,
             topics,

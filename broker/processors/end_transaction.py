@@ -107,7 +107,7 @@ class EndTransactionProcessor:
         if result.status is PutMessageStatus.PUT_OK:
             # order: the message, then that it is done. Killed in between, the producer is asked again.
             self._done(half)
-        passed = self._appender.pass_gate((message,), result)
+        passed = self._appender.pass_gate(message, result)
         return _told(command, passed) if isinstance(passed, PutResult) else _told_later(command, passed)
 
     async def _commit_later(
@@ -120,7 +120,7 @@ class EndTransactionProcessor:
 
     def _done(self, half: MessageExt) -> None:
         """Says in the log that the half message needs nothing more. Where that cannot be said, its producer is asked again."""
-        self._appender.start_put((op_message(half, self._store_host, time.time_ns() // 1_000_000),))
+        self._appender.start_put(op_message(half, self._store_host, time.time_ns() // 1_000_000))
 
     def resume_check(self, _connection: Connection, command: RemotingCommand) -> Answer:
         """RESUME_CHECK_HALF_MESSAGE (323): the message, wherever it lies now, is a half message that was never asked about."""

@@ -96,7 +96,7 @@ class RecallProcessor:
         }
         if self._timers.redirect(message, found) is not Outcome.WAITS:
             return self._too_late(command)
-        result = self._appender.start_put((message,))
+        result = self._appender.start_put(message)
         if isinstance(result, PutResult):
             return self._told(command, handle, result)
         return self._told_later(command, handle, result)

@@ -70,7 +70,7 @@ class ReplyProcessor:
             if result.status.is_stored:
                 self._stats.sent(topic.name, queue_id, 1, result.size_bytes)
                 ext = {
-                    "msgId": result.message_ids[0],
+                    "msgId": result.message_ids,
                     "queueId": str(queue_id),
                     "queueOffset": str(result.queue_offset),
                 }

@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 from broker.appender import Appender
 from broker.config import BrokerConfig
 from broker.groups import GroupTable
-from broker.hot.send import SendPath
+from broker.hot.send import MALFORMED, MAX_BATCH, SendPath
 from broker.processors import guard
 from broker.response_codes import code_of_put
 from broker.schedule.delays import Delays, delay_level
@@ -25,7 +25,6 @@ from headrace.errors import RemoteProtocolError
 from headrace.model import names, permission, properties, sys_flag
 from headrace.model.host import Host
 from headrace.model.topic_config import TopicConfig, TopicFilterType
-from headrace.protocol.batch import decode_batch
 from headrace.protocol.headers.send import SendMessageRequestHeader, parse_send_header
 from headrace.protocol.remoting_command import RemotingCommand, response_to
 from headrace.protocol.request_code import RequestCode
@@ -43,6 +42,9 @@ _UNREAD = {"producerGroup": "", "defaultTopic": "", "defaultTopicQueueNums": "0"
 """Fields that a send should have, but that nobody reads unless a topic is to be made."""
 
 
+_IDS_AT_ONCE = 4096  # limit: an answer with more ids takes milliseconds to encode, apart from the append
+
+
 class SendProcessor:
     """Answers sends."""
 
@@ -53,6 +55,7 @@ class SendProcessor:
         topics: TopicTable,
         groups: GroupTable,
         appender: Appender,
+        path: SendPath,
         store_host: Host,
         delays: Delays,
         timers: Timers,
@@ -63,6 +66,7 @@ class SendProcessor:
         self._topics = topics
         self._groups = groups
         self._appender = appender
+        self._path = path
         self._store_host = store_host
         self._delays = delays
         self._timers = timers
@@ -74,7 +78,7 @@ class SendProcessor:
         guard.register(tables, dict.fromkeys(codes, self.send))
 
     def send(self, connection: Connection, command: RemotingCommand) -> RemotingCommand | Awaitable[RemotingCommand]:
-        """Checks, stores, and tells where; an awaitable only where the answer has to wait for the store."""
+        """Checks, stores, and tells where; an awaitable only where the answer has to wait for the store or is long."""
         try:
             return self._send(connection, command)
         except guard.FAILURES as error:
@@ -87,22 +91,30 @@ class SendProcessor:
         if not isinstance(checked, TopicConfig):
             return self.answer(command, *checked)
         queue_id = self.choose_queue(header, checked)
-        messages = (
-            self._batch(connection, command, header, checked, queue_id)
-            if header.batch
-            else self._single(connection, command, header, checked, queue_id)
-        )
-        if not isinstance(messages, list):
-            return self.answer(command, *messages)
-        result = self._appender.start_put(messages)
-        if isinstance(result, PutResult):
-            return self._told(command, messages[0], result, queue_id, len(messages))
-        return self._told_later(command, messages[0], result, queue_id, len(messages))
+        if header.batch:
+            count = self._path.count_batch(command.body)
+            message = self._batch(connection, command, header, checked, queue_id, count)
+        else:
+            count = 1
+            message = self._single(connection, command, header, checked, queue_id)
+        if not isinstance(message, MessageToStore):
+            return self.answer(command, *message)
+        put = self._appender
+        result = put.start_put_batch(self._path, message, count) if header.batch else put.start_put(message)
+        if isinstance(result, PutResult) and count <= _IDS_AT_ONCE:
+            return self._told(command, message, result, queue_id, count)
+        return self._told_later(command, message, result, queue_id, count)
 
     async def _told_later(
-        self, command: RemotingCommand, message: MessageToStore, result: Awaitable[PutResult], queue_id: int, count: int
+        self,
+        command: RemotingCommand,
+        message: MessageToStore,
+        result: PutResult | Awaitable[PutResult],
+        queue_id: int,
+        count: int,
     ) -> RemotingCommand:
-        return self._told(command, message, await result, queue_id, count)
+        known = result if isinstance(result, PutResult) else await result
+        return self._told(command, message, known, queue_id, count)
 
     # -- checks -----------------------------------------------------------------------------------------------------------
 
@@ -164,7 +176,7 @@ class SendProcessor:
         header: SendMessageRequestHeader,
         topic: TopicConfig,
         queue_id: int,
-    ) -> list[MessageToStore] | Refused:
+    ) -> MessageToStore | Refused:
         target = self._retried(command, header, topic, queue_id)
         if not isinstance(target[0], str):
             return target
@@ -181,14 +193,14 @@ class SendProcessor:
         message.wait_store = found.get(properties.WAIT, "true").lower() == "true"
         if is_half:
             half.prepare(message, found)
-            return [message]
+            return message
         outcome = self._timers.redirect(message, found)
         if outcome in _REFUSED_TIMERS:
             return _REFUSED_TIMERS[outcome]
         if outcome is Outcome.NO_TIMER and not self._delays.redirect(message, found):
             stored = {name: value for name, value in found.items() if name != properties.WAIT}
             message.properties = properties.encode_properties(stored).encode()
-        return [message]
+        return message
 
     def _batch(
         self,
@@ -197,11 +209,11 @@ class SendProcessor:
         header: SendMessageRequestHeader,
         topic: TopicConfig,
         queue_id: int,
-    ) -> list[MessageToStore] | Refused:
-        """The messages of a batch body, each with its own and the batch's properties (store spec, 2.7)."""
+        count: int,
+    ) -> MessageToStore | Refused:
+        """What the `count` messages of a batch have in common, with the batch's body (store spec, 2.7)."""
         common = properties.decode_properties(header.properties or "")
         common[properties.CLUSTER] = self._config.broker_cluster_name
-        wait = common.get(properties.WAIT, "true").lower() == "true"
         if header.sys_flag & sys_flag.TRANSACTION_MASK or delay_level(common) > 0:
             return (
                 ResponseCode.MESSAGE_ILLEGAL,
@@ -209,22 +221,20 @@ class SendProcessor:
             )
         if len(command.body) > self._store_config.effective_max_message_size:
             return self._too_large()
-        entries = decode_batch(command.body)
-        if not entries:
+        if count == MALFORMED:
+            raise RemoteProtocolError("batch: a message does not end within the body")
+        if count == 0:
             return ResponseCode.SYSTEM_ERROR, "the batch holds no message; send at least one"
-        added = properties.encode_properties(common).encode()
-        flags = flags_of(header, topic)
-        messages = []
-        for entry in entries:
-            message = self.message(connection, header, topic.name, queue_id, flags)
-            own = entry.properties_raw
-            between = b"\x02" if own and not own.endswith(b"\x02") else b""
-            message.body = entry.body
-            message.properties = own + between + added
-            message.flag = entry.flag
-            message.wait_store = wait
-            messages.append(message)
-        return messages
+        if count > MAX_BATCH:
+            return (
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"the batch holds more than {MAX_BATCH} messages; send them in several batches",
+            )
+        message = self.message(connection, header, topic.name, queue_id, flags_of(header, topic))
+        message.body = command.body
+        message.properties = properties.encode_properties(common).encode()
+        message.wait_store = common.get(properties.WAIT, "true").lower() == "true"
+        return message
 
     def message(
         self, connection: Connection, header: SendMessageRequestHeader, topic: str, queue_id: int, flags: int
@@ -290,7 +300,7 @@ class SendProcessor:
             answer = self.answer(command, code)
             assert answer.ext_fields is not None
             answer.ext_fields.update(
-                msgId=",".join(result.message_ids), queueId=str(queue_id), queueOffset=str(result.queue_offset)
+                msgId=result.message_ids, queueId=str(queue_id), queueOffset=str(result.queue_offset)
             )
             handle = self._recall_handle(message)
             if handle is not None:

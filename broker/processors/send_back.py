@@ -100,7 +100,7 @@ class SendBackProcessor:
         message = self._again(record, header, retry, group.retry_queue_count, most)
         origin = record.properties.get(properties.RETRY_TOPIC, record.topic)
         answer = partial(self._answer, command, origin, header.group, message)
-        result = self._appender.start_put((message,))
+        result = self._appender.start_put(message)
         return answer(result) if isinstance(result, PutResult) else _answer_later(answer, result)
 
     def _again(

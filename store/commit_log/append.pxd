@@ -2,12 +2,14 @@
 
 cimport cython
 
+from headrace.protocol.big_endian cimport store_i32, store_i64
+
 ctypedef const unsigned char* _bytes_pointer
 
 cdef int _MESSAGE_MAGIC, _BLANK_MAGIC, _FIXED_LENGTH, _END_FILE_MIN_BLANK_LENGTH, _LIMIT_AHEAD
 
+cdef unsigned char *_address_of(unsigned char[::1] view) noexcept
 cdef void _put_int(unsigned char[::1] view, Py_ssize_t at, long long value) noexcept
-cdef void _put_long(unsigned char[::1] view, Py_ssize_t at, long long value) noexcept
 
 cdef class TopicQueues:
     cdef readonly bytes topic
@@ -51,6 +53,7 @@ cdef class CommitLogAppender:
         after_store=Py_ssize_t,
         host=_bytes_pointer,
         view='unsigned char[::1]',
+        out='unsigned char *',
     )
     cdef long long put(
         self,

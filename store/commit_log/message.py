@@ -4,7 +4,7 @@
 properties become before they are stored is the business of the broker's processors (spec of sends), not of the log.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from store.status import PutMessageStatus
 
@@ -37,7 +37,8 @@ class PutResult:
     size_bytes: int = 0
     queue_offset: int = -1
     store_timestamp: int = 0
-    message_ids: list[str] = field(default_factory=list)
+    message_ids: str = ""
+    """The message's id; those of a batch joined by commas, as clients are told them."""
 
     @property
     def end_offset(self) -> int:

@@ -10,6 +10,7 @@ import pytest
 
 from headrace.model.message import MessageExt
 from headrace.model.topic_config import TopicFilterType
+from headrace.protocol.batch import decode_batch
 from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.record import decode_records
 from headrace.protocol.remoting_command import RemotingCommand
@@ -155,6 +156,13 @@ def test_what_the_hot_path_takes_the_plain_path_stores_and_answers_alike(plain: 
         assert told(hot_answer) == told(plain_answer), frame
         hot_records = [shown(record) for record in decode_records(hot.bytes()[before:])]
         assert hot_records == [shown(record) for record in plain.records()[there:]], frame
+        (sent,) = FrameDecoder().feed(frame)
+        if sent.ext.get("m") == "true":
+            # The two share the loop over a batch's messages.
+            entries = decode_batch(sent.body)
+            assert [(one["body"], one["flag"]) for one in hot_records] == [(one.body, one.flag) for one in entries]
+            for one, record in zip(entries, hot_records, strict=True):
+                assert {*one.properties_raw.split(b"\x02")} - {b""} <= {*record["properties"]}
         batches += len(hot_records) > 1
     assert 40 < taken < 200
     assert batches > 10

@@ -12,12 +12,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from isal import isal_zlib
+
 from broker.ack_gate import AckGate
 from broker.appender import Appender
 from broker.clients import ClientTable
 from broker.config import BrokerConfig
 from broker.groups import GroupTable
 from broker.held_pulls import HeldPulls
+from broker.hot.connection import BrokerConnection
+from broker.hot.send import SendPath
 from broker.json_file import JsonFile
 from broker.notices.queue_visits import QueueVisits
 from broker.offsets import OffsetTable
@@ -37,7 +41,7 @@ from broker.statistics.broker_stats import BrokerStats
 from broker.timer.timers import TimerRules, Timers
 from broker.topics import TopicTable
 from headrace.model.delay_level import parse_delay_levels
-from headrace.model.host import parse_host
+from headrace.model.host import encode_host, parse_host
 from headrace.model.message import MessageExt
 from headrace.model.names import TIMER_TOPIC
 from headrace.model.topic_config import TopicConfig
@@ -45,22 +49,24 @@ from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.record import decode_records
 from headrace.protocol.remoting_command import ONEWAY_FLAG, RemotingCommand, SerializeType
 from headrace.protocol.request_code import RequestCode
+from headrace.protocol.version import CURRENT_VERSION
 from headrace.remoting.connection import Connection
 from headrace.remoting.deadlines import Deadlines
 from headrace.remoting.endpoint import Endpoint
 from headrace.remoting.handlers import HandlerTable
+from ipc.client_mark import CLIENT_BYTES, ClientMark
 from ipc.control_layout import ALLOCATED_OFFSET
 from ipc.instance import Instance
 from ipc.publish.housekeeper import HousekeeperPublisher
 from ipc.publish.log import LogPublisher
 from ipc.publish.recover import RecoverPublisher
 from store.commit_log.append import CommitLogAppender
+from store.commit_log.appended_files import AppendedFiles
 from store.commit_log.reader import CommitLogReader
 from store.config import StoreConfig
 from store.consume_queue.layout import ENTRY_SIZE
 from store.consume_queue.reader import ConsumeQueueReader
 from store.mapped_file import reserve_file
-from store.mapped_file_queue import MappedFileQueue
 from store.paths import StorePaths, file_name
 from store.query.by_key import KeyQuery
 from store.query.by_offset import view_by_offset
@@ -131,6 +137,17 @@ class SmallBroker:
             self._ring,
             stats=self.stats.store,
         )
+        self.path = SendPath(
+            self.appender.log,
+            isal_zlib.crc32,
+            encode_host(parse_host(self.config.address)),
+            self.config.broker_cluster_name,
+            self.config.region_id,
+            self.config.trace_on,
+            CURRENT_VERSION,
+            self.store_config.effective_max_message_size,
+            not self.gate.is_open,
+        )
         reader = self.reader = CommitLogReader(self.paths, self.store_config, control)
         queues = self.queues = ConsumeQueueReader(self.paths, self.store_config, self.instance.queue_table())
         self.sources = PullSources(queues, reader, control, self.store_config, memory_bytes)
@@ -148,8 +165,8 @@ class SmallBroker:
             self.clock_ms,
         )
         self.sends = SendProcessor(
-            self.config, self.store_config, self.topics, self.groups, self.appender, parse_host(self.config.address), self.delays,
-            self.timers, self.stats,
+            self.config, self.store_config, self.topics, self.groups, self.appender, self.path, parse_host(self.config.address),
+            self.delays, self.timers, self.stats,
         )  # fmt: skip
         self.pulls = PullProcessor(
             self.config,
@@ -215,15 +232,9 @@ class SmallBroker:
     # -- the store --------------------------------------------------------------------------------------------------------
 
     def _make_log(self) -> CommitLogAppender:
-        files = MappedFileQueue(self.paths.commit_log, self.file_size, writable=True, max_open=2)
-
-        def open_file(start: int) -> memoryview:
-            file = files.file_for(start)
-            assert file is not None, f"no file at {start}"
-            return file.view[:]
-
-        publisher = LogPublisher(self.control)
-        return CommitLogAppender(publisher, open_file, self.control.words[:], ALLOCATED_OFFSET, self.file_size, 0, 0)
+        files = AppendedFiles(self.paths, self.store_config)
+        publisher, words = LogPublisher(self.control), self.control.words[:]
+        return CommitLogAppender(publisher, files.open, words, ALLOCATED_OFFSET, self.file_size, 0, 0, files.populate)
 
     def clock_ms(self) -> int:
         """The clock of timers: `ahead_ms` before the store's."""
@@ -266,6 +277,12 @@ class SmallBroker:
     def connect(self, port: int = 40000, address: str = "10.1.2.3", *, fast: bool = False) -> "Peer":
         """A client."""
         return Peer(self, Connection(self._fast if fast else self._main), (address, port))
+
+    def hot_connection(self, endpoint: Endpoint) -> BrokerConnection:
+        """What serves a connection whose sends take the hot path."""
+        return BrokerConnection(
+            endpoint, self.path, None, self.appender, ClientMark(memoryview(bytearray(CLIENT_BYTES)), 0)
+        )
 
     def run(self, work: Callable[[], object]) -> None:
         """Calls `work` on the loop, as a bell or a tick would, and lets what it set off come to its end."""

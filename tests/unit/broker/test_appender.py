@@ -5,12 +5,16 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import pytest
+from isal import isal_zlib
 
 from broker import appender as appender_module
 from broker.ack_gate import AckGate
 from broker.appender import Appender
+from broker.hot.send import SendPath
 from headrace.model import sys_flag
+from headrace.model.host import encode_host
 from headrace.model.message_id import encode_offset_message_id
+from headrace.protocol.batch import encode_entry
 from headrace.protocol.record import decode_records
 from store.commit_log.message import MessageToStore, PutResult
 from store.config import ASYNC_FLUSH, SYNC_FLUSH, StoreConfig
@@ -50,12 +54,19 @@ class World:
             lambda: self.is_writeable,
             lambda: self.rings.append(self.log.published),
         )
+        store_host = encode_host(STORE_HOST)
+        self.path = SendPath(self.log.appender, isal_zlib.crc32, store_host, "C", "R", True, 409, 65536, False)
 
     def reserve(self, files: int) -> None:
         self.log.words[3] = files * FILE_SIZE
 
-    def append(self, *messages: MessageToStore) -> PutResult:
-        result = self.appender.append_batch(messages or (message(),))
+    def append(self, given: MessageToStore | None = None) -> PutResult:
+        result = self.appender.append(given or message())
+        assert result is not None
+        return result
+
+    def append_batch(self, *entries: bytes, **fields: Any) -> PutResult:
+        result = self.appender.append_batch(self.path, message(b"".join(entries), **fields), len(entries))
         assert result is not None
         return result
 
@@ -75,7 +86,7 @@ def test_a_message_is_appended_published_and_told_where_it_lies() -> None:
     assert (first.status, first.physical_offset, first.queue_offset) == (PutMessageStatus.PUT_OK, 0, 0)
     assert (second.physical_offset, second.queue_offset) == (first.size_bytes, 1)
     assert second.end_offset == world.log.published == world.log.appender.wrote_offset
-    assert second.message_ids == [encode_offset_message_id(STORE_HOST, first.size_bytes)]
+    assert second.message_ids == encode_offset_message_id(STORE_HOST, first.size_bytes)
     assert world.rings == [first.end_offset, second.end_offset]
     record = decode_records(world.log.bytes())[1]
     assert (record.body, record.reconsume_times, record.prepared_transaction_offset) == (b"other", 2, 77)
@@ -120,8 +131,10 @@ def test_what_no_record_can_hold_is_refused_and_leaves_no_trace(
     fields: dict[str, Any], status: PutMessageStatus
 ) -> None:
     world = World()
-    result = world.append(message(), message(**fields))
-    assert (result.status, result.physical_offset, result.message_ids) == (status, -1, [])
+    result = world.append(message(**fields))
+    assert (result.status, result.physical_offset, result.message_ids) == (status, -1, "")
+    entry = encode_entry(fields.pop("body", b"x"), 0, b"")
+    assert world.append_batch(entry, **fields).status is status
     assert world.log.appender.wrote_offset == 0
     assert world.rings == []
 
@@ -141,11 +154,15 @@ def test_a_store_that_may_not_be_written_takes_nothing() -> None:
 
 def test_a_batch_is_contiguous_with_one_publication_and_one_time() -> None:
     world = World()
-    result = world.append(*(message(b"%d" % number) for number in range(5)))
+    result = world.append_batch(*(encode_entry(b"%d" % number, number, b"own\x01v") for number in range(5)))
     records = decode_records(world.log.bytes())
     assert [record.queue_offset for record in records] == [0, 1, 2, 3, 4]
     assert len({record.store_timestamp for record in records}) == 1
-    assert result.message_ids == [encode_offset_message_id(STORE_HOST, record.physical_offset) for record in records]
+    assert [(record.body, record.flag) for record in records] == [(b"%d" % number, number) for number in range(5)]
+    assert {record.properties_raw for record in records} == {b"own\x01v\x02k\x01v"}
+    ids = [encode_offset_message_id(STORE_HOST, record.physical_offset) for record in records]
+    assert result.message_ids == ",".join(ids)
+    assert world.appender.stats.messages_stored == 5
     assert (result.queue_offset, result.size_bytes) == (0, world.log.published)
     assert len(world.rings) == 1
 
@@ -155,7 +172,7 @@ def test_a_batch_that_does_not_fit_the_file_goes_whole_to_the_next() -> None:
     for _ in range(4):
         world.append(message(b"x" * 60_000))
     before = world.log.published
-    result = world.append(message(b"x" * 10_000), message(b"y" * 30_000))
+    result = world.append_batch(encode_entry(b"x" * 10_000, 0, b""), encode_entry(b"y" * 30_000, 0, b""))
     assert before < FILE_SIZE == result.physical_offset
     assert result.queue_offset == 4
     blank = world.log.bytes()[before : before + 8]
@@ -164,7 +181,7 @@ def test_a_batch_that_does_not_fit_the_file_goes_whole_to_the_next() -> None:
 
 def test_a_batch_larger_than_a_file_is_refused() -> None:
     world = World()
-    result = world.append(*(message(b"x" * 5, properties=b"p" * 32000) for _ in range(9)))
+    result = world.append_batch(*[encode_entry(b"x" * 5, 0, b"")] * 9, properties=b"p" * 32000)
     assert result.status is PutMessageStatus.MESSAGE_ILLEGAL
     assert world.log.appender.wrote_offset == 0
 
@@ -206,8 +223,10 @@ def test_a_put_passes_the_gate_when_the_log_is_safe() -> None:
         hasty = await world.appender.put(message(wait_store=False))
         assert hasty.status is PutMessageStatus.PUT_OK
         first = asyncio.ensure_future(world.appender.put(message()))
-        second = asyncio.ensure_future(world.appender.put_batch((message(), message())))
         await asyncio.sleep(0)
+        entries = encode_entry(b"a", 0, b"") + encode_entry(b"b", 0, b"")
+        second = world.appender.start_put_batch(world.path, message(entries), 2)
+        assert not isinstance(second, PutResult)
         world.offsets.flushed_offset = 2 * hasty.size_bytes
         world.gate.release()
         assert (await first).status is PutMessageStatus.PUT_OK
@@ -238,7 +257,7 @@ def test_a_put_with_nothing_to_wait_for_is_done_at_once() -> None:
     async def main() -> None:
         world = World(sync_flush=True)
         world.offsets.flushed_offset = 1 << 20
-        assert isinstance(world.appender.start_put((message(),)), PutResult)
-        assert isinstance(World().appender.start_put((message(),)), PutResult)
+        assert isinstance(world.appender.start_put(message()), PutResult)
+        assert isinstance(World().appender.start_put(message()), PutResult)
 
     run(main)

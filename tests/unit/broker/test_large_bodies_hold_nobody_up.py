@@ -12,10 +12,11 @@ import pytest
 
 from headrace.model.message import Message
 from headrace.protocol import fastjson
-from headrace.protocol.batch import encode_batch
+from headrace.protocol.batch import encode_batch, encode_entry
 from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.remoting_command import RemotingCommand, SerializeType, create_request
 from headrace.protocol.request_code import RequestCode as Code
+from headrace.protocol.response_code import ResponseCode
 from headrace.remoting import HandlerTable, RemotingServer
 from nameserver.config import NameServerConfig
 from nameserver.handlers import NameServerHandlers
@@ -46,6 +47,10 @@ class World:
     def __init__(self, root: Path) -> None:
         self.broker = SmallBroker(root / "small")
         self.broker.topic("T")
+        sizes = {"max_message_size": 4 << 20, "mapped_file_size_commit_log": 16 << 20}
+        self.roomy = SmallBroker(root / "roomy", store=sizes, files=6)
+        self.roomy.topic("T")
+        self.roomy.path.prepare_topic(b"T", 4, 0)
         self.root = root
         self.tables = [self.broker._main.handlers, AdminWorld(root / "admin").handlers, self._name_server()]
 
@@ -78,14 +83,18 @@ class World:
         return None
 
     def longest_ms(
-        self, monkeypatch: pytest.MonkeyPatch, frames: list[bytes]
+        self, monkeypatch: pytest.MonkeyPatch, frames: list[bytes], *, roomy: bool = False
     ) -> tuple[float, list[RemotingCommand | None]]:
-        """The longest step of the loop while the frames were answered, and the answers."""
+        """The longest step of the loop while the frames were answered, and the answers; `roomy`: the broker that takes 4 MiB, hot path and all."""
         answers: list[RemotingCommand | None] = []
         self.tables[2] = self._name_server()
 
         async def main() -> float:
-            server = RemotingServer(HandlerTable(self._handle))
+            server = (
+                RemotingServer(self.roomy._main.handlers, connection_class=self.roomy.hot_connection)
+                if roomy
+                else RemotingServer(HandlerTable(self._handle))
+            )
             port = await server.listen("127.0.0.1", 0)
             with watched_steps(monkeypatch) as steps:
                 for frame in frames:
@@ -103,6 +112,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     made = World(tmp_path_factory.mktemp("bodies"))
     yield made
     made.broker.close()
+    made.roomy.close()
 
 
 def json_of(size: int, value: Any) -> bytes:
@@ -171,6 +181,28 @@ def test_valid_bodies_hold_the_loop_for_less_than_50_ms(
     longest, answers = world.longest_ms(monkeypatch, [create_request(body.code, ext, body.make(size)).encode()])
     assert longest < MOST_MS
     assert answers[0] is not None
+
+
+BATCHES = {
+    "as of an official client": (65536, encode_entry(b"x", 0, b"UNIQ_KEY\x01" + b"0" * 32), ResponseCode.SUCCESS),
+    "tiny messages": (65536, encode_entry(b"x", 0, b""), ResponseCode.SUCCESS),
+    "too many": ((4 << 20) // 22, encode_entry(b"", 0, b""), ResponseCode.MESSAGE_ILLEGAL),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("serialize_type", SerializeType)  # the hot path takes JSON only
+@pytest.mark.parametrize("kind", BATCHES)
+def test_batches_of_very_many_messages_hold_the_loop_for_less_than_50_ms(
+    world: World, monkeypatch: pytest.MonkeyPatch, kind: str, serialize_type: SerializeType
+) -> None:
+    count, entry, code = BATCHES[kind]
+    ext = {key: str(value) for key, value in send_fields(m="true").items()}
+    request = create_request(Code.SEND_BATCH_MESSAGE, ext, entry * count, serialize_type=serialize_type)
+    longest, (answer,) = world.longest_ms(monkeypatch, [request.encode()], roomy=True)
+    assert longest < MOST_MS
+    assert answer is not None
+    assert answer.code == code
 
 
 HOSTILE: dict[str, Callable[[int], bytes]] = {

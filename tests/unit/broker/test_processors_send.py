@@ -19,6 +19,7 @@ from headrace.protocol.batch import encode_batch
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
 from ipc.publish.flush import FlushPublisher
+from support import hot_sends
 from support.small_broker import MAX_MESSAGE_SIZE, Peer, SmallBroker, send_fields
 
 REGION = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
@@ -375,6 +376,24 @@ def test_a_malformed_batch_is_refused_whole(broker: SmallBroker, client: Peer, b
     answer = client.ask(RequestCode.SEND_BATCH_MESSAGE, send_fields(m="true"), body)
     assert (answer.code, answer.ext_fields) == (ResponseCode.SYSTEM_ERROR, REGION)
     assert broker.control.wrote_offset == 0
+
+
+def test_a_batch_of_more_than_65536_messages_is_refused(make_broker: Callable[..., SmallBroker]) -> None:
+    broker = make_broker(store={"max_message_size": 4 << 20, "mapped_file_size_commit_log": 16 << 20})
+    broker.topic()
+    broker.path.prepare_topic(b"T", 4, 0)
+    client, entry = broker.connect(), encode_batch([Message("T", b"")])
+    for rest in (b"", b"\0"):  # refused before all is read
+        body = entry * 65537 + rest
+        assert hot_sends.take_all(broker.path, hot_sends.send_frame(body, b="T", m="true")) == [0]
+        answer = client.ask(RequestCode.SEND_BATCH_MESSAGE, send_fields(m="true"), body)
+        assert (answer.code, answer.ext_fields) == (ResponseCode.MESSAGE_ILLEGAL, REGION)
+        assert "more than 65536 messages" in (answer.remark or "")
+        assert broker.control.wrote_offset == 0
+    body = entry * 65536
+    assert hot_sends.take_all(broker.path, hot_sends.send_frame(body, b="T", m="true")) == []
+    answer = client.ask(RequestCode.SEND_BATCH_MESSAGE, send_fields(m="true"), body)
+    assert (answer.code, answer.ext["queueOffset"]) == (ResponseCode.SUCCESS, "65536")
 
 
 def test_a_delay_inside_a_batch_is_not_looked_at(broker: SmallBroker, client: Peer) -> None:
