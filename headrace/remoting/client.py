@@ -15,7 +15,7 @@ from headrace.model.host import parse_host
 from headrace.protocol.remoting_command import RemotingCommand
 from headrace.remoting.closing import close_all
 from headrace.remoting.connection import Connection
-from headrace.remoting.deadlines import LATE_S, READING_S, Deadlines
+from headrace.remoting.deadlines import Deadlines, is_done_in_time
 from headrace.remoting.endpoint import Endpoint, OnClose
 from headrace.remoting.handlers import HandlerTable
 from headrace.remoting.idle import IdleSweep
@@ -71,7 +71,7 @@ class RemotingClient:
             self._before_request(address, command)
         remaining_ms = timeout_ms - int((loop.time() - start) * 1000)
         if remaining_ms <= 0:
-            raise RequestTimeout(f"connecting to {address} took all of {timeout_ms} ms", address, timeout_ms / 1000)
+            remaining_ms = timeout_ms  # the loop was busy, which does not count (`is_done_in_time`)
         try:
             return await connection.request(command, remaining_ms)
         except RequestTimeout:
@@ -123,10 +123,7 @@ class RemotingClient:
                 self._connecting[address] = task
                 task.add_done_callback(lambda done: self._connected(address, done))
             # Several may wait for one connection: one who gives up leaves it to the others.
-            done, _ = await asyncio.wait([task], timeout=end - loop.time())
-            if not done and loop.time() > end + LATE_S:
-                done, _ = await asyncio.wait([task], timeout=READING_S)  # the loop was busy; it may be connected by now
-            if not done:
+            if not await is_done_in_time(task, end - loop.time()):
                 raise RequestTimeout(f"no connection to {address} within {timeout_s:g} s", address, timeout_s)
             if task.cancelled():
                 raise StateError("the client is closed", "closed")
@@ -147,23 +144,27 @@ class RemotingClient:
             host, port = parse_host(address)
         except ValueError as error:
             raise ConnectError(f"cannot connect: {error}", address) from error
+        connecting = endpoint.loop.create_task(
+            endpoint.loop.create_connection(
+                lambda: self._make_connection(endpoint),
+                host,
+                port,
+                ssl=self._ssl,
+                server_hostname=None if self._ssl is None else host,
+            )
+        )
         try:
-            async with asyncio.timeout(self._connect_timeout_s):
-                _, connection = await endpoint.loop.create_connection(
-                    lambda: self._make_connection(endpoint),
-                    host,
-                    port,
-                    ssl=self._ssl,
-                    server_hostname=None if self._ssl is None else host,
-                )
-        except TimeoutError as error:
-            raise ConnectError(f"cannot connect to {name} within {self._connect_timeout_s:g} s", address) from error
+            if not await is_done_in_time(connecting, self._connect_timeout_s):
+                raise ConnectError(f"cannot connect to {name} within {self._connect_timeout_s:g} s", address)
+            _, connection = connecting.result()
         except UnicodeError as error:
             raise ConnectError(f"cannot connect to {name}: no name of a host: {error}", address) from error
         except OSError as error:
             # A TLS error's own text says more than its number.
             reason = error if isinstance(error, SSLError) else error.strerror or error
             raise ConnectError(f"cannot connect to {name}: {reason}", address) from error
+        finally:
+            connecting.cancel()
         return connection
 
     def _open_endpoint(self) -> Endpoint:

@@ -1,6 +1,7 @@
 import asyncio
 import logging
 import socket
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -176,6 +177,19 @@ def test_connecting_takes_no_longer_than_its_time(run: Any) -> None:
                 await patient.close()
 
             run(main())
+
+
+def test_time_in_which_the_loop_was_busy_does_not_count_for_a_connection(run: Any) -> None:
+    async def main() -> None:
+        # A server of another thread: this loop's would be as busy as the client.
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            client = RemotingClient(connect_timeout_s=0.1)
+            connecting = asyncio.ensure_future(client.oneway(f"127.0.0.1:{listener.getsockname()[1]}", create_request(ECHO)))
+            asyncio.get_running_loop().call_soon(time.sleep, 0.3)
+            await connecting
+            await client.close()
+
+    run(main())
 
 
 def test_the_server_may_ask_over_the_same_connection(run: Any) -> None:
