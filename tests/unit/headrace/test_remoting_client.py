@@ -181,10 +181,11 @@ def test_connecting_takes_no_longer_than_its_time(run: Any) -> None:
 
 def test_time_in_which_the_loop_was_busy_does_not_count_for_a_connection(run: Any) -> None:
     async def main() -> None:
-        # A server of another thread: this loop's would be as busy as the client.
         with socket.create_server(("127.0.0.1", 0)) as listener:
             client = RemotingClient(connect_timeout_s=0.1)
-            connecting = asyncio.ensure_future(client.oneway(f"127.0.0.1:{listener.getsockname()[1]}", create_request(ECHO)))
+            connecting = asyncio.ensure_future(
+                client.oneway(f"127.0.0.1:{listener.getsockname()[1]}", create_request(ECHO))
+            )
             asyncio.get_running_loop().call_soon(time.sleep, 0.3)
             await connecting
             await client.close()
