@@ -1,6 +1,6 @@
 """RouteTable: who serves which topic, and who is alive. All of it in memory, without I/O.
 
-    topic         ─► broker name ─► QueueData              what masters said of their topics
+    broker name   ─► topic ─► QueueData                    what masters said of their topics; goes at once with the broker
     broker name   ─► cluster, { broker id ─► address }     id 0 is the master
     cluster       ─► broker names
     address       ─► last heard of, data version, connection, HA address
@@ -16,7 +16,7 @@ What is easily missed (remoting spec 3.3 to 3.10):
 A connection is any object that can be told from others; it is never called.
 """
 
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from headrace.model import permission as permissions
@@ -78,7 +78,7 @@ class RouteTable:
 
     def __init__(self, clock_ms: Callable[[], int]) -> None:
         self._clock_ms = clock_ms
-        self._topics: dict[str, dict[str, QueueData]] = {}
+        self._queues: dict[str, dict[str, QueueData]] = {}
         self._brokers: dict[str, _Broker] = {}
         # Of dicts only the keys count: they are sets in the order of arrival.
         self._clusters: dict[str, dict[str, None]] = {}
@@ -122,7 +122,7 @@ class RouteTable:
         master = self._master_of(known) if broker.id != MASTER_ID else None
         if broker.id == MASTER_ID and (is_changed or is_first):
             for number, topic in enumerate(registration.topics, 1):
-                self._topics.setdefault(topic.name, {})[broker.name] = QueueData(
+                self._queues.setdefault(broker.name, {})[topic.name] = QueueData(
                     broker.name, topic.read_queue_count, topic.write_queue_count, topic.permission, topic.sys_flag
                 )
                 if number % _TOPICS_AT_ONCE == 0:
@@ -170,10 +170,8 @@ class RouteTable:
 
     def find_route(self, topic: str) -> TopicRouteData | None:
         """The topic's queues and the brokers that have them; None unless at least one of these brokers is known."""
-        queues = self._topics.get(topic)
-        if not queues:
-            return None
-        brokers = [self._broker_data(name) for name in queues if name in self._brokers]
+        queues = [of_broker[topic] for of_broker in self._queues.values() if topic in of_broker]
+        brokers = [self._broker_data(queue.broker_name) for queue in queues if queue.broker_name in self._brokers]
         if not brokers:
             return None
         filters = {
@@ -182,7 +180,7 @@ class RouteTable:
             for address in broker.broker_addrs.values()
             if address in self._filter_servers
         }
-        return TopicRouteData(list(queues.values()), brokers, filters)
+        return TopicRouteData(queues, brokers, filters)
 
     def brokers(self) -> dict[str, BrokerData]:
         """All brokers by name."""
@@ -194,12 +192,11 @@ class RouteTable:
 
     def topics(self) -> list[str]:
         """All topics."""
-        return list(self._topics)
+        return _distinct(self._queues.values())
 
     def topics_of_cluster(self, cluster: str) -> list[str]:
         """The topics that a broker of the cluster has; none for an unknown cluster."""
-        names = self._clusters.get(cluster, {})
-        return [topic for topic, queues in self._topics.items() if any(name in queues for name in names)]
+        return _distinct(self._queues.get(name, {}) for name in self._clusters.get(cluster, ()))
 
     def system_topics(self) -> list[str]:
         """The names of all clusters and brokers: each is also the name of a topic."""
@@ -238,15 +235,8 @@ class RouteTable:
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Forgets a topic, or what the brokers of one cluster have of it."""
-        if cluster is None:
-            self._topics.pop(topic, None)
-            return
-        queues = self._topics.get(topic)
-        if queues is not None:
-            for name in self._clusters.get(cluster, ()):
-                queues.pop(name, None)
-            if not queues:
-                del self._topics[topic]
+        for name in self._queues if cluster is None else self._clusters.get(cluster, ()):
+            self._queues.get(name, {}).pop(topic, None)
 
     # -- within -----------------------------------------------------------------------------------------------------------
 
@@ -254,8 +244,12 @@ class RouteTable:
         broker = self._brokers[name]
         return BrokerData(name, broker.cluster, dict(broker.addresses))
 
-    def _sys_flags(self) -> Iterator[tuple[str, int]]:
-        return ((topic, next(iter(queues.values())).topic_sys_flag) for topic, queues in self._topics.items() if queues)
+    def _sys_flags(self) -> Iterable[tuple[str, int]]:
+        flags: dict[str, int] = {}
+        for queues in self._queues.values():
+            for topic, queue in queues.items():
+                flags.setdefault(topic, queue.topic_sys_flag)
+        return flags.items()
 
     def _master_of(self, broker: _Broker) -> Master | None:
         address = broker.addresses.get(MASTER_ID)
@@ -269,13 +263,10 @@ class RouteTable:
             self._filter_servers.pop(address, None)
 
     def _change_permission(self, broker_name: str, change: Callable[[int], int]) -> int:
-        count = 0
-        for queues in self._topics.values():
-            queue = queues.get(broker_name)
-            if queue is not None:
-                queues[broker_name] = replace(queue, perm=change(queue.perm))
-                count += 1
-        return count
+        queues = self._queues.get(broker_name, {})
+        for queue in queues.values():
+            queue.perm = change(queue.perm)
+        return len(queues)
 
     def _forget_live(self, address: str) -> None:
         live = self._live.pop(address, None)
@@ -305,7 +296,12 @@ class RouteTable:
                 names.pop(name, None)
                 if not names:
                     del self._clusters[each]
-        for topic, queues in list(self._topics.items()):
-            queues.pop(name, None)
-            if not queues:
-                del self._topics[topic]
+        self._queues.pop(name, None)
+
+
+def _distinct(tables: Iterable[dict[str, QueueData]]) -> list[str]:
+    """The topics of all these tables."""
+    topics: dict[str, object] = {}
+    for table in tables:
+        topics |= table
+    return list(topics)

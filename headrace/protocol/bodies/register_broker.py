@@ -124,6 +124,11 @@ def _take_topics(data: bytes, topics: dict[str, TopicConfig]) -> Generator[None,
             at = entry.end()
             count += 1
         if not count:
+            left = begin.end() + len(data) - at
+            if left > fastjson.MAX_BYTES:
+                raise RemoteProtocolError(
+                    f"RegisterBrokerBody: {left} bytes are left from byte {at} of the body on, where no topic can be read"
+                )
             return data[: begin.end()] + data[at:]
         text = b'{"topicConfigTable":{' + data[first:at].rstrip(b", \t\r\n") + b"}}"
         topics.update(TopicConfigSerializeWrapper.decode(text, untrusted=True).topic_config_table)

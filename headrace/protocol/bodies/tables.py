@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from headrace.model.data_version import DataVersion
 from headrace.model.subscription_group import SubscriptionGroupConfig
 from headrace.model.topic_config import TopicConfig
+from headrace.protocol import fastjson
 from headrace.protocol.json_bean import JsonBody
 
 
@@ -66,6 +67,11 @@ class TopicList(JsonBody):
 
     topic_list: list[str] = field(default_factory=list)
     broker_addr: str | None = None
+
+    def encode(self) -> bytes:
+        """The body's bytes, compact: of tens of thousands of names within milliseconds."""
+        address = "" if self.broker_addr is None else f'"brokerAddr":{fastjson.quote(self.broker_addr)},'
+        return f'{{{address}"topicList":[{",".join(map(fastjson.quote, self.topic_list))}]}}'.encode()
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ import pytest
 from headrace.model.message import Message
 from headrace.protocol import fastjson
 from headrace.protocol.batch import encode_batch, encode_entry
+from headrace.protocol.bodies.tables import TopicList
 from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.remoting_command import RemotingCommand, SerializeType, create_request
 from headrace.protocol.request_code import RequestCode as Code
@@ -203,6 +204,27 @@ def test_batches_of_very_many_messages_hold_the_loop_for_less_than_50_ms(
     assert longest < MOST_MS
     assert answer is not None
     assert answer.code == code
+
+
+@pytest.mark.slow
+def test_lists_and_changes_of_60000_topics_hold_the_loop_for_less_than_50_ms(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = [
+        (Code.REGISTER_BROKER, BIG_BROKER, topics(60_000)),
+        (Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, b""),
+        (Code.GET_TOPICS_BY_CLUSTER, {"cluster": "c"}, b""),
+        (Code.GET_UNIT_TOPIC_LIST, None, b""),
+        (Code.WIPE_WRITE_PERM_OF_BROKER, {"brokerName": "big"}, b""),
+        (Code.ADD_WRITE_PERM_OF_BROKER, {"brokerName": "big"}, b""),
+        (Code.UNREGISTER_BROKER, BIG_BROKER, b""),
+        (Code.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, b""),
+    ]
+    frames = [create_request(code, ext, body).encode() for code, ext, body in requests]
+    longest, answers = world.longest_ms(monkeypatch, frames)
+    assert longest < MOST_MS
+    lists = [TopicList.decode(answer.body) for answer in (answers[1], answers[2], answers[7]) if answer is not None]
+    assert [len(one.topic_list) for one in lists] == [60_000, 60_000, 0]
 
 
 HOSTILE: dict[str, Callable[[int], bytes]] = {
