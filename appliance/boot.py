@@ -26,7 +26,7 @@ from appliance.role import Role
 from appliance.role_table import RoleSettings, filter_role_names, role_table
 from appliance.service_manager import notify
 from appliance.signal_pipe import SignalPipe
-from appliance.supervisor import SIGNALS, Patience, Result, Supervisor
+from appliance.supervisor import SIGNALS, Result, Supervisor, Timeouts
 from ipc.control_block import ControlBlock
 from ipc.control_socket import ask
 from ipc.errors import IpcError, StoreLocked
@@ -35,7 +35,7 @@ from ipc.store_lock import StoreLock
 
 _LOCK_RETRY_S: Final = 0.1
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Roles = Sequence[Role[RoleSettings]]
 
@@ -81,7 +81,7 @@ def run_appliance(sources: Sources, announce: Announcements, roles: Roles | None
         channel = LogChannel()
         stack.callback(channel.close)
         log_to(channel, "supervisor", configuration.appliance.log_level)
-        log.info("appliance starts: pid=%d data=%s", os.getpid(), paths.data)
+        logger.info("appliance starts: pid=%d data=%s", os.getpid(), paths.data)
         current = CurrentConfiguration(configuration, sources)
         return _supervise(
             configuration, current.read, announce, table, _Made(lock, signals, instance, channel), started
@@ -112,7 +112,7 @@ class CurrentConfiguration:
             try:
                 self._configuration = read_changes(self._configuration, self._sources)
             except ConfigurationError as error:
-                log.warning("kept the options as they were: %s", error)
+                logger.warning("kept the options as they were: %s", error)
         return self._configuration
 
     def _look(self) -> tuple[int, int] | None:
@@ -214,7 +214,7 @@ def _supervise(
             announce.say(f"{what} listens on {configuration.host}:{port}")
         announce.say(f"ready in {time.monotonic() - started:.2f} s")
         notify("READY=1")
-        log.info("appliance ready: after_ms=%d", (time.monotonic() - started) * 1000)
+        logger.info("appliance ready: after_ms=%d", (time.monotonic() - started) * 1000)
 
     supervisor = Supervisor(
         roles,
@@ -229,7 +229,7 @@ def _supervise(
         ),
         made.signals,
         selector,
-        Patience(configuration.appliance.heartbeat_timeout, configuration.appliance.role_stop_timeout),
+        Timeouts(configuration.appliance.heartbeat_timeout, configuration.appliance.role_stop_timeout),
         announce.say,
         say_ready,
     )

@@ -32,7 +32,7 @@ S = TypeVar("S")
 
 _MAX_REASON_BYTES: Final = 4096
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +163,9 @@ def _run(role: Role[S], settings: S, instance: Instance, stop_fd: int, order: Or
         ends.say_reason(reason)
         if role.runs_once or instance.health.read()[role.name].state == "starting":
             # The supervisor says it to the operator; what a developer needs is in the log file.
-            log.info("could not start: %s", reason, exc_info=error)
+            logger.info("could not start: %s", reason, exc_info=error)
             return exit_code.COULD_NOT_START
-        log.exception("ended by an error: %s", reason)
+        logger.exception("ended by an error: %s", reason)
         return exit_code.FAILED
     return exit_code.CLEAN
 

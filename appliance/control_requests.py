@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
 from appliance.control_server import Answer
-from appliance.role_life import Phase, RoleLife
+from appliance.role_life import ManagedRole, Phase
 from appliance.status import lags, role_status
 from appliance.supervisor import Supervisor
 from headrace.model.option import nearest_key
@@ -29,7 +29,7 @@ S = TypeVar("S")
 
 _SHOWN_CHARACTERS: Final = 80
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class ControlRequests(Generic[S]):
@@ -42,7 +42,7 @@ class ControlRequests(Generic[S]):
         self._about = about
         self._began_ms = monotonic_ms()
         self._stop_answers: list[Answer] = []
-        self._commands: dict[str, Callable[[RoleLife[S], Answer], None]] = {
+        self._commands: dict[str, Callable[[ManagedRole[S], Answer], None]] = {
             "stop": self._stop_role,
             "start": self._start_role,
             "restart": self._restart_role,
@@ -54,7 +54,7 @@ class ControlRequests(Generic[S]):
         if command == "status":
             answer({"ok": True, "status": self.status()})
         elif command == "stop" and role is None:
-            log.info("asked to stop")
+            logger.info("asked to stop")
             self._stop_answers = [*(one for one in self._stop_answers if one.is_wanted), answer]
             self._supervisor.stop()
         elif not isinstance(command, str) or command not in self._commands:
@@ -66,7 +66,7 @@ class ControlRequests(Generic[S]):
         elif self._supervisor.lives[role].role.runs_once:
             answer(_refusal(f"{role} runs once, before the others, and is not stopped or started by itself"))
         else:
-            log.info("asked to %s role %s", command, role)
+            logger.info("asked to %s role %s", command, role)
             self._commands[command](self._supervisor.lives[role], answer)
 
     def status(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class ControlRequests(Generic[S]):
             "lag": lags(offsets),
             "rates": supervisor.rates.per_second(now_ms, supervisor.read_counters()),
             "counters": self._instance.read_counters(),
-            "noticed": self._instance.noticed().read(),
+            "findings": self._instance.findings_page().read(),
         }
 
     def answer_stop(self, *, is_clean: bool, error: str | None) -> None:
@@ -101,22 +101,22 @@ class ControlRequests(Generic[S]):
         hint = f" (did you mean {near}?)" if near else ""
         return f"there is no role {_shown(role)}{hint}: the roles are {', '.join(roles)}"
 
-    def _stop_role(self, life: RoleLife[S], answer: Answer) -> None:
+    def _stop_role(self, life: ManagedRole[S], answer: Answer) -> None:
         self._supervisor.stop_role(life, and_start=False)
         self._answer_when(answer, life, Phase.STOPPED)
 
-    def _start_role(self, life: RoleLife[S], answer: Answer) -> None:
+    def _start_role(self, life: ManagedRole[S], answer: Answer) -> None:
         if life.phase is Phase.STOPPED:
             self._supervisor.start_role(life)
         elif life.phase is Phase.STOPPING:
             life.is_to_start_again = True
         self._answer_when(answer, life, Phase.RUNNING)
 
-    def _restart_role(self, life: RoleLife[S], answer: Answer) -> None:
+    def _restart_role(self, life: ManagedRole[S], answer: Answer) -> None:
         self._supervisor.stop_role(life, and_start=True)
         self._answer_when(answer, life, Phase.RUNNING)
 
-    def _answer_when(self, answer: Answer, life: RoleLife[S], phase: Phase) -> None:
+    def _answer_when(self, answer: Answer, life: ManagedRole[S], phase: Phase) -> None:
         def is_done() -> bool:
             if not answer.is_wanted:
                 return True

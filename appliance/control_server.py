@@ -27,7 +27,7 @@ _LOG_EVERY_S: Final = 5.0
 _READ_BYTES: Final = 65_536
 _MODE: Final = 0o600
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class _Client:
@@ -158,7 +158,7 @@ class ControlServer:
             try:
                 self._handle(request, answer)
             except Exception as error:  # the outermost call of a request
-                log.exception("control request failed")
+                logger.exception("control request failed")
                 answer({"ok": False, "error": f"the request failed: {type(error).__name__}"})
 
     def answer(self, client: _Client, message: dict[str, Any]) -> None:
@@ -195,5 +195,5 @@ class ControlServer:
         self._faults += 1
         now_s = time.monotonic()
         if now_s - self._logged_at_s >= _LOG_EVERY_S:
-            log.warning("control client refused reason=%r since_last=%d", reason, self._faults)
+            logger.warning("control client refused reason=%r since_last=%d", reason, self._faults)
             self._faults, self._logged_at_s = 0, now_s

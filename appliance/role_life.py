@@ -63,7 +63,7 @@ class End:
         return f"{how} ({self.reason})" if self.reason else how
 
 
-class RoleLife(Generic[S]):
+class ManagedRole(Generic[S]):
     """The supervisor's record of one role."""
 
     def __init__(self, role: Role[S], inheritance: Inheritance) -> None:

@@ -15,13 +15,13 @@ A role's state is one of `role_life.Phase`; a role without a process has pid and
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from appliance.role_life import RoleLife
+from appliance.role_life import ManagedRole
 from ipc.health_page import RoleHealth
 
 S = TypeVar("S")
 
 
-def role_status(life: RoleLife[S], health: RoleHealth, now_ms: int) -> dict[str, Any]:
+def role_status(life: ManagedRole[S], health: RoleHealth, now_ms: int) -> dict[str, Any]:
     """One role's part of the status."""
     has_process = life.pid is not None
     return {

@@ -22,7 +22,7 @@ from appliance.health_watch import Verdict
 from appliance.rates import RateWindow
 from appliance.restart_policy import FORK_BACKOFF_MS, GiveUp, Restart, decide_restart
 from appliance.role import Role
-from appliance.role_life import End, Phase, RoleLife
+from appliance.role_life import End, ManagedRole, Phase
 from appliance.service_manager import notify
 from appliance.signal_pipe import SignalPipe
 from ipc.health_page import RoleHealth, monotonic_ms
@@ -36,11 +36,11 @@ _LEVELS: Final = frozenset({"held_pulls", "connections"})
 """Counters that say how many there are now; how fast that changes tells nobody anything."""
 _IDLE_MS: Final = 250
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Timeouts:
     """How long the supervisor waits before it acts. Milliseconds."""
 
     heartbeat_timeout_ms: int
@@ -65,14 +65,14 @@ class Supervisor(Generic[S]):
         inheritance: Inheritance,
         signals: SignalPipe,
         selector: selectors.BaseSelector,
-        patience: Patience,
+        patience: Timeouts,
         say: Callable[[str], None],
         on_ready: Callable[[], None],
     ) -> None:
         """`settings()` is what roles are told, asked for at each start of one; `say` tells the operator one line; `on_ready` is
         called once, when every role is running.
         """
-        self.lives = {role.name: RoleLife(role, inheritance) for role in roles}
+        self.lives = {role.name: ManagedRole(role, inheritance) for role in roles}
         self.rates = RateWindow()
         self.is_ready = False
         self.is_stopping = False
@@ -97,7 +97,7 @@ class Supervisor(Generic[S]):
     def stop(self) -> None:
         """Begin to stop the appliance."""
         if not self.is_stopping:
-            log.info("began to stop")
+            logger.info("began to stop")
             notify("STOPPING=1")
             self.is_stopping = True
             for life in self.lives.values():
@@ -106,14 +106,14 @@ class Supervisor(Generic[S]):
                 if life.phase is Phase.WAITING:
                     life.phase = Phase.STOPPED
 
-    def stop_role(self, life: RoleLife[S], *, and_start: bool) -> None:
+    def stop_role(self, life: ManagedRole[S], *, and_start: bool) -> None:
         """Tell a role to stop, to stay down or to be started again."""
         life.is_to_start_again = and_start
         life.tell_to_stop(monotonic_ms(), self._patience.role_stop_timeout_ms)
         if life.phase is Phase.STOPPED and and_start:
             self.start_role(life)
 
-    def start_role(self, life: RoleLife[S]) -> None:
+    def start_role(self, life: ManagedRole[S]) -> None:
         """Let a role that is down be started again, at once."""
         life.phase = Phase.WAITING
         life.starts_from_ms = 0
@@ -177,7 +177,7 @@ class Supervisor(Generic[S]):
     def _notice_stall(self, now_ms: int) -> None:
         """Not to take the others' silence for a hang when the whole machine, or we ourselves, had stood still."""
         if now_ms - self._looked_at_ms > self._patience.heartbeat_timeout_ms // 2:
-            log.warning("the supervisor stood still for %d ms", now_ms - self._looked_at_ms)
+            logger.warning("the supervisor stood still for %d ms", now_ms - self._looked_at_ms)
             self._awake_since_ms = now_ms
         self._looked_at_ms = now_ms
 
@@ -196,11 +196,11 @@ class Supervisor(Generic[S]):
 
     # ---- one role
 
-    def _on_running(self, life: RoleLife[S]) -> None:
+    def _on_running(self, life: ManagedRole[S]) -> None:
         life.became_ready()
-        log.info("role ready role=%s pid=%s", life.name, life.pid)
+        logger.info("role ready role=%s pid=%s", life.name, life.pid)
 
-    def _on_end(self, life: RoleLife[S], end: End, now_ms: int) -> None:
+    def _on_end(self, life: ManagedRole[S], end: End, now_ms: int) -> None:
         _log_end(life, end)
         for other in self.lives.values():
             if other.role.ends_with == life.name and other.phase in {Phase.STARTING, Phase.RUNNING}:
@@ -222,10 +222,10 @@ class Supervisor(Generic[S]):
         else:
             self._restart_or_fail(life, end, now_ms)
 
-    def _restart_or_fail(self, life: RoleLife[S], end: End, now_ms: int) -> None:
+    def _restart_or_fail(self, life: ManagedRole[S], end: End, now_ms: int) -> None:
         # Foreign code can end with any code; a reason is given only before it begins.
         if life.role.is_expendable and end.could_not_start and end.reason:
-            log.error("role %s stays down, it could not start: %s", life.name, end.reason)
+            logger.error("role %s stays down, it could not start: %s", life.name, end.reason)
             life.phase = Phase.STOPPED
             return
         if end.could_not_start and not life.has_run:
@@ -241,26 +241,26 @@ class Supervisor(Generic[S]):
         )
         match decision:
             case Restart(backoff_ms, short_lives):
-                log.warning("role restarts role=%s deaths=%d backoff_ms=%d", life.name, short_lives, backoff_ms)
+                logger.warning("role restarts role=%s deaths=%d backoff_ms=%d", life.name, short_lives, backoff_ms)
                 life.short_lives = short_lives
                 life.phase = Phase.WAITING
                 life.starts_from_ms = now_ms + backoff_ms
             case GiveUp(short_lives):
                 self._fail(life, RoleGivenUp(f"{life.name} died {short_lives} times before it was ready: {end}"))
 
-    def _fail(self, life: RoleLife[S], error: ApplianceError) -> None:
-        log.info("ending the appliance: %s", error)
+    def _fail(self, life: ManagedRole[S], error: ApplianceError) -> None:
+        logger.info("ending the appliance: %s", error)
         life.phase = Phase.STOPPED
         self._error = self._error or error
         self.stop()
 
-    def _watch(self, life: RoleLife[S], health: RoleHealth, now_ms: int) -> None:
+    def _watch(self, life: ManagedRole[S], health: RoleHealth, now_ms: int) -> None:
         if life.is_late_to_stop(now_ms):
-            log.error("role %s did not stop within %d ms", life.name, self._patience.role_stop_timeout_ms)
+            logger.error("role %s did not stop within %d ms", life.name, self._patience.role_stop_timeout_ms)
             life.abort(now_ms)
         match life.judge(health, now_ms, self._patience.heartbeat_timeout_ms, self._awake_since_ms):
             case Verdict.DUMP_STACKS:
-                log.error(
+                logger.error(
                     "role silent role=%s silent_ms=%d pid=%s%s action='write its stacks to logs/stacks.log and end'",
                     life.name,
                     now_ms - health.heartbeat_ms,
@@ -284,7 +284,7 @@ class Supervisor(Generic[S]):
                     life.fork(self._settings())
                 except OSError as error:
                     if life.role.is_expendable or life.has_run:
-                        log.warning(
+                        logger.warning(
                             "role could not be forked role=%s error=%r backoff_ms=%d",
                             life.name,
                             error.strerror,
@@ -301,7 +301,7 @@ class Supervisor(Generic[S]):
             self.is_ready = True
             self._on_ready()
 
-    def _may_begin(self, life: RoleLife[S]) -> bool:
+    def _may_begin(self, life: ManagedRole[S]) -> bool:
         return all(self.lives[name].has_run for name in life.role.after) and life.role.starts_when(
             self._instance.control
         )
@@ -320,15 +320,15 @@ class Supervisor(Generic[S]):
                 life.tell_to_stop(now_ms, self._patience.role_stop_timeout_ms)
 
 
-def _log_end(life: RoleLife[S], end: End) -> None:
+def _log_end(life: ManagedRole[S], end: End) -> None:
     is_expected = end.code in {exit_code.CLEAN, exit_code.COULD_NOT_START} or (
         life.role.is_expendable and end.was_asked
     )
     if is_expected and not (end.could_not_start and life.has_run):
         # One that never was ready and says why is spoken of by whoever started the appliance, in one line.
-        log.info("role ended role=%s how=%r lived_ms=%d", life.name, str(end), end.lived_ms)
+        logger.info("role ended role=%s how=%r lived_ms=%d", life.name, str(end), end.lived_ms)
     else:
-        log.warning(
+        logger.warning(
             "role died role=%s how=%r lived_ms=%d%s", life.name, str(end), end.lived_ms, _about_client(end.client)
         )
 

@@ -40,17 +40,17 @@ sys.path.insert(0, str(ROOT))
 import pyarrow as pa  # noqa: E402  (bench/ is no package)
 
 from headrace.protocol.record import encode_blank, encode_record  # noqa: E402
-from spark_exporter.engines.engine import Engine  # noqa: E402
-from spark_exporter.engines.local import LocalEngine  # noqa: E402
-from spark_exporter.export import Export, ExportRequest  # noqa: E402
-from spark_exporter.layout import Layout  # noqa: E402
-from spark_exporter.ledger import Making  # noqa: E402
-from spark_exporter.location import Location  # noqa: E402
-from spark_exporter.plan import open_source  # noqa: E402
-from spark_exporter.range_files import WriteTask, open_writer  # noqa: E402
-from spark_exporter.range_scan import ByteRange, RangeScan, ScanOptions  # noqa: E402
-from spark_exporter.record_choice import RecordChoice  # noqa: E402
-from spark_exporter.schema import MESSAGES  # noqa: E402
+from spark_exporter.planning.plan import open_source  # noqa: E402
+from spark_exporter.reading.range_scan import ByteRange, RangeScan, ScanOptions  # noqa: E402
+from spark_exporter.reading.record_choice import RecordChoice  # noqa: E402
+from spark_exporter.reading.schema import MESSAGES  # noqa: E402
+from spark_exporter.running.engines.engine import Engine  # noqa: E402
+from spark_exporter.running.engines.local import LocalEngine  # noqa: E402
+from spark_exporter.running.export import Export, ExportRequest  # noqa: E402
+from spark_exporter.storage.location import Location  # noqa: E402
+from spark_exporter.targets.ledger import TargetSpec  # noqa: E402
+from spark_exporter.writing.layout import Layout  # noqa: E402
+from spark_exporter.writing.range_files import WriteTask, open_writer  # noqa: E402
 
 if TYPE_CHECKING:  # the workers read this file too, and are not to wait for Spark
     from pyspark.sql import DataFrame, SparkSession
@@ -226,9 +226,9 @@ def _groups_of(byte_range: ByteRange) -> list[pa.Table]:
 
 def export(log: Path, target: Path, engine: Engine, layout: Layout = FLAT) -> float:
     """Seconds of one run, from looking at the target to the commit."""
-    making = Making("parquet", layout, RecordChoice(include_system=True))
+    spec = TargetSpec("parquet", layout, RecordChoice(include_system=True))
     began = time.perf_counter()
-    with Export(ExportRequest(log, str(target), making, cluster="cluster"), engine) as run:
+    with Export(ExportRequest(log, str(target), spec, cluster="cluster"), engine) as run:
         run.run_once()
     return time.perf_counter() - began
 
@@ -391,7 +391,7 @@ def _our_s() -> float:
 
 def measure(log: Path, scratch: Path, rounds: int, body_bytes: int) -> dict[str, Taken]:
     """All subjects in turns; the scan apart, in a session as users have theirs."""
-    from spark_exporter.engines.spark import SparkEngine  # noqa: PLC0415
+    from spark_exporter.running.engines.spark import SparkEngine  # noqa: PLC0415
 
     writers = MemoryWriters(log)
     size = sum(each.size_bytes for each in _plan(log))

@@ -1,6 +1,6 @@
 """The broker process: puts its parts together, starts them, and stops them in order.
 
-The composition root, with the files of `broker/parts/`: nobody else knows all of the broker's parts; each of them is given what it uses and no more.
+The composition root, with `settings`, `tables`, `deliveries`, `waiting` and `requests` beside it: nobody else knows all of the broker's parts; each of them is given what it uses and no more.
 """
 
 import asyncio
@@ -8,25 +8,25 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from broker.admin.families import admin_families
 from broker.broker_conf import BrokerConf
 from broker.config import BrokerConfig
+from broker.deliveries import Deliveries
 from broker.errors import PortTaken
+from broker.findings.board import make_finding_board
+from broker.findings.lost_messages import LostMessages
 from broker.fixed_values import fixed_values
 from broker.live_config import LiveConfig
-from broker.notices.lost_messages import LostMessages
-from broker.parts.admin_families import admin_families
-from broker.parts.counters import Counters
-from broker.parts.deliveries import Deliveries
-from broker.parts.notices import notice_board
-from broker.parts.other_roles import OtherRoles
-from broker.parts.reading_end import ReadingEnd
-from broker.parts.requests import Requests
-from broker.parts.settings import Settings
-from broker.parts.tables import Tables
-from broker.parts.waiting import Waiting
-from broker.parts.writing_end import WritingEnd
+from broker.pulling.store_reader import StoreReader
 from broker.registration import Registration
-from broker.traffic import Traffic
+from broker.requests import Requests
+from broker.role_notifier import RoleNotifier
+from broker.sending.store_writer import StoreWriter
+from broker.settings import Settings
+from broker.statistics.counters import Counters
+from broker.statistics.traffic import Traffic
+from broker.tables import Tables
+from broker.waiting import Waiting
 from headrace.remoting.connection import Connection
 from headrace.remoting.handlers import HandlerTable
 from headrace.remoting.server import RemotingServer
@@ -84,18 +84,18 @@ class _Broker:
         self._context = context
         self._control = context.control
         self._settings = settings
-        self._other_roles = OtherRoles(context, settings)
+        self._role_notifier = RoleNotifier(context, settings)
         # order: before the parts, which may work something out of an option that a predecessor had changed.
         self._live = LiveConfig(
             settings.broker,
             settings.store,
-            self._other_roles.options_changed,
+            self._role_notifier.options_changed,
             BrokerConf(settings.broker_conf) if settings.broker_conf else None,
-            self._other_roles.changed_before,
+            self._role_notifier.changed_before,
             fixed_values(context.instance.queue_table().capacity),
         )
         self._tables = Tables(settings)
-        self._tables.deleted_topics.on_change(self._other_roles.clean_topics)
+        self._tables.deleted_topics.on_change(self._role_notifier.clean_topics)
         self._registration = Registration(settings.broker, self._tables.topics, settings.namesrv_addresses)
         self._live.on_change(self._registration.options_changed)
         self._live.on_change(self._tables.topics.options_changed)
@@ -129,8 +129,8 @@ class _Broker:
             self._reading.queues,
             self._tables.offsets,
             self._tables.delay_offsets.table,
-            self._other_roles.losses_counted,
-            context.instance.noticed().read(),
+            self._role_notifier.losses_counted,
+            context.instance.findings_page().read(),
         )
         tasks = [
             asyncio.create_task(
@@ -141,7 +141,9 @@ class _Broker:
             asyncio.create_task(self._traffic.keep()),
             asyncio.create_task(self._tables.stats.keep()),
             asyncio.create_task(lost.keep()),
-            asyncio.create_task(notice_board(settings, self._tables, context.instance.noticed(), lost).keep()),
+            asyncio.create_task(
+                make_finding_board(settings, self._tables, context.instance.findings_page(), lost).keep()
+            ),
             asyncio.create_task(self._tables.filters.keep()),
             asyncio.create_task(self._tables.offsets.keep(settings.broker.flush_consumer_offset_interval / 1000)),
             *self._deliveries.start(),
@@ -217,19 +219,19 @@ class _Broker:
         clock = asyncio.get_running_loop().time
         # order: before anything is appended, and before the queue offsets are read.
         self._tables.deleted_topics.recover(control.min_offset, control.wrote_offset)
-        self._writing = writing = WritingEnd(
+        self._writing = writing = StoreWriter(
             context,
             settings,
             queue_table,
             self._tables.deleted_topics.offset_of,
-            self._other_roles.appended,
+            self._role_notifier.appended,
             waiting.ask,
             clock,
             self._tables.stats.store,
         )
         waiting.join(lambda: writing.gate.has_waiting, writing.gate.release)
         waiting.join(lambda: writing.appender.is_waiting_for_file, writing.appender.file_reserved)
-        self._reading = ReadingEnd(settings, control, queue_table)
+        self._reading = StoreReader(settings, control, queue_table)
         self._deliveries = Deliveries(settings, control, self._tables, self._reading, writing.appender)
 
     def _make_requests(self) -> Requests:
@@ -248,7 +250,7 @@ class _Broker:
             live,
             tables,
             self._registration,
-            self._other_roles,
+            self._role_notifier,
             reading,
             writing.appender,
             context.instance.queue_table(),

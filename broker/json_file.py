@@ -23,7 +23,7 @@ from headrace.errors import RemoteProtocolError
 
 T = TypeVar("T")
 
-_logger = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class JsonFile:
@@ -52,7 +52,7 @@ class JsonFile:
                 continue
             if found is not None:
                 if causes:
-                    _logger.warning("configuration file unreadable, its backup was taken: %s", causes[0])
+                    logger.warning("configuration file unreadable, its backup was taken: %s", causes[0])
                 return found
         if causes:
             raise ConfigFileUnreadable(self.path, "; ".join(causes))

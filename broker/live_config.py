@@ -21,7 +21,7 @@ from store.config import StoreConfig
 from store.errors import BadStoreConfig
 from store.filter.bloom import BloomFilter
 
-_logger = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class LiveConfig:
@@ -124,7 +124,7 @@ class LiveConfig:
         self._announce(self._changed)
         for listener in self._listeners:
             listener(keys)
-        _logger.info("options changed %s", " ".join(f"{key}={texts[key]}" for key in sorted(keys)))
+        logger.info("options changed %s", " ".join(f"{key}={texts[key]}" for key in sorted(keys)))
         return keys
 
     def _problem_of(self, key: str, text: str) -> str | None:

@@ -20,7 +20,7 @@ from typing import Final, Protocol
 
 from broker.config import BrokerConfig
 from broker.table_text import TOPICS, wire_text
-from broker.topics import READ_WRITE, TopicTable
+from broker.topics.topics import READ_WRITE, TopicTable
 from headrace.errors import HeadraceError, RemoteProtocolError
 from headrace.model import names
 from headrace.model.topic_config import TopicConfig
@@ -39,7 +39,7 @@ from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode, response_name
 from headrace.remoting.client import RemotingClient
 
-_logger = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 FIRST_PERIODIC_S: Final = 10.0  # RocketMQ's, after the registration at the start
 # limit: ten seconds after a lost connection; then the clock again, as in RocketMQ
@@ -97,7 +97,7 @@ class Registration:
         """
         self._topics.on_created(lambda _topic: self.register_soon())
         if not self.name_servers:
-            _logger.warning("no name server given (namesrvAddr): clients will not find this broker by themselves")
+            logger.warning("no name server given (namesrvAddr): clients will not find this broker by themselves")
         await self.register()
         self._periodic = asyncio.get_running_loop().create_task(self._register_by_the_clock())
 
@@ -111,7 +111,7 @@ class Registration:
         header = UnregisterBrokerRequestHeader(*self._who())
         await self._ask_all(lambda: create_request(RequestCode.UNREGISTER_BROKER, header.to_ext()), LEAVE_TIMEOUT_MS)
         await self._client.close()
-        _logger.info("left the name servers name_servers=%s", ";".join(self.name_servers))
+        logger.info("left the name servers name_servers=%s", ";".join(self.name_servers))
 
     @property
     def name_servers(self) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ class Registration:
             try:
                 self._topics.raise_version()
             except OSError as error:
-                _logger.warning("the topics' version was not raised, name servers keep the old permission: %s", error)
+                logger.warning("the topics' version was not raised, name servers keep the old permission: %s", error)
         await self.register()
 
     # -- registering ------------------------------------------------------------------------------------------------------
@@ -229,9 +229,9 @@ class Registration:
             return
         self._answers[address] = is_well
         if is_well:
-            _logger.info("registered name_server=%s broker=%s", address, self._config.address)
+            logger.info("registered name_server=%s broker=%s", address, self._config.address)
         else:
-            _logger.warning("not registered, trying again name_server=%s: %s", address, trouble)
+            logger.warning("not registered, trying again name_server=%s: %s", address, trouble)
 
     def _take(self, answers: list[RemotingCommand]) -> None:
         """Does what the answers say: which topics are ordered, where the master is. The first name server that says it is believed."""
@@ -239,7 +239,7 @@ class Registration:
             try:
                 self._topics.set_ordered(ordered.table)
             except OSError as error:
-                _logger.warning("ordered topics not taken over, trying again: %s", error)
+                logger.warning("ordered topics not taken over, trying again: %s", error)
             break
         for answer in answers:
             said = RegisterBrokerResponseHeader.from_ext(answer.ext_fields)
@@ -298,5 +298,5 @@ def _ordered_topics(answer: RemotingCommand) -> KVTable | None:
     try:
         return KVTable.decode(answer.body)
     except RemoteProtocolError as error:
-        _logger.warning("a name server's table %s cannot be read: %s", names.ORDER_TOPIC_NAMESPACE, error)
+        logger.warning("a name server's table %s cannot be read: %s", names.ORDER_TOPIC_NAMESPACE, error)
         return None

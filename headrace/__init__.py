@@ -28,58 +28,58 @@ if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers; see _E
     from headrace.client.admin.offsets import LATEST as LATEST
     from headrace.client.admin.progress import GroupProgress as GroupProgress
     from headrace.client.admin.progress import QueueProgress as QueueProgress
-    from headrace.client.allocation import Allocator as Allocator
-    from headrace.client.allocation import ConsistentHash as ConsistentHash
-    from headrace.client.allocation import Fixed as Fixed
-    from headrace.client.allocation import MachineRoom as MachineRoom
-    from headrace.client.allocation import MachineRoomNearby as MachineRoomNearby
-    from headrace.client.allocation import averagely as averagely
-    from headrace.client.allocation import averagely_by_circle as averagely_by_circle
-    from headrace.client.batches import split_batches as split_batches
-    from headrace.client.consume_hooks import ConsumeHook as ConsumeHook
-    from headrace.client.consume_hooks import HandlingContext as HandlingContext
-    from headrace.client.consume_result import ConsumeContext as ConsumeContext
-    from headrace.client.consume_result import ConsumeResult as ConsumeResult
-    from headrace.client.consume_result import Reject as Reject
-    from headrace.client.consume_result import Retry as Retry
-    from headrace.client.consume_result import Suspend as Suspend
-    from headrace.client.consumer_settings import LitePullSettings as LitePullSettings
-    from headrace.client.consumer_settings import PullSettings as PullSettings
-    from headrace.client.consumer_settings import PushSettings as PushSettings
+    from headrace.client.consuming.allocation import Allocator as Allocator
+    from headrace.client.consuming.allocation import ConsistentHash as ConsistentHash
+    from headrace.client.consuming.allocation import Fixed as Fixed
+    from headrace.client.consuming.allocation import MachineRoom as MachineRoom
+    from headrace.client.consuming.allocation import MachineRoomNearby as MachineRoomNearby
+    from headrace.client.consuming.allocation import averagely as averagely
+    from headrace.client.consuming.allocation import averagely_by_circle as averagely_by_circle
+    from headrace.client.consuming.consume_hooks import ConsumeHook as ConsumeHook
+    from headrace.client.consuming.consume_hooks import HandlingContext as HandlingContext
+    from headrace.client.consuming.consumer_settings import LitePullSettings as LitePullSettings
+    from headrace.client.consuming.consumer_settings import PullSettings as PullSettings
+    from headrace.client.consuming.consumer_settings import PushSettings as PushSettings
+    from headrace.client.consuming.lite_pull.lite_pull_consumer import LitePullConsumer as LitePullConsumer
+    from headrace.client.consuming.offset_store import OffsetStore as OffsetStore
+    from headrace.client.consuming.pull.pull_consumer import PullConsumer as PullConsumer
+    from headrace.client.consuming.pull.pull_scheduler import PullScheduler as PullScheduler
+    from headrace.client.consuming.pull_request import PullResult as PullResult
+    from headrace.client.consuming.pull_request import PullStatus as PullStatus
+    from headrace.client.consuming.push.consume_result import ConsumeContext as ConsumeContext
+    from headrace.client.consuming.push.consume_result import ConsumeResult as ConsumeResult
+    from headrace.client.consuming.push.consume_result import Reject as Reject
+    from headrace.client.consuming.push.consume_result import Retry as Retry
+    from headrace.client.consuming.push.consume_result import Suspend as Suspend
+    from headrace.client.consuming.push.push_consumer import PushConsumer as PushConsumer
+    from headrace.client.consuming.received_message import ReceivedMessage as ReceivedMessage
+    from headrace.client.consuming.start_offset import StartFrom as StartFrom
+    from headrace.client.consuming.subscriptions import FilterFunction as FilterFunction
+    from headrace.client.consuming.subscriptions import Sql as Sql
+    from headrace.client.consuming.subscriptions import Tags as Tags
     from headrace.client.hooks import EndTransactionContext as EndTransactionContext
     from headrace.client.hooks import EndTransactionHook as EndTransactionHook
     from headrace.client.hooks import MessageKind as MessageKind
     from headrace.client.hooks import SendContext as SendContext
     from headrace.client.hooks import SendHook as SendHook
     from headrace.client.hooks import Sending as Sending
-    from headrace.client.lite_pull_consumer import LitePullConsumer as LitePullConsumer
-    from headrace.client.offset_store import OffsetStore as OffsetStore
-    from headrace.client.producer import Producer as Producer
-    from headrace.client.producer_settings import Compression as Compression
-    from headrace.client.producer_settings import ProducerSettings as ProducerSettings
-    from headrace.client.pull_consumer import PullConsumer as PullConsumer
-    from headrace.client.pull_request import PullResult as PullResult
-    from headrace.client.pull_request import PullStatus as PullStatus
-    from headrace.client.pull_scheduler import PullScheduler as PullScheduler
-    from headrace.client.push_consumer import PushConsumer as PushConsumer
-    from headrace.client.queue_choice import by_hash as by_hash
-    from headrace.client.queue_choice import by_random as by_random
-    from headrace.client.received_message import ReceivedMessage as ReceivedMessage
-    from headrace.client.request_reply import reply_to as reply_to
-    from headrace.client.send_result import SendResult as SendResult
-    from headrace.client.send_result import SendStatus as SendStatus
+    from headrace.client.producing.batches import split_batches as split_batches
+    from headrace.client.producing.producer import Producer as Producer
+    from headrace.client.producing.producer_settings import Compression as Compression
+    from headrace.client.producing.producer_settings import ProducerSettings as ProducerSettings
+    from headrace.client.producing.queue_choice import by_hash as by_hash
+    from headrace.client.producing.queue_choice import by_random as by_random
+    from headrace.client.producing.request_reply import reply_to as reply_to
+    from headrace.client.producing.send_result import SendResult as SendResult
+    from headrace.client.producing.send_result import SendStatus as SendStatus
+    from headrace.client.producing.transaction_producer import TransactionProducer as TransactionProducer
+    from headrace.client.producing.transaction_producer import TransactionSendResult as TransactionSendResult
+    from headrace.client.producing.transaction_producer import TransactionState as TransactionState
     from headrace.client.settings import ClientConfig as ClientConfig
     from headrace.client.settings import ClientEvent as ClientEvent
     from headrace.client.settings import Credentials as Credentials
     from headrace.client.settings import EventKind as EventKind
-    from headrace.client.start_offset import StartFrom as StartFrom
-    from headrace.client.subscriptions import FilterFunction as FilterFunction
-    from headrace.client.subscriptions import Sql as Sql
-    from headrace.client.subscriptions import Tags as Tags
-    from headrace.client.trace_settings import Trace as Trace
-    from headrace.client.transaction_producer import TransactionProducer as TransactionProducer
-    from headrace.client.transaction_producer import TransactionSendResult as TransactionSendResult
-    from headrace.client.transaction_producer import TransactionState as TransactionState
+    from headrace.client.tracing.trace_settings import Trace as Trace
     from headrace.errors import BrokerError as BrokerError
     from headrace.errors import BrokerNotFound as BrokerNotFound
     from headrace.errors import ConfigError as ConfigError
@@ -108,29 +108,29 @@ _EXPORTS = {
     "headrace.client.admin": ("Admin",),
     "headrace.client.admin.offsets": ("LATEST",),
     "headrace.client.admin.progress": ("GroupProgress", "QueueProgress"),
-    "headrace.client.allocation": ("Allocator", "ConsistentHash", "Fixed", "MachineRoom", "MachineRoomNearby", "averagely", "averagely_by_circle"),
-    "headrace.client.batches": ("split_batches",),
-    "headrace.client.consume_hooks": ("ConsumeHook", "HandlingContext"),
-    "headrace.client.consume_result": ("ConsumeContext", "ConsumeResult", "Reject", "Retry", "Suspend"),
-    "headrace.client.consumer_settings": ("LitePullSettings", "PullSettings", "PushSettings"),
+    "headrace.client.consuming.allocation": ("Allocator", "ConsistentHash", "Fixed", "MachineRoom", "MachineRoomNearby", "averagely", "averagely_by_circle"),
+    "headrace.client.producing.batches": ("split_batches",),
+    "headrace.client.consuming.consume_hooks": ("ConsumeHook", "HandlingContext"),
+    "headrace.client.consuming.push.consume_result": ("ConsumeContext", "ConsumeResult", "Reject", "Retry", "Suspend"),
+    "headrace.client.consuming.consumer_settings": ("LitePullSettings", "PullSettings", "PushSettings"),
     "headrace.client.hooks": ("EndTransactionContext", "EndTransactionHook", "MessageKind", "SendContext", "SendHook", "Sending"),
-    "headrace.client.lite_pull_consumer": ("LitePullConsumer",),
-    "headrace.client.offset_store": ("OffsetStore",),
-    "headrace.client.producer": ("Producer",),
-    "headrace.client.producer_settings": ("Compression", "ProducerSettings"),
-    "headrace.client.pull_consumer": ("PullConsumer",),
-    "headrace.client.pull_request": ("PullResult", "PullStatus"),
-    "headrace.client.pull_scheduler": ("PullScheduler",),
-    "headrace.client.push_consumer": ("PushConsumer",),
-    "headrace.client.queue_choice": ("by_hash", "by_random"),
-    "headrace.client.received_message": ("ReceivedMessage",),
-    "headrace.client.request_reply": ("reply_to",),
-    "headrace.client.send_result": ("SendResult", "SendStatus"),
+    "headrace.client.consuming.lite_pull.lite_pull_consumer": ("LitePullConsumer",),
+    "headrace.client.consuming.offset_store": ("OffsetStore",),
+    "headrace.client.producing.producer": ("Producer",),
+    "headrace.client.producing.producer_settings": ("Compression", "ProducerSettings"),
+    "headrace.client.consuming.pull.pull_consumer": ("PullConsumer",),
+    "headrace.client.consuming.pull_request": ("PullResult", "PullStatus"),
+    "headrace.client.consuming.pull.pull_scheduler": ("PullScheduler",),
+    "headrace.client.consuming.push.push_consumer": ("PushConsumer",),
+    "headrace.client.producing.queue_choice": ("by_hash", "by_random"),
+    "headrace.client.consuming.received_message": ("ReceivedMessage",),
+    "headrace.client.producing.request_reply": ("reply_to",),
+    "headrace.client.producing.send_result": ("SendResult", "SendStatus"),
     "headrace.client.settings": ("ClientConfig", "ClientEvent", "Credentials", "EventKind"),
-    "headrace.client.start_offset": ("StartFrom",),
-    "headrace.client.subscriptions": ("FilterFunction", "Sql", "Tags"),
-    "headrace.client.trace_settings": ("Trace",),
-    "headrace.client.transaction_producer": ("TransactionProducer", "TransactionSendResult", "TransactionState"),
+    "headrace.client.consuming.start_offset": ("StartFrom",),
+    "headrace.client.consuming.subscriptions": ("FilterFunction", "Sql", "Tags"),
+    "headrace.client.tracing.trace_settings": ("Trace",),
+    "headrace.client.producing.transaction_producer": ("TransactionProducer", "TransactionSendResult", "TransactionState"),
     "headrace.errors": (
         "BrokerError", "BrokerNotFound", "ConfigError", "ConnectError", "FlowControl", "HeadraceError", "MessageInvalid", "NoNameServer",
         "PermissionDenied", "ReplyTimeout", "RequestTimeout", "RouteNotFound", "SendFailed", "StateError", "TooManyRequests",

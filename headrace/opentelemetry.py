@@ -22,7 +22,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
 
 import headrace
-from headrace.client.consume_hooks import ConsumeHook, HandlingContext
+from headrace.client.consuming.consume_hooks import ConsumeHook, HandlingContext
 from headrace.client.hooks import SendContext, SendHook, Sending
 from headrace.model import properties as names
 from headrace.model.host import parse_host

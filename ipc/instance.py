@@ -9,16 +9,16 @@ The control block is made last and unlinked first: a visitor that finds it finds
 import os
 from collections.abc import Iterable, Sequence
 
-from ipc import changed_options, changed_rows, control_layout, counter_page, health_page, noticed, queue_table
+from ipc import changed_options, changed_rows, control_layout, counter_page, findings, health_page, queue_table
 from ipc.bells import Bell, create_eventfd
 from ipc.changed_options import ChangedOptions, ChangedOptionsWriter
 from ipc.changed_rows import ChangedRowsReader, ChangedRowsWriter
 from ipc.control_block import ControlBlock
 from ipc.counter_page import CounterPage
 from ipc.errors import SegmentMissing
+from ipc.findings import FindingsPage
 from ipc.health_page import HealthPage
 from ipc.names import BELL_ROLES, ROLES, instance_hash, segment_name
-from ipc.noticed import Noticed
 from ipc.posix import Segment, create_segment, find_segments, open_segment, unlink_segment
 from ipc.queue_table import QueueTable, QueueTableWriter
 from ipc.segment_header import check_header, store_header
@@ -27,7 +27,7 @@ _CONTROL = "control"
 _QUEUE_TABLE = "queue-table"
 _CHANGED_ROWS = "changed-rows"
 _CHANGED_OPTIONS = "changed-options"
-_NOTICED = "noticed"
+_FINDINGS = "findings"
 _HEALTH = "health"
 _COUNTERS = "counters-"
 
@@ -71,7 +71,7 @@ class Instance:
             )
             changed_rows.format_changed_rows(create(_CHANGED_ROWS, changed_rows.size_bytes()), store_hash)
             changed_options.format_changed_options(create(_CHANGED_OPTIONS, changed_options.size_bytes()), store_hash)
-            noticed.format_noticed(create(_NOTICED, noticed.size_bytes()), store_hash)
+            findings.format_findings(create(_FINDINGS, findings.size_bytes()), store_hash)
             health_page.format_health_page(create(_HEALTH, health_page.size_bytes(len(roles))), store_hash, roles)
             for role in roles:
                 counter_page.format_counter_page(create(_COUNTERS + role, counter_page.size_bytes()), store_hash)
@@ -101,7 +101,7 @@ class Instance:
             open_page(_QUEUE_TABLE, queue_table.MAGIC)
             open_page(_CHANGED_ROWS, changed_rows.MAGIC)
             open_page(_CHANGED_OPTIONS, changed_options.MAGIC)
-            open_page(_NOTICED, noticed.MAGIC)
+            open_page(_FINDINGS, findings.MAGIC)
             open_page(_HEALTH, health_page.MAGIC)
             for role in HealthPage(segments[_HEALTH]).roles:
                 open_page(_COUNTERS + role, counter_page.MAGIC)
@@ -173,9 +173,9 @@ class Instance:
         """For the broker only."""
         return ChangedOptionsWriter(self._segments[_CHANGED_OPTIONS], self.control)
 
-    def noticed(self) -> Noticed:
-        """What the broker has noticed."""
-        return Noticed(self._segments[_NOTICED])
+    def findings_page(self) -> FindingsPage:
+        """What the broker has findings."""
+        return FindingsPage(self._segments[_FINDINGS])
 
     def counters(self, role: str, names: Iterable[str] = ()) -> CounterPage:
         """The counters of a role: that role names what it counts, a reader names nothing. Raises KeyError."""

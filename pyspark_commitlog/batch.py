@@ -21,8 +21,8 @@ from pyspark.sql.datasource import (
 
 from pyspark_commitlog import log
 from pyspark_commitlog.options import ReadOptions
-from spark_exporter.plan import open_source
-from spark_exporter.range_scan import ByteRange
+from spark_exporter.planning.plan import open_source
+from spark_exporter.reading.range_scan import ByteRange
 
 _EQUAL = (EqualTo, EqualNullSafe)
 _AT_LEAST = (GreaterThan, GreaterThanOrEqual, *_EQUAL)

@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from pyspark_commitlog.options import Place, ReadOptions
 from spark_exporter.errors import SourceError
-from spark_exporter.plan import Source
-from spark_exporter.range_scan import ByteRange, RangeScan, ScanOptions, quarantine_batch
-from spark_exporter.read_log import ask_flushed_offset
+from spark_exporter.planning.plan import Source
+from spark_exporter.reading.range_scan import ByteRange, RangeScan, ScanOptions, quarantine_batch
+from spark_exporter.running.read_log import ask_flushed_offset
 
 
 def find_end(source: Source, path: Path, known_offset: int | None = None) -> int:

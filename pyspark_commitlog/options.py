@@ -26,9 +26,9 @@ from typing import Final
 import pyarrow as pa
 
 from spark_exporter.errors import ExportError
-from spark_exporter.range_scan import ScanOptions
-from spark_exporter.record_choice import RecordChoice
-from spark_exporter.schema import QUARANTINE, without_nulls
+from spark_exporter.reading.range_scan import ScanOptions
+from spark_exporter.reading.record_choice import RecordChoice
+from spark_exporter.reading.schema import QUARANTINE, without_nulls
 
 _NAMES: Final = (
     "path", "topic", "includeSystem", "from", "to", "strict", "quarantine", "rawBody", "rawProperties", "columns", "broker",

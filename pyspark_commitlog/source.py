@@ -12,7 +12,7 @@ from pyspark_commitlog.batch import CommitLogReader, FilteringReader
 from pyspark_commitlog.options import ReadOptions, read_options
 from pyspark_commitlog.stream import CommitLogStreamReader
 from spark_exporter.errors import ExportError
-from spark_exporter.schema import chosen, without_nulls
+from spark_exporter.reading.schema import chosen, without_nulls
 
 _PUSHDOWN_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark_commitlog import log
 from pyspark_commitlog.options import ReadOptions
 from spark_exporter.errors import ExportError, SourceError
-from spark_exporter.plan import Source, open_source
+from spark_exporter.planning.plan import Source, open_source
 
 
 class CommitLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -4,7 +4,7 @@
 
 A record of a topic in `deletedTopics` that lies below the topic's physical offset belongs to no ConsumeQueue: not when it is
 dispatched, not after recovery, not when all queues are rebuilt. The log keeps such records until their files expire. `beingDeleted`
-is of interest to the broker alone, which writes the file (`broker.deleted_topics`): those deletions may not have happened.
+is of interest to the broker alone, which writes the file (`broker.topics.deleted_topics`): those deletions may not have happened.
 """
 
 import json

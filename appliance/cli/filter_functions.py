@@ -51,7 +51,7 @@ def read_function(file: str, name: str | None = None) -> tuple[str, str]:
 
 def check_function(name: str, source: str) -> None:
     """Loads the function in a walled process, as the broker does. Raises ApplianceError that says why it cannot be used."""
-    from broker.python_filters import PythonFilterFailed  # noqa: PLC0415  slow to import, and of no use to --help
+    from broker.filtering.python_filters import PythonFilterFailed  # noqa: PLC0415  slow to import, and of no use to --help
 
     with tempfile.TemporaryDirectory(prefix="headrace-filter-") as folder:
         path = Path(folder, "worker.sock")
@@ -75,7 +75,7 @@ def check_function(name: str, source: str) -> None:
 
 
 async def _load(name: str, source: str, path: Path) -> None:
-    from broker.python_filters import PythonFilterWorker  # noqa: PLC0415  as above
+    from broker.filtering.python_filters import PythonFilterWorker  # noqa: PLC0415  as above
 
     worker = await PythonFilterWorker.call(name, source, path, _START_S, _LOAD_S)
     worker.close()

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from broker.admin.handling import AdminHandler, refuse, tell
 from broker.admin.online import OnlineClient, OnlineClients
-from broker.offsets import OffsetTable
+from broker.clients.offsets import OffsetTable
 from headrace.model.consumption import ConsumeFromWhere, ConsumeType, MessageModel
 from headrace.protocol.bodies.connections import (
     Connection,

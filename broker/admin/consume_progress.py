@@ -12,9 +12,9 @@ from typing import Final
 from broker.admin.handling import AdminHandler, refuse, tell
 from broker.admin.online import OnlineClients, subscribes_elsewhere
 from broker.admin.queue_facts import NO_TIME, QueueFacts
-from broker.groups import GroupTable
-from broker.offsets import OffsetTable
-from broker.topics import TopicTable
+from broker.clients.groups import GroupTable
+from broker.clients.offsets import OffsetTable
+from broker.topics.topics import TopicTable
 from headrace.model.message_queue import MessageQueue
 from headrace.protocol.bodies.stats import (
     ConsumeStats,

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from broker.admin.handling import AdminHandler, done, refuse, tell_text
 from broker.admin.topic_admin import ON_SLAVE
-from broker.groups import GroupTable
-from broker.offsets import OffsetTable
+from broker.clients.groups import GroupTable
+from broker.clients.offsets import OffsetTable
 from headrace.model.subscription_group import SubscriptionGroupConfig
 from headrace.protocol.headers.admin import DeleteSubscriptionGroupRequestHeader
 from headrace.protocol.json_bean import decode_bean
@@ -14,7 +14,7 @@ from headrace.protocol.remoting_command import RemotingCommand
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
 
-_logger = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class GroupAdmin:
@@ -50,7 +50,7 @@ class GroupAdmin:
             return refuse(command, ResponseCode.SYSTEM_ERROR, ON_SLAVE)
         header = DeleteSubscriptionGroupRequestHeader.from_ext(command.ext_fields)
         if not self._groups.delete(header.group_name):
-            _logger.info("group to delete was not there group=%s", header.group_name)
+            logger.info("group to delete was not there group=%s", header.group_name)
         # compat: tools of RocketMQ 5 call the field cleanOffset.
         if header.remove_offset or command.ext.get("cleanOffset", "").lower() == "true":
             self._offsets.remove_group(header.group_name)

@@ -7,7 +7,7 @@ is answered by `processors.guard`, as everywhere.
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
-from broker.processors import guard
+from broker.connections import guard
 from headrace.protocol.json_bean import JsonBody
 from headrace.protocol.remoting_command import RemotingCommand, response_to
 from headrace.protocol.request_code import RequestCode

@@ -5,8 +5,8 @@ from typing import Final
 
 from broker.admin.handling import AdminHandler, done, tell, tell_text
 from broker.admin.online import OnlineClients, subscribes_elsewhere
-from broker.offsets import OffsetTable
-from broker.topics import TopicTable
+from broker.clients.offsets import OffsetTable
+from broker.topics.topics import TopicTable
 from headrace.protocol.bodies.stats import QueryCorrectionOffsetBody
 from headrace.protocol.bodies.tables import DelayOffsetSerializeWrapper
 from headrace.protocol.headers.offset import CloneGroupOffsetRequestHeader, QueryCorrectionOffsetRequestHeader

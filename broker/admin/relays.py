@@ -8,9 +8,9 @@ import logging
 from collections.abc import Callable, Mapping
 
 from broker.admin.handling import AdminHandler, refuse
-from broker.clients import Client, ClientTable
-from broker.offsets import OffsetTable
-from broker.topics import TopicTable
+from broker.clients.clients import Client, ClientTable
+from broker.clients.offsets import OffsetTable
+from broker.topics.topics import TopicTable
 from headrace.errors import RemoteProtocolError, RemotingError, RequestTimeout
 from headrace.model.message_id import decode_offset_message_id
 from headrace.model.message_queue import MessageQueue

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from broker.admin.handling import AdminHandler, tell
 from broker.config import BrokerConfig
 from broker.statistics.store_stats import StoreStats
-from broker.traffic import (
+from broker.statistics.traffic import (
     BYTES_STORED,
     MESSAGES_READ,
     MESSAGES_STORED,

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from broker.admin.handling import AdminHandler, done, refuse, tell, tell_text
-from broker.topics import TopicTable
+from broker.topics.topics import TopicTable
 from headrace.model import names
 from headrace.model.topic_config import TopicConfig, TopicFilterType
 from headrace.protocol import fastjson
@@ -20,7 +20,7 @@ from headrace.protocol.remoting_command import RemotingCommand
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
 
-_logger = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 ON_SLAVE: Final = (
     "Can't modify topic or subscription group from slave broker, please execute it from master broker."  # RocketMQ's
@@ -89,7 +89,7 @@ class TopicAdmin:
         if problem is not None:
             return refuse(command, ResponseCode.SYSTEM_ERROR, problem)
         if not self._delete_topic(topic):
-            _logger.info("topic to delete not found topic=%s", topic)
+            logger.info("topic to delete not found topic=%s", topic)
         await self._queues_dropped()
         return done(command)
 

@@ -10,8 +10,7 @@ from headrace.client.admin import Admin as AsyncAdmin
 from headrace.client.admin.messages import MAX_TIME
 from headrace.client.admin.offsets import LATEST
 from headrace.client.admin.progress import GroupProgress
-from headrace.client.consume_handler import HandlerFunction
-from headrace.client.consumer_settings import (
+from headrace.client.consuming.consumer_settings import (
     LitePullOptions,
     LitePullSettings,
     PullOptions,
@@ -19,23 +18,24 @@ from headrace.client.consumer_settings import (
     PushOptions,
     PushSettings,
 )
+from headrace.client.consuming.lite_pull.lite_pull_consumer import LitePullConsumer as AsyncLitePullConsumer
+from headrace.client.consuming.lite_pull.lite_pull_consumer import QueuesListener
+from headrace.client.consuming.pull.pull_consumer import PullConsumer as AsyncPullConsumer
+from headrace.client.consuming.pull.pull_consumer import ShareListener
+from headrace.client.consuming.pull_request import PullResult
+from headrace.client.consuming.push.consume_handler import HandlerFunction
+from headrace.client.consuming.push.push_consumer import F
+from headrace.client.consuming.push.push_consumer import PushConsumer as AsyncPushConsumer
+from headrace.client.consuming.received_message import ReceivedMessage
+from headrace.client.consuming.subscriptions import Expression
 from headrace.client.durations import Duration, Moment
-from headrace.client.lite_pull_consumer import LitePullConsumer as AsyncLitePullConsumer
-from headrace.client.lite_pull_consumer import QueuesListener
-from headrace.client.producer import Producer as AsyncProducer
-from headrace.client.producer_settings import ProducerOptions, ProducerSettings
-from headrace.client.pull_consumer import PullConsumer as AsyncPullConsumer
-from headrace.client.pull_consumer import ShareListener
-from headrace.client.pull_request import PullResult
-from headrace.client.push_consumer import F
-from headrace.client.push_consumer import PushConsumer as AsyncPushConsumer
-from headrace.client.queue_choice import QueueSelector
-from headrace.client.received_message import ReceivedMessage
-from headrace.client.send_result import SendResult
+from headrace.client.producing.producer import Producer as AsyncProducer
+from headrace.client.producing.producer_settings import ProducerOptions, ProducerSettings
+from headrace.client.producing.queue_choice import QueueSelector
+from headrace.client.producing.send_result import SendResult
+from headrace.client.producing.transaction_producer import Check, Execute, TransactionSendResult
+from headrace.client.producing.transaction_producer import TransactionProducer as AsyncTransactionProducer
 from headrace.client.settings import ConfigLike
-from headrace.client.subscriptions import Expression
-from headrace.client.transaction_producer import Check, Execute, TransactionSendResult
-from headrace.client.transaction_producer import TransactionProducer as AsyncTransactionProducer
 from headrace.model import names
 from headrace.model.message import Message, MessageExt
 from headrace.model.message_queue import MessageQueue

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequen
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from headrace.client.lifecycle import ClientObject
-from headrace.client.producer_settings import ProducerSettings
+from headrace.client.cluster.lifecycle import ClientObject
+from headrace.client.producing.producer_settings import ProducerSettings
 from headrace.client.settings import ClientConfig
 from headrace.model.message import Message
 from headrace.sync.engine import shared_engine

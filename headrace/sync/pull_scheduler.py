@@ -5,8 +5,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeAlias, TypeVar, Unpack
 
-from headrace.client.consumer_settings import PullOptions
-from headrace.client.pull_scheduler import PullScheduler as AsyncPullScheduler
+from headrace.client.consuming.consumer_settings import PullOptions
+from headrace.client.consuming.pull.pull_scheduler import PullScheduler as AsyncPullScheduler
 from headrace.client.settings import ConfigLike
 from headrace.model.message_queue import MessageQueue
 from headrace.sync.clients import PullConsumer

@@ -22,11 +22,11 @@ NAMES: Final = ROOT / "headrace" / "sync" / "names.py"
 
 CLASSES: Final = (
     "headrace.client.admin.Admin",
-    "headrace.client.lite_pull_consumer.LitePullConsumer",
-    "headrace.client.producer.Producer",
-    "headrace.client.pull_consumer.PullConsumer",
-    "headrace.client.push_consumer.PushConsumer",
-    "headrace.client.transaction_producer.TransactionProducer",
+    "headrace.client.consuming.lite_pull.lite_pull_consumer.LitePullConsumer",
+    "headrace.client.producing.producer.Producer",
+    "headrace.client.consuming.pull.pull_consumer.PullConsumer",
+    "headrace.client.consuming.push.push_consumer.PushConsumer",
+    "headrace.client.producing.transaction_producer.TransactionProducer",
 )
 """What is given a synchronous form, sorted by module; a class comes after those that it inherits from."""
 
@@ -145,7 +145,7 @@ class Generator:
         if "__init__" in methods:
             origin, (definition, *_) = methods["__init__"]
         else:
-            origin = Module("headrace.client.lifecycle")
+            origin = Module("headrace.client.cluster.lifecycle")
             definition = next(
                 one
                 for one in origin.classes["ClientObject"].body
@@ -231,7 +231,7 @@ class Generator:
 
 
 def _methods_of(protocol: str) -> set[str]:
-    body = Module("headrace.client.members").classes[protocol].body
+    body = Module("headrace.client.cluster.members").classes[protocol].body
     methods = (one for one in body if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)))
     return {one.name for one in methods if not one.decorator_list}
 

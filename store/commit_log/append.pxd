@@ -1,4 +1,4 @@
-# The types of append.py, for itself and for broker/hot/send.py, which calls it without going through Python.
+# The types of append.py, for itself and for broker/sending/hot_send.py, which calls it without going through Python.
 
 cimport cython
 

@@ -28,7 +28,7 @@ from store.mapped_file import MappedFile
 from store.mapped_file_queue import list_starts
 from store.paths import StorePaths, file_name
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _MAPPINGS_MAX = 16_384  # limit: a process may have 65,530 mappings
 _SIZE_OPTION = "mappedFileSizeConsumeQueue"
@@ -101,14 +101,14 @@ class ConsumeQueueWriter:
             self._begin(cursor, expected)
         elif queue_offset:
             if expected < cursor.position:
-                _log.warning(
+                logger.warning(
                     "skipped an entry that is there already: topic=%s queue_id=%d queue_offset=%d physical_offset=%d",
                     cursor.topic.decode(errors="replace"), cursor.queue_id, queue_offset, physical_offset,
                 )  # fmt: skip
                 return
             if expected > cursor.position:
                 # compat: RocketMQ appends it where the queue ends, so every later entry stands at another place than it says.
-                _log.error(
+                logger.error(
                     "put an entry too early: topic=%s queue_id=%d queue_offset=%d expected=%d physical_offset=%d",
                     cursor.topic.decode(errors="replace"), cursor.queue_id, queue_offset,
                     cursor.position // ENTRY_SIZE, physical_offset,
@@ -243,7 +243,7 @@ class ConsumeQueueWriter:
             cursor.row = self._table.add(cursor.topic, cursor.queue_id)
         except QueueTableFull as error:
             self.is_table_full = True
-            _log.error("could not publish a queue: %s", error)
+            logger.error("could not publish a queue: %s", error)
 
     # ---- room for entries
 
@@ -349,7 +349,7 @@ class ConsumeQueueWriter:
             self.publish()  # order: the minimum moves before the file goes
             os.unlink(directory / file_name(deleted))
             fault_point("consume_queue.file_deleted")
-            _log.info(
+            logger.info(
                 "deleted an expired file: topic=%s queue_id=%d file=%s",
                 cursor.topic.decode(errors="replace"), cursor.queue_id, file_name(deleted),
             )  # fmt: skip

@@ -14,7 +14,7 @@ from store.filter.bloom import BloomFilter, BloomFilterData
 from store.filter.consumer_filter import FilterTable, decode_filters
 from store.filter.program import TRUE, Program
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _Seen = tuple[int, int, int]
 
@@ -53,14 +53,14 @@ class BitMapCalculator:
             self._filters = self._compile(decode_filters(data) if data.strip() else {})
         except RemoteProtocolError as error:
             # Without bit maps each consumer's expression is evaluated when it pulls.
-            _log.error("filters not read, no bit maps: path=%s error=%s", self._path, error)
+            logger.error("filters not read, no bit maps: path=%s error=%s", self._path, error)
             self._filters = {}
 
     def _compile(self, table: FilterTable) -> dict[bytes, list[tuple[Program, BloomFilterData]]]:
         """# compat: dead filters count, and a file with bits of another shape is not used at all."""
         everyone = [data for groups in table.values() for data in groups.values()]
         if not all(self._bloom.is_valid(data.bloom_filter_data) for data in everyone):
-            _log.warning("filters have bits of another shape, no bit maps: path=%s", self._path)
+            logger.warning("filters have bits of another shape, no bit maps: path=%s", self._path)
             return {}
         filters: dict[bytes, list[tuple[Program, BloomFilterData]]] = {}
         for topic, groups in table.items():
@@ -68,7 +68,7 @@ class BitMapCalculator:
             for data in groups.values():
                 program = data.program()
                 if program is None or data.bloom_filter_data is None:
-                    _log.error("a filter does not compile: group=%s topic=%s", data.consumer_group, topic)
+                    logger.error("a filter does not compile: group=%s topic=%s", data.consumer_group, topic)
                     continue
                 listed.append((program, data.bloom_filter_data))
         return filters

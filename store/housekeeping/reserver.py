@@ -79,7 +79,7 @@ class LogReserver:
             reserve_file(path, self._size)
         except StoreFull as error:
             if not self.is_out_of_space:
-                _LOGGER.error("could not reserve a CommitLog file: %s", error)  # noqa: TRY400  (one line, no traceback)
+                _LOGGER.error("could not reserve a CommitLog file: %s", error)
             self.is_out_of_space = True
             return False
         fault_point("housekeeping.reserved")

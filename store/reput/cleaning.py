@@ -19,7 +19,7 @@ from store.paths import StorePaths
 from store.reput.queue_entry import QueueEntries
 from store.reput.walk import LogWalk
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _QUEUES_A_STEP = 64  # limit: some milliseconds
 
@@ -121,4 +121,4 @@ class Cleaning:
                 self._entries.forget(cursor.topic, cursor.queue_id)
                 dropped[cursor.topic] += 1
         for topic, count in dropped.items():
-            _log.info("queues of a deleted topic removed topic=%s queues=%d", topic.decode(errors="replace"), count)
+            logger.info("queues of a deleted topic removed topic=%s queues=%d", topic.decode(errors="replace"), count)

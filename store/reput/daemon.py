@@ -16,7 +16,7 @@ from store.paths import StorePaths
 from store.reput.queue_entry import BitMap, no_bit_map
 from store.reput.reput import COUNTERS, Reput
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _OPEN_LIMIT_MS = 600_000  # limit: 50,000 queues take some seconds, on a cold disk minutes
 _WAIT_MS = 1000  # limit: a bell is rung for all that comes; this is the net below it
@@ -73,6 +73,6 @@ def _clean(context: RoleContext, reput: Reput) -> None:
     try:
         reput.cleaning.step()
     except (OSError, StoreError) as error:
-        _log.error("could not clean, trying again: error=%s", error)
+        logger.error("could not clean, trying again: error=%s", error)
         context.nap(_RETRY_MS)
     context.beat()

@@ -21,7 +21,7 @@ from store.consume_queue.layout import ENTRY_SIZE, is_ext_address
 from store.consume_queue.writer import ConsumeQueueWriter, QueueNameRefused
 from store.paths import StorePaths, file_name
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _SCHEDULE_TOPIC = SCHEDULE_TOPIC.encode()
 _UNKNOWN_LEVEL_MS = 1000
@@ -106,7 +106,7 @@ class QueueEntries:
             return self._writer.open(topic, queue_id)
         except QueueNameRefused as error:
             self.refused += 1
-            _log.error("skipped an entry: %s physical_offset=%d", error, physical_offset)
+            logger.error("skipped an entry: %s physical_offset=%d", error, physical_offset)
             return None
 
     def clean_expired(self) -> None:

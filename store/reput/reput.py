@@ -24,7 +24,7 @@ from store.reput.cleaning import Cleaning
 from store.reput.queue_entry import BitMap, QueueEntries, no_bit_map
 from store.reput.walk import BAD, BLANK, IS_COMPILED, LogWalk
 
-_log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _BATCH_BYTES = 1 << 20  # limit: a millisecond of 1 KiB records; held pulls wait for the end of a batch
 _BATCH_RECORDS = 8192 if IS_COMPILED else 256  # limit: a few milliseconds of small ones
@@ -104,7 +104,7 @@ class Reput:
         self.failure = None
         end = self._control.confirm_offset()
         if self._offset < self._control.min_offset:
-            _log.warning(
+            logger.warning(
                 "jumped over deleted records: reput_offset=%d min_offset=%d", self._offset, self._control.min_offset
             )
             self._offset = self._control.min_offset
@@ -176,7 +176,7 @@ class Reput:
         if self._reported_offset != self._offset:
             self._reported_offset = self._offset
             self._counters.add(BAD_RECORDS)
-            _log.error(
+            logger.error(
                 "met a bad record: physical_offset=%d reason=%s going_on_at=%d",
                 self._offset, self._walk.bad_reason, to,
             )  # fmt: skip
@@ -224,12 +224,12 @@ class Reput:
                 self._publisher.queue_error()
             self._bells["broker"].ring()
         if self._failures == 1:
-            _log.error("could not dispatch, trying again: reput_offset=%d error=%s", self._offset, error)
+            logger.error("could not dispatch, trying again: reput_offset=%d error=%s", self._offset, error)
 
     def _recover(self) -> None:
         """A batch went well: RocketMQ leaves a record out after some attempts and so can never write again; we left nothing out."""
         if self._failures:
-            _log.info("dispatching again: reput_offset=%d failures=%d", self._offset, self._failures)
+            logger.info("dispatching again: reput_offset=%d failures=%d", self._offset, self._failures)
             self._failures = 0
             self._publisher.index_error(False)
             self._publisher.queue_error(self._queues.is_table_full)

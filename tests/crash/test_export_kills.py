@@ -16,15 +16,15 @@ from typing import Any
 import psutil
 import pytest
 
-from spark_exporter.engines.local import LocalEngine
 from spark_exporter.errors import TargetBusy
-from spark_exporter.export import Export
-from spark_exporter.ledger import Ledger
-from spark_exporter.location import Location
-from spark_exporter.open_target import open_target
-from spark_exporter.plan import open_source
-from spark_exporter.range_result import RangeResult
-from spark_exporter.verify import verify
+from spark_exporter.planning.plan import open_source
+from spark_exporter.running.engines.local import LocalEngine
+from spark_exporter.running.export import Export
+from spark_exporter.running.verify import verify
+from spark_exporter.storage.location import Location
+from spark_exporter.targets.ledger import Ledger
+from spark_exporter.targets.open_target import open_target
+from spark_exporter.writing.range_result import RangeResult
 from support import golden
 from support.crash import rounds
 from support.exported import FORMATS, expected_rows, read, request, rows_of

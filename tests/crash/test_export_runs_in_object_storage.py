@@ -12,10 +12,10 @@ import pyarrow.dataset as ds
 import pytest
 from pyarrow import fs
 
-from spark_exporter.open_target import open_target
-from spark_exporter.plan import open_source
-from spark_exporter.target_lock import OWNERS
-from spark_exporter.verify import verify
+from spark_exporter.planning.plan import open_source
+from spark_exporter.running.verify import verify
+from spark_exporter.targets.open_target import open_target
+from spark_exporter.targets.target_lock import OWNERS
 from support.crash import rounds
 from support.export_runs import BUSY, DONE, FAILED, KILLED, LEASE_S, ExportRun
 from support.s3_server import S3Server

@@ -17,9 +17,9 @@ from typing import Self
 import psutil
 import pytest
 
-from spark_exporter.open_target import open_target
-from spark_exporter.plan import open_source
-from spark_exporter.verify import verify
+from spark_exporter.planning.plan import open_source
+from spark_exporter.running.verify import verify
+from spark_exporter.targets.open_target import open_target
 from support import golden
 from support.crash import rounds
 from support.exported import FORMATS, Row, expected_rows, export, read, rows_of

@@ -150,7 +150,7 @@ def test_forced_deletion_frees_the_disk_tells_who_lost_what_and_stops_where_it_d
     assert not any("group=has-all" in line or "without a count" in line for line in warnings)
     assert sum("deleted a CommitLog file before its retention time" in line for line in warnings) == deleted
     wait_until(
-        lambda: [(n["group"], n["about"], n["count"]) for n in appliance.status()["noticed"]] == [("has-ten", TOPIC, lost)],
+        lambda: [(n["group"], n["about"], n["count"]) for n in appliance.status()["findings"]] == [("has-ten", TOPIC, lost)],
         DEADLINE_S, "status shows the loss",
     )  # fmt: skip
     text = appliance.run("status", "--data", str(appliance.data)).stdout

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_exporter.hold import Hold
-from spark_exporter.plan import open_source
+from spark_exporter.planning.plan import open_source
+from spark_exporter.running.hold import Hold
 from support.appliance import Appliance
 from support.plain_sender import PlainSender
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headrace.client.allocation import (
+from headrace.client.consuming.allocation import (
     Allocator,
     ConsistentHash,
     Fixed,

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_exporter.layout import Layout
-from spark_exporter.open_target import open_target
-from spark_exporter.plan import open_source
-from spark_exporter.record_choice import RecordChoice, is_brokers_own
-from spark_exporter.verify import verify
+from spark_exporter.planning.plan import open_source
+from spark_exporter.reading.record_choice import RecordChoice, is_brokers_own
+from spark_exporter.running.verify import verify
+from spark_exporter.targets.open_target import open_target
+from spark_exporter.writing.layout import Layout
 from support import golden
 from support.exported import FORMATS, expected_rows, export, query, read, read_quarantine, rows_of
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from spark_exporter.engines.engine import Engine
-from spark_exporter.engines.local import LocalEngine
-from spark_exporter.export import Export
-from spark_exporter.schema import MESSAGES
+from spark_exporter.reading.schema import MESSAGES
+from spark_exporter.running.engines.engine import Engine
+from spark_exporter.running.engines.local import LocalEngine
+from spark_exporter.running.export import Export
 from support import golden
 from support.exported import FORMATS, expected_row, read, request, rows_of
 from support.spark import spark_engine, spark_session

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from headrace import MessageModel, MessageQueue
-from headrace.client.offset_file import LocalOffsets
+from headrace.client.consuming.offset_file import LocalOffsets
 from support.client import Client
 from support.consuming import Gathered, config_for, create_topic, push, send
 from support.java import Java

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from headrace import LitePullConsumer, PullConsumer, PushConsumer
-from headrace.client.lifecycle import ClientObject
-from headrace.client.members import ConsumerMember
+from headrace.client.cluster.lifecycle import ClientObject
+from headrace.client.cluster.members import ConsumerMember
 from support.sdk import await_registered
 from support.servers import Server
 

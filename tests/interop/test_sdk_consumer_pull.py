@@ -17,7 +17,7 @@ from headrace import (
     StateError,
 )
 from headrace.client.admin import Admin
-from headrace.client.received_message import ReceivedMessage
+from headrace.client.consuming.received_message import ReceivedMessage
 from support.consuming import await_consumed, config_for, create_topic, eventually, push, send
 from support.sdk import patient, run
 from support.servers import Server

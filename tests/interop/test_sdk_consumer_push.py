@@ -26,7 +26,7 @@ from headrace import (
     Tags,
 )
 from headrace.client.admin import Admin
-from headrace.client.received_message import ReceivedMessage
+from headrace.client.consuming.received_message import ReceivedMessage
 from support.consuming import Gathered, await_consumed, config_for, create_topic, eventually, push, send
 from support.not_served import serves
 from support.sdk import answered, patient, producing, run
@@ -234,7 +234,7 @@ def test_an_orderly_message_that_fails_too_often_goes_to_the_dead_letters(server
             if message.body == b"1":
                 raise ValueError(message.body)
 
-        logging.getLogger("headrace.client.consume_handler").setLevel(logging.CRITICAL)
+        logging.getLogger("headrace.client.consuming.push.consume_handler").setLevel(logging.CRITICAL)
         async with push(
             server, "orderly-dead", "OrderlyDead", handler, orderly=True, max_reconsume_times=2, suspend_time=0.02
         ):
@@ -247,7 +247,7 @@ def test_an_orderly_message_that_fails_too_often_goes_to_the_dead_letters(server
     try:
         run(scenario())
     finally:
-        logging.getLogger("headrace.client.consume_handler").setLevel(logging.NOTSET)
+        logging.getLogger("headrace.client.consuming.push.consume_handler").setLevel(logging.NOTSET)
 
 
 def test_an_orderly_handler_may_commit_by_itself(server: Server) -> None:

@@ -17,9 +17,9 @@ from headrace import (
     reply_to,
     split_batches,
 )
-from headrace.client import trace
-from headrace.client.queue_choice import by_random, java_hash
-from headrace.client.trace_records import FIELD_SEPARATOR, RECORD_END
+from headrace.client.producing.queue_choice import by_random, java_hash
+from headrace.client.tracing import trace
+from headrace.client.tracing.trace_records import FIELD_SEPARATOR, RECORD_END
 from headrace.model import sys_flag as sys_flags
 from support.not_served import report, serves
 from support.sdk import PATIENCE_S, answered, await_registered, dump, eventually, patient, producing, run

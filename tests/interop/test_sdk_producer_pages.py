@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace import Admin, Producer, TransactionProducer
-from headrace.client.lifecycle import ClientObject
+from headrace.client.cluster.lifecycle import ClientObject
 from support.not_served import NOT_SERVED
 from support.sdk import await_registered
 from support.servers import Server

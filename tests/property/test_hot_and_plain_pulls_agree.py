@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.hot.pull import PullPath, PullPlan
+from broker.pulling.hot_pull import PullPath, PullPlan
 from headrace.model.permission import READ, WRITE
 from headrace.model.subscription import SubscriptionData
 from headrace.model.subscription_group import SubscriptionGroupConfig

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from broker.hot import send
+from broker.sending import hot_send
 from headrace.model.properties import decode_properties
 from headrace.protocol.batch import encode_entry
 from headrace.protocol.frame import FrameDecoder
@@ -46,7 +46,7 @@ def _random_frames(seed: int, count: int) -> bytes:
 
 
 def test_this_run_has_the_compiled_form() -> None:
-    assert send.COMPILED, "run `make compile` first: both forms are to be compared"
+    assert hot_send.COMPILED, "run `make compile` first: both forms are to be compared"
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -123,12 +123,12 @@ def test_a_batch_lies_in_one_file_or_is_left() -> None:
     assert path.take_counts() == [("TopicTest", 2, 80, 2 * first)], "the blank at the file's end is nobody's"
     # No file for all of it: nothing of it is written, and a smaller one still fits.
     assert path.take(batch_frame(40), 0, hot_sends.BORN_HOST, 0) == 0
-    assert path.stopped_at == send.NO_FILE
+    assert path.stopped_at == hot_send.NO_FILE
     assert log.appender.wrote_offset == log.file_size + first
     assert hot_sends.take_all(path, batch_frame(5)) == []
     # Larger than any file: the plain path says so.
     assert path.take(batch_frame(70), 0, hot_sends.BORN_HOST, 0) == 0
-    assert path.stopped_at == send.OTHER
+    assert path.stopped_at == hot_send.OTHER
 
 
 def test_a_batch_is_answered_with_the_id_of_each_message_once_it_is_as_safe_as_it_asks() -> None:

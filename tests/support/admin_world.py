@@ -25,17 +25,17 @@ from broker.admin.runtime_info import RuntimeInfo
 from broker.admin.stats_admin import StatsAdmin
 from broker.admin.topic_admin import TopicAdmin
 from broker.broker_conf import BrokerConf
-from broker.clients import Client, ClientTable
+from broker.clients.clients import Client, ClientTable
+from broker.clients.groups import GroupTable
+from broker.clients.offsets import OffsetTable
 from broker.config import BrokerConfig
 from broker.fixed_values import fixed_values
-from broker.groups import GroupTable
 from broker.json_file import JsonFile
 from broker.live_config import LiveConfig
-from broker.offsets import OffsetTable
 from broker.registration import Registration
 from broker.statistics.broker_stats import BrokerStats
-from broker.topics import TopicTable
-from broker.traffic import Traffic
+from broker.statistics.traffic import Traffic
+from broker.topics.topics import TopicTable
 from headrace.model.subscription import SubscriptionData
 from headrace.protocol.language import LanguageCode
 from headrace.protocol.remoting_command import RemotingCommand, create_request, response_to

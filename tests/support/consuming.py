@@ -7,9 +7,9 @@ from typing import Any
 
 from headrace import BrokerNotFound, ClientConfig, HeadraceError, Message, MessageQueue, RouteNotFound
 from headrace.client.admin import Admin
-from headrace.client.push_consumer import PushConsumer
-from headrace.client.received_message import ReceivedMessage
-from headrace.client.start_offset import StartFrom
+from headrace.client.consuming.push.push_consumer import PushConsumer
+from headrace.client.consuming.received_message import ReceivedMessage
+from headrace.client.consuming.start_offset import StartFrom
 from headrace.model.topic_config import TopicConfig
 from support.sdk import patient, producing
 from support.servers import Server

@@ -1,4 +1,4 @@
-"""A broker of the test's own making that consumers can talk to: queues in memory, offsets, members, locks.
+"""A broker of the test's own spec that consumers can talk to: queues in memory, offsets, members, locks.
 
 async with consuming_cluster(queues=2) as (cluster, broker):
     broker.store("T", b"one", b"two")                # to the queues in turn

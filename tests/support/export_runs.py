@@ -19,12 +19,12 @@ import traceback
 from pathlib import Path
 from typing import Final, Self
 
-from spark_exporter import reach, target_lock
-from spark_exporter.compact import compact
-from spark_exporter.engines.local import LocalEngine
 from spark_exporter.errors import TargetBusy, TargetError
-from spark_exporter.export import Export
-from spark_exporter.open_target import find_target
+from spark_exporter.running.compact import compact
+from spark_exporter.running.engines.local import LocalEngine
+from spark_exporter.running.export import Export
+from spark_exporter.targets import reach, target_lock
+from spark_exporter.targets.open_target import find_target
 from support.exported import request
 from support.s3_server import S3Server
 

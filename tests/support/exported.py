@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.model.host import parse_host
-from spark_exporter.engines.local import LocalEngine
-from spark_exporter.export import Export, ExportRequest, Summary
-from spark_exporter.layout import Layout
-from spark_exporter.ledger import Making
-from spark_exporter.record_choice import RecordChoice
+from spark_exporter.reading.record_choice import RecordChoice
+from spark_exporter.running.engines.local import LocalEngine
+from spark_exporter.running.export import Export, ExportRequest, Summary
+from spark_exporter.targets.ledger import TargetSpec
+from spark_exporter.writing.layout import Layout
 from support import golden
 
 FORMATS = ("parquet", "iceberg", "delta")
@@ -39,13 +39,13 @@ def request(
     *,
     layout: Layout | None = None,
     choice: RecordChoice = EVERYTHING,
-    making: Making | None = None,
+    spec: TargetSpec | None = None,
     **more: Any,
 ) -> ExportRequest:
     """What tests ask for: all records, in small ranges, however full the machine's disk is."""
-    making = making or Making(table_format, layout or Layout(), choice)
+    spec = spec or TargetSpec(table_format, layout or Layout(), choice)
     return ExportRequest(
-        source, str(target), making, **{"least_range_bytes": SMALL_RANGES, "cleaning_level": 1.0, **more}
+        source, str(target), spec, **{"least_range_bytes": SMALL_RANGES, "cleaning_level": 1.0, **more}
     )
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from isal import isal_zlib
 
-from broker.hot.pull import PullPath, PullPlan
-from broker.hot.send import PARTIAL
+from broker.pulling.hot_pull import PullPath, PullPlan
+from broker.sending.hot_send import PARTIAL
 from headrace.errors import HeadraceError
 from headrace.protocol import bodies, fastjson, headers, record
 from headrace.protocol.batch import decode_batch
@@ -32,8 +32,8 @@ from headrace.protocol.json_header import decode_json_header
 from headrace.protocol.remoting_command import RemotingCommand, SerializeType
 from headrace.protocol.request_code import RequestCode
 from ipc.control_socket import LineReader
-from spark_exporter import record_columns
-from spark_exporter.arrow_batches import as_batch
+from spark_exporter.reading import record_columns
+from spark_exporter.reading.arrow_batches import as_batch
 from store.commit_log.record_check import check_record, queue_key_at, store_timestamp_of
 from store.consume_queue.cursor import QueueCursor
 from store.consume_queue.layout import ENTRY, ENTRY_SIZE

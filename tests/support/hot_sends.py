@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from isal import isal_zlib
 
-from broker.hot import send
+from broker.sending import hot_send
 from headrace.protocol.batch import encode_entry
 from store.commit_log import append
 
@@ -53,9 +53,9 @@ class LogInMemory:
         return joined[: self.appender.wrote_offset - min(self.memory, default=0)]
 
 
-def send_path(log: LogInMemory, hold: bool = False) -> send.SendPath:
+def send_path(log: LogInMemory, hold: bool = False) -> hot_send.SendPath:
     """A hot path with the topic TopicTest of eight queues, and MultiTag."""
-    path = send.SendPath(
+    path = hot_send.SendPath(
         log.appender, isal_zlib.crc32, STORE_HOST, "DefaultCluster", "DefaultRegion", True, VERSION, 4 << 20, hold
     )
     path.prepare_topic(b"TopicTest", 8, 0)
@@ -115,13 +115,13 @@ def random_body(chance: random.Random, is_batch: bool) -> bytes:
     return body
 
 
-def take_all(path: send.SendPath, data: bytes) -> list[int]:
+def take_all(path: hot_send.SendPath, data: bytes) -> list[int]:
     """Feeds the path all frames, stepping over those that it leaves; returns the positions of these."""
     left: list[int] = []
     position = 0
     while True:
         position = path.take(data, position, BORN_HOST, 0)
-        if path.stopped_at == send.PARTIAL:
+        if path.stopped_at == hot_send.PARTIAL:
             return left
         left.append(position)
         position += 4 + int.from_bytes(data[position : position + 4], "big")

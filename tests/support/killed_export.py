@@ -11,13 +11,13 @@ from pathlib import Path
 
 import psutil
 
-from spark_exporter.compact import compact
-from spark_exporter.engines import local
-from spark_exporter.engines.local import LocalEngine
-from spark_exporter.export import Export
-from spark_exporter.layout import Layout
-from spark_exporter.ledger import Making
-from spark_exporter.open_target import open_target
+from spark_exporter.running.compact import compact
+from spark_exporter.running.engines import local
+from spark_exporter.running.engines.local import LocalEngine
+from spark_exporter.running.export import Export
+from spark_exporter.targets.ledger import TargetSpec
+from spark_exporter.targets.open_target import open_target
+from spark_exporter.writing.layout import Layout
 from support.exported import EVERYTHING, request
 
 
@@ -44,8 +44,8 @@ def main() -> None:
         compact(open_target(target))
         return
     layout = Layout("--by-topic" in flags, "--tables" in flags)
-    making = Making(table_format, Layout(table_per_topic=True), EVERYTHING, body={}) if "--typed" in flags else None
-    asked = request(Path(source), target, table_format, layout=layout, making=making, commit_every_s=0.0)
+    spec = TargetSpec(table_format, Layout(table_per_topic=True), EVERYTHING, body={}) if "--typed" in flags else None
+    asked = request(Path(source), target, table_format, layout=layout, spec=spec, commit_every_s=0.0)
     with Export(asked, LocalEngine(2)) as export:
         export.run_once()
 

@@ -7,8 +7,8 @@ there are many instants to be killed at. One session for all of them, which ends
 import sys
 from pathlib import Path
 
-from spark_exporter.engines.spark import SparkEngine
-from spark_exporter.export import Export
+from spark_exporter.running.engines.spark import SparkEngine
+from spark_exporter.running.export import Export
 from support.exported import request
 
 SMALL_RANGES = 10_000

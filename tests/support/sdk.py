@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from headrace import Admin, BrokerError, ClientConfig, HeadraceError, MessageExt, MessageQueue, Producer, RouteNotFound
-from headrace.client.instance import ClientInstance
+from headrace.client.cluster.instance import ClientInstance
 from headrace.protocol.headers import PullMessageRequestHeader
 from headrace.protocol.record import decode_records
 from headrace.protocol.remoting_command import create_request

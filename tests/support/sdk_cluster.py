@@ -1,4 +1,4 @@
-"""A cluster of the test's own making, on real sockets in the test's loop: a name server and brokers that answer as they are told.
+"""A cluster of the test's own spec, on real sockets in the test's loop: a name server and brokers that answer as they are told.
 
 async with Cluster("a", "b") as cluster:
     cluster.brokers["a"].answers.append(Answer(code=1))      # the next send is refused; then sends succeed again

@@ -14,32 +14,32 @@ from typing import Any
 
 from isal import isal_zlib
 
-from broker.ack_gate import AckGate
-from broker.appender import Appender
-from broker.clients import ClientTable
+from broker.clients.client_processor import ClientProcessor, MembersNotice
+from broker.clients.clients import ClientTable
+from broker.clients.groups import GroupTable
+from broker.clients.lock_processor import LockProcessor
+from broker.clients.offset_processor import OffsetProcessor
+from broker.clients.offsets import OffsetTable
+from broker.clients.rebalance_locks import RebalanceLocks
 from broker.config import BrokerConfig
-from broker.groups import GroupTable
-from broker.held_pulls import HeldPulls
-from broker.hot.connection import BrokerConnection
-from broker.hot.send import SendPath
+from broker.connections.broker_connection import BrokerConnection
+from broker.delays.delays import Delays
+from broker.findings.queue_visits import QueueVisits
 from broker.json_file import JsonFile
-from broker.notices.queue_visits import QueueVisits
-from broker.offsets import OffsetTable
-from broker.processors.client import ClientProcessor, MembersNotice
-from broker.processors.end_transaction import EndTransactionProcessor
-from broker.processors.lock import LockProcessor
-from broker.processors.offset import OffsetProcessor
-from broker.processors.pull import PullProcessor
-from broker.processors.query import QueryProcessor
-from broker.processors.recall import RecallProcessor
-from broker.processors.reply import ReplyProcessor
-from broker.processors.send import SendProcessor
-from broker.processors.send_back import SendBackProcessor
-from broker.rebalance_locks import RebalanceLocks
-from broker.schedule.delays import Delays
+from broker.pulling.held_pulls import HeldPulls
+from broker.pulling.pull_processor import PullProcessor
+from broker.pulling.query_processor import QueryProcessor
+from broker.sending.ack_gate import AckGate
+from broker.sending.appender import Appender
+from broker.sending.hot_send import SendPath
+from broker.sending.reply_processor import ReplyProcessor
+from broker.sending.send_back_processor import SendBackProcessor
+from broker.sending.send_processor import SendProcessor
 from broker.statistics.broker_stats import BrokerStats
-from broker.timer.timers import TimerRules, Timers
-from broker.topics import TopicTable
+from broker.timers.recall_processor import RecallProcessor
+from broker.timers.timers import TimerRules, Timers
+from broker.topics.topics import TopicTable
+from broker.transactions.end_transaction_processor import EndTransactionProcessor
 from headrace.model.delay_level import parse_delay_levels
 from headrace.model.host import encode_host, parse_host
 from headrace.model.message import MessageExt

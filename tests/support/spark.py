@@ -5,7 +5,7 @@ import functools
 
 from pyspark.sql import SparkSession
 
-from spark_exporter.engines.spark import SparkEngine
+from spark_exporter.running.engines.spark import SparkEngine
 
 
 @functools.cache

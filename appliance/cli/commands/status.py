@@ -12,7 +12,7 @@ from appliance.cli.options import data_option
 from appliance.cli.supervisor_client import ask_supervisor
 from appliance.cli.text_table import text_table
 from appliance.paths import AppliancePaths
-from spark_exporter.held_segments import count_held
+from spark_exporter.running.held_segments import count_held
 
 
 @click.command("status", short_help="Say how an appliance fares.")
@@ -24,7 +24,7 @@ def command(data: str, as_json: bool) -> None:
     With --json: {"roles": {ROLE: {"pid", "state", "restarts", "heartbeat_age_ms", ...}}, "offsets": {CELL: NUMBER},
     "lag": {ROLE: BYTES}, "rates": {NAME: PER SECOND}, "filter_functions": {NAME: {"calls", "failures", "last_reason", ...}}, ...,
     "held": {"runs", "segments", "kept_bytes"} while exports hold
-    segments against retention, else null, "noticed": [{"since", "group", "kind", "about", "what", "members", "queues", "advice", "count"}, ...]:
+    segments against retention, else null, "findings": [{"since", "group", "kind", "about", "what", "members", "queues", "advice", "count"}, ...]:
     consumer groups that an operator should look at, as long as it lasts}. Fails when no appliance runs on DIR.
     """
     status = ask_supervisor(data, {"command": "status"}, timeout_s=5.0)["status"]
@@ -82,21 +82,21 @@ def _lines(status: dict[str, Any]) -> list[str]:
         *_deleted_early(status["counters"].get("housekeeper", {})),
         *_unreadable(status["counters"]),
         *_held(status["held"]),
-        *_noticed(status["noticed"]),
+        *_findings(status["findings"]),
         "",
         *text_table(("RATE", "PER SECOND"), [(name, f"{rate:,.1f}") for name, rate in status["rates"].items() if rate]),
         *(("", *function_lines(status["filter_functions"])) if status["filter_functions"] else ()),
     ]
 
 
-def _noticed(noticed: list[dict[str, Any]]) -> list[str]:
-    if not noticed:
+def _findings(findings: list[dict[str, Any]]) -> list[str]:
+    if not findings:
         return []
-    lines = ["", "noticed"]
-    for notice in noticed:
-        lines.append(f"  group {notice['group']}: {notice['what']}")
-        lines += [f"    {member}" for member in notice["members"]]
-        lines.append(f"    {notice['advice']}")
+    lines = ["", "findings"]
+    for finding in findings:
+        lines.append(f"  group {finding['group']}: {finding['what']}")
+        lines += [f"    {member}" for member in finding["members"]]
+        lines.append(f"    {finding['advice']}")
     return lines
 
 

@@ -2,11 +2,11 @@
 
 from typing import Final, TypeVar
 
-from headrace.client.answers import expect_success
-from headrace.client.instance import ClientInstance
-from headrace.client.lifecycle import ClientObject
+from headrace.client.cluster.answers import expect_success
+from headrace.client.cluster.instance import ClientInstance
+from headrace.client.cluster.lifecycle import ClientObject
+from headrace.client.cluster.routes import Route
 from headrace.client.namespace import unwrap, wrap
-from headrace.client.routes import Route
 from headrace.errors import BrokerNotFound, MessageInvalid
 from headrace.model.host import format_host
 from headrace.model.message import MessageExt

@@ -3,7 +3,7 @@
 import asyncio
 
 from headrace.client.admin.calls import AdminCalls
-from headrace.client.answers import error_of
+from headrace.client.cluster.answers import error_of
 from headrace.client.durations import Moment, epoch_ms
 from headrace.errors import BrokerError, MessageInvalid
 from headrace.model.host import format_host

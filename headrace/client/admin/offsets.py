@@ -1,7 +1,7 @@
 """Offsets: where queues begin and end, where groups are in them, and how to put them elsewhere."""
 
-from headrace.client import queue_requests
 from headrace.client.admin.calls import LONG_TIMEOUT_MS, AdminCalls
+from headrace.client.consuming import queue_requests
 from headrace.client.durations import Moment, epoch_ms
 from headrace.errors import BrokerError
 from headrace.model.message_queue import MessageQueue

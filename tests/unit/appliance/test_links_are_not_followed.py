@@ -9,7 +9,7 @@ import pytest
 from appliance import process
 from broker.broker_conf import BrokerConf
 from broker.json_file import JsonFile
-from broker.timer.bucket_files import BucketFiles
+from broker.timers.bucket_files import BucketFiles
 from ipc.store_lock import StoreLock
 from nameserver.file_writer import replace_file
 from store.checkpoint import Checkpoint, write_checkpoint

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 import pytest
 from isal import isal_zlib
 
-from broker import appender as appender_module
-from broker.ack_gate import AckGate
-from broker.appender import Appender
-from broker.hot.send import SendPath
+from broker.sending import appender as appender_module
+from broker.sending.ack_gate import AckGate
+from broker.sending.appender import Appender
+from broker.sending.hot_send import SendPath
 from headrace.model import sys_flag
 from headrace.model.host import encode_host
 from headrace.model.message_id import encode_offset_message_id

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from broker.clients import Client, ClientTable, ConsumerGroup
+from broker.clients.clients import Client, ClientTable, ConsumerGroup
 from headrace.model.subscription import SubscriptionData
 from headrace.protocol.language import LanguageCode
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker.config import BrokerConfig
-from broker.filters import ConsumerFilterTable, PullFilters, RetryFilter
+from broker.filtering.filters import ConsumerFilterTable, PullFilters, RetryFilter
 from broker.json_file import JsonFile
 from headrace.model.subscription import SubscriptionData
 from headrace.protocol.record import encode_record

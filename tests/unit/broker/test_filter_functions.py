@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from broker.config import BrokerConfig
-from broker.filter_functions import MOST_FAILURES, FilterFunctions
-from broker.python_filters import NoWorker, PythonFilterFailed
+from broker.filtering.filter_functions import MOST_FAILURES, FilterFunctions
+from broker.filtering.python_filters import NoWorker, PythonFilterFailed
 from headrace.protocol.record import encode_record
 from store.filter.python.functions import FilterFunction, FunctionFolder, is_name, read_report
 from support.filter_workers import FilterWorkers

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from broker.clients.groups import GroupTable
 from broker.config import BrokerConfig
-from broker.groups import GroupTable
 from broker.json_file import JsonFile
 from headrace.model.subscription_group import SubscriptionGroupConfig
 from headrace.protocol import fastjson

@@ -1,6 +1,6 @@
 """Pulls that wait for a message."""
 
-from broker.held_pulls import HeldPull, HeldPulls
+from broker.pulling.held_pulls import HeldPull, HeldPulls
 
 
 class Waiting:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.schedule import log_search
-from broker.schedule.log_search import search
+from broker.delays import log_search
+from broker.delays.log_search import search
 from store.commit_log.reader import CommitLogReader
 from store.paths import StorePaths
 from support.damage import damage

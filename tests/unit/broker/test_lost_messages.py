@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from broker.clients.offsets import OffsetTable
+from broker.findings.lost_messages import DELAY_LEVELS, KIND, LostMessages
 from broker.json_file import JsonFile
-from broker.notices.lost_messages import DELAY_LEVELS, KIND, LostMessages
-from broker.offsets import OffsetTable
 from headrace.model.names import SCHEDULE_TOPIC
 
 
@@ -53,7 +53,7 @@ class World:
         self.control.min_offset = end
 
     def told(self) -> dict[tuple[str, str], int]:
-        return {(notice.group, notice.about): notice.count for notice in self.lost.notices()}
+        return {(finding.group, finding.about): finding.count for finding in self.lost.findings()}
 
 
 @pytest.fixture

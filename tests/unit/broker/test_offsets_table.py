@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from broker.clients.offsets import OffsetTable
 from broker.errors import ConfigFileUnreadable
 from broker.json_file import JsonFile
-from broker.offsets import OffsetTable
 from headrace.protocol import fastjson
 from support import golden
 

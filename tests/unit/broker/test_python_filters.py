@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from broker.python_filters import PythonFilterFailed, PythonFilterWorker
+from broker.filtering.python_filters import PythonFilterFailed, PythonFilterWorker
 from headrace.protocol.record import encode_record
 
 pytestmark = pytest.mark.slow

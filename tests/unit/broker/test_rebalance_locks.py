@@ -1,6 +1,6 @@
 """Locks of queues, by which orderly consumers own them."""
 
-from broker.rebalance_locks import RebalanceLocks
+from broker.clients.rebalance_locks import RebalanceLocks
 from headrace.model.message_queue import MessageQueue
 
 A, B = MessageQueue("T", "broker-a", 0), MessageQueue("T", "broker-a", 1)

@@ -14,7 +14,7 @@ import broker.registration
 from broker.config import BrokerConfig
 from broker.json_file import JsonFile
 from broker.registration import Master, Registration
-from broker.topics import TopicTable
+from broker.topics.topics import TopicTable
 from headrace.errors import ConnectError
 from headrace.model.topic_config import TopicConfig
 from headrace.protocol import fastjson

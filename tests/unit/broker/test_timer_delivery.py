@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from broker.timer.bucket_files import SPAN_MS, BucketFiles
-from broker.timer.checkpoint import CheckpointFile
-from broker.timer.delivery import TimerDelivery
-from broker.timer.rocketmq5_progress import Rocketmq5Progress, read_progress
+from broker.timers.bucket_files import SPAN_MS, BucketFiles
+from broker.timers.checkpoint import CheckpointFile
+from broker.timers.delivery import TimerDelivery
+from broker.timers.rocketmq5_progress import Rocketmq5Progress, read_progress
 from headrace.model.message import MessageExt
 from headrace.model.names import TIMER_TOPIC
 from headrace.protocol.remoting_command import RemotingCommand

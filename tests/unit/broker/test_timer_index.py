@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from broker.errors import ConfigFileUnreadable
-from broker.timer.bucket_files import SPAN_MS, BucketFiles, bucket_of
-from broker.timer.checkpoint import Checkpoint, CheckpointFile
-from broker.timer.entry import ENTRY, ENTRY_SIZE, due_of, pack
-from broker.timer.log_search import Delivered, delivered_since
-from broker.timer.recall_handle import RecallHandle
-from broker.timer.wheel import Wheel
+from broker.timers.bucket_files import SPAN_MS, BucketFiles, bucket_of
+from broker.timers.checkpoint import Checkpoint, CheckpointFile
+from broker.timers.entry import ENTRY, ENTRY_SIZE, due_of, pack
+from broker.timers.log_search import Delivered, delivered_since
+from broker.timers.recall_handle import RecallHandle
+from broker.timers.wheel import Wheel
 from headrace.protocol.record import BLANK_MAGIC, encode_record
 
 NOW = 1_800_000_000_000

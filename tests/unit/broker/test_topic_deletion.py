@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from broker.config import BrokerConfig
-from broker.deleted_topics import DeletedTopicTable
 from broker.errors import ConfigFileUnreadable
 from broker.json_file import JsonFile
-from broker.topic_deletion import TopicDeletion
-from broker.topics import TopicTable
+from broker.topics.deleted_topics import DeletedTopicTable
+from broker.topics.topic_deletion import TopicDeletion
+from broker.topics.topics import TopicTable
 from headrace.model.topic_config import TopicConfig
 from store import fault_point
 from store.deleted_topics import read_deleted_topics

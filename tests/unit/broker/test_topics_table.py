@@ -6,7 +6,7 @@ import pytest
 
 from broker.config import BrokerConfig
 from broker.json_file import JsonFile
-from broker.topics import TopicTable
+from broker.topics.topics import TopicTable
 from headrace.model import permission
 from headrace.model.topic_config import TopicConfig, TopicFilterType
 from headrace.protocol import fastjson

@@ -3,7 +3,7 @@
 import time
 
 from broker.admin.runtime_info import size_text
-from broker.traffic import Traffic
+from broker.statistics.traffic import Traffic
 
 
 class Clock:

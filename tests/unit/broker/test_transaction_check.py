@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from broker.clients import Client
-from broker.transaction.asking import ProducerAsking
-from broker.transaction.check import TransactionCheck
-from broker.transaction.verdict import Rules
+from broker.clients.clients import Client
+from broker.transactions.asking import ProducerAsking
+from broker.transactions.check import TransactionCheck
+from broker.transactions.verdict import Rules
 from headrace.model.host import parse_host
 from headrace.model.message import MessageExt
 from headrace.model.names import TRANSACTION_CHECK_MAX_TIME_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_HALF_TOPIC

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker.transaction.verdict import Ops, Rules, Verdict, advanced, asked_enough, check_times, first_offset, judge
+from broker.transactions.verdict import Ops, Rules, Verdict, advanced, asked_enough, check_times, first_offset, judge
 from headrace.model.message import MessageExt
 
 RULES = Rules(timeout_ms=6000, most_checks=15, reserved_ms=72 * 3_600_000)

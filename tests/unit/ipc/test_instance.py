@@ -39,7 +39,7 @@ def test_an_instance_has_every_page_and_a_bell_for_who_sleeps(instance: Instance
             "queue-table",
             "changed-rows",
             "changed-options",
-            "noticed",
+            "findings",
             "health",
             *(f"counters-{role}" for role in ROLES),
         ]

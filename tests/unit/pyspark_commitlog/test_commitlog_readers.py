@@ -17,8 +17,8 @@ from pyspark_commitlog.options import ReadOptions, read_options
 from pyspark_commitlog.source import DefaultSource
 from pyspark_commitlog.stream import CommitLogStreamReader
 from spark_exporter.errors import ExportError, SourceError
-from spark_exporter.plan import open_source
-from spark_exporter.range_scan import ByteRange
+from spark_exporter.planning.plan import open_source
+from spark_exporter.reading.range_scan import ByteRange
 from support.small_log import STORE_MS, SmallLog, write_log
 
 EVERYTHING = ReadAllAvailable()

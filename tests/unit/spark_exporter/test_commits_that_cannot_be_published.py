@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from spark_exporter.engines.local import LocalEngine
 from spark_exporter.errors import TargetError
-from spark_exporter.export import Export
-from spark_exporter.ledger import Commit
-from spark_exporter.location import Location
-from spark_exporter.open_target import open_target
-from spark_exporter.plan import open_source
-from spark_exporter.range_files import WriteTask
-from spark_exporter.range_result import RangeResult
-from spark_exporter.range_scan import ByteRange
-from spark_exporter.verify import verify
+from spark_exporter.planning.plan import open_source
+from spark_exporter.reading.range_scan import ByteRange
+from spark_exporter.running.engines.local import LocalEngine
+from spark_exporter.running.export import Export
+from spark_exporter.running.verify import verify
+from spark_exporter.storage.location import Location
+from spark_exporter.targets.ledger import Commit
+from spark_exporter.targets.open_target import open_target
+from spark_exporter.writing.range_files import WriteTask
+from spark_exporter.writing.range_result import RangeResult
 from support.exported import FORMATS, export, read, request, rows_of
 from support.small_log import SmallLog
 
@@ -136,7 +136,7 @@ def test_a_commit_that_two_runs_publish_at_once_is_in_the_table_once(
         monkeypatch.setattr(place, what, meanwhile)
         publish(sleeper, commit, staging)
 
-    place = importlib.import_module(f"spark_exporter.sinks.{table_format}")
+    place = importlib.import_module(f"spark_exporter.targets.{table_format}")
     what = {"iceberg": "_exported", "delta": "CommitProperties"}[table_format]
     original = getattr(place, what)
     kind = {"iceberg": "IcebergSink", "delta": "DeltaSink"}[table_format]

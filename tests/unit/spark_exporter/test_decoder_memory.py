@@ -7,9 +7,9 @@ import pyarrow as pa
 
 from headrace.model.host import decode_host, format_host
 from headrace.protocol.record import encode_record
-from spark_exporter import crc_function
-from spark_exporter.arrow_batches import as_batch
-from spark_exporter.record_columns import END, RecordColumns
+from spark_exporter.reading import crc_function
+from spark_exporter.reading.arrow_batches import as_batch
+from spark_exporter.reading.record_columns import END, RecordColumns
 
 CLIENTS = 3000
 
@@ -67,7 +67,7 @@ def test_without_a_crc_function_the_decoder_has_its_own() -> None:
     program = """
 import sys
 sys.modules["isal"] = None
-from spark_exporter.record_columns import END, RecordColumns
+from spark_exporter.reading.record_columns import END, RecordColumns
 log, columns = sys.stdin.buffer.read(), RecordColumns(lambda _topic: True)
 assert columns.decode(memoryview(log), 0, 0, len(log), len(log)) == END
 print(columns.rows, columns.damaged[0][2])

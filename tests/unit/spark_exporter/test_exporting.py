@@ -11,25 +11,25 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from spark_exporter import location
-from spark_exporter.compact import compact
-from spark_exporter.engines import local, open_engine
-from spark_exporter.engines.local import LocalEngine
 from spark_exporter.errors import DamagedRecords, ExportError, SourceError, TargetBusy, TargetError, TargetMismatch
-from spark_exporter.export import Export, Summary
-from spark_exporter.follow import follow
-from spark_exporter.held_segments import HeldSegments, count_held
-from spark_exporter.hold import TOO_FULL, Hold, delete_abandoned
-from spark_exporter.layout import Layout, group_of, name_in_group, table_name
-from spark_exporter.location import Location
-from spark_exporter.open_target import find_target, open_target
-from spark_exporter.plan import open_source
-from spark_exporter.range_result import RangeResult
-from spark_exporter.record_choice import RecordChoice
-from spark_exporter.sinks import open_sink
-from spark_exporter.status import read_status
-from spark_exporter.target_lock import TargetLock
-from spark_exporter.verify import verify
+from spark_exporter.planning.plan import open_source
+from spark_exporter.reading.record_choice import RecordChoice
+from spark_exporter.running.compact import compact
+from spark_exporter.running.engines import local, open_engine
+from spark_exporter.running.engines.local import LocalEngine
+from spark_exporter.running.export import Export, Summary
+from spark_exporter.running.follow import follow
+from spark_exporter.running.held_segments import HeldSegments, count_held
+from spark_exporter.running.hold import TOO_FULL, Hold, delete_abandoned
+from spark_exporter.running.status import read_status
+from spark_exporter.running.verify import verify
+from spark_exporter.storage import location
+from spark_exporter.storage.location import Location
+from spark_exporter.targets.open_sink import open_sink
+from spark_exporter.targets.open_target import find_target, open_target
+from spark_exporter.targets.target_lock import TargetLock
+from spark_exporter.writing.layout import Layout, group_of, name_in_group, table_name
+from spark_exporter.writing.range_result import RangeResult
 from support.exported import FORMATS, export, iceberg_table, read, read_quarantine, request, rows_of
 from support.small_log import STORE_MS, SmallLog, write_log
 
@@ -130,7 +130,7 @@ def test_verify_sees_a_row_that_is_missing_doubled_or_changed(table_format: str,
             return []
 
     def said(seen: list[Any]) -> list[str]:
-        altered = type(opened)(opened.making, Altered(seen), opened.ledger)  # type: ignore[arg-type]
+        altered = type(opened)(opened.spec, Altered(seen), opened.ledger)  # type: ignore[arg-type]
         return [each.said for each in verify(open_source(log.root), altered, "broker").differences]
 
     assert said(batches) == []
@@ -145,7 +145,7 @@ def test_verify_sees_a_row_that_is_missing_doubled_or_changed(table_format: str,
 
 
 def _columns() -> tuple[str, ...]:
-    from spark_exporter.verify import _COMPARED  # noqa: PLC0415
+    from spark_exporter.running.verify import _COMPARED  # noqa: PLC0415
 
     return _COMPARED
 

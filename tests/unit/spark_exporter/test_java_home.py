@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_exporter.engines import open_engine
-from spark_exporter.engines.java_home import find_java, java_for_spark
-from spark_exporter.engines.spark import SparkEngine
 from spark_exporter.errors import ExportError, MissingPackage
+from spark_exporter.running.engines import open_engine
+from spark_exporter.running.engines.java_home import find_java, java_for_spark
+from spark_exporter.running.engines.spark import SparkEngine
 
 
 def make_java(home: Path, version: str, modules: str | None = None, *, has_release: bool = True) -> Path:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from spark_exporter.layout import Layout
-from spark_exporter.location import Location
-from spark_exporter.plan import open_source
-from spark_exporter.range_files import WriteTask, write_range
-from spark_exporter.range_scan import ScanOptions
-from spark_exporter.record_choice import RecordChoice
+from spark_exporter.planning.plan import open_source
+from spark_exporter.reading.range_scan import ScanOptions
+from spark_exporter.reading.record_choice import RecordChoice
+from spark_exporter.storage.location import Location
+from spark_exporter.writing.layout import Layout
+from spark_exporter.writing.range_files import WriteTask, write_range
 from support.small_log import SmallLog
 
 MIB = 1 << 20

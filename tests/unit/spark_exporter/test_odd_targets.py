@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from spark_exporter.compact import compact
-from spark_exporter.engines.local import LocalEngine
 from spark_exporter.errors import TargetError, TargetMismatch
-from spark_exporter.export import Export
-from spark_exporter.follow import follow
-from spark_exporter.open_target import open_target
-from spark_exporter.plan import open_source
-from spark_exporter.status import read_status
-from spark_exporter.target_lock import LOCK, TargetLock
-from spark_exporter.verify import verify
+from spark_exporter.planning.plan import open_source
+from spark_exporter.running.compact import compact
+from spark_exporter.running.engines.local import LocalEngine
+from spark_exporter.running.export import Export
+from spark_exporter.running.follow import follow
+from spark_exporter.running.status import read_status
+from spark_exporter.running.verify import verify
+from spark_exporter.targets.open_target import open_target
+from spark_exporter.targets.target_lock import LOCK, TargetLock
 from support.exported import FORMATS, export, read, request
 from support.small_log import STORE_MS, SmallLog, write_log
 

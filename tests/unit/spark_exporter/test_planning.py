@@ -7,13 +7,13 @@ import pytest
 
 from headrace.protocol.record import encode_record
 from spark_exporter.errors import DamagedRecords, SourceError
-from spark_exporter.log_end import find_settled_end
-from spark_exporter.plan import Source, join, open_source
-from spark_exporter.range_scan import ByteRange, RangeScan, ScanOptions
-from spark_exporter.record_choice import RecordChoice
-from spark_exporter.resync import find_record
-from spark_exporter.segments import find_commit_log, list_segments, open_segment
-from spark_exporter.shares import even_parts, longest_share
+from spark_exporter.planning.log_end import find_settled_end
+from spark_exporter.planning.plan import Source, join, open_source
+from spark_exporter.planning.shares import even_parts, longest_share
+from spark_exporter.reading.range_scan import ByteRange, RangeScan, ScanOptions
+from spark_exporter.reading.record_choice import RecordChoice
+from spark_exporter.reading.resync import find_record
+from spark_exporter.reading.segments import find_commit_log, list_segments, open_segment
 from support.small_log import STORE_MS, SmallLog, write_log
 
 EVERYTHING = ScanOptions(choice=RecordChoice(include_system=True), columns=("commit_log_offset",))

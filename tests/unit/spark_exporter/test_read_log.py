@@ -7,8 +7,8 @@ import pytest
 
 from ipc.instance import Instance
 from spark_exporter.errors import ExportError, SourceError
-from spark_exporter.read_log import ask_flushed_offset, read_log
-from spark_exporter.schema import MESSAGES
+from spark_exporter.reading.schema import MESSAGES
+from spark_exporter.running.read_log import ask_flushed_offset, read_log
 from support.small_log import SmallLog, write_log
 
 

@@ -20,9 +20,9 @@ from headrace.protocol.record import (
     encode_blank,
     encode_record,
 )
-from spark_exporter import record_columns
-from spark_exporter.arrow_batches import as_batch
-from spark_exporter.record_columns import BAD, BLANK, END, FULL, MORE, RecordColumns
+from spark_exporter.reading import record_columns
+from spark_exporter.reading.arrow_batches import as_batch
+from spark_exporter.reading.record_columns import BAD, BLANK, END, FULL, MORE, RecordColumns
 from support.interpreted import run_interpreted
 
 BASE = 1 << 30

@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner
 
 from appliance.cli.main import headrace
-from spark_exporter.body_schema import read_document
 from spark_exporter.errors import SchemaError
-from spark_exporter.layout import Layout
-from spark_exporter.ledger import Making
-from spark_exporter.open_target import open_target
-from spark_exporter.plan import open_source
-from spark_exporter.verify import verify
+from spark_exporter.planning.plan import open_source
+from spark_exporter.running.verify import verify
+from spark_exporter.targets.ledger import TargetSpec
+from spark_exporter.targets.open_target import open_target
+from spark_exporter.writing.body_schema import read_document
+from spark_exporter.writing.layout import Layout
 from support.exported import EVERYTHING, export
 from support.small_log import SmallLog
 
@@ -69,8 +69,8 @@ def test_each_topic_that_is_named_has_its_own_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize("table_format", ["iceberg", "delta"])
 def test_tables_of_topics_with_schemas_are_verified(table_format: str, tmp_path: Path) -> None:
     log, target = write_log(tmp_path / "store"), tmp_path / "target"
-    making = Making(table_format, Layout(table_per_topic=True), EVERYTHING, body=TOPICS)
-    summary = export(log.root, target, table_format, making=making)
+    spec = TargetSpec(table_format, Layout(table_per_topic=True), EVERYTHING, body=TOPICS)
+    summary = export(log.root, target, table_format, spec=spec)
     assert (summary.rows, summary.unfit) == (13, 1)
     verified = verify(open_source(log.root), open_target(str(target)), "broker")
     assert (verified.rows, verified.differences) == (13, ())

@@ -8,10 +8,10 @@ import pytest
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 
-from spark_exporter.engines import open_engine, spark
-from spark_exporter.engines.spark import SparkEngine
 from spark_exporter.errors import DamagedRecords, ExportError, SourceError
-from spark_exporter.export import Export
+from spark_exporter.running.engines import open_engine, spark
+from spark_exporter.running.engines.spark import SparkEngine
+from spark_exporter.running.export import Export
 from support.exported import SMALL_RANGES, read, request, rows_of
 from support.small_log import SmallLog, write_log
 from support.spark import spark_engine

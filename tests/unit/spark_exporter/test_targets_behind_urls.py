@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from spark_exporter import reach, target_lock
-from spark_exporter.compact import compact
-from spark_exporter.engines.local import LocalEngine
 from spark_exporter.errors import MissingPackage, TargetBusy, TargetError
-from spark_exporter.export import Export
-from spark_exporter.ledger import Ledger
-from spark_exporter.location import Location
-from spark_exporter.open_target import open_target
-from spark_exporter.plan import open_source
-from spark_exporter.sinks import open_sink
-from spark_exporter.status import read_status
-from spark_exporter.target_lock import TargetLock, read_owner
-from spark_exporter.verify import verify
+from spark_exporter.planning.plan import open_source
+from spark_exporter.running.compact import compact
+from spark_exporter.running.engines.local import LocalEngine
+from spark_exporter.running.export import Export
+from spark_exporter.running.status import read_status
+from spark_exporter.running.verify import verify
+from spark_exporter.storage.location import Location
+from spark_exporter.targets import reach, target_lock
+from spark_exporter.targets.ledger import Ledger
+from spark_exporter.targets.open_sink import open_sink
+from spark_exporter.targets.open_target import open_target
+from spark_exporter.targets.target_lock import TargetLock, read_owner
 from support.exported import export, request
 from support.s3_server import S3Server
 from support.servers import wait_until

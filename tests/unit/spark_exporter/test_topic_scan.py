@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from spark_exporter import gather_records, record_places
 from spark_exporter.errors import DamagedRecords, SourceError
-from spark_exporter.layout import Layout, Partition
-from spark_exporter.plan import open_source
-from spark_exporter.range_scan import ByteRange, Damage, RangeScan, ScanOptions
-from spark_exporter.topic_scan import TopicScan
+from spark_exporter.planning.plan import open_source
+from spark_exporter.reading import gather_records
+from spark_exporter.reading.range_scan import ByteRange, Damage, RangeScan, ScanOptions
+from spark_exporter.writing import record_places
+from spark_exporter.writing.layout import Layout, Partition
+from spark_exporter.writing.topic_scan import TopicScan
 from support.interpreted import run_interpreted
 from support.small_log import STORE_MS, SmallLog
 

@@ -14,23 +14,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_exporter.body_inference import MOST_NAMES, infer_schema
-from spark_exporter.body_schema import BodySchema
-from spark_exporter.compact import compact
-from spark_exporter.engines import local
-from spark_exporter.engines.engine import Engine
-from spark_exporter.engines.local import LocalEngine
 from spark_exporter.errors import SchemaError, TargetMismatch
-from spark_exporter.export import Export
-from spark_exporter.layout import Layout, table_name
-from spark_exporter.ledger import Making
-from spark_exporter.open_target import open_target
-from spark_exporter.plan import open_source
-from spark_exporter.range_result import RangeResult
-from spark_exporter.range_scan import ScanOptions
-from spark_exporter.schema import MESSAGES
-from spark_exporter.status import read_status
-from spark_exporter.verify import verify
+from spark_exporter.planning.plan import open_source
+from spark_exporter.reading.range_scan import ScanOptions
+from spark_exporter.reading.schema import MESSAGES
+from spark_exporter.running.compact import compact
+from spark_exporter.running.engines import local
+from spark_exporter.running.engines.engine import Engine
+from spark_exporter.running.engines.local import LocalEngine
+from spark_exporter.running.export import Export
+from spark_exporter.running.status import read_status
+from spark_exporter.running.verify import verify
+from spark_exporter.targets.ledger import TargetSpec
+from spark_exporter.targets.open_target import open_target
+from spark_exporter.writing.body_inference import MOST_NAMES, infer_schema
+from spark_exporter.writing.body_schema import BodySchema
+from spark_exporter.writing.layout import Layout, table_name
+from spark_exporter.writing.range_result import RangeResult
 from support.exported import EVERYTHING, FORMATS, export, read, request
 from support.small_log import STORE_MS, SmallLog
 from support.spark import spark_engine
@@ -229,12 +229,12 @@ def orders(log: SmallLog, first: int, count: int, **fields: Any) -> None:
 def test_bodies_of_a_given_schema_are_columns_of_the_table(table_format: str, tmp_path: Path) -> None:
     log = SmallLog(tmp_path / "store")
     target = tmp_path / "target"
-    making: dict[str, Any] = {"making": Making(table_format, Layout(), EVERYTHING, body=ORDER)}
+    spec: dict[str, Any] = {"spec": TargetSpec(table_format, Layout(), EVERYTHING, body=ORDER)}
     for day in range(3):
         for part in range(2):
             orders(log, 40 * day + 20 * part, 20, store_timestamp=STORE_MS + day * DAY_MS)
             log.write()
-            summary = export(log.root, target, table_format, **making)
+            summary = export(log.root, target, table_format, **spec)
             assert (summary.rows, summary.unfit) == (20, 2)
     for _ in range(2):
         table = read(target, table_format).sort_by("commit_log_offset")
@@ -259,13 +259,13 @@ def test_bodies_of_a_given_schema_are_columns_of_the_table(table_format: str, tm
 def test_each_topics_schema_is_inferred_when_it_is_met_and_then_stays(table_format: str, tmp_path: Path) -> None:
     log = SmallLog(tmp_path / "store")
     target = tmp_path / "target"
-    making: dict[str, Any] = {"making": Making(table_format, Layout(table_per_topic=True), EVERYTHING, body={})}
+    spec: dict[str, Any] = {"spec": TargetSpec(table_format, Layout(table_per_topic=True), EVERYTHING, body={})}
     for number in range(30):
         log.append(json.dumps({"id": number}).encode(), topic="Orders")
         log.append(json.dumps({"who": f"u-{number}", "age": number}).encode(), topic="Users")
         log.append(b"\0\1\2", topic="Blobs")
     log.write()
-    summary = export(log.root, target, table_format, **making)
+    summary = export(log.root, target, table_format, **spec)
     assert (summary.rows, summary.unfit) == (90, 0)
     assert summary.notes == ["Blobs: its bodies are no JSON objects, and stay as they are"]
     inferred = open_target(str(target)).ledger.read_inferred()
@@ -273,7 +273,7 @@ def test_each_topics_schema_is_inferred_when_it_is_met_and_then_stays(table_form
     log.append(b'{"id": 30, "colour": "red"}', topic="Orders")
     log.append(b'{"from": "far"}', topic="Late")
     log.write()
-    summary = export(log.root, target, table_format, **making)
+    summary = export(log.root, target, table_format, **spec)
     assert (summary.rows, summary.unfit, summary.notes) == (3, 1, [])
     opened = open_target(str(target))
     now = opened.ledger.read_inferred()
@@ -301,7 +301,7 @@ def test_a_schema_whose_properties_come_in_another_order_is_the_same(tmp_path: P
         orders(log, 0, 5)
         log.write()
         document = {**ORDER, "properties": dict(list(ORDER["properties"].items())[::turn])}  # type: ignore[attr-defined]
-        export(log.root, tmp_path / "target", making=Making("parquet", Layout(), EVERYTHING, body=document))
+        export(log.root, tmp_path / "target", spec=TargetSpec("parquet", Layout(), EVERYTHING, body=document))
         types += [
             pq.ParquetFile(path).schema_arrow.field("body_json").type for path in tmp_path.glob("target/dt=*/*.parquet")
         ]
@@ -331,14 +331,14 @@ def test_typed_bodies_are_the_same_bytes_whoever_writes_them(
         orders(log, 100 * number, 100)
         orders(log, number, 1, topic=f"Rare-{number % 3}")
     log.write()
-    making = Making("parquet", layout, EVERYTHING, body=body)
+    spec = TargetSpec("parquet", layout, EVERYTHING, body=body)
     engines: dict[str, Engine] = {"here": _Here(2), "pool": LocalEngine(2), "spark": spark_engine()}
     monkeypatch.setattr(local, "_SMALL_BYTES", 0)
     # The number of workers decides how the log is cut.
     assert engines["spark"].workers == engines["pool"].workers == 2
     files = {}
     for name, engine in engines.items():
-        with Export(request(log.root, tmp_path / name, making=making), engine) as run:
+        with Export(request(log.root, tmp_path / name, spec=spec), engine) as run:
             assert run.run_once().rows == 1010
         files[name] = {
             path.relative_to(tmp_path / name): path.read_bytes() for path in (tmp_path / name).rglob("*.parquet")
@@ -348,7 +348,7 @@ def test_typed_bodies_are_the_same_bytes_whoever_writes_them(
 
 
 def test_a_topic_is_looked_at_no_longer_than_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from spark_exporter import body_inference  # noqa: PLC0415
+    from spark_exporter.writing import body_inference  # noqa: PLC0415
 
     log = SmallLog(tmp_path / "store")
     for number in range(400):

@@ -20,8 +20,8 @@ def command(target: str, before: str | None) -> None:
     except ValueError:
         raise click.BadParameter(f"{before}: expected YYYY-MM-DD", param_hint="--before") from None
     with exporter_errors():
-        from spark_exporter.compact import compact  # noqa: PLC0415
-        from spark_exporter.open_target import open_target  # noqa: PLC0415
+        from spark_exporter.running.compact import compact  # noqa: PLC0415
+        from spark_exporter.targets.open_target import open_target  # noqa: PLC0415
 
         with interruptible():
             done = compact(

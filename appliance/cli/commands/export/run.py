@@ -18,8 +18,8 @@ from appliance.cli.interruptible import interruptible
 from appliance.cli.progress import ProgressLine
 
 if TYPE_CHECKING:  # slow to import, and of no use to --help
-    from spark_exporter.engines.engine import Engine
-    from spark_exporter.export import ExportRequest, Summary
+    from spark_exporter.running.engines.engine import Engine
+    from spark_exporter.running.export import ExportRequest, Summary
 
 
 _LONGEST_NAME: Final = 170  # limit: of a broker in the names of files, quoted
@@ -124,11 +124,11 @@ def command(
     if not 0 < len(quote(broker_name)) <= _LONGEST_NAME:
         raise click.BadParameter("a broker has a name, and one that fits into a file's", param_hint="--broker")
     with exporter_errors():
-        from spark_exporter.body_schema import has_topics  # noqa: PLC0415
-        from spark_exporter.export import ExportRequest  # noqa: PLC0415
-        from spark_exporter.layout import Layout  # noqa: PLC0415
-        from spark_exporter.ledger import Making  # noqa: PLC0415
-        from spark_exporter.record_choice import RecordChoice  # noqa: PLC0415
+        from spark_exporter.reading.record_choice import RecordChoice  # noqa: PLC0415
+        from spark_exporter.running.export import ExportRequest  # noqa: PLC0415
+        from spark_exporter.targets.ledger import TargetSpec  # noqa: PLC0415
+        from spark_exporter.writing.body_schema import has_topics  # noqa: PLC0415
+        from spark_exporter.writing.layout import Layout  # noqa: PLC0415
 
         typed = _body_schema(body, raw_body=raw_body)
         # Where schemas are of one topic each, so are tables.
@@ -142,7 +142,7 @@ def command(
         request = ExportRequest(
             Path(source),
             target,
-            Making(table_format, layout, choice, inflate=not raw_body, all_properties=raw_properties, body=typed),
+            TargetSpec(table_format, layout, choice, inflate=not raw_body, all_properties=raw_properties, body=typed),
             broker_name,
             cluster,
             from_offset,
@@ -168,8 +168,8 @@ def command(
 
 
 def _run(request: "ExportRequest", engine: "Engine", follow_s: float | None) -> None:
-    from spark_exporter.export import Export, Summary  # noqa: PLC0415
-    from spark_exporter.follow import follow  # noqa: PLC0415
+    from spark_exporter.running.export import Export, Summary  # noqa: PLC0415
+    from spark_exporter.running.follow import follow  # noqa: PLC0415
 
     # py4j logs an interrupt with its trace, where there is no handler on standard error; what ends an export is one line.
     logging.getLogger().addHandler(logging.NullHandler())
@@ -226,8 +226,8 @@ def _place(text: str | None, option: str) -> tuple[int | None, int | None]:
 
 
 def _body_schema(text: str | None, *, raw_body: bool) -> dict[str, Any] | None:
-    """As `Making` wants it."""
-    from spark_exporter.body_schema import read_document  # noqa: PLC0415
+    """As `TargetSpec` wants it."""
+    from spark_exporter.writing.body_schema import read_document  # noqa: PLC0415
 
     if text is None:
         return None
@@ -240,18 +240,18 @@ def _body_schema(text: str | None, *, raw_body: bool) -> dict[str, Any] | None:
 
 
 def _choose_engine(name: str | None, master: str | None, workers: int | None) -> "Engine":
-    from spark_exporter.engines import open_engine  # noqa: PLC0415
+    from spark_exporter.running.engines import open_engine  # noqa: PLC0415
 
     return open_engine(name, master, workers, _warn)
 
 
 def _print_plan(request: "ExportRequest", workers: int | None) -> None:
-    from spark_exporter.engines.local import LocalEngine  # noqa: PLC0415
-    from spark_exporter.export import make_plan  # noqa: PLC0415
-    from spark_exporter.open_target import find_known_end  # noqa: PLC0415
-    from spark_exporter.plan import open_source  # noqa: PLC0415
+    from spark_exporter.planning.plan import open_source  # noqa: PLC0415
+    from spark_exporter.running.engines.local import LocalEngine  # noqa: PLC0415
+    from spark_exporter.running.export import make_plan  # noqa: PLC0415
+    from spark_exporter.targets.open_target import find_known_end  # noqa: PLC0415
 
-    known = find_known_end(request.target, request.making, request.broker_name)
+    known = find_known_end(request.target, request.spec, request.broker_name)
     plan = make_plan(request, open_source(request.source), LocalEngine(workers).workers, known)
     for each in plan.ranges:
         print(f"{each.segment.path}  {each.start:>20,} to {each.end:>20,}  {each.size_bytes / 1048576:10,.1f} MiB")

@@ -10,7 +10,7 @@ from appliance.cli.counted import counted
 from appliance.cli.exporter import exporter_errors
 
 if TYPE_CHECKING:  # slow to import, and of no use to --help
-    from spark_exporter.status import TargetStatus
+    from spark_exporter.running.status import TargetStatus
 
 
 @click.command("status", short_help="Say how far a target has come.")
@@ -19,8 +19,8 @@ if TYPE_CHECKING:  # slow to import, and of no use to --help
 def command(target: str, as_json: bool) -> None:
     """Say what has been exported into TARGET: how far each broker's log, how many rows and files, and who is at it now."""
     with exporter_errors():
-        from spark_exporter.open_target import open_target  # noqa: PLC0415
-        from spark_exporter.status import read_status  # noqa: PLC0415
+        from spark_exporter.running.status import read_status  # noqa: PLC0415
+        from spark_exporter.targets.open_target import open_target  # noqa: PLC0415
 
         status = read_status(open_target(target))
         print(json.dumps(_as_json(status), indent=2) if as_json else "\n".join(_lines(target, status)))
@@ -28,7 +28,7 @@ def command(target: str, as_json: bool) -> None:
 
 def _as_json(status: "TargetStatus") -> dict[str, object]:
     return {
-        "making": status.making.as_json(),
+        "spec": status.spec.as_json(),
         "progress": {
             name: {"first": each.first, "end": each.end, "last_store_ms": each.last_store_ms}
             for name, each in status.progress.items()
@@ -41,12 +41,12 @@ def _as_json(status: "TargetStatus") -> dict[str, object]:
 
 def _lines(target: str, status: "TargetStatus") -> list[str]:
     lines = [
-        f"{target}: {status.making.format}, schema version {status.making.schema_version}, {counted(status.commits, 'commit')}"
+        f"{target}: {status.spec.format}, schema version {status.spec.schema_version}, {counted(status.commits, 'commit')}"
     ]
     lines.append(
         f"{counted(status.rows, 'row')}, {counted(status.files, 'file')} of {status.file_bytes:,} bytes, {counted(status.damaged, 'damaged place')}"
     )
-    if status.making.body is not None:
+    if status.spec.body is not None:
         lines.append(f"bodies are typed; that do not fit: {status.unfit:,}")
     for name, each in sorted(status.progress.items()):
         last = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(each.last_store_ms / 1000))

@@ -28,9 +28,9 @@ def command(source: str, target: str, broker_name: str) -> int:
     Exit codes: 0 they agree; 1 they do not, a line for each range; or there are files that no commit names, a line for each. Ranges whose files are no longer in the log are counted only.
     """
     with exporter_errors(), ProgressLine() as line:
-        from spark_exporter.open_target import open_target  # noqa: PLC0415
-        from spark_exporter.plan import open_source  # noqa: PLC0415
-        from spark_exporter.verify import verify  # noqa: PLC0415
+        from spark_exporter.planning.plan import open_source  # noqa: PLC0415
+        from spark_exporter.running.verify import verify  # noqa: PLC0415
+        from spark_exporter.targets.open_target import open_target  # noqa: PLC0415
 
         found = verify(open_source(Path(source)), open_target(target), broker_name, partial(line.show, "log"))
         line.clear()

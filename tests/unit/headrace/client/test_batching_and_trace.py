@@ -21,16 +21,16 @@ from headrace import (
     TransactionState,
     split_batches,
 )
-from headrace.client.batches import batch_entry_size
 from headrace.client.hooks import MessageKind
-from headrace.client.trace_records import (
+from headrace.client.producing.batches import batch_entry_size
+from headrace.client.producing.transaction_producer import THREADS, state_of
+from headrace.client.tracing.trace_records import (
     TraceConsumeCode,
     consume_after_record,
     consume_before_record,
     end_transaction_record,
     publish_record,
 )
-from headrace.client.transaction_producer import THREADS, state_of
 from headrace.protocol.batch import decode_batch, encode_batch
 from headrace.protocol.record import encode_record
 from headrace.protocol.request_code import RequestCode

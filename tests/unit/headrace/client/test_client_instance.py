@@ -8,8 +8,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from headrace import ClientConfig, ClientEvent, ConnectError, EventKind, Message, Producer, RouteNotFound, StateError
-from headrace.client.instance import ClientInstance
-from headrace.client.routes import Route
+from headrace.client.cluster.instance import ClientInstance
+from headrace.client.cluster.routes import Route
 from headrace.model import ConsumeFromWhere, ConsumeType, MessageExt, MessageModel, MessageQueue, SubscriptionData
 from headrace.protocol.bodies import (
     ConsumeMessageDirectlyResult,

@@ -22,9 +22,9 @@ from headrace import (
     TransactionProducer,
 )
 from headrace import sync as headrace_sync
-from headrace.client import name_servers
-from headrace.client.instance import _instances
-from headrace.client.lifecycle import ClientObject
+from headrace.client.cluster import name_servers
+from headrace.client.cluster.instance import _instances
+from headrace.client.cluster.lifecycle import ClientObject
 from headrace.sync.engine import shared_engine
 from support.loops import until
 from support.sdk import run

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from headrace import ClientConfig, ConfigError, Credentials, Producer, ProducerSettings
-from headrace.client.client_id import build_client_id, fresh_instance_name, local_address
+from headrace.client.cluster.client_id import build_client_id, fresh_instance_name, local_address
 from headrace.client.durations import epoch_ms, milliseconds
 from headrace.client.namespace import unwrap, unwrap_any, wrap
 from headrace.client.settings import client_config

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace import ConfigError, Fixed, MachineRoom, MachineRoomNearby, MessageQueue, averagely, averagely_by_circle
-from headrace.client.allocation import Allocator, ConsistentHash, _hash
+from headrace.client.consuming.allocation import Allocator, ConsistentHash, _hash
 
 
 def queues(*brokers: str, count: int) -> list[MessageQueue]:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from headrace import ConfigError, MessageQueue
-from headrace.client.offset_file import LocalOffsets, offset_directory
+from headrace.client.consuming.offset_file import LocalOffsets, offset_directory
 from support.sdk import run
 
 ONE, TWO = MessageQueue("T", "a", 0), MessageQueue("%RETRY%g", "b", 7)

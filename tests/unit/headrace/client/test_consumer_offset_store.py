@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace import BrokerError, HeadraceError, LitePullConsumer, PullConsumer, PushConsumer, StartFrom
-from headrace.client.offset_store import OffsetMemory, Offsets
+from headrace.client.consuming.offset_store import OffsetMemory, Offsets
 from headrace.model.message_queue import MessageQueue
 from headrace.protocol.remoting_command import RemotingCommand
 from headrace.protocol.request_code import RequestCode
@@ -202,7 +202,7 @@ def test_a_store_that_fails_keeps_no_message_from_its_handler(orderly: bool, cap
 def test_a_queue_whose_offset_a_store_cannot_say_is_begun_when_it_can(
     kind: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.client.lite_pull_fetch.BEGIN_AGAIN_S", 0.1)
+    monkeypatch.setattr("headrace.client.consuming.lite_pull.lite_pull_fetch.BEGIN_AGAIN_S", 0.1)
 
     async def main() -> None:
         store = BadStore("stored")

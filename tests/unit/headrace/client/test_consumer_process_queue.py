@@ -4,8 +4,8 @@ import asyncio
 import random
 
 from headrace import MessageQueue
-from headrace.client.process_queue import ProcessQueue
-from headrace.client.received_message import Origin, ReceivedMessage, cut_records
+from headrace.client.consuming.process_queue import ProcessQueue
+from headrace.client.consuming.received_message import Origin, ReceivedMessage, cut_records
 from headrace.protocol.record import encode_record
 from support.sdk import run
 

@@ -20,7 +20,8 @@ from headrace import (
     Retry,
     StartFrom,
 )
-from headrace.client import consume_concurrent, queue_pull
+from headrace.client.consuming import queue_pull
+from headrace.client.consuming.push import consume_concurrent
 from headrace.model.properties import encode_properties
 from headrace.protocol.bodies import (
     ConsumeMessageDirectlyResult,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headrace import PushConsumer, ReceivedMessage, StartFrom
-from headrace.client import queue_pull
+from headrace.client.consuming import queue_pull
 from headrace.model import pull_sys_flag
 from headrace.protocol.remoting_command import RemotingCommand
 from headrace.protocol.request_code import RequestCode

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from headrace import MessageExt, MessageQueue, ReceivedMessage
-from headrace.client.received_message import Origin, cut_records
+from headrace.client.consuming.received_message import Origin, cut_records
 from headrace.errors import RemoteProtocolError
 from headrace.model import sys_flag as sys_flags
 from headrace.model.properties import encode_properties

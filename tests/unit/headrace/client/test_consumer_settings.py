@@ -20,7 +20,7 @@ from headrace import (
     StateError,
     Tags,
 )
-from headrace.client.subscriptions import Subscriptions, subscription_of
+from headrace.client.consuming.subscriptions import Subscriptions, subscription_of
 from headrace.model.java_hash import string_hash
 from support.sdk import run
 

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from headrace.client.consume_workers import TaskWorkers, ThreadWorkers
+from headrace.client.consuming.push.consume_workers import TaskWorkers, ThreadWorkers
 from support.consuming import eventually
 from support.sdk import run
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from headrace import ConfigError, Message, Producer
-from headrace.client.in_flight import InFlight
+from headrace.client.producing.in_flight import InFlight
 from headrace.errors import SendFailed, TooManyRequests
 from headrace.sync import Producer as SyncProducer
 from headrace.sync.slots import Slots

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from headrace import PushConsumer, ReceivedMessage, StartFrom
-from headrace.client import loop_watch
-from headrace.client.loop_watch import LoopWatch
+from headrace.client.consuming.push import loop_watch
+from headrace.client.consuming.push.loop_watch import LoopWatch
 from support.consuming import eventually
 from support.consuming_broker import consuming_cluster
 from support.sdk import run
@@ -68,7 +68,7 @@ def test_a_handler_that_blocks_is_named_with_its_stack(caplog: pytest.LogCapture
                 broker.store("T", b"x")
                 await eventually(notice.is_given.is_set, "the warning")
 
-    with caplog.at_level(logging.WARNING, "headrace.client.loop_watch"):
+    with caplog.at_level(logging.WARNING, "headrace.client.consuming.push.loop_watch"):
         run(main())
     text = next(text for text in said(caplog) if "handler=blocking" in text)
     assert "notice.is_given.wait(60)" in text
@@ -96,7 +96,7 @@ def test_one_that_waits_is_not(caplog: pytest.LogCaptureFixture) -> None:
             assert not [one for one in threading.enumerate() if one.name == "headrace-g-watch"]
 
     # A machine that stands still is not what this is about.
-    with caplog.at_level(logging.WARNING, "headrace.client.loop_watch"):
+    with caplog.at_level(logging.WARNING, "headrace.client.consuming.push.loop_watch"):
         run(main())
     assert not [text for text in said(caplog) if "patient" in text]
 
@@ -116,6 +116,6 @@ def test_whatever_can_be_called_is_named(handler: Any, name: str, caplog: pytest
         await handler(None)
         watch.close()
 
-    with caplog.at_level(logging.WARNING, "headrace.client.loop_watch"):
+    with caplog.at_level(logging.WARNING, "headrace.client.consuming.push.loop_watch"):
         asyncio.run(main())
     assert [text for text in said(caplog) if f"handler={name} " in text]

@@ -23,9 +23,9 @@ from headrace import (
     TransactionProducer,
     TransactionState,
 )
-from headrace.client import name_servers
-from headrace.client.instance import _instances
-from headrace.client.routes import publish_queues
+from headrace.client.cluster import name_servers
+from headrace.client.cluster.instance import _instances
+from headrace.client.cluster.routes import publish_queues
 from headrace.errors import RemoteProtocolError
 from headrace.protocol.bodies import TopicRouteData
 from headrace.protocol.remoting_command import create_request

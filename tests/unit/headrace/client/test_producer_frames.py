@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from headrace import Message, MessageQueue, Producer, ProducerSettings, TransactionProducer, reply_to
-from headrace.client.outgoing import Outgoing
-from headrace.client.request_reply import request_of
-from headrace.client.send_frame import SendFrames
+from headrace.client.producing.outgoing import Outgoing
+from headrace.client.producing.request_reply import request_of
+from headrace.client.producing.send_frame import SendFrames
 from headrace.model import MessageExt
 from headrace.model.properties import decode_properties, encode_properties
 from headrace.protocol.batch import decode_batch

@@ -3,9 +3,9 @@
 import pytest
 
 from headrace import Message, MessageQueue
-from headrace.client.fault_tolerance import FaultTolerance, not_available_ms
-from headrace.client.queue_choice import QueueTurn, by_hash, java_hash
-from headrace.client.routes import BrokerTable, Route, publish_queues, subscribe_queues
+from headrace.client.cluster.routes import BrokerTable, Route, publish_queues, subscribe_queues
+from headrace.client.producing.fault_tolerance import FaultTolerance, not_available_ms
+from headrace.client.producing.queue_choice import QueueTurn, by_hash, java_hash
 from headrace.protocol.bodies import BrokerData, QueueData, TopicRouteData
 
 MESSAGE = Message("T", b"x")

@@ -17,7 +17,7 @@ import pytest
 
 import headrace
 import headrace.sync
-from headrace.client.members import ConsumerMember, ProducerMember
+from headrace.client.cluster.members import ConsumerMember, ProducerMember
 from headrace.sync import (
     Message,
     MessageQueue,

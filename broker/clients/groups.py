@@ -1,0 +1,82 @@
+"""GroupTable: the settings of consumer groups, kept in `config/subscriptionGroup.json`.
+
+The file has RocketMQ's format; a change is on disk before it is answered. Seven groups are born with the broker, and others are made when they
+are first seen, if that is allowed (remoting spec 4.2). SubscriptionGroupConfigs are never changed in place.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+
+from broker.config import BrokerConfig
+from broker.json_file import JsonFile
+from broker.table_text import GROUPS, file_text, wire_text
+from headrace.model import names
+from headrace.model.data_version import DataVersion
+from headrace.model.subscription_group import SubscriptionGroupConfig
+from headrace.protocol.bodies.tables import SubscriptionGroupWrapper
+
+logger = logging.getLogger(__name__)
+
+
+class GroupTable:
+    """Finds, makes, replaces and deletes groups. Owned by the broker's event loop; not for several threads."""
+
+    def __init__(self, json_file: JsonFile, config: BrokerConfig) -> None:
+        """Reads the file. Raises ConfigFileUnreadable."""
+        self._file = json_file
+        self._config = config
+        self._groups = {group: SubscriptionGroupConfig(group) for group in names.SYSTEM_GROUPS}
+        self._listeners: list[Callable[[str | None], None]] = []
+        stored = json_file.load(SubscriptionGroupWrapper.decode) or SubscriptionGroupWrapper(DataVersion())
+        self._groups.update(stored.subscription_group_table)
+        self._version = stored.data_version
+
+    def find(self, group: str) -> SubscriptionGroupConfig | None:
+        """The group's settings, made with the defaults if it is new and may be; None if it may not (remoting spec 4.2)."""
+        found = self._groups.get(group)
+        if found is not None:
+            return found
+        if not (self._config.auto_create_subscription_group or names.is_system_group(group)):
+            return None
+        created = SubscriptionGroupConfig(group)
+        self._store({**self._groups, group: created}, group)
+        logger.info("group created group=%s", group)
+        return created
+
+    def all(self) -> Mapping[str, SubscriptionGroupConfig]:
+        """Every group by name, as things are now: a later change makes another mapping."""
+        return self._groups
+
+    def wire_text(self) -> str:
+        """The whole table with its version, as answers carry it."""
+        return wire_text(GROUPS, self._groups, self._version)
+
+    @property
+    def data_version(self) -> DataVersion:
+        """When the table last changed."""
+        return self._version
+
+    def on_change(self, listener: Callable[[str | None], None]) -> None:
+        """Lets `listener` know the name of each group that is made, replaced or deleted; None: any may have changed."""
+        self._listeners.append(listener)
+
+    def put(self, config: SubscriptionGroupConfig) -> None:
+        """Makes the group or replaces its settings (UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)."""
+        self._store({**self._groups, config.group_name: config}, config.group_name)
+        logger.info("group set group=%s consume_enable=%s", config.group_name, config.consume_enable)
+
+    def delete(self, group: str) -> bool:
+        """Forgets the group; whether there was one. Its offsets are not touched."""
+        if group not in self._groups:
+            return False
+        self._store({name: config for name, config in self._groups.items() if name != group}, group)
+        logger.info("group deleted group=%s", group)
+        return True
+
+    def _store(self, groups: dict[str, SubscriptionGroupConfig], changed: str) -> None:
+        version = self._version.next()
+        # order: the file first. If it cannot be written nothing has changed, and the request is refused.
+        self._file.save(file_text(GROUPS, groups, version))
+        self._groups, self._version = groups, version
+        for listener in self._listeners:
+            listener(changed)

@@ -1,0 +1,1 @@
+"""A client's connection to the broker, and what every request passes through."""

@@ -1,0 +1,106 @@
+"""DelayOffsets: how far each delay level has been delivered, kept in `config/delayOffset.json` (store spec 10.2).
+
+    {"offsetTable":{<level>:<next queue offset in SCHEDULE_TOPIC_XXXX>,…}}
+
+Written every `flushDelayOffsetInterval` and at the stop, as in RocketMQ. It never says of a message that it was delivered before that is durable,
+or a power cut would lose it for good. What was delivered after it was written is looked up in the log (`delivered_copies`).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from broker.delays.delivered_copies import LevelsFile
+from broker.json_file import JsonFile
+from headrace.model.names import SCHEDULE_TOPIC
+from headrace.protocol.bodies.tables import DelayOffsetSerializeWrapper
+
+logger = logging.getLogger(__name__)
+
+_FLUSH_POLL_S = 0.05
+_FIRST_S = 0.5
+
+
+class DelayOffsets:
+    """The next queue offset of each level. Owned by the broker's event loop."""
+
+    def __init__(self, json_file: JsonFile, levels_file: LevelsFile | None = None) -> None:
+        """Reads the file. Raises ConfigFileUnreadable."""
+        self._file = json_file
+        self._levels_file = levels_file
+        stored = json_file.load(DelayOffsetSerializeWrapper.decode)
+        self._offsets: dict[int, int] = dict(stored.offset_table) if stored is not None else {}
+        self.unknown_since = levels_file.find(self._offsets) if levels_file is not None else None
+        """Physical offset from which on there may be deliveries that the file did not know of; None if that is not known."""
+        self._is_changed = False
+
+    def table(self) -> Mapping[int, int]:
+        """Level to queue offset; only the levels at which something was delivered."""
+        return self._offsets
+
+    def next_offset(self, level: int) -> int:
+        """Where the level goes on."""
+        return self._offsets.get(level, 0)
+
+    def move(self, level: int, offset: int) -> None:
+        """The level goes on at `offset`."""
+        if self._offsets.get(level) != offset:
+            self._offsets[level] = offset
+            self._is_changed = True
+
+    def clamp(self, bounds: Callable[[str, int], tuple[int, int]]) -> None:
+        """Moves what lies outside of its queue to the queue's nearer end; at the start, as RocketMQ does."""
+        for level, offset in list(self._offsets.items()):
+            least, most = bounds(SCHEDULE_TOPIC, level - 1)
+            corrected = min(max(offset, least), most)
+            if corrected != offset:
+                logger.warning("delay offset corrected level=%d from=%d to=%d", level, offset, corrected)
+                self.move(level, corrected)
+
+    def persist(self, unknown_since: int) -> None:
+        """Writes the file if anything has changed since; deliveries that it does not know of lie at `unknown_since` or beyond.
+
+        Raises OSError; the next call tries again.
+        """
+        if self._is_changed:
+            self._write(self._take_snapshot(), unknown_since)
+
+    async def keep(
+        self,
+        interval_s: float,
+        unknown_since: Callable[[], int],
+        wrote_offset: Callable[[], int],
+        flushed_offset: Callable[[], int],
+    ) -> None:
+        """Persists every `interval_s` seconds, on a thread, until it is cancelled; each time what is true of the log's durable part."""
+        is_first = self._levels_file is not None and self.unknown_since is None
+        while True:
+            await asyncio.sleep(min(interval_s, _FIRST_S) if is_first else interval_s)
+            if not (self._is_changed or is_first):
+                continue
+            is_first = False
+            # order: at one moment the table and where the log ends; written when the log is durable up to there.
+            snapshot, unknown, end = self._take_snapshot(), unknown_since(), wrote_offset()
+            try:
+                while flushed_offset() < end:  # noqa: ASYNC110  (another process moves the cell)
+                    await asyncio.sleep(_FLUSH_POLL_S)
+                await asyncio.to_thread(self._write, snapshot, unknown)
+            except asyncio.CancelledError:
+                self._is_changed = True
+                raise
+            except OSError as error:
+                logger.warning("delay offsets not written, trying again: %s", error)
+
+    def _take_snapshot(self) -> tuple[int, dict[int, int]]:
+        self._is_changed = False
+        return self._file.next_turn(), dict(self._offsets)
+
+    def _write(self, snapshot: tuple[int, dict[int, int]], unknown_since: int) -> None:
+        turn, table = snapshot
+        try:
+            if self._levels_file is not None:
+                self._levels_file.write(table, unknown_since)
+            self._file.write(DelayOffsetSerializeWrapper(table).encode_pretty(), turn)
+        except OSError:
+            self._is_changed = True
+            raise

@@ -1,0 +1,77 @@
+"""Which delayed messages a broker that died had delivered, although its offsets did not say so yet: looked up in the log.
+
+`delayOffset.json` follows the deliveries by some seconds, and has no room for more than offsets. Beside it stands `timer/levels`, ours:
+
+    {"physicalOffset": W, "offsetTable": {<level>: <offset>, …}}
+
+While the table was that, the log ended at W: every delivery that the table does not know of lies at W or beyond. If `delayOffset.json` says something
+else (a RocketMQ broker had the store meanwhile) the file means nothing, and some messages may be delivered again, as RocketMQ does it.
+
+A delivered copy has the waiting record's bytes but for where it lies, so a waiting message is known by them. Several may be alike: they are counted.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from broker.delays.log_search import search
+from broker.errors import ConfigFileUnreadable
+from broker.json_file import JsonFile
+from headrace.errors import RemoteProtocolError
+from headrace.model import properties
+from headrace.model.message import MessageExt
+from headrace.model.names import SCHEDULE_TOPIC
+
+Likeness = tuple[bytes, int, int, int, tuple[str, int]]
+"""Properties, body's CRC, born timestamp, reconsume times, born host: the same for a waiting record and its delivered copy."""
+
+_MARK = properties.DELAY.encode() + b"\x01"
+
+
+def likeness(record: MessageExt) -> Likeness:
+    """By what a delivered copy is known."""
+    return (
+        record.properties_raw, record.body_crc, record.born_timestamp, record.reconsume_times, record.born_host,
+    )  # fmt: skip
+
+
+def delivered_since(
+    start: int, end: int, file_size: int, read_on: Callable[[int], memoryview | None], found: Counter[Likeness]
+) -> Iterator[None]:
+    """Counts in `found` the delivered copies between two physical offsets, a stretch of the log at each step."""
+    for records in search(_MARK, start, end, file_size, read_on):
+        for record in records:
+            # Where a copy lies is where its properties say that it was to go; a waiting record lies elsewhere.
+            if record.topic != SCHEDULE_TOPIC and record.properties.get(properties.REAL_TOPIC) == record.topic:
+                found[likeness(record)] += 1
+        yield
+
+
+class LevelsFile:
+    """Where the log ended when the delay offsets were what they are."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = JsonFile(path)
+
+    def find(self, table: Mapping[int, int]) -> int | None:
+        """The physical offset to search from; None unless the file was written with this table."""
+        try:
+            found = self._file.load(_decode)
+        except ConfigFileUnreadable:
+            return None
+        return found[0] if found is not None and found[1] == table else None
+
+    def write(self, table: Mapping[int, int], physical_offset: int) -> None:
+        """Replaces it. Raises OSError."""
+        offsets = {str(level): offset for level, offset in table.items()}
+        self._file.save(json.dumps({"physicalOffset": physical_offset, "offsetTable": offsets}))
+
+
+def _decode(data: bytes) -> tuple[int, dict[int, int]]:
+    try:
+        fields = json.loads(data)
+        table = {int(level): int(offset) for level, offset in fields["offsetTable"].items()}
+        return int(fields["physicalOffset"]), table
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RemoteProtocolError(f"no progress of delay levels: {error}") from None

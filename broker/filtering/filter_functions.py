@@ -1,0 +1,372 @@
+"""FilterFunctions: the operator's functions as pulls use them. Which there are, which worker runs which, how each fares.
+
+A function gets a worker when it is first asked, and keeps it; where all workers are taken, one is called away from the function that has
+been asked least lately. It has one worker, so its pulls take turns and a slow one holds up its own consumers only.
+
+    one message      over which it fails is not wanted; counted, the last reason kept
+    its process      died, overran, lied, could not be loaded: the pull is refused, the next one gets another worker
+    three of these   within a minute: out of use, which a new version of the file ends (`headrace filter put` or `enable`)
+
+What operators are told is in `config/pythonFilters.json`, written by this file alone, about once a second while something changes, and read
+by the supervisor for `headrace status` and by `headrace filter list`. It is also the memory of what is out of use. Not synced: after
+a power cut a function may be tried anew.
+"""
+
+import asyncio
+import json
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from broker.config import BrokerConfig
+from broker.filtering.python_filters import NoWorker, PythonFilterFailed, PythonFilterWorker
+from store.filter.python.functions import BadFunctionFile, FilterFunction, FunctionFolder, read_report
+
+logger = logging.getLogger(__name__)
+
+MOST_FAILURES: Final = 3
+WITHIN_S: Final = 60.0
+CANDIDATES_MOST: Final = 800
+"""Messages looked at for one pull, as for the other filters."""
+
+_LOOK_S: Final = 1.0  # limit: how late a changed file is noticed; a stat a second is nothing
+_START_S: Final = 20.0  # limit: an interpreter starts in a fifth of a second, on a machine that stands still in ten
+_LOAD_S: Final = 5.0
+_BUSY_S: Final = 5.0  # limit: a worker is called away from a function that was not asked for so long
+_RETRY_S: Final = 0.05
+_REPORT_S: Final = 1.0
+_SAY_S: Final = 10.0  # limit: a function that fails over each message is a line in the log all ten seconds
+_SHARE_LEAST: Final = 0.04
+_LATEST: Final = 0.2  # weight of the last batch in what is expected of the next
+
+
+@dataclass(slots=True)
+class Account:
+    """What operators are told of one version of a function. Times are wall-clock milliseconds, `busy_ms` is time spent asking."""
+
+    version: str
+    calls: int = 0
+    messages: int = 0
+    wanted: int = 0
+    busy_ms: float = 0.0
+    failed_messages: int = 0
+    failures: int = 0
+    last_reason: str = ""
+    last_failure_ms: int = 0
+    out_of_use: str = ""
+    """Why; empty: it is in use."""
+
+
+@dataclass(slots=True, eq=False)
+class _Function:
+    """One function in use."""
+
+    found: FilterFunction
+    account: Account
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    worker: PythonFilterWorker | None = None
+    place: Path | None = None
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_FAILURES))
+    looked_at: float = 0.0
+    asked_at: float = 0.0
+    said_at: float = float("-inf")
+    share: float = 1.0
+    """How many of its messages it wants, about."""
+    seconds: float = 0.0
+    """How long it takes over one, about."""
+
+
+class FilterFunctions:
+    """All functions. `workers`: where their processes listen. Owned by the broker's event loop."""
+
+    def __init__(
+        self,
+        folder: FunctionFolder,
+        workers: Sequence[Path],
+        config: BrokerConfig,
+        report: Path,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Reads the report of a predecessor, if there is one."""
+        self._folder = folder
+        self._config = config
+        self._report = report
+        self._clock = clock
+        self._places: dict[Path, _Function | None] = dict.fromkeys(workers)
+        self._functions: dict[str, _Function] = {}
+        self._tasks: set[asyncio.Task[list[bool]]] = set()
+        self._known = self._load()
+        self._is_changed = False
+
+    # -- asking -----------------------------------------------------------------------------------------------------------
+
+    def find(self, name: str) -> FilterFunction | str:
+        """The function as it is now, or why it cannot be used, with what to do. At most a system call a second."""
+        if not self._places:
+            return f"the broker has no workers for filter functions, {name} is not run; an operator has to set pythonFilterWorkers"
+        function = self._functions.get(name)
+        now = self._clock()
+        if function is None or now - function.looked_at >= _LOOK_S:
+            try:
+                function = self._look(name, function)
+            except (BadFunctionFile, OSError) as error:
+                return f"the filter function {name} cannot be read: {error}"
+            if function is None:
+                return f"there is no filter function {name}; an operator puts one with: headrace filter put {name}.py"
+            function.looked_at = now
+        if function.account.out_of_use:
+            return (
+                f"the filter function {name} is out of use, it {function.account.out_of_use}; "
+                f"an operator puts it right, or back: headrace filter enable {name}"
+            )
+        return function.found
+
+    def most_candidates(self, name: str, wanted: int) -> int:
+        """How many messages to show the function for a pull of so many, by what it wanted and how long it took before."""
+        function = self._functions.get(name)
+        if function is None:
+            return wanted
+        most = int(wanted / max(function.share, _SHARE_LEAST)) + 1
+        if function.seconds:
+            # A quarter of its time: what it will take is only guessed.
+            most = min(most, int(self._config.python_filter_timeout / 1000 / 4 / function.seconds) + 1)
+        return max(1, min(most, CANDIDATES_MOST))
+
+    async def match(self, name: str, show: Callable[[], list[bytes]]) -> list[bool]:
+        """Which of the whole records it wants. Raises PythonFilterFailed.
+
+        `show` is called for them when the function's turn has come: whoever waits for it keeps none. Whoever waits may be cancelled;
+        once it is asked it is asked to the end all the same, since its worker is in the middle of an answer.
+        """
+        function = self._functions.get(name)
+        if function is None:
+            raise PythonFilterFailed(name, "is gone")
+        await function.turn.acquire()
+        task = asyncio.get_running_loop().create_task(self._match(function, show))
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._asked, function))
+        return await asyncio.shield(task)
+
+    def _asked(self, function: _Function, task: asyncio.Task[list[bool]]) -> None:
+        function.turn.release()
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever asked has it, if they are still there
+
+    async def _match(self, function: _Function, show: Callable[[], list[bytes]]) -> list[bool]:
+        account = function.account
+        # While this one waited for its turn …
+        if self._functions.get(function.found.name) is not function:
+            raise PythonFilterFailed(function.found.name, "was replaced meanwhile")
+        if account.out_of_use:
+            raise PythonFilterFailed(function.found.name, f"is out of use, it {account.out_of_use}")
+        function.asked_at = self._clock()
+        try:
+            worker = await self._worker_of(function)
+            records = show()
+            if not records:
+                return []
+            failed_before = worker.messages_failed
+            began = self._clock()
+            verdicts = await worker.match(records, self._config.python_filter_timeout / 1000)
+        except PythonFilterFailed as error:
+            if self._functions.get(function.found.name) is not function:
+                raise PythonFilterFailed(function.found.name, "was replaced meanwhile") from None
+            self._failed(function, error)
+            raise
+        self._count(function, verdicts, self._clock() - began)
+        if worker.messages_failed > failed_before:
+            self._failed_over_messages(function, worker.messages_failed - failed_before, worker.last_error)
+        return verdicts
+
+    # -- functions --------------------------------------------------------------------------------------------------------
+
+    def _look(self, name: str, known: _Function | None) -> _Function | None:
+        """The function as its file has it now; a new one where the version is another."""
+        version = self._folder.version(name)
+        if known is not None and version == known.found.version:
+            return known
+        found = self._folder.find(name) if version is not None else None
+        if known is not None:
+            self._let_go(known)
+            del self._functions[name]
+            self._is_changed = True
+        if found is None:
+            self._known.pop(name, None)
+            return None
+        function = self._functions[name] = _Function(found, self._account_of(name, found.version))
+        logger.info("filter function %s is asked for version=%s", name, found.version)
+        return function
+
+    def _account_of(self, name: str, version: str) -> Account:
+        account = self._known.get(name)
+        if account is None or account.version != version:
+            account = self._known[name] = Account(version)
+            self._is_changed = True
+        return account
+
+    def _look_at_folder(self) -> None:
+        """Takes into account what nobody asks for: functions that have come or gone."""
+        names = self._folder.names()
+        for name in self._known.keys() - set(names):
+            self._look(name, self._functions.get(name))
+            self._is_changed = True
+        for name in names:
+            version = self._folder.version(name)
+            if version is not None and name not in self._functions:
+                self._account_of(name, version)
+
+    def _count(self, function: _Function, verdicts: list[bool], seconds: float) -> None:
+        account = function.account
+        account.calls += 1
+        account.messages += len(verdicts)
+        account.wanted += sum(verdicts)
+        account.busy_ms += seconds * 1000
+        function.share += (sum(verdicts) / len(verdicts) - function.share) * _LATEST
+        function.seconds += (seconds / len(verdicts) - function.seconds) * _LATEST
+        self._is_changed = True
+
+    def _failed_over_messages(self, function: _Function, count: int, reason: str) -> None:
+        account = function.account
+        account.failed_messages += count
+        account.last_reason = reason
+        account.last_failure_ms = int(time.time() * 1000)
+        self._say(
+            function, "filter function %s failed over messages=%d of this batch, %d so far, which are not wanted: %s",
+            function.found.name, count, account.failed_messages, reason,
+        )  # fmt: skip
+
+    def _say(self, function: _Function, text: str, *more: object) -> None:
+        """Logs what may come with every pull, now and then."""
+        now = self._clock()
+        if now - function.said_at >= _SAY_S:
+            function.said_at = now
+            logger.warning(text, *more)
+
+    def _failed(self, function: _Function, error: PythonFilterFailed) -> None:
+        account, now = function.account, self._clock()
+        self._let_go(function)
+        account.last_reason = error.reason
+        account.last_failure_ms = int(time.time() * 1000)
+        account.failures += 1
+        self._is_changed = True
+        if isinstance(error, NoWorker):
+            self._say(function, "%s", error)
+            return
+        logger.warning("%s", error)
+        function.recent.append(now)
+        if len(function.recent) == MOST_FAILURES and now - function.recent[0] <= WITHIN_S:
+            account.out_of_use = error.reason
+            logger.error(
+                "filter function %s is out of use after %d failures within a minute; when it is put right: headrace filter enable %s",
+                function.found.name, MOST_FAILURES, function.found.name,
+            )  # fmt: skip
+            self.report()
+
+    # -- workers ----------------------------------------------------------------------------------------------------------
+
+    async def _worker_of(self, function: _Function) -> PythonFilterWorker:
+        if function.worker is not None and not function.worker.is_dead:
+            return function.worker
+        self._let_go(function)
+        found = function.found
+        last = NoWorker(found.name, "has no worker")
+        deadline = self._clock() + _START_S
+        while (left := deadline - self._clock()) > 0:
+            self._free_one(function)
+            for place in [place for place, user in self._places.items() if user is None]:
+                # order: taken before it is waited for, or two functions would call the same worker.
+                self._places[place], function.place = function, place
+                try:
+                    function.worker = await PythonFilterWorker.call(found.name, found.source, place, left, _LOAD_S)
+                except NoWorker as error:
+                    last = error
+                    self._let_go(function)
+                    continue
+                if function.place is not place:  # let go of meanwhile: there is another version
+                    self._let_go(function)
+                    raise NoWorker(found.name, "was replaced meanwhile")
+                logger.info("filter function %s runs in %s", found.name, place.stem)
+                return function.worker
+            # The supervisor starts workers anew within a moment.
+            await asyncio.sleep(_RETRY_S)
+        raise last
+
+    def _free_one(self, function: _Function) -> None:
+        """Where no worker is free, calls one away from a function that nobody asks. Raises NoWorker where all are busy."""
+        users = [user for user in self._places.values() if user is not None]
+        if len(users) < len(self._places):
+            return
+        idle = [user for user in users if not user.turn.locked() and self._clock() - user.asked_at >= _BUSY_S]
+        if not idle:
+            raise NoWorker(
+                function.found.name,
+                f"has no worker: all {len(users)} are at work for other functions; an operator has to raise pythonFilterWorkers",
+            )
+        longest = min(idle, key=lambda user: user.asked_at)
+        logger.info("the worker of filter function %s is called away for %s", longest.found.name, function.found.name)
+        self._let_go(longest)
+
+    def _let_go(self, function: _Function) -> None:
+        if function.worker is not None:
+            function.worker.close()
+            function.worker = None
+        if function.place is not None:
+            self._places[function.place] = None
+            function.place = None
+
+    def close(self) -> None:
+        """Ends all workers, and writes the report."""
+        for task in self._tasks:
+            task.cancel()
+        for function in self._functions.values():
+            self._let_go(function)
+        self.report()
+
+    # -- telling operators ------------------------------------------------------------------------------------------------
+
+    async def keep(self) -> None:
+        """Writes the report while something changes, until it is cancelled."""
+        while True:
+            try:
+                self._look_at_folder()
+            except OSError as error:
+                logger.warning("the folder of filter functions could not be looked at: %s", error)
+            if self._is_changed:
+                self.report()
+            await asyncio.sleep(_REPORT_S)
+
+    def report(self) -> None:
+        """Writes how the functions fare. A disk that refuses is said; it is tried again with the next change."""
+        self._is_changed = False
+        if not self._known and not self._report.exists():
+            return
+        said = {
+            name: asdict(account) | {"busy_ms": round(account.busy_ms, 3), "worker": self._place_of(name)}
+            for name, account in sorted(self._known.items())
+        }
+        temporary = self._report.with_name(self._report.name + ".tmp")
+        try:
+            self._report.parent.mkdir(parents=True, exist_ok=True)
+            temporary.unlink(missing_ok=True)  # one that a kill left, or a link: nothing is written through it
+            with temporary.open("x", encoding="utf-8") as file:
+                file.write(json.dumps(said, indent=1))
+            temporary.replace(self._report)
+        except OSError as error:
+            logger.warning("how filter functions fare could not be written: %s", error)
+
+    def _place_of(self, name: str) -> str | None:
+        function = self._functions.get(name)
+        return function.place.stem if function is not None and function.place is not None else None
+
+    def _load(self) -> dict[str, Account]:
+        names = {one.name for one in fields(Account)}
+        return {
+            name: Account(**{key: value for key, value in said.items() if key in names})
+            for name, said in read_report(self._report).items()
+        }

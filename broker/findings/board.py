@@ -1,0 +1,121 @@
+"""FindingBoard: the findings about consumer groups that still apply.
+
+Looked at every five seconds, in between requests. What has just begun may end by itself, as when a client subscribes to its topics one after
+another: it is noticed when it lasts. It is logged then, once, and once more when it has ended; meanwhile it stands on the page that
+`headrace status` reads (`ipc.findings`). Nothing here changes what clients are told.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from broker.findings.differing_members import differing_members
+from broker.findings.finding import Finding
+from broker.findings.lost_messages import LostMessages
+from broker.findings.shared_client_ids import shared_client_ids
+from broker.findings.unowned_queues import unowned_queues
+from broker.settings import Settings
+from broker.tables import Tables
+from headrace.model import permission
+from ipc.findings import FindingsPage
+
+logger = logging.getLogger(__name__)
+
+_LOOK_S: Final = 5.0
+_LASTS_S: Final = 5.0  # limit: a client that subscribes to topics one by one has said all of them by then
+
+
+@dataclass(slots=True)
+class _Posted:
+    finding: Finding
+    since_s: float
+    since_ms: int
+    is_reported: bool = False
+
+
+class FindingBoard:
+    """`find()` says what is the matter now; `publish(findings)` stores what stands on the board, and says how many it had no room for."""
+
+    def __init__(
+        self,
+        find: Callable[[], Iterable[Finding]],
+        publish: Callable[[Sequence[dict[str, Any]]], int],
+        clock: Callable[[], float] = time.monotonic,
+        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._find = find
+        self._publish = publish
+        self._clock = clock
+        self._clock_ms = clock_ms
+        self._posted: dict[tuple[str, str, str], _Posted] = {}
+        self._published: list[dict[str, Any]] | None = None
+
+    async def keep(self) -> None:
+        """Looks every few seconds until it is cancelled."""
+        while True:
+            self.look()
+            await asyncio.sleep(_LOOK_S)
+
+    def look(self) -> None:
+        """Looks once."""
+        now_s = self._clock()
+        found = {finding.key: finding for finding in self._find()}
+        for key in [key for key in self._posted if key not in found]:
+            self._end(self._posted.pop(key))
+        for key, finding in found.items():
+            posted = self._posted.setdefault(key, _Posted(finding, now_s, self._clock_ms()))
+            posted.finding = finding
+            if not posted.is_reported and now_s - posted.since_s >= _LASTS_S:
+                posted.is_reported = True
+                logger.warning(
+                    "finding group=%s: %s%s; %s", finding.group, finding.what, _listed(finding.members), finding.advice
+                )
+        self._show()
+
+    def _end(self, posted: _Posted) -> None:
+        if posted.is_reported:
+            logger.info("finding over group=%s: %s", posted.finding.group, posted.finding.what)
+
+    def _show(self) -> None:
+        shown = [
+            {"since": posted.since_ms, **posted.finding.as_json()}
+            for posted in self._posted.values()
+            if posted.is_reported
+        ]
+        if shown != self._published:
+            self._published = shown
+            left_out = self._publish(shown)
+            if left_out:
+                logger.warning("findings page is full left_out=%d", left_out)
+
+
+def _listed(members: tuple[str, ...]) -> str:
+    return f" ({'; '.join(members)})" if members else ""
+
+
+def make_finding_board(settings: Settings, tables: Tables, page: FindingsPage, lost: LostMessages) -> FindingBoard:
+    """The board that looks at the tables and is shown on the page."""
+    topics, groups, clients, visits = tables.topics, tables.groups, tables.clients, tables.visits
+
+    def read_queues(name: str) -> int:
+        topic = topics.find(name)
+        return topic.read_queue_count if topic is not None and permission.is_readable(topic.permission) else 0
+
+    def find() -> Iterator[Finding]:
+        online = clients.consumer_groups()
+        tables.stats.gather()
+        visits.keep_only(online)
+        now_ms = time.time_ns() // 1_000_000
+        yield from lost.findings()
+        yield from differing_members(online.values(), now_ms)
+        yield from shared_client_ids(online.values(), now_ms)
+        # Members of a slave's groups consume from the master.
+        if not settings.store.is_slave:
+            known = groups.all()
+            served = [group for group in online.values() if group.name not in known or known[group.name].consume_enable]
+            yield from unowned_queues(served, read_queues, visits.of, time.monotonic())
+
+    return FindingBoard(find, page.store)

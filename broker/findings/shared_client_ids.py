@@ -1,0 +1,58 @@
+"""Client ids that two clients of a group have.
+
+The members share the queues out by their ids. Two with the same id take the same share, and others' queues nobody.
+
+A client that has reconnected is not two: its old connection may stay open for a while, but says nothing any more once the new one has begun. Two
+clients are told by each having given a sign of life well after the other had come, and both within two intervals of heartbeats.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from broker.clients.clients import Client, ConsumerGroup, Membership
+from broker.findings.alive import alive
+from broker.findings.finding import Finding
+from headrace.model.names import is_system_group
+from headrace.remoting.connection import Connection
+
+KIND = "client id shared"
+
+_UNDER_WAY_MS = 5_000  # limit: what an old connection may still bring when the new one has begun
+
+
+def shared_client_ids(groups: Iterable[ConsumerGroup], now_ms: int) -> Iterator[Finding]:
+    """A finding for each id that several live clients of a group have."""
+    for group in groups:
+        if len(group.clients) < 2 or is_system_group(group.name):
+            continue
+        by_id: dict[str, list[Client]] = defaultdict(list)
+        for client in alive(group, now_ms):
+            by_id[client.client_id].append(client)
+        for client_id, clients in by_id.items():
+            if len(clients) < 2:
+                continue
+            apart = _apart(clients, group.members)
+            if len(apart) > 1:
+                yield Finding(
+                    group.name,
+                    KIND,
+                    client_id,
+                    f"{len(apart)} clients have the id {client_id}",
+                    tuple(sorted(f"{client_id} at {client.connection.remote}" for client in apart)),
+                    (),
+                    "give each an instanceName of its own, and in containers or behind one address a clientIP of its own; until then they"
+                    " consume the same queues, and some queues nobody does",
+                )
+
+
+def _apart(clients: list[Client], members: dict[Connection, Membership]) -> list[Client]:
+    """Those of the same id that are not one client's connections, old and new."""
+
+    def outlived(one: Client, other: Client) -> bool:
+        return one.last_update_ms > members[other.connection].since_ms + _UNDER_WAY_MS
+
+    return [
+        one
+        for one in clients
+        if any(outlived(one, other) and outlived(other, one) for other in clients if other is not one)
+    ]

@@ -1,0 +1,65 @@
+"""Queues of subscribed topics that no member of a group consumes.
+
+The members decide among themselves who consumes a queue. When they disagree (two with one id, a member that sees an old list, a strategy that
+leaves queues out) messages lie in a queue and nobody asks for them. Only clustering groups share queues; who consumes actively may choose, so
+there a queue counts only where the group is at others of the same topic.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from broker.clients.clients import ConsumerGroup
+from broker.findings.finding import Finding
+from headrace.model.consumption import ConsumeType, MessageModel
+from headrace.model.names import is_system_group
+
+KIND = "queues without an owner"
+
+GRACE_S = 40.0
+"""Two rounds of rebalancing, 20 s each."""
+
+
+def unowned_queues(
+    groups: Iterable[ConsumerGroup],
+    read_queues: Callable[[str], int],
+    visits: Callable[[str, str], Mapping[int, float]],
+    now_s: float,
+) -> Iterator[Finding]:
+    """A finding for each topic of a group with such queues. `read_queues(topic)`: how many the broker has to be read, 0 for none.
+
+    `visits(group, topic)` are the times of the last visits; `now_s` and `ConsumerGroup.wanted_since_s` are of the same clock.
+    """
+    for group in groups:
+        if group.message_model != MessageModel.CLUSTERING or is_system_group(group.name):
+            continue
+        for topic in group.subscriptions:
+            since_s = group.wanted_since_s.get(topic, now_s)
+            if now_s - since_s < GRACE_S:
+                continue
+            seen = visits(group.name, topic)
+            silent = tuple(
+                queue_id
+                for queue_id in range(read_queues(topic))
+                if now_s - max(seen.get(queue_id, since_s), since_s) >= GRACE_S
+            )
+            if silent and not (
+                group.consume_type == ConsumeType.CONSUME_ACTIVELY and len(silent) == read_queues(topic)
+            ):
+                yield Finding(
+                    group.name,
+                    KIND,
+                    topic,
+                    f"nobody has asked for {_queues(silent)} of {topic} for {GRACE_S:.0f} s, while {_members(group)} online",
+                    (),
+                    silent,
+                    "see with `mqadmin consumerProgress -g` whether messages wait there, and with `mqadmin consumerStatus -g` what the"
+                    " members hold; members that disagree or share an id leave queues out: restart those that hold too little",
+                )
+
+
+def _queues(ids: tuple[int, ...]) -> str:
+    return f"queue {ids[0]}" if len(ids) == 1 else f"queues {', '.join(map(str, ids))}"
+
+
+def _members(group: ConsumerGroup) -> str:
+    count = len(group.clients)
+    return "1 member is" if count == 1 else f"{count} members are"

@@ -1,1 +1,0 @@
-"""What answers the clients' requests: a file for each family."""

@@ -1,0 +1,68 @@
+"""What the broker tells the other processes: how far the log has come, what an operator asks for, which options have changed.
+
+The only user of the broker's own cells.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping
+
+from broker.settings import Settings
+from ipc.publish.broker import BrokerPublisher
+from ipc.role_context import RoleContext
+
+_DROP_QUEUES_S = (
+    5.0  # limit: mqadmin waits that long for an answer; a dispatch that is being restarted does it afterwards
+)
+_POLL_S = 0.002
+
+
+class RoleNotifier:
+    """Publishes, then rings."""
+
+    def __init__(self, context: RoleContext, settings: Settings) -> None:
+        instance = context.instance
+        self._control = context.control
+        self._bells = instance.bells
+        self._file_size = settings.store.mapped_file_size_commit_log
+        self._publisher = BrokerPublisher(self._control)
+        self._changed_options = instance.changed_options_writer()
+        self.changed_before = instance.changed_options().read()[1]
+        """The options that a predecessor in this appliance had changed."""
+
+    def appended(self) -> None:
+        """Wakes those who work on behind the log's end, if they sleep."""
+        self._bells["dispatch"].ring()
+        self._bells["flush"].ring()
+        self._bells["ha"].ring()
+        if self._control.allocated_offset - self._control.wrote_offset < self._file_size:
+            self._bells["housekeeper"].ring()
+
+    def options_changed(self, changed: Mapping[str, str]) -> None:
+        """Says which options have been changed so far."""
+        self._changed_options.store(changed)
+        self._publisher.config_version()  # order: after the page, of which it says what counts
+        for bell in self._bells.values():
+            bell.ring()
+
+    def delete_expired(self) -> None:
+        """Asks for expired files to be deleted now."""
+        self._publisher.delete_expired_requests()
+        self._bells["housekeeper"].ring()
+
+    def losses_counted(self, physical_offset: int) -> None:
+        """Says that what groups lose by forced deletions below this offset is counted and logged."""
+        self._publisher.losses_counted(physical_offset)
+        self._bells["housekeeper"].ring()
+
+    def clean_topics(self) -> int:
+        """Asks for the queues of topics that are gone to be dropped; the number of the request."""
+        request = self._publisher.clean_topics_requests()
+        self._bells["dispatch"].ring()
+        return request
+
+    async def topics_cleaned(self) -> None:
+        """Asks for it, and waits until it is done or has taken too long."""
+        request, end = self.clean_topics(), time.monotonic() + _DROP_QUEUES_S
+        while self._control.clean_topics_handled < request and time.monotonic() < end:  # noqa: ASYNC110  (another process moves the cell)
+            await asyncio.sleep(_POLL_S)

@@ -1,0 +1,1 @@
+"""Sends: from the frame to the log and its answer."""

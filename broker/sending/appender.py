@@ -1,0 +1,281 @@
+"""Puts messages into the CommitLog for everybody but the hot path: checks, appends, publishes, waits for the ack gate.
+
+The only holder of the log's writer; the hot path (`broker.sending.hot_send`) shares it on the same loop, so two appends never meet.
+A message is refused by a status, never by an exception (store spec, 2.8).
+"""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from isal import isal_zlib
+
+from broker.sending.ack_gate import AckGate
+from broker.sending.hot_send import SendPath
+from broker.statistics.store_stats import StoreStats
+from headrace.model import sys_flag
+from headrace.model.host import encode_host
+from headrace.model.message_id import encode_offset_message_id
+from store.commit_log.append import CommitLogAppender, TopicQueues
+from store.commit_log.message import MessageToStore, PutResult
+from store.config import StoreConfig
+from store.status import PutMessageStatus
+
+logger = logging.getLogger(__name__)
+
+TOPIC_LENGTH_LIMIT = 127
+PROPERTIES_LENGTH_LIMIT = 32767
+FILE_WAIT_S = 5.0
+"""How long a put waits for the housekeeper to reserve the next CommitLog file, as in RocketMQ."""
+
+Appended = Callable[[MessageToStore, PutResult], object]
+"""What is told of a message, or of the first of a batch, that has been stored, and where."""
+
+_FIXED_LENGTH = 91
+_V6_ADDED = 12
+
+
+class Appender:
+    """Appends on behalf of the broker's processors.
+
+    `is_writeable()` tells whether the store takes messages at all; `ring()` wakes those who work on after an append;
+    `on_wait()` is called when a put has begun to wait for a file. All that is appended is counted in `stats`.
+    """
+
+    def __init__(
+        self,
+        log: CommitLogAppender,
+        gate: AckGate,
+        config: StoreConfig,
+        is_writeable: Callable[[], bool],
+        ring: Callable[[], None],
+        on_wait: Callable[[], object] = lambda: None,
+        stats: StoreStats | None = None,
+    ) -> None:
+        self.log = log
+        self.stats = stats or StoreStats()
+        self.gate = gate
+        self._config = config
+        self._is_writeable = is_writeable
+        self._ring = ring
+        self._on_wait = on_wait
+        self._waiting_for_file: deque[asyncio.Future[None]] = deque()
+        self._listeners: dict[str, Appended] = {}
+
+    def on_append(self, topic: str, listener: Appended) -> None:
+        """Lets `listener` know each message that is stored in this topic, which clients cannot send to, once it is published."""
+        self._listeners[topic] = listener
+
+    def publish(self) -> None:
+        """Makes what was appended visible and wakes those who work on; once a batch."""
+        if self.log.publish():
+            self._ring()
+
+    def append(self, message: MessageToStore) -> PutResult | None:
+        """Appends and publishes one message; None while the next CommitLog file is not reserved."""
+        began_ns = time.monotonic_ns()
+        result = self._append(message)
+        if result is not None:
+            self.stats.puts.add(began_ns)
+        return result
+
+    def _append(self, message: MessageToStore) -> PutResult | None:
+        refusal = self._refusal(message)
+        if refusal is not None:
+            return PutResult(refusal)
+        log = self.log
+        record = _Encoded(message)
+        if record.size_bytes > log.largest_record:
+            return PutResult(PutMessageStatus.MESSAGE_ILLEGAL)
+        if not log.ensure(record.size_bytes):
+            return None
+        log.begin()
+        queues: TopicQueues = log.queues_of(message.topic.encode())
+        queue_offset = queues.next_offset(message.queue_id) if record.is_queued else 0
+        offset = log.append(
+            queues,
+            message.queue_id,
+            message.flag,
+            record.flags,
+            message.born_timestamp,
+            record.born_host,
+            record.store_host,
+            message.reconsume_times,
+            message.prepared_transaction_offset,
+            message.body,
+            isal_zlib.crc32(message.body) & 0x7FFFFFFF if message.body else 0,
+            message.properties,
+            record.is_queued,
+        )
+        ids = encode_offset_message_id(message.store_host, offset)
+        return self._appended(message, 1, record.size_bytes, queue_offset, ids)
+
+    def append_batch(self, path: SendPath, message: MessageToStore, count: int) -> PutResult | None:
+        """Appends and publishes the `count` messages of a batch, contiguous in one file with consecutive queue offsets.
+
+        `message` is what they have in common; its body is the batch's, which `path` has counted. None while the next CommitLog
+        file is not reserved. All of them or none.
+        """
+        refusal = self._refusal(message)
+        if refusal is not None:
+            return PutResult(refusal)
+        log, topic = self.log, message.topic.encode()
+        log.begin()
+        queue_offset = log.queues_of(topic).next_offset(message.queue_id)
+        put = path.put_batch(
+            topic,
+            message.queue_id,
+            message.sys_flag,
+            message.born_timestamp,
+            encode_host(message.born_host),
+            message.reconsume_times,
+            message.properties,
+            message.body,
+        )
+        if put < 0:
+            return None
+        if put == 0:
+            return PutResult(PutMessageStatus.MESSAGE_ILLEGAL)
+        return self._appended(message, count, path.stored_bytes, queue_offset, path.message_ids())
+
+    def _appended(
+        self, message: MessageToStore, count: int, size_bytes: int, queue_offset: int, message_ids: str
+    ) -> PutResult:
+        """Publishes what lies at the log's end now."""
+        log = self.log
+        result = PutResult(
+            PutMessageStatus.PUT_OK,
+            physical_offset=log.wrote_offset - size_bytes,
+            size_bytes=size_bytes,
+            queue_offset=queue_offset,
+            store_timestamp=log.store_timestamp,
+            message_ids=message_ids,
+        )
+        self.publish()
+        self.stats.stored(count, size_bytes)
+        listener = self._listeners.get(message.topic)
+        if listener is not None:
+            listener(message, result)
+        return result
+
+    async def put(self, message: MessageToStore) -> PutResult:
+        """Appends one message and waits until it is as safe as the settings ask, unless its `wait_store` is False.
+
+        It waits for the next file (5 s at most) and at the ack gate.
+        """
+        result = self.start_put(message)
+        return result if isinstance(result, PutResult) else await result
+
+    def start_put(self, message: MessageToStore) -> PutResult | Awaitable[PutResult]:
+        """The same for those who need not wait where there is nothing to wait for: appends before it returns, if it can.
+
+        So messages that one read of a connection brings keep their order, whichever way they take to the log.
+        """
+        return self._start(partial(self._append, message), message, 1)
+
+    def start_put_batch(self, path: SendPath, message: MessageToStore, count: int) -> PutResult | Awaitable[PutResult]:
+        """The same of a batch (`append_batch`)."""
+        return self._start(partial(self.append_batch, path, message, count), message, count)
+
+    def _start(
+        self, append: Callable[[], PutResult | None], message: MessageToStore, count: int
+    ) -> PutResult | Awaitable[PutResult]:
+        began_ns = time.monotonic_ns()
+        result = append()
+        if result is None:
+            return self._append_later(append, message, count, began_ns)
+        return self.pass_gate(message, result, began_ns, count)
+
+    async def _append_later(
+        self, append: Callable[[], PutResult | None], message: MessageToStore, count: int, began_ns: int
+    ) -> PutResult:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + FILE_WAIT_S
+        while (left := deadline - loop.time()) > 0:
+            reserved: asyncio.Future[None] = loop.create_future()
+            self._waiting_for_file.append(reserved)
+            self._on_wait()
+            # The bell comes when a file is reserved; the time-out only covers a housekeeper that is being restarted.
+            await asyncio.wait((reserved,), timeout=min(left, 0.1))
+            result = append()
+            if result is not None:
+                passed = self.pass_gate(message, result, began_ns, count)
+                return passed if isinstance(passed, PutResult) else await passed
+        logger.warning("message refused reason=%r", f"no CommitLog file was reserved within {FILE_WAIT_S:g} s")
+        return PutResult(PutMessageStatus.CREATE_MAPEDFILE_FAILED)
+
+    @property
+    def is_waiting_for_file(self) -> bool:
+        """Whether puts wait for the next file."""
+        return bool(self._waiting_for_file)
+
+    def file_reserved(self) -> None:
+        """Lets puts that wait for a file try again."""
+        while self._waiting_for_file:
+            reserved = self._waiting_for_file.popleft()
+            if not reserved.done():
+                reserved.set_result(None)
+
+    def pass_gate(
+        self, message: MessageToStore, result: PutResult, began_ns: int | None = None, count: int = 1
+    ) -> PutResult | Awaitable[PutResult]:
+        """The result of an append that has just been made: at once, or when the log is as safe as it must be.
+
+        With `began_ns`, the monotonic time at which the put began, it is counted how long it took.
+        """
+        if result.status is not PutMessageStatus.PUT_OK or not message.wait_store or self.gate.is_open:
+            self._took(began_ns, count)
+            return result
+        outcome: asyncio.Future[PutResult] = asyncio.get_running_loop().create_future()
+
+        def answer(status: PutMessageStatus) -> None:
+            result.status = status
+            self._took(began_ns, count)
+            if not outcome.done():  # the connection may be gone, and its request with it
+                outcome.set_result(result)
+
+        # order: at the gate right after the append, because those who wait there stand in the order of the log.
+        self.gate.wait(result.end_offset, answer)
+        return result if outcome.done() else outcome
+
+    def _took(self, began_ns: int | None, times: int) -> None:
+        if began_ns is not None:
+            self.stats.puts.add(began_ns, times)
+
+    def _refusal(self, message: MessageToStore) -> PutMessageStatus | None:
+        if not self._is_writeable():
+            return PutMessageStatus.SERVICE_NOT_AVAILABLE
+        if len(message.body) > self._config.effective_max_message_size:
+            return PutMessageStatus.MESSAGE_ILLEGAL
+        if len(message.topic.encode()) > TOPIC_LENGTH_LIMIT:
+            return PutMessageStatus.MESSAGE_ILLEGAL
+        if len(message.properties) > PROPERTIES_LENGTH_LIMIT:
+            return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
+        return None
+
+
+class _Encoded:
+    """The parts of a record that follow from a message."""
+
+    __slots__ = ("born_host", "flags", "is_queued", "size_bytes", "store_host")
+
+    def __init__(self, message: MessageToStore) -> None:
+        self.born_host = encode_host(message.born_host)
+        self.store_host = encode_host(message.store_host)
+        flags = message.sys_flag & ~(sys_flag.BORN_HOST_V6 | sys_flag.STORE_HOST_V6)
+        if len(self.born_host) > 8:
+            flags |= sys_flag.BORN_HOST_V6
+        if len(self.store_host) > 8:
+            flags |= sys_flag.STORE_HOST_V6
+        self.flags = flags
+        self.is_queued = sys_flag.is_queued(flags)
+        self.size_bytes = (
+            _FIXED_LENGTH
+            + _V6_ADDED * ((len(self.born_host) > 8) + (len(self.store_host) > 8))
+            + len(message.body)
+            + len(message.topic.encode())
+            + len(message.properties)
+        )

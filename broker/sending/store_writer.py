@@ -1,0 +1,102 @@
+"""The writing end of the log: the appender, the ack gate, the hot path of sends.
+
+On a master this process is the log's writer. What its predecessor copied and never published is wiped before anything is appended, and the
+next queue offsets are read from the queue table, which is why dispatch must have caught up.
+"""
+
+from collections.abc import Callable
+
+from isal import isal_zlib
+
+from broker.sending.ack_gate import AckGate
+from broker.sending.appender import Appender
+from broker.sending.hot_send import SendPath
+from broker.settings import Settings
+from broker.statistics.store_stats import StoreStats
+from headrace.model.host import encode_host
+from headrace.protocol.version import CURRENT_VERSION
+from ipc.control_layout import ALLOCATED_OFFSET
+from ipc.publish.log import LogPublisher
+from ipc.queue_table import QueueTable
+from ipc.role_context import RoleContext
+from store.commit_log.append import CommitLogAppender
+from store.commit_log.appended_files import AppendedFiles
+from store.commit_log.tail import wipe
+
+
+class StoreWriter:
+    """`deleted_below(topic)`: records below it belong to no queue. `appended()` is called after a batch, `ask()` when somebody begins to wait; `clock()` gives seconds."""
+
+    def __init__(
+        self,
+        context: RoleContext,
+        settings: Settings,
+        queue_table: QueueTable,
+        deleted_below: Callable[[bytes], int],
+        appended: Callable[[], None],
+        ask: Callable[[], None],
+        clock: Callable[[], float],
+        stats: StoreStats,
+    ) -> None:
+        config, store_config = settings.broker, settings.store
+        self._control = context.control
+        self._is_writeable = not store_config.is_slave
+        self.gate = AckGate(self._control, clock, store_config, on_wait=ask)
+        self._files = AppendedFiles(settings.paths, store_config)
+        log = _log_end(context, settings, queue_table, self._files, deleted_below)
+        self.appender = Appender(log, self.gate, store_config, self._may_write, appended, ask, stats)
+        self.path = SendPath(
+            log,
+            isal_zlib.crc32,
+            encode_host(settings.store_host),
+            config.broker_cluster_name,
+            config.region_id,
+            config.trace_on,
+            CURRENT_VERSION,
+            store_config.effective_max_message_size,
+            not self.gate.is_open,
+        )
+        self.path.writeable = self._is_writeable
+
+    def _may_write(self) -> bool:
+        return self._is_writeable and self._control.running_flags() == 0
+
+    def look(self) -> None:
+        """Tells the hot path whether writing is allowed now; lets go of a file of the log that has been deleted."""
+        self.path.writeable = self._may_write()
+        self._files.release_deleted(self._control.min_offset)
+
+    def refuse(self) -> None:
+        """From now on nothing is taken."""
+        self._is_writeable = False
+        self.path.writeable = False
+
+
+def _log_end(
+    context: RoleContext,
+    settings: Settings,
+    queue_table: QueueTable,
+    files: AppendedFiles,
+    deleted_below: Callable[[bytes], int],
+) -> CommitLogAppender:
+    """The log's writer, beginning where everybody knows that the log ends."""
+    control, config, paths = context.control, settings.store, settings.paths
+    wrote_offset, append_limit = control.wrote_offset, control.append_limit
+    if append_limit > wrote_offset and not config.is_slave:
+        # What a killed predecessor has copied and never published must not come back to life.
+        with context.long_call("wiping what was never published", 60_000):
+            wipe(paths, config, wrote_offset, append_limit)
+    log = CommitLogAppender(
+        LogPublisher(control),
+        files.open,
+        control.words,
+        ALLOCATED_OFFSET,
+        config.mapped_file_size_commit_log,
+        wrote_offset,
+        append_limit,
+        files.populate,
+    )
+    for _, topic, queue_id, _, max_queue_offset, max_physical_offset in queue_table.rows():
+        if max_physical_offset > deleted_below(topic):  # else dispatch is about to remove the queue
+            log.queues_of(topic).advance(queue_id, max_queue_offset)
+    return log

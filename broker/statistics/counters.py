@@ -1,0 +1,64 @@
+"""The broker's counters: what its parts have counted, added to the page that outlives it."""
+
+from broker.statistics.broker_stats import BrokerStats
+from broker.statistics.traffic import (
+    BYTES_IN,
+    BYTES_OUT,
+    BYTES_STORED,
+    MESSAGES_IN,
+    MESSAGES_OUT,
+    MESSAGES_READ,
+    MESSAGES_STORED,
+    PULLS_FOUND,
+    PULLS_MISSED,
+    PUTS_FAILED,
+)
+from broker.waiting import Waiting
+from headrace.remoting.server import RemotingServer
+from ipc.counter_page import CounterPage
+from store.query.unreadable import UnreadableRecords
+
+UNREADABLE_RECORDS = "unreadable_records"
+
+
+class Counters:
+    """`add` carries over what was counted since the last time."""
+
+    def __init__(
+        self,
+        page: CounterPage,
+        stats: BrokerStats,
+        waiting: Waiting,
+        server: RemotingServer,
+        unreadable: UnreadableRecords,
+    ) -> None:
+        self._page = page
+        self._stats = stats
+        self._waiting = waiting
+        self._server = server
+        self._unreadable = unreadable
+        # How many there are now, unlike all else on the page, did not outlive a predecessor that was killed.
+        self._counted = {name: page.read().get(name, 0) for name in ("held_pulls", "connections")}
+
+    def add(self) -> None:
+        """Once a tick."""
+        stats = self._stats
+        stats.gather()
+        now = {
+            MESSAGES_IN: stats.messages_in,
+            BYTES_IN: stats.bytes_in,
+            PUTS_FAILED: stats.puts_failed,
+            MESSAGES_OUT: stats.messages_out,
+            BYTES_OUT: stats.bytes_out,
+            MESSAGES_STORED: stats.store.messages_stored,
+            BYTES_STORED: stats.store.bytes_stored,
+            MESSAGES_READ: stats.store.messages_read,
+            PULLS_FOUND: stats.pulls_found,
+            PULLS_MISSED: stats.pulls_missed,
+            UNREADABLE_RECORDS: self._unreadable.count,
+            "held_pulls": len(self._waiting.held),
+            "connections": len(self._server.connections),
+        }
+        for name, value in now.items():
+            self._page.add(name, value - self._counted.get(name, 0))
+        self._counted = now

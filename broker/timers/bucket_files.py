@@ -1,0 +1,141 @@
+"""The files of the timer index: one for each ten minutes in which something is due (docs/storage/timers.md).
+
+    timer/<20 digits: the first millisecond of the ten minutes>      entries, in the order in which they came
+
+Entries are gathered in memory until `write`, which a thread may do. Only one process may hold these: the broker of a master.
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from broker.timers.entry import ENTRY_SIZE
+from store.paths import file_name
+
+SPAN_MS: Final = 600_000
+"""The time that a file stands for."""
+
+Gathered = dict[int, bytes]
+"""Entries by the bucket of their file."""
+
+
+def bucket_of(due_ms: int) -> int:
+    """The bucket that a time belongs to: its first millisecond."""
+    return due_ms - due_ms % SPAN_MS
+
+
+class BucketFiles:
+    """The files in a directory, which is made when there is something to write."""
+
+    def __init__(self, directory: Path) -> None:
+        """Looks at what is there; a half entry at a file's end is cut off. Raises OSError."""
+        self._directory = directory
+        self._gathered: dict[int, bytearray] = {}
+        self._writing: Gathered = {}
+        self._unsynced: set[int] = set()
+        self._buckets: set[int] = set()
+        if directory.is_dir():
+            for name in os.listdir(directory):
+                if len(name) == 20 and name.isdecimal():
+                    self._buckets.add(int(name))
+                    fd = os.open(directory / name, os.O_WRONLY | os.O_NOFOLLOW)
+                    try:
+                        size = os.fstat(fd).st_size
+                        if size % ENTRY_SIZE:
+                            os.ftruncate(fd, size - size % ENTRY_SIZE)
+                    finally:
+                        os.close(fd)
+
+    def next_bucket(self, least: int) -> int | None:
+        """The first bucket from `least` on that has entries."""
+        return min((bucket for bucket in self._buckets if bucket >= least), default=None)
+
+    def add(self, bucket: int, entry: bytes) -> None:
+        """Adds an entry to a bucket."""
+        self._buckets.add(bucket)
+        self._gathered.setdefault(bucket, bytearray()).extend(entry)
+
+    @property
+    def has_gathered(self) -> bool:
+        """Whether there is something to write."""
+        return bool(self._gathered or self._writing)
+
+    def begin_write(self) -> None:
+        """What has been gathered so far is what `write` writes. `read` knows of it until `end_write`."""
+        for bucket, data in self._gathered.items():
+            self._writing[bucket] = self._writing.get(bucket, b"") + bytes(data)
+        self._gathered.clear()
+
+    def end_write(self) -> None:
+        """All of it is in the files."""
+        self._writing.clear()
+
+    def write(self) -> None:
+        """Appends entries to their files. On any thread. Raises OSError; then some may be there already, and all are written again next time."""
+        if self._writing:
+            self._directory.mkdir(parents=True, exist_ok=True)
+        for bucket, data in self._writing.items():
+            self._unsynced.add(bucket)
+            fd = os.open(
+                self._directory / file_name(bucket), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o640
+            )
+            try:
+                size = os.fstat(fd).st_size
+                written = os.write(fd, data)
+                if written != len(data):
+                    os.ftruncate(fd, size)
+                    raise OSError(f"only {written} of {len(data)} bytes of timer entries were written")
+            finally:
+                os.close(fd)
+
+    def sync(self) -> None:
+        """Makes durable all that has been written. On any thread. Raises OSError."""
+        for bucket in sorted(self._unsynced):
+            try:
+                fd = os.open(self._directory / file_name(bucket), os.O_RDONLY)
+            except FileNotFoundError:
+                self._unsynced.discard(bucket)
+                continue
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            self._unsynced.discard(bucket)
+        if self._directory.is_dir():
+            fd = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def read(self, bucket: int) -> bytes:
+        """The entries of a bucket, gathered ones included. Raises OSError."""
+        try:
+            data = (self._directory / file_name(bucket)).read_bytes()
+        except FileNotFoundError:
+            data = b""
+        whole = data[: len(data) - len(data) % ENTRY_SIZE]
+        return whole + self._writing.get(bucket, b"") + bytes(self._gathered.get(bucket, b""))
+
+    def has_before(self, time_ms: int) -> bool:
+        """Whether `delete_before` has something to do."""
+        return any(bucket + SPAN_MS <= time_ms for bucket in self._buckets)
+
+    def delete_before(self, time_ms: int) -> None:
+        """Deletes the files whose ten minutes are over before `time_ms`. Not while a thread writes. Raises OSError."""
+        for bucket in [bucket for bucket in self._buckets if bucket + SPAN_MS <= time_ms]:
+            (self._directory / file_name(bucket)).unlink(missing_ok=True)
+            self._gathered.pop(bucket, None)
+            self._unsynced.discard(bucket)
+            self._buckets.discard(bucket)
+
+    def clear(self) -> None:
+        """Deletes all files, and what has been gathered. Raises OSError."""
+        self.delete_before(1 << 62)
+
+    def begin_anew(self) -> None:
+        """Deletes all files: they are to be made anew. What has been gathered stays: it is as new as can be. Raises OSError."""
+        gathered = dict(self._gathered)
+        self.clear()
+        self._gathered = gathered
+        self._buckets = set(gathered)

@@ -1,0 +1,29 @@
+"""Finds in the log which waiting records have been delivered since the last checkpoint (docs/storage/timers.md, "At the start")."""
+
+from collections.abc import Callable, Iterator
+
+from broker.delays.log_search import search
+from broker.timers.timers import DELIVERED_RECORD, due_of_record
+from headrace.model import properties
+from headrace.model.names import TIMER_TOPIC
+
+Delivered = dict[tuple[int, str, str], int]
+"""Physical offset of a waiting record, topic and id of a message that says that it was delivered for it: when it was due (ms).
+
+Not the offset alone: the property stays with a message that is sent back, and so with its retries.
+"""
+
+_MARK = DELIVERED_RECORD.encode() + b"\x01"
+
+
+def delivered_since(
+    start: int, end: int, file_size: int, read_on: Callable[[int], memoryview | None], found: Delivered
+) -> Iterator[None]:
+    """Adds to `found` what has been delivered between two physical offsets, a stretch of the log at each step."""
+    for records in search(_MARK, start, end, file_size, read_on):
+        for record in records:
+            text = record.properties.get(DELIVERED_RECORD, "")
+            if record.topic != TIMER_TOPIC and text.isascii() and text.isdecimal():
+                unique_id = record.properties.get(properties.UNIQ_KEY, "")
+                found[int(text), record.topic, unique_id] = due_of_record(record.properties) or 0
+        yield

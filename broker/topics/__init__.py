@@ -1,0 +1,1 @@
+"""The table of topics, and their deletion."""

@@ -1,0 +1,157 @@
+"""END_TRANSACTION: a producer commits or rolls back a half message; RESUME_CHECK_HALF_MESSAGE: an operator has it asked about again.
+
+Remoting spec 4.8, store spec 11.3. Producers send the first one-way. What it asks for is in the log when the handler returns, so a producer
+may commit and be gone. Nothing keeps a half message from being committed twice: it is then delivered twice.
+"""
+
+import time
+from collections.abc import Awaitable, Callable
+
+from broker.connections import guard
+from broker.delays.delays import Delays
+from broker.delays.restored import copied
+from broker.response_codes import code_of_put
+from broker.sending.appender import Appender
+from broker.timers.timers import Outcome, Timers
+from broker.transactions.half import committed, op_message
+from headrace.model import properties, sys_flag
+from headrace.model.host import Host
+from headrace.model.message import MessageExt
+from headrace.model.message_id import decode_offset_message_id
+from headrace.model.names import TRANSACTION_HALF_TOPIC
+from headrace.protocol.headers.transaction import EndTransactionRequestHeader, ResumeCheckHalfMessageRequestHeader
+from headrace.protocol.record import decode_record
+from headrace.protocol.remoting_command import RemotingCommand, response_to
+from headrace.protocol.request_code import RequestCode
+from headrace.protocol.response_code import ResponseCode
+from headrace.remoting.connection import Connection
+from headrace.remoting.handlers import HandlerTable
+from store.commit_log.message import MessageToStore, PutResult
+from store.status import PutMessageStatus
+
+Answer = RemotingCommand | Awaitable[RemotingCommand | None] | None
+
+
+class EndTransactionProcessor:
+    """Answers both. `by_offset(physical_offset)` is the record there, None for no record."""
+
+    def __init__(
+        self,
+        appender: Appender,
+        delays: Delays,
+        timers: Timers,
+        by_offset: Callable[[int], bytes | None],
+        store_host: Host,
+        *,
+        is_slave: bool,
+    ) -> None:
+        self._appender = appender
+        self._delays = delays
+        self._timers = timers
+        self._by_offset = by_offset
+        self._store_host = store_host
+        self._is_slave = is_slave
+
+    def register(self, *tables: HandlerTable) -> None:
+        """Serves the requests on these ports."""
+        guard.register(
+            tables,
+            {RequestCode.END_TRANSACTION: self.end, RequestCode.RESUME_CHECK_HALF_MESSAGE: self.resume_check},
+        )
+
+    def end(self, _connection: Connection, command: RemotingCommand) -> Answer:
+        """END_TRANSACTION (37). # compat: "not known yet" gets no answer at all, even if one is asked for."""
+        header = EndTransactionRequestHeader.from_ext(command.ext_fields)
+        if self._is_slave:
+            return response_to(
+                command, ResponseCode.SLAVE_NOT_AVAILABLE, "a slave cannot end a transaction; send this to the master"
+            )
+        outcome = header.commit_or_rollback
+        if outcome not in (sys_flag.TRANSACTION_COMMIT, sys_flag.TRANSACTION_ROLLBACK):
+            return None
+        half = self._find_half(header)
+        if isinstance(half, str):
+            return response_to(command, ResponseCode.SYSTEM_ERROR, half)
+        if outcome == sys_flag.TRANSACTION_ROLLBACK:
+            self._done(half)
+            return response_to(command, ResponseCode.SUCCESS)
+        return self._commit(command, half)
+
+    def _find_half(self, header: EndTransactionRequestHeader) -> MessageExt | str:
+        """The half message that the producer means, or why there is none."""
+        data = self._by_offset(header.commit_log_offset)
+        if data is None:
+            return f"find prepared transaction message failed: no record begins at {header.commit_log_offset}; it may have expired"
+        half = decode_record(data)
+        if half.topic != TRANSACTION_HALF_TOPIC:
+            return f"the message at {header.commit_log_offset} is no half message"
+        group = half.properties.get(properties.PRODUCER_GROUP)
+        if group != header.producer_group:
+            return f"the producer group wrong: the half message is of group {group}, not of {header.producer_group}"
+        if half.queue_offset != header.tran_state_table_offset:
+            return (
+                f"the transaction state table offset wrong: {header.tran_state_table_offset}, it is {half.queue_offset}"
+            )
+        return half
+
+    def _commit(self, command: RemotingCommand, half: MessageExt) -> Answer:
+        found = committed(half)
+        if found is None:
+            return response_to(command, ResponseCode.SYSTEM_ERROR, "the half message does not say where it was to go")
+        message, left = found
+        if self._timers.redirect(message, left) is not Outcome.WAITS:
+            self._delays.redirect(message, left)
+        result = self._appender.append(message)
+        if result is None:
+            return self._commit_later(command, message, half)
+        if result.status is PutMessageStatus.PUT_OK:
+            # order: the message, then that it is done. Killed in between, the producer is asked again.
+            self._done(half)
+        passed = self._appender.pass_gate(message, result)
+        return _told(command, passed) if isinstance(passed, PutResult) else _told_later(command, passed)
+
+    async def _commit_later(
+        self, command: RemotingCommand, message: MessageToStore, half: MessageExt
+    ) -> RemotingCommand:
+        result = await self._appender.put(message)
+        if result.status.is_stored:
+            self._done(half)
+        return _told(command, result)
+
+    def _done(self, half: MessageExt) -> None:
+        """Says in the log that the half message needs nothing more. Where that cannot be said, its producer is asked again."""
+        self._appender.start_put(op_message(half, self._store_host, time.time_ns() // 1_000_000))
+
+    def resume_check(self, _connection: Connection, command: RemotingCommand) -> Answer:
+        """RESUME_CHECK_HALF_MESSAGE (323): the message, wherever it lies now, is a half message that was never asked about."""
+        header = ResumeCheckHalfMessageRequestHeader.from_ext(command.ext_fields)
+        try:
+            _, offset = decode_offset_message_id(header.msg_id)
+        except ValueError as error:
+            return response_to(command, ResponseCode.SYSTEM_ERROR, f"{_NOT_PUT_BACK} {error}")
+        data = self._by_offset(offset)
+        if data is None:
+            return response_to(command, ResponseCode.SYSTEM_ERROR, f"{_NOT_PUT_BACK} No record begins at {offset}.")
+        half = decode_record(data)
+        message = copied(half, TRANSACTION_HALF_TOPIC, 0)
+        found = half.properties | {properties.TRANSACTION_CHECK_TIMES: "0"}
+        message.properties = properties.encode_properties(found).encode()
+        result = self._appender.append(message)
+        if result is None or result.status is not PutMessageStatus.PUT_OK:
+            why = "The next file is not there yet." if result is None else str(result.status)
+            return response_to(command, ResponseCode.SYSTEM_ERROR, f"{_NOT_PUT_BACK} {why}")
+        return response_to(command, ResponseCode.SUCCESS)
+
+
+_NOT_PUT_BACK = f"Put message back to {TRANSACTION_HALF_TOPIC} failed."
+
+
+async def _told_later(command: RemotingCommand, result: Awaitable[PutResult]) -> RemotingCommand:
+    return _told(command, await result)
+
+
+def _told(command: RemotingCommand, result: PutResult) -> RemotingCommand:
+    # compat: stored is stored, as safely as it should be or not.
+    if result.status.is_stored:
+        return response_to(command, ResponseCode.SUCCESS)
+    return response_to(command, code_of_put(result.status), str(result.status))

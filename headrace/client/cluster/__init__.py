@@ -1,0 +1,1 @@
+"""The cluster as a client sees it: name servers, routes, connections, heartbeats."""

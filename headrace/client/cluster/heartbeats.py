@@ -1,0 +1,67 @@
+"""Heartbeats: every known broker is told who is here and what they want; without one for 120 s it forgets the client (client spec 1.8)."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from headrace.client.cluster.routes import BrokerTable
+from headrace.errors import HeadraceError
+from headrace.protocol.bodies import HeartbeatData
+from headrace.protocol.headers import UnregisterClientRequestHeader
+from headrace.protocol.remoting_command import RemotingCommand, create_request
+from headrace.protocol.request_code import RequestCode
+from headrace.protocol.response_code import ResponseCode
+from headrace.remoting.client import RemotingClient
+
+logger = logging.getLogger(__name__)
+
+
+class Heartbeats:
+    """Tells brokers about the client, and takes leave of them. Failures are logged; the next round tries again."""
+
+    def __init__(
+        self, transport: RemotingClient, brokers: BrokerTable, content: Callable[[], HeartbeatData], timeout_ms: int
+    ) -> None:
+        self._transport = transport
+        self._brokers = brokers
+        self._content = content
+        self._timeout_ms = timeout_ms
+        self._lock = asyncio.Lock()
+
+    async def send(self) -> None:
+        """One heartbeat to every broker: to masters only, as long as there is no consumer. Returns when all have answered, or failed to."""
+        async with self._lock:
+            content = self._content()
+            if not content.producer_data_set and not content.consumer_data_set:
+                return
+            body = content.encode()
+            addresses = self._brokers.all_addresses(only_masters=not content.consumer_data_set)
+            await asyncio.gather(*(self._beat(address, body) for address in addresses))
+
+    async def _beat(self, address: str, body: bytes) -> None:
+        answer = await self._try(address, create_request(RequestCode.HEART_BEAT, None, body), "heartbeat")
+        if answer is not None:
+            self._brokers.versions[address] = answer.version
+
+    async def unregister(self, client_id: str, *, producer: str | None = None, consumer: str | None = None) -> None:
+        """Tells every broker that a group has no member here any more."""
+        ext = UnregisterClientRequestHeader(client_id, producer, consumer).to_ext()
+        await asyncio.gather(
+            *(
+                self._try(address, create_request(RequestCode.UNREGISTER_CLIENT, dict(ext)), "unregistering")
+                for address in self._brokers.all_addresses()
+                # A broker that was never reached, or is gone, forgets by itself; leaving must not wait for it.
+                if self._transport.is_connected(address)
+            )
+        )
+
+    async def _try(self, address: str, command: RemotingCommand, what: str) -> RemotingCommand | None:
+        try:
+            answer = await self._transport.request(address, command, self._timeout_ms)
+        except HeadraceError as error:
+            logger.warning("%s failed broker=%s reason=%s", what, address, error)
+            return None
+        if answer.code != ResponseCode.SUCCESS:
+            logger.warning("%s refused broker=%s code=%d remark=%s", what, address, answer.code, answer.remark)
+            return None
+        return answer

@@ -1,0 +1,87 @@
+"""The client's way to its peers: RemotingClient, with TLS where it is asked for, and each request signed and marked as the settings say."""
+
+import asyncio
+import logging
+import ssl
+from typing import Final
+
+from headrace.client.cluster.client_connection import ClientConnection
+from headrace.client.settings import ClientConfig, Credentials
+from headrace.errors import RequestTimeout
+from headrace.protocol.acl_signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, sign
+from headrace.protocol.remoting_command import RemotingCommand, SerializeType
+from headrace.remoting.client import CONNECT_TIMEOUT_S, RemotingClient
+from headrace.remoting.endpoint import OnClose
+from headrace.remoting.handlers import HandlerTable
+
+REQUEST_TYPE: Final = "ReqT"
+STREAM_REQUEST: Final = "0"
+_WRITABLE_PAUSE_S: Final = 0.001
+
+
+class RequestStamp:
+    """Completes a request before it is encoded: header encoding, the mark of lite pull consumers, the signature (remoting spec 6.1, 6.2)."""
+
+    def __init__(self, config: ClientConfig, *, stream: bool = False) -> None:
+        self._credentials: Credentials | None = config.credentials
+        self._is_binary = config.binary_headers
+        self._is_stream = stream
+        self.is_needed = bool(self._credentials or self._is_binary or stream)
+
+    def __call__(self, _address: str, command: RemotingCommand) -> None:
+        """Completes the request in place."""
+        if self._is_binary:
+            command.serialize_type = SerializeType.ROCKETMQ
+        if command.ext_fields is None and (self._is_stream or self._credentials):
+            command.ext_fields = {}
+        ext = command.ext_fields
+        if self._is_stream and ext is not None:
+            ext[REQUEST_TYPE] = STREAM_REQUEST
+        if self._credentials is not None and ext is not None:
+            ext.pop(SIGNATURE, None)
+            ext[ACCESS_KEY] = self._credentials.access_key
+            if self._credentials.security_token:
+                ext[SECURITY_TOKEN] = self._credentials.security_token
+            # order: the signature covers all that is set above.
+            ext[SIGNATURE] = sign(self._credentials.secret_key, ext, command.body)
+
+
+class ClientTransport(RemotingClient):
+    """One connection for each address, plain or TLS."""
+
+    def __init__(
+        self, config: ClientConfig, stamp: RequestStamp, handlers: HandlerTable, on_close: OnClose | None = None
+    ) -> None:
+        super().__init__(
+            handlers,
+            before_request=stamp if stamp.is_needed else None,
+            on_close=on_close,
+            ssl=ssl.create_default_context() if config.tls is True else config.tls or None,
+            make_connection=ClientConnection,
+        )
+        self._loop = asyncio.get_running_loop()
+
+    def standing(self, address: str) -> ClientConnection | None:
+        """The connection to an address, if there is one that is open now."""
+        connection = self._connections.get(address)
+        return connection if isinstance(connection, ClientConnection) and not connection.is_closed else None
+
+    async def request(self, address: str, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
+        """As RemotingClient's; by a shorter way where the connection stands and nothing is to be stamped."""
+        connection = self._connections.get(address)
+        if connection is None or connection.is_closed or self._before_request is not None:
+            return await super().request(address, command, timeout_ms)
+        start = self._loop.time()
+        try:
+            return await connection.request(command, timeout_ms)
+        except RequestTimeout:
+            if connection.silent_since(start):
+                connection.close(f"no answer within {timeout_ms} ms, and nothing else", logging.WARNING)
+            raise
+
+    async def oneway(self, address: str, command: RemotingCommand) -> None:
+        """As RemotingClient's, and waits while the peer does not read: nothing else holds back who wants no answers."""
+        connection = await self._connection(address, CONNECT_TIMEOUT_S)
+        while connection.is_held and not connection.is_closed:  # noqa: ASYNC110 - a connection has no event for it
+            await asyncio.sleep(_WRITABLE_PAUSE_S)
+        await super().oneway(address, command)

@@ -1,0 +1,1 @@
+"""The pull consumer: every pull is the caller's."""

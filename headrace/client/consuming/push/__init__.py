@@ -1,0 +1,1 @@
+"""The push consumer: pulls ahead and calls a handler."""

@@ -1,0 +1,132 @@
+"""HandlerCalls: one call of a handler with all that goes with it: the time noted, hooks, statistics (client spec 3.8, 3.9).
+
+Used in workers' threads and tasks alike, by the concurrent and the orderly service, and for messages that a broker wants consumed directly.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from headrace.client.consuming.consume_hooks import ConsumeHook, HandlingContext, call_hooks
+from headrace.client.consuming.push.consume_handler import Handler, HandlerFunction
+from headrace.client.consuming.push.consume_result import ConsumeContext, Failure
+from headrace.client.consuming.received_message import ReceivedMessage
+from headrace.client.namespace import wrap
+from headrace.client.tracing.trace_records import TraceConsumeCode
+from headrace.errors import StateError
+from headrace.model.message_queue import MessageQueue
+
+
+class Handlers:
+    """Which handler a topic's messages go to. Topics carry the namespace."""
+
+    def __init__(self, namespace: str | None) -> None:
+        self._namespace = namespace
+        self._by_topic: dict[str, Handler] = {}
+        self.default: Handler | None = None
+
+    def put(self, topic: str, handler: Handler) -> None:
+        """Gives a topic its handler."""
+        self._by_topic[topic] = handler
+
+    def functions(self) -> list[HandlerFunction]:
+        """The coroutine functions among them."""
+        known = [*self._by_topic.values(), *([self.default] if self.default is not None else [])]
+        return [handler.call for handler in known if handler.is_async]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no handler at all."""
+        return not self._by_topic and self.default is None
+
+    def of_topic(self, topic: str) -> Handler:
+        """The handler of a topic. Raises StateError if it has none."""
+        handler = self._by_topic.get(topic, self.default)
+        if handler is None:
+            raise StateError(f"no handler for messages of the topic {topic}")
+        return handler
+
+    def calls(
+        self, queue: MessageQueue, messages: Sequence[ReceivedMessage], batch_size: int
+    ) -> list[tuple[Handler, list[Sequence[ReceivedMessage]]]]:
+        """The messages, in order, as handlers are to be called with them."""
+        if not messages[0].origin.is_retry:
+            handler = self.of_topic(queue.topic)
+            return [(handler, _cut(handler, messages, batch_size))]
+        # A retry topic holds messages of all topics of the group.
+        runs: list[tuple[Handler, list[ReceivedMessage]]] = []
+        for message in messages:
+            handler = self._by_topic.get(wrap(self._namespace, message.topic)) or self._any()
+            if not runs or runs[-1][0] is not handler:
+                runs.append((handler, []))
+            runs[-1][1].append(message)
+        return [(handler, _cut(handler, run, batch_size)) for handler, run in runs]
+
+    def _any(self) -> Handler:
+        return self.default or next(iter(self._by_topic.values()))
+
+
+def _cut(handler: Handler, messages: Sequence[ReceivedMessage], batch_size: int) -> list[Sequence[ReceivedMessage]]:
+    if not handler.is_batch:
+        return [(message,) for message in messages]
+    return [messages[at : at + batch_size] for at in range(0, len(messages), batch_size)]
+
+
+class HandlerCalls:
+    """Calls handlers for one group."""
+
+    def __init__(self, group: str, hooks: Sequence[ConsumeHook], timeout_s: float, *, stamp: bool) -> None:
+        """`stamp`: note on each message when it was given to its handler. `timeout_s`: from when on traces call it too long."""
+        self._group = group
+        self.hooks: list[ConsumeHook] = list(hooks)
+        self._timeout_s = timeout_s
+        self._stamp = stamp
+        self._loop = asyncio.get_running_loop()
+
+    def call(
+        self, handler: Handler, messages: Sequence[ReceivedMessage], context: ConsumeContext | None = None
+    ) -> Failure | None:
+        """Calls a plain function, in this thread."""
+        if self._stamp:
+            now_ms = time.time_ns() // 1_000_000
+            for message in messages:
+                message.started_ms = now_ms
+        if not self.hooks:
+            return handler.handle(messages, context, self._loop)
+        told = self._before(messages)
+        began = time.monotonic()
+        outcome = handler.handle(messages, context, self._loop)
+        self._after(told, messages, outcome, time.monotonic() - began)
+        return outcome
+
+    async def call_async(
+        self, handler: Handler, messages: Sequence[ReceivedMessage], context: ConsumeContext | None = None
+    ) -> Failure | None:
+        """Calls a coroutine function."""
+        if self._stamp:
+            now_ms = time.time_ns() // 1_000_000
+            for message in messages:
+                message.started_ms = now_ms
+        if not self.hooks:
+            return await handler.handle_async(messages, context)
+        told = self._before(messages)
+        began = time.monotonic()
+        outcome = await handler.handle_async(messages, context)
+        self._after(told, messages, outcome, time.monotonic() - began)
+        return outcome
+
+    def _before(self, messages: Sequence[ReceivedMessage]) -> HandlingContext:
+        told = HandlingContext(self._group, messages[0].queue, messages)
+        call_hooks(self.hooks, "before", told)
+        return told
+
+    def _after(
+        self, told: HandlingContext, messages: Sequence[ReceivedMessage], outcome: Failure | None, elapsed_s: float
+    ) -> None:
+        if outcome is not None and outcome.error is not None:
+            told.code, told.error = TraceConsumeCode.EXCEPTION, outcome.error
+        elif elapsed_s >= self._timeout_s:
+            told.code = TraceConsumeCode.TIME_OUT
+        elif outcome is not None and outcome.first < len(messages):
+            told.code = TraceConsumeCode.FAILED
+        call_hooks(self.hooks, "after", told)

@@ -1,0 +1,208 @@
+"""HeldQueues: the queues that a push consumer has, from being given them to letting them go (client spec 3.3).
+
+    given     (orderly: locked at the broker) ─► where to begin ─► process queue ─► pulled
+    lost      dropped ─► offset kept ─► forgotten
+    lost      (orderly) dropped ─► the handler at work returns ─► offset kept ─► unlocked: the next owner goes on exactly there
+
+A queue that cannot be begun now, because it is locked, or its offset cannot be known, is left for the next round.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Final
+
+from headrace.client.cluster.instance import ClientInstance
+from headrace.client.consuming.offset_store import OffsetStore
+from headrace.client.consuming.process_queue import ProcessQueue
+from headrace.client.consuming.pull_request import Puller
+from headrace.client.consuming.push.consume_concurrent import ConcurrentService, StartTask
+from headrace.client.consuming.push.consume_orderly import OrderlyService
+from headrace.client.consuming.queue_locks import QueueLocks
+from headrace.client.consuming.start_offset import StartFrom, start_offset
+from headrace.errors import HeadraceError
+from headrace.model.message_queue import MessageQueue
+
+logger = logging.getLogger(__name__)
+
+SETTLE_S: Final = 5.0  # limit: how long a pull that stores an offset is waited for; brokers answer it at once
+LEAVE_S: Final = 20.0  # limit: how long a queue that was lost is kept locked for a handler that does not return
+
+
+class HeldQueues:
+    """The table of process queues of one consumer."""
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        store: OffsetStore,
+        start_from: StartFrom,
+        puller: Puller,
+        locks: QueueLocks | None,
+        start_task: StartTask,
+    ) -> None:
+        self._instance = instance
+        self._store = store
+        self._start_from = start_from
+        self._puller = puller
+        self._locks = locks
+        self._start_task = start_task
+        self._held: dict[MessageQueue, ProcessQueue] = {}
+        self._pulls: dict[MessageQueue, asyncio.Task[None]] = {}
+        self._leaving: dict[MessageQueue, ProcessQueue] = {}
+        self._leaves: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[ProcessQueue]:
+        return iter(list(self._held.values()))
+
+    def queues(self, topic: str | None = None) -> list[MessageQueue]:
+        """The queues held, of one topic or of all."""
+        return [queue for queue in self._held if topic is None or queue.topic == topic]
+
+    def get(self, queue: MessageQueue) -> ProcessQueue | None:
+        """The process queue of a queue, None if it is not held."""
+        return self._held.get(queue)
+
+    async def lose(self, topic: str, own: Collection[MessageQueue]) -> list[MessageQueue]:
+        """Lets go of the topic's queues that are not ours any more; which."""
+        wanted = set(own)
+        lost = [one for queue, one in self._held.items() if queue.topic == topic and queue not in wanted]
+        for process_queue in lost:
+            logger.info("queue lost queue=%s", process_queue.queue)
+        await asyncio.gather(*(self.release(process_queue) for process_queue in lost))
+        return [one.queue for one in lost]
+
+    async def take(self, own: Sequence[MessageQueue]) -> tuple[list[ProcessQueue], bool]:
+        """Makes process queues for those of ours that are not held yet; and whether that went for all of them. They are not pulled yet."""
+        fresh = [queue for queue in own if queue not in self._held]
+        possible = [queue for queue in fresh if queue not in self._leaving]
+        granted = set(possible)
+        if self._locks is not None and possible:
+            granted, refused = await self._locks.lock(possible)
+            for queue in refused:
+                logger.info("queue is another's still queue=%s", queue)
+        made = await asyncio.gather(*(self._begin(queue) for queue in possible if queue in granted))
+        taken = [one for one in made if one is not None]
+        for process_queue in taken:
+            self._held[process_queue.queue] = process_queue
+            logger.info("queue taken queue=%s offset=%d", process_queue.queue, process_queue.next_offset)
+        return taken, len(taken) == len(fresh)
+
+    async def _begin(self, queue: MessageQueue) -> ProcessQueue | None:
+        self._store.remove(queue)
+        try:
+            offset = await start_offset(self._instance, self._store, self._start_from, queue)
+        except HeadraceError as error:
+            logger.warning("queue cannot be begun now queue=%s reason=%s", queue, error)
+            return None
+        process_queue = ProcessQueue(queue, offset)
+        if self._locks is not None:
+            process_queue.lock_confirmed()
+        return process_queue
+
+    def start(
+        self,
+        taken: Sequence[ProcessQueue],
+        service: ConcurrentService | OrderlyService,
+        pull: Callable[[ProcessQueue], "asyncio.Task[None]"],
+    ) -> None:
+        """Begins to consume queues that were taken."""
+        for process_queue in taken:
+            if not process_queue.is_dropped:
+                service.hold(process_queue)
+                self._pulls[process_queue.queue] = pull(process_queue)
+
+    async def release(self, process_queue: ProcessQueue, offset: int | None = None) -> None:
+        """Lets a queue go, its offset kept. `offset`: where it is to be gone on with, if that is not where we are."""
+        queue = process_queue.queue
+        process_queue.drop()
+        if self._held.get(queue) is process_queue:
+            del self._held[queue]
+            self._puller.forget(queue)
+        pull = self._pulls.pop(queue, None)
+        pulls = [] if pull is None else [pull]
+        if pull is not None:
+            _stop(process_queue, pull)
+        if offset is not None:
+            process_queue.clear()
+            self._store.update(queue, offset)
+        if self._locks is None:
+            await _settle(pulls)
+            await self._keep(queue, wait=offset is not None)
+            self._store.remove(queue)
+        else:
+            self._leaving[queue] = process_queue
+            task = self._start_task(self._leave(process_queue, pulls, self._locks), "queue leave")
+            self._leaves.add(task)
+            task.add_done_callback(self._leaves.discard)
+
+    async def _keep(self, queue: MessageQueue, *, wait: bool) -> None:
+        try:
+            await self._store.persist([queue], wait=wait)
+        except (HeadraceError, OSError) as error:
+            logger.warning("offset not kept queue=%s reason=%s", queue, error)
+
+    async def _leave(
+        self, process_queue: ProcessQueue, pulls: Collection["asyncio.Task[None]"], locks: QueueLocks
+    ) -> None:
+        queue = process_queue.queue
+        try:
+            try:
+                async with asyncio.timeout(LEAVE_S):
+                    await process_queue.consume_lock.acquire()
+            except TimeoutError:
+                logger.warning("handler still at work, queue given up all the same queue=%s", queue)
+            await _settle(pulls)
+            # order: the offset is at the broker before another may lock the queue and ask for it.
+            await self._keep(queue, wait=True)
+            self._store.remove(queue)
+            process_queue.unlock_tries += 1
+            process_queue.is_locked = False
+            await locks.unlock([queue])
+        finally:
+            self._leaving.pop(queue, None)
+
+    async def refresh_locks(self) -> None:
+        """Has the brokers confirm all locks, those of queues that are leaving among them."""
+        if self._locks is not None and (self._held or self._leaving):
+            await self._locks.refresh([*self._held.values(), *self._leaving.values()])
+
+    async def close(self) -> None:
+        """Lets all queues go: offsets were kept, handlers have returned. Locks are given back, and the brokers' answers waited for."""
+        held = list(self._held.values())
+        for process_queue in held:
+            process_queue.drop()
+        for pull in self._pulls.values():
+            pull.cancel()
+        if self._pulls:
+            await asyncio.wait(self._pulls.values())
+        if self._leaves:
+            await asyncio.wait(self._leaves, timeout=LEAVE_S)
+        if self._locks is not None and held:
+            await self._locks.unlock([one.queue for one in held], wait=True)
+        self._held.clear()
+        self._pulls.clear()
+
+    async def stop_pulling(self) -> None:
+        """Ends all pulls; what was pulled is still consumed. Afterwards no pull changes an offset any more."""
+        for queue, pull in self._pulls.items():
+            _stop(self._held[queue], pull)
+        await _settle(list(self._pulls.values()))
+
+
+def _stop(process_queue: ProcessQueue, pull: "asyncio.Task[None]") -> None:
+    """Has a pull end: at once, or, if it stores an offset by the way, when that is done."""
+    process_queue.is_pulled = False
+    if not process_queue.is_storing:
+        pull.cancel()
+
+
+async def _settle(pulls: Collection["asyncio.Task[None]"]) -> None:
+    """Waits until pulls that were stopped have ended. The offset that one brings along must not be stored after the final one."""
+    if pulls:
+        _, late = await asyncio.wait(pulls, timeout=SETTLE_S)
+        for pull in late:
+            pull.cancel()

@@ -1,0 +1,80 @@
+"""Which queue a message goes to: in turn, by a key, or as a selector says (client spec 2.4, 2.9)."""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from headrace.client.cluster.routes import Route
+from headrace.client.producing.fault_tolerance import FaultTolerance
+from headrace.model.java_hash import string_hash
+from headrace.model.message import Message
+from headrace.model.message_queue import MessageQueue
+
+QueueSelector: TypeAlias = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
+"""Given the topic's queues, the message and the key of the send: the queue."""
+
+
+def java_hash(key: Any) -> int:
+    """Java's hash code of a text, a whole number or a boolean; of anything else, of its text."""
+    if isinstance(key, bool):
+        return 1231 if key else 1237
+    if isinstance(key, int):
+        if -(1 << 31) <= key < 1 << 31:
+            return key
+        low = (key ^ (key >> 32)) & 0xFFFFFFFF
+        return low - (1 << 32) if low & 0x80000000 else low
+    return string_hash(key if isinstance(key, str) else str(key))
+
+
+def by_hash(queues: Sequence[MessageQueue], _message: Message, key: Any) -> MessageQueue:
+    """The queue that Java's SelectMessageQueueByHash chooses: same key, same queue, as long as the queues are the same."""
+    # compat: the remainder is cut toward zero, then made positive, which is the remainder of the magnitude.
+    return queues[abs(java_hash(key)) % len(queues)]
+
+
+def by_random(queues: Sequence[MessageQueue], _message: Message, _key: Any) -> MessageQueue:
+    """Any queue."""
+    return random.choice(queues)
+
+
+class QueueTurn:
+    """Round robin over a topic's queues, beginning anywhere. `before`: the turn with an older route, which this one goes on with."""
+
+    __slots__ = ("_at", "queues", "route")
+
+    def __init__(self, route: Route, before: "QueueTurn | None" = None) -> None:
+        self.route = route
+        self.queues = route.publish_queues
+        self._at: int = random.randrange(1 << 16) if before is None else before._at  # noqa: SLF001 (another of its kind)
+
+    def next(self, avoid: str | None = None) -> MessageQueue:
+        """The next queue; one of another broker than `avoid` if there is one."""
+        queues = self.queues
+        if avoid is not None:
+            for _ in queues:
+                self._at += 1
+                queue = queues[self._at % len(queues)]
+                if queue.broker_name != avoid:
+                    return queue
+        self._at += 1
+        return queues[self._at % len(queues)]
+
+    def next_index(self) -> int:
+        """The place of the next queue in `queues`."""
+        self._at += 1
+        return self._at % len(self.queues)
+
+    def next_available(self, faults: FaultTolerance, now_ms: int) -> MessageQueue:
+        """The next queue of a broker that nothing speaks against; else of one of the better ones."""
+        for _ in self.queues:
+            queue = self.next()
+            if faults.is_available(queue.broker_name, now_ms):
+                return queue
+        chosen = faults.pick_at_least(now_ms)
+        if chosen is not None:
+            of_broker = [queue for queue in self.queues if queue.broker_name == chosen]
+            if of_broker:
+                self._at += 1
+                return of_broker[self._at % len(of_broker)]
+            faults.forget(chosen)
+        return self.next()

@@ -1,0 +1,1 @@
+"""Which ranges of the log an export reads."""

@@ -1,0 +1,1 @@
+"""Whole jobs: export, follow, verify, compact, status."""

@@ -1,0 +1,30 @@
+"""Puts small files together: what `headrace export compact` does.
+
+Only days are touched of which no more rows are to come: those before the day of the last exported record. What readers of the table see stays
+the same, and so does what `verify` says.
+"""
+
+import secrets
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+
+from spark_exporter.targets.open_target import Target
+from spark_exporter.targets.owned_target import OwnedTarget
+from spark_exporter.targets.sink import Compaction
+
+
+def compact(target: Target, before: date | None = None, warn: Callable[[str], None] = lambda _note: None) -> Compaction:
+    """Compact the days before one; None: before the day that the slowest broker's log has reached. Raises TargetBusy, TargetError.
+
+    `warn` is told if days were asked for that are left alone.
+    """
+    run = f"compact-{secrets.token_hex(4)}"
+    with OwnedTarget(target.sink, target.ledger, run, "headrace export compact") as owned:
+        last = owned.last()
+        if last is None or not last.progress:
+            return Compaction()
+        reached = min(each.last_store_ms for each in last.progress.values())
+        closed = datetime.fromtimestamp(reached / 1000, UTC).date()
+        if before is not None and before > closed:
+            warn(f"days from {closed} on are left alone: an export has come that far only, and may add rows to them")
+        return target.sink.compact(owned, target.ledger, closed if before is None else min(before, closed))

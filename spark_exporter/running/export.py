@@ -1,0 +1,338 @@
+"""An export: from where the target stands to the end of the log, exactly once.
+
+    look       the source, the target, how it was made; publish what a run that died had decided
+    plan       from where the target's log ends to the log's end; hold the segments
+    write      an engine writes ranges into staging
+    prove      each range must have landed on the next one's start; false cuts are joined and written again
+    commit     what is proven, in the log's order, so that the target always holds the log from its start to one offset
+
+A run that dies is run again: it begins at the offset that the target says. Nothing needs cleaning up by hand.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from spark_exporter.errors import SourceError, TargetError
+from spark_exporter.fault_point import fault_point
+from spark_exporter.planning.plan import LEAST_RANGE_BYTES, Plan, Source, join, open_source
+from spark_exporter.reading.range_scan import ByteRange, ScanOptions
+from spark_exporter.running.engines.engine import Engine
+from spark_exporter.running.hold import CLEANING_LEVEL, Hold
+from spark_exporter.storage.location import Location
+from spark_exporter.targets.ledger import Commit, Ledger, Progress, TargetSpec
+from spark_exporter.targets.open_sink import open_sink
+from spark_exporter.targets.owned_target import OwnedTarget
+from spark_exporter.targets.reach import check_reachable
+from spark_exporter.targets.sink import Sink
+from spark_exporter.writing.body_inference import infer_bodies
+from spark_exporter.writing.range_files import WriteTask
+from spark_exporter.writing.range_result import RangeResult
+
+_COMMIT_EVERY_S: Final = 30.0
+"""# limit: what a kill costs to do again, against the number of commits in a table's history."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportRequest:
+    """What is to be exported from where to where. `target` as the format's sink wants it; `source` as `plan.open_source`."""
+
+    source: Path
+    target: str
+    spec: TargetSpec
+    broker_name: str = "broker"
+    cluster: str = ""
+    from_offset: int | None = None
+    to_offset: int | None = None
+    from_ms: int | None = None
+    to_ms: int | None = None
+    strict: bool = False
+    compression: str = "zstd"
+    least_range_bytes: int = LEAST_RANGE_BYTES
+    commit_every_s: float = _COMMIT_EVERY_S
+    cleaning_level: float = CLEANING_LEVEL
+    flushed_offset: Callable[[], int | None] = field(default=lambda: None)
+    """Asked for how far a live store is durable; None: nobody writes it, or nobody can say."""
+    warn: Callable[[str], None] = field(default=lambda _note: None)
+    """Told at once what is also in the summary's notes."""
+
+    @property
+    def scan_options(self) -> ScanOptions:
+        """For the workers."""
+        return ScanOptions(
+            self.cluster,
+            self.broker_name,
+            self.spec.choice,
+            inflate=self.spec.inflate,
+            all_properties=self.spec.all_properties,
+            strict=self.strict,
+        )
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a run came to. Offsets are physical; times in seconds."""
+
+    start: int = 0
+    end: int = 0
+    records: int = 0
+    rows: int = 0
+    log_bytes: int = 0
+    files: int = 0
+    file_bytes: int = 0
+    damaged: int = 0
+    unfit: int = 0
+    commits: int = 0
+    seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, other: "Summary") -> None:
+        """Another round of the same run (`--follow`)."""
+        self.end = other.end
+        for name in ("records", "rows", "log_bytes", "files", "file_bytes", "damaged", "unfit", "commits", "seconds"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.notes += [note for note in other.notes if note not in self.notes]
+
+
+class Export:
+    """One run on one target, which it has locked. Used as a context; `run_once` as often as wanted."""
+
+    def __init__(self, request: ExportRequest, engine: Engine) -> None:
+        self._request = request
+        self._engine = engine
+        self._run = f"{int(time.time())}-{secrets.token_hex(4)}"
+        source = open_source(request.source)  # a wrong source is said before anything is made
+        _check_apart(source, request.target)
+        check_reachable(request.target)
+        if "#" not in request.target:
+            engine.check_paths(source.segments, Location(request.target))
+        self.sink: Sink = open_sink(request.spec.format, request.target)
+        self.sink.open(request.spec)
+        if "#" in request.target:  # where its folder is only the catalog can say
+            engine.check_paths(source.segments, self.sink.work)
+        self.ledger = Ledger(self.sink.work)
+        self.sink.bodies = self.ledger.read_bodies(request.spec)
+        self._noted: set[str] = set()
+        self._owned = OwnedTarget(self.sink, self.ledger, self._run, "headrace export")
+
+    def __enter__(self) -> "Export":
+        self.ledger.check_spec(self._request.spec)
+        self._owned.__enter__()
+        try:
+            if not self.ledger.check_spec(self._request.spec):
+                self.ledger.write_spec(self._request.spec)
+        except BaseException:
+            self._owned.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._owned.__exit__(None, None, None)
+
+    def run_once(self, report: Callable[[int, int], None] = lambda _done, _total: None) -> Summary:
+        """Export what the log has by now. `report(done, total)` in bytes of log.
+
+        Raises SourceError, TargetError, DamagedRecords, ExportError; what was committed before stays.
+        """
+        began = time.monotonic()
+        if self.ledger.read_making() is None:
+            raise TargetError(f"{self.sink.work.uri} has been deleted meanwhile")
+        source = open_source(self._request.source)
+        last = self._owned.last()
+        progress = dict(last.progress) if last else {}
+        self._check_log(source, progress.get(self._request.broker_name))
+        plan = make_plan(self._request, source, self._engine.workers, self._known_end(progress))
+        summary = Summary(plan.start, plan.start)
+        for note in _missing_files(plan):
+            self._note(summary, note)
+        with Hold(source.commit_log, self._run, self._request.cleaning_level) as hold:
+            ranges = hold.take(plan.ranges) if plan.ranges else []
+            if hold.problem:
+                self._note(summary, hold.problem)
+            if self._request.spec.infers_bodies and ranges:
+                self._infer_bodies(ranges, summary)
+            committer = _Committer(self, progress, last.number + 1 if last else 1, summary)
+
+            def told(done_bytes: int) -> None:
+                self._owned.check()
+                if hold.give_up_if_disk_is_full():
+                    self._note(summary, hold.problem)
+                report(done_bytes, plan.size_bytes)
+
+            for result in self._write(ranges, told):
+                committer.take(result, hold)
+                if hold.give_up_if_disk_is_full():
+                    self._note(summary, hold.problem)
+            committer.commit()
+        summary.seconds = time.monotonic() - began
+        return summary
+
+    def _infer_bodies(self, ranges: Sequence[ByteRange], summary: Summary) -> None:
+        """Find out what the bodies of new topics look like, and remember it before anything is written with it."""
+        known = self.ledger.read_inferred()
+        found = infer_bodies(ranges, self._request.scan_options, frozenset(known))
+        if found:
+            self.ledger.add_inferred(found)
+            self.sink.bodies = self.ledger.read_bodies(self._request.spec)
+        for topic, schema in found.items():
+            if schema is None:
+                self._note(summary, f"{topic}: its bodies are no JSON objects, and stay as they are")
+
+    def _note(self, summary: Summary, note: str | None) -> None:
+        """Say something once a run, however many rounds it has."""
+        if note is not None and note not in self._noted:
+            self._noted.add(note)
+            summary.notes.append(note)
+            self._request.warn(note)
+
+    def _check_log(self, source: Source, known: Progress | None) -> None:
+        """Raises SourceError if this is not the log that the target knows."""
+        if known and known.last_record >= 0 and not source.holds(known.last_record, known.last_store_ms):
+            raise SourceError(
+                f"{source.commit_log} is not the log that was exported before: another record lies at {known.last_record}; "
+                "export into another target, or under another broker name"
+            )
+
+    def _known_end(self, progress: dict[str, Progress]) -> int | None:
+        """How far this broker's log is in the target. What the table itself says counts; the manifests are its memory."""
+        said = self.sink.find_end(self._request.broker_name)
+        known = progress.get(self._request.broker_name)
+        if said is None:
+            return known.end if known else None
+        return said
+
+    def _write(self, ranges: Sequence[ByteRange], report: Callable[[int], None]) -> Iterator[RangeResult]:
+        """The results of the ranges, proven, in the order of the log; false cuts are written again."""
+        task = WriteTask(
+            self._request.scan_options,
+            self._request.spec.layout,
+            self._owned.staging,
+            self.sink.dropped,
+            self._request.compression,
+            writer=self.sink.writer,
+            bodies=self.sink.bodies,
+        )
+        left = list(ranges)
+        done: dict[int, RangeResult] = {}
+        for result in self._engine.write(ranges, task, report) if ranges else ():
+            fault_point("export.range_written")
+            done[result.start] = result
+            while left and left[0].start in done and done[left[0].start].is_of(left[0]):
+                yield done.pop(left.pop(0).start)
+        while left:
+            if len(left) > 1 and left[0].segment == left[1].segment:
+                left[:2] = [join(left[:2])]
+            elif done.get(left[0].start) is not None:
+                raise SourceError(f"{left[0].segment.path} has changed while it was read")
+            for result in self._engine.write(left[:1], task, lambda _done: None):
+                done[result.start] = result
+            while left and left[0].start in done and done[left[0].start].is_of(left[0]):
+                yield done.pop(left.pop(0).start)
+
+    def commit(self, number: int, progress: dict[str, Progress], results: list[RangeResult]) -> Commit:
+        """Decide and publish."""
+        commit = Commit.of_ranges(number, self._run, self._owned.token, self._request.broker_name, progress, results)
+        self._owned.commit(commit)
+        return commit
+
+    @property
+    def commit_every_s(self) -> float:
+        """How long proven ranges gather."""
+        return self._request.commit_every_s
+
+
+class _Committer:
+    """Gathers proven ranges and commits them together."""
+
+    def __init__(self, export: Export, progress: dict[str, Progress], number: int, summary: Summary) -> None:
+        self._export = export
+        self._progress = progress
+        self._number = number
+        self._summary = summary
+        self._gathered: list[RangeResult] = []
+        self._since = time.monotonic()
+
+    def take(self, result: RangeResult, hold: Hold) -> None:
+        """One more range. Commits when it is time."""
+        self._gathered.append(result)
+        if time.monotonic() - self._since >= self._export.commit_every_s:
+            self.commit()
+            hold.release_through(result.landed)
+
+    def commit(self) -> None:
+        """Commit what has gathered."""
+        self._since = time.monotonic()
+        if not self._gathered:
+            return
+        commit = self._export.commit(self._number, self._progress, self._gathered)
+        self._progress = commit.progress
+        self._number += 1
+        summary = self._summary
+        summary.end = commit.end
+        summary.commits += 1
+        summary.files += len(commit.files)
+        summary.file_bytes += sum(each.size_bytes for each in commit.files)
+        for each in self._gathered:
+            summary.records += each.records
+            summary.rows += each.rows
+            summary.damaged += each.damaged
+            summary.unfit += each.unfit
+            summary.log_bytes += each.landed - each.start
+        self._gathered = []
+
+
+def _check_apart(source: Source, target: str) -> None:
+    """Brokers refuse to start where anything but segments lies beside these; and their store's root is theirs."""
+    if "://" not in target:
+        log, folder = source.commit_log.resolve(), Path(target).resolve()
+        if folder == log.parent or log in (folder, *folder.parents):
+            raise TargetError(f"{target} is in the store that is read: export into another folder")
+
+
+def _missing_files(plan: Plan) -> list[str]:
+    """Where an archive has holes: what lies there is not exported, and nobody should be surprised."""
+    return [
+        f"{after.segment.base - before.segment.end:,} bytes of the log are missing at {before.segment.end:,}: their files are not there"
+        for before, after in pairwise(plan.ranges)
+        if before.segment != after.segment and before.segment.end != after.segment.base
+    ]
+
+
+def make_plan(request: ExportRequest, source: Source, workers: int, known_end: int | None) -> Plan:
+    """What is left to export. Raises SourceError if the log and the target cannot belong together."""
+    flushed_offset = request.flushed_offset()
+    end = source.find_end(known_end, flushed_offset)
+    if not source.segments:
+        if (
+            known_end is not None or flushed_offset is not None
+        ):  # all is exported and deleted, or a broker has just begun
+            return Plan((), known_end or 0, known_end or 0)
+        raise SourceError(f"{source.commit_log} holds no records")
+    first = source.first_offset
+    if known_end is None:
+        start = first
+        if request.from_offset is not None:
+            start = source.find_record_from(request.from_offset, end)
+        if request.from_ms is not None:
+            start = max(start, source.find_record_since(request.from_ms, end))
+    else:
+        start = known_end
+        if end < start:
+            raise SourceError(
+                f"{source.commit_log} ends at {end}, but the target has it up to {start}: "
+                "another store, or one whose end was lost since; export into another target"
+            )
+        if start < first:
+            raise SourceError(
+                f"{source.commit_log} begins at {first}, but the target has it up to {start} only: what lies between is "
+                "gone; export into another target, or go on behind the hole with another broker name"
+            )
+    if request.to_offset is not None:
+        end = min(end, max(start, source.find_record_from(request.to_offset, end)))
+    if request.to_ms is not None:
+        end = min(end, max(start, source.find_record_since(request.to_ms, end)))
+    return source.plan(start, end, workers, least_range_bytes=request.least_range_bytes)

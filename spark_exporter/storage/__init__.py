@@ -1,0 +1,1 @@
+"""Files in folders and in object storage."""

@@ -1,0 +1,25 @@
+"""Where rows go: one module a table format, each behind the `Sink` of `sinks.sink`. Each imports its package when it is made, not before."""
+
+from spark_exporter.errors import ExportError, TargetError
+from spark_exporter.targets.sink import Sink
+
+FORMATS = ("parquet", "iceberg", "delta")
+
+
+def open_sink(table_format: str, target: str) -> Sink:
+    """The sink of a format at a target. Raises MissingPackage, TargetError."""
+    if "#" in target and table_format != "iceberg":
+        raise TargetError(f"{target}: with a # it names an Iceberg table of a catalog: --format iceberg")
+    if table_format == "parquet":
+        from spark_exporter.targets.parquet import ParquetSink  # noqa: PLC0415
+
+        return ParquetSink(target)
+    if table_format == "delta":
+        from spark_exporter.targets.delta import DeltaSink  # noqa: PLC0415
+
+        return DeltaSink(target)
+    if table_format == "iceberg":
+        from spark_exporter.targets.iceberg import IcebergSink  # noqa: PLC0415
+
+        return IcebergSink(target)
+    raise ExportError(f"there is no format {table_format} (there are {', '.join(FORMATS)})")

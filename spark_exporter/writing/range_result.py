@@ -1,0 +1,70 @@
+"""What writing one range came to: a small row that goes from worker to driver, and from there into the manifest."""
+
+from dataclasses import asdict, dataclass
+from datetime import date as calendar_date
+from typing import Any, Self
+
+from spark_exporter.reading.range_scan import ByteRange
+from spark_exporter.writing.layout import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A file of one partition. `staged`: where it lies now; `name`: where it goes, within its table; both relative to their folders."""
+
+    table: str
+    topic: str | None
+    date: str
+    name: str
+    staged: str
+    rows: int
+    size_bytes: int
+    first_offset: int
+    last_offset: int
+    first_store_ms: int
+    last_store_ms: int
+
+    @property
+    def partition(self) -> Partition:
+        """Where it belongs."""
+        return Partition(self.table, self.topic, calendar_date.fromisoformat(self.date))
+
+
+@dataclass(frozen=True, slots=True)
+class RangeResult:
+    """One range, written. `landed` decides whether it counts: see `range_scan`."""
+
+    segment: int
+    start: int
+    end: int
+    landed: int
+    records: int
+    rows: int
+    damaged: int
+    files: tuple[WrittenFile, ...]
+    quarantine: WrittenFile | None
+    last_store_ms: int
+    last_record: int
+    """Where the last good record lies, -1 if there was none."""
+    unfit: int = 0
+    """Rows whose bodies do not fit their schema, where there is one."""
+
+    def is_of(self, byte_range: ByteRange) -> bool:
+        """Whether this is what became of that range, and it ends where the next one begins."""
+        return self.start == byte_range.start and self.end == byte_range.end == self.landed
+
+    def as_json(self) -> dict[str, Any]:
+        """For a manifest, or a row of strings in Spark."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        """What `as_json` said."""
+        quarantine = data["quarantine"]
+        return cls(
+            **{
+                **data,
+                "files": tuple(WrittenFile(**each) for each in data["files"]),
+                "quarantine": None if quarantine is None else WrittenFile(**quarantine),
+            }
+        )

@@ -1,0 +1,278 @@
+"""Pulls that functions select: what is shown and answered, what is held, and what changes while a pull waits."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.clients.client_processor import ClientProcessor
+from broker.filtering.filter_functions import FilterFunctions
+from broker.filtering.filters import ConsumerFilterTable, PullFilters
+from broker.filtering.python_filters import PythonFilterFailed
+from broker.json_file import JsonFile
+from broker.pulling.pull_processor import PullProcessor
+from headrace.model.message import MessageExt
+from headrace.model.subscription import SubscriptionData
+from headrace.protocol.bodies import CheckClientRequestBody, ConsumerData, HeartbeatData
+from headrace.protocol.record import decode_record, decode_records
+from headrace.protocol.remoting_command import RemotingCommand, SerializeType
+from headrace.protocol.request_code import RequestCode
+from headrace.protocol.response_code import ResponseCode
+from headrace.remoting.endpoint import Endpoint
+from headrace.remoting.handlers import HandlerTable
+from store.filter.python.functions import FunctionFolder
+from store.query.judged import JudgedGetter
+from support.small_broker import Peer, SmallBroker, pull_fields, send_fields
+
+OWN: dict[str, Any] = {"sysFlag": 4, "expressionType": "PYTHON", "subscription": "f"}
+HOLD: dict[str, Any] = {"suspendTimeoutMillis": 15000}
+
+
+class HereAndNow(FilterFunctions):
+    """Functions that run here, so that a test sees what they were shown; the workers are tested elsewhere."""
+
+    def __init__(self, folder: FunctionFolder, config: Any) -> None:
+        super().__init__(folder, [Path("nobody")], config, folder.path / "report", lambda: self.now)
+        self.now = 0.0
+        self.shown: list[int] = []
+        self.wants: Callable[[MessageExt], bool] = lambda message: message.body.startswith(b"x")
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    async def match(self, name: str, show: Callable[[], list[bytes]]) -> list[bool]:  # noqa: ARG002  (there is one)
+        records = show()
+        self.shown.append(len(records))
+        meanwhile, self.meanwhile = self.meanwhile, lambda: None
+        meanwhile()
+        return [self.wants(decode_record(record)) for record in records]
+
+
+class JudgingBroker(SmallBroker):
+    """A small broker with functions, as the composition root gives them to pulls and heartbeats."""
+
+    def __init__(self, root: Path, **options: Any) -> None:
+        super().__init__(root, **options)
+        self.folder = FunctionFolder(self.paths.config_file("filters"))
+        self.folder.put("f", "def wants(message): ...")
+        self.functions = HereAndNow(self.folder, self.config)
+        self.table = ConsumerFilterTable(JsonFile(self.paths.config_file("consumerFilter.json")), self.config)
+        filters = PullFilters(self.table, self.config, self.functions)
+        judged = JudgedGetter(self.sources)
+        main = HandlerTable()
+        self.sends.register(main, HandlerTable())
+        PullProcessor(
+            self.config, self.topics, self.groups, self.clients, self.offsets, self.getter, self.held, self.appender.append, self.executor,
+            self.store_config, filters=filters, functions=self.functions, judged=judged, stats=self.stats, visits=self.visits,
+        ).register(main)  # fmt: skip
+        ClientProcessor(self.config, self.topics, self.groups, self.clients, filters).register(main)
+        self._main = Endpoint(self.loop, main, self._deadlines, on_close=self._closed)
+
+    def store(self, *bodies: str) -> None:
+        client = self.connect(41000)
+        for body in bodies:
+            assert client.send(body.encode()).code == ResponseCode.SUCCESS
+        self.dispatch()
+
+    def bell(self) -> None:
+        """What a bell does with the pulls that wait, to the end."""
+        self.let_go(lambda: self.held.arrived([("T", 0)]))
+
+    def let_go(self, work: Callable[[], object]) -> None:
+        self.run(work)
+        for _ in range(10):
+            self.run(lambda: None)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[JudgingBroker]:
+    broker = JudgingBroker(tmp_path / "store")
+    broker.topic()
+    yield broker
+    broker.close()
+
+
+@pytest.fixture
+def client(broker: JudgingBroker) -> Peer:
+    return broker.connect()
+
+
+def bodies(answer: RemotingCommand) -> list[str]:
+    return [record.body.decode() for record in decode_records(answer.body)]
+
+
+def next_of(answer: RemotingCommand) -> int:
+    return int(answer.ext["nextBeginOffset"])
+
+
+def subscribe(client: Peer, expression: str, expression_type: str, version: int) -> None:
+    data = SubscriptionData.build("T", expression, expression_type, version)
+    heartbeat = HeartbeatData("cid", [], [ConsumerData("CG", subscription_data_set=[data])])
+    assert client.ask(RequestCode.HEART_BEAT, None, heartbeat.encode()).code == ResponseCode.SUCCESS
+
+
+def hold(client: Peer, offset: int, **fields: Any) -> None:
+    client.tell(RequestCode.PULL_MESSAGE, pull_fields(offset, **(OWN | {"sysFlag": 6} | HOLD | fields)))
+    assert client.received() == []
+
+
+def test_what_the_function_wants_is_answered_and_the_next_pull_begins_behind_what_was_looked_at(
+    broker: JudgingBroker, client: Peer
+) -> None:
+    broker.store("x0", "1", "x2", "3", "4")
+    answer = client.pull(0, **OWN)
+    assert (answer.code, bodies(answer), next_of(answer)) == (ResponseCode.SUCCESS, ["x0", "x2"], 5)
+    answer = client.pull(3, **OWN)
+    assert (answer.code, bodies(answer), next_of(answer)) == (ResponseCode.PULL_RETRY_IMMEDIATELY, [], 5)
+    assert broker.functions.shown == [5, 2]
+
+
+def test_no_more_is_answered_than_was_asked_for_and_what_is_left_comes_next(
+    broker: JudgingBroker, client: Peer
+) -> None:
+    broker.store("x0", "1", "x2", "x3", "4", "x5")
+    answer = client.pull(0, maxMsgNums=2, **OWN)
+    assert (bodies(answer), next_of(answer)) == (["x0", "x2"], 3)
+    answer = client.pull(3, maxMsgNums=2, **OWN)
+    assert (bodies(answer), next_of(answer)) == (["x3", "x5"], 6)
+
+
+def test_a_large_answer_ends_where_the_limits_of_a_pull_say(tmp_path: Path) -> None:
+    broker = JudgingBroker(tmp_path / "store", store={"max_transfer_bytes_on_message_in_memory": 1000})
+    try:
+        broker.topic()
+        client = broker.connect()
+        broker.store(*("x" * 300 for _ in range(5)))
+        answer = client.pull(0, **OWN)
+        assert (len(bodies(answer)), next_of(answer)) == (2, 2)
+    finally:
+        broker.close()
+
+
+def test_the_offset_that_comes_along_is_committed(broker: JudgingBroker, client: Peer) -> None:
+    broker.store("x0", "1")
+    client.pull(1, **(OWN | {"sysFlag": 5, "commitOffset": 1}))
+    assert broker.offsets.query("CG", "T", 0) == 1
+
+
+def test_a_pull_that_waits_is_answered_only_for_what_the_function_wants(broker: JudgingBroker, client: Peer) -> None:
+    broker.store("x0")
+    hold(client, 1)
+    broker.store("1", "2")
+    broker.bell()
+    assert client.received() == []
+    broker.store("3", "x4")
+    broker.bell()
+    (answer,) = client.received()
+    assert (answer.code, bodies(answer), next_of(answer)) == (ResponseCode.SUCCESS, ["x4"], 5)
+    assert answer.serialize_type is SerializeType.JSON
+    # None was shown twice.
+    assert broker.functions.shown == [2, 2]
+
+
+def test_what_comes_while_the_function_is_busy_is_seen_without_another_bell(
+    broker: JudgingBroker, client: Peer
+) -> None:
+    broker.store("x0")
+    hold(client, 1)
+    broker.store("1")
+    broker.functions.meanwhile = stores(broker, "x2")
+    broker.bell()
+    (answer,) = client.received()
+    assert bodies(answer) == ["x2"]
+
+
+def stores(broker: JudgingBroker, body: str) -> Callable[[], object]:
+    """Stores a message from within the loop: what another connection's request would do."""
+    data = RemotingCommand(
+        RequestCode.SEND_MESSAGE_V2,
+        opaque=1,
+        ext_fields={key: str(value) for key, value in send_fields().items()},
+        body=body.encode(),
+    ).encode()
+    other = broker.connect(42000)
+
+    def store() -> None:
+        other.connection.data_received(data)
+        broker.dispatch()
+
+    return store
+
+
+def test_at_its_deadline_a_pull_learns_how_far_it_has_come(broker: JudgingBroker, client: Peer) -> None:
+    broker.store("x0")
+    hold(client, 1)
+    broker.store("1", "2")
+    broker.bell()
+    broker.let_go(lambda: broker.held.expire(1e9))
+    (answer,) = client.received()
+    assert (answer.code, next_of(answer)) == (ResponseCode.PULL_RETRY_IMMEDIATELY, 3)
+    assert len(broker.held) == 0
+
+
+def test_a_new_version_of_the_function_looks_again_at_what_was_passed_by(broker: JudgingBroker, client: Peer) -> None:
+    broker.store("x0")
+    hold(client, 1)
+    broker.store("1")
+    broker.bell()
+    broker.functions.wants = lambda _message: True
+    broker.folder.put("f", "def wants(message): ...")
+    broker.functions.now += 10
+    broker.store("2")
+    broker.bell()
+    (answer,) = client.received()
+    assert bodies(answer) == ["1", "2"]
+
+
+def test_a_function_that_goes_refuses_the_pulls_that_wait_for_it(broker: JudgingBroker, client: Peer) -> None:
+    broker.store("x0")
+    hold(client, 1)
+    broker.folder.remove("f")
+    broker.functions.now += 10
+    broker.store("x1")
+    broker.bell()
+    (answer,) = client.received()
+    assert (answer.code, "no filter function f" in str(answer.remark)) == (ResponseCode.SYSTEM_ERROR, True)
+
+
+def test_a_function_that_fails_refuses_its_pull_and_the_connection_goes_on(broker: JudgingBroker, client: Peer) -> None:
+    broker.store("x0")
+
+    def fail(_message: MessageExt) -> bool:
+        raise PythonFilterFailed("f", "took longer than 2 s and was ended")
+
+    broker.functions.wants = fail
+    answer = client.pull(0, **OWN)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "the filter function f took longer than 2 s and was ended" in str(answer.remark)
+    assert bodies(client.pull(0, subscription="*")) == ["x0"]
+
+
+def test_whoever_changes_to_functions_or_from_them_while_a_pull_waits_is_told_to_ask_again(
+    broker: JudgingBroker, client: Peer
+) -> None:
+    broker.store("x0")
+    by_heartbeat = {"sysFlag": 2, "expressionType": None, "subscription": None}
+    for version, (first, second) in enumerate(((("*", "TAG"), ("f", "PYTHON")), (("f", "PYTHON"), ("*", "TAG"))), 1):
+        subscribe(client, *first, version * 10)
+        client.received()
+        hold(client, version, **by_heartbeat)
+        subscribe(client, *second, version * 10 + 1)
+        client.received()
+        broker.store("1")
+        broker.bell()
+        (answer,) = client.received()
+        assert (answer.code, bodies(answer), next_of(answer)) == (ResponseCode.PULL_RETRY_IMMEDIATELY, [], version)
+
+
+def test_subscriptions_by_function_are_checked_and_are_no_sql_filters(broker: JudgingBroker, client: Peer) -> None:
+    def check(name: str) -> RemotingCommand:
+        body = CheckClientRequestBody("cid", "CG", SubscriptionData.build("T", name, "PYTHON", 1)).encode()
+        return client.ask(RequestCode.CHECK_CLIENT_CONFIG, None, body)
+
+    assert check("f").code == ResponseCode.SUCCESS
+    assert "there is no filter function g" in str(check("g").remark)
+    broker.store("x0", "1")
+    subscribe(client, "f", "PYTHON", 1)
+    assert broker.table.find("T", "CG") is None
+    client.received()
+    assert bodies(client.pull(0, sysFlag=0, subVersion=1)) == ["x0"]
