@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from broker.admin.families import admin_families
+from broker.admin.fixed_values import fixed_values
 from broker.broker_conf import BrokerConf
 from broker.config import BrokerConfig
 from broker.deliveries import Deliveries
 from broker.errors import PortTaken
 from broker.findings.board import make_finding_board
 from broker.findings.lost_messages import LostMessages
-from broker.fixed_values import fixed_values
 from broker.live_config import LiveConfig
 from broker.pulling.store_reader import StoreReader
 from broker.registration import Registration
@@ -135,7 +135,13 @@ class _Broker:
         tasks = [
             asyncio.create_task(
                 self._tick(
-                    Counters(context.counters, self._tables.stats, self._waiting, server, self._reading.unreadable)
+                    Counters(
+                        context.counters,
+                        self._tables.stats,
+                        lambda: len(self._waiting.held),
+                        server,
+                        self._reading.unreadable,
+                    )
                 )
             ),
             asyncio.create_task(self._traffic.keep()),

@@ -6,11 +6,11 @@ from collections.abc import Awaitable
 from functools import partial
 from typing import Final
 
+from broker.appending.appender import Appender
+from broker.appending.log_sync import sync_log
 from broker.delays.delays import Delays
 from broker.delays.delivery import DelayDelivery
-from broker.delays.log_sync import sync_log
 from broker.pulling.store_reader import StoreReader
-from broker.sending.appender import Appender
 from broker.settings import Settings
 from broker.tables import Tables
 from broker.timers.bucket_files import BucketFiles

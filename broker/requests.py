@@ -8,11 +8,11 @@ from broker.admin.handling import register as register_admin
 from broker.clients.client_processor import ClientProcessor
 from broker.clients.lock_processor import LockProcessor
 from broker.clients.offset_processor import OffsetProcessor
+from broker.clients.queue_visits import QueueVisits
 from broker.clients.rebalance_locks import RebalanceLocks
 from broker.connections.broker_connection import BrokerConnection
 from broker.deliveries import Deliveries
 from broker.filtering.filters import PullFilters
-from broker.findings.queue_visits import QueueVisits
 from broker.live_config import LiveConfig
 from broker.pulling.hot_pull import PullPath, PullPlan
 from broker.pulling.pull_processor import PullProcessor

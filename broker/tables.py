@@ -4,11 +4,11 @@ from broker.clients.client_processor import MembersNotice
 from broker.clients.clients import ClientTable
 from broker.clients.groups import GroupTable
 from broker.clients.offsets import OffsetTable
+from broker.clients.queue_visits import QueueVisits
 from broker.delays.delay_offsets import DelayOffsets
 from broker.delays.delivered_copies import LevelsFile
 from broker.filtering.filter_functions import FilterFunctions
 from broker.filtering.filters import ConsumerFilterTable
-from broker.findings.queue_visits import QueueVisits
 from broker.json_file import JsonFile
 from broker.settings import Settings
 from broker.statistics.broker_stats import BrokerStats

@@ -15,11 +15,11 @@ from broker.admin.relays import Relays
 from broker.admin.runtime_info import RuntimeInfo
 from broker.admin.stats_admin import StatsAdmin
 from broker.admin.topic_admin import TopicAdmin
+from broker.appending.appender import Appender
 from broker.live_config import LiveConfig
 from broker.pulling.store_reader import StoreReader
 from broker.registration import Registration
 from broker.role_notifier import RoleNotifier
-from broker.sending.appender import Appender
 from broker.settings import Settings
 from broker.statistics.broker_stats import BrokerStats
 from broker.statistics.traffic import Traffic

@@ -1,13 +1,13 @@
 """How an administrative request is answered.
 
 A handler here takes the command and returns the answer; it knows no connection. What cannot be read, or what the disk refuses,
-is answered by `processors.guard`, as everywhere.
+is answered by `broker.guard`, as everywhere.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
-from broker.connections import guard
+from broker import guard
 from headrace.protocol.json_bean import JsonBody
 from headrace.protocol.remoting_command import RemotingCommand, response_to
 from headrace.protocol.request_code import RequestCode

@@ -4,10 +4,10 @@ import time
 from collections.abc import Awaitable, Generator, Sequence
 from typing import Final
 
+from broker import guard
 from broker.clients.clients import Client, ClientTable, ConsumerGroup
 from broker.clients.groups import GroupTable
 from broker.config import BrokerConfig
-from broker.connections import guard
 from broker.filtering.filters import PullFilters
 from broker.topics.topics import READ_WRITE, TopicTable
 from headrace.errors import RemoteProtocolError

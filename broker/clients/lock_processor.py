@@ -1,8 +1,8 @@
 """LOCK_BATCH_MQ and UNLOCK_BATCH_MQ, by which orderly consumers own their queues (remoting spec 4.17)."""
 
+from broker import guard
+from broker.clients.queue_visits import QueueVisits
 from broker.clients.rebalance_locks import RebalanceLocks
-from broker.connections import guard
-from broker.findings.queue_visits import QueueVisits
 from headrace.errors import RemoteProtocolError
 from headrace.protocol.bodies import LockBatchRequestBody, LockBatchResponseBody
 from headrace.protocol.remoting_command import RemotingCommand, response_to

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
+from broker import guard
 from broker.clients.offsets import OffsetTable
-from broker.connections import guard
-from broker.findings.queue_visits import QueueVisits
+from broker.clients.queue_visits import QueueVisits
 from headrace.protocol.headers.offset import (
     GetEarliestMsgStoretimeRequestHeader,
     GetEarliestMsgStoretimeResponseHeader,

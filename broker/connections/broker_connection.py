@@ -9,9 +9,9 @@ import asyncio
 from functools import partial
 from time import monotonic_ns
 
+from broker.appending.appender import Appender
 from broker.pulling.hot_pull import PullPath
 from broker.response_codes import code_of_put
-from broker.sending.appender import Appender
 from broker.sending.hot_send import COMPILED, PARTIAL, SendPath
 from headrace.model.host import encode_host
 from headrace.protocol.frame import FrameDecoder, frame_size

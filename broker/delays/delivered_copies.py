@@ -15,13 +15,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from broker.delays.log_search import search
 from broker.errors import ConfigFileUnreadable
 from broker.json_file import JsonFile
 from headrace.errors import RemoteProtocolError
 from headrace.model import properties
 from headrace.model.message import MessageExt
 from headrace.model.names import SCHEDULE_TOPIC
+from store.query.by_bytes import search
 
 Likeness = tuple[bytes, int, int, int, tuple[str, int]]
 """Properties, body's CRC, born timestamp, reconsume times, born host: the same for a waiting record and its delivered copy."""

@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from broker.appending.restored import restored
 from broker.delays.delay_offsets import DelayOffsets
 from broker.delays.delivered_copies import Likeness, delivered_since, likeness
-from broker.delays.restored import restored
 from headrace.errors import RemoteProtocolError
 from headrace.model.message import MessageExt
 from headrace.model.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC

@@ -10,14 +10,14 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from functools import lru_cache, partial
 
+from broker import guard
 from broker.clients.clients import ClientTable
 from broker.clients.groups import GroupTable
 from broker.clients.offsets import OffsetTable
+from broker.clients.queue_visits import QueueVisits
 from broker.config import BrokerConfig
-from broker.connections import guard
 from broker.filtering.filter_functions import FilterFunctions
 from broker.filtering.filters import PullFilters, Refused
-from broker.findings.queue_visits import QueueVisits
 from broker.pulling.held_pulls import HeldPull, HeldPulls
 from broker.pulling.hot_pull import PullPath, PullPlan
 from broker.pulling.judged_pulls import JudgedPulls

@@ -6,7 +6,7 @@ A client's id without a topic is looked for in all topics, which is ours: Rocket
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 
-from broker.connections import guard
+from broker import guard
 from headrace.protocol.headers.query import (
     QueryMessageRequestHeader,
     QueryMessageResponseHeader,

@@ -7,10 +7,10 @@ answerer is told whether the push was taken; where it was stored is in the answe
 import time
 from collections.abc import Callable
 
+from broker import guard
+from broker.appending.appender import Appender
 from broker.clients.clients import Client, ClientTable
 from broker.config import BrokerConfig
-from broker.connections import guard
-from broker.sending.appender import Appender
 from broker.sending.send_processor import SendProcessor, flags_of
 from broker.statistics.broker_stats import BrokerStats
 from headrace.errors import RemotingError

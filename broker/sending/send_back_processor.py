@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
+from broker import guard
+from broker.appending.appender import Appender
+from broker.appending.restored import copied
 from broker.clients.groups import GroupTable
 from broker.config import BrokerConfig
-from broker.connections import guard
 from broker.delays.delays import Delays
-from broker.delays.restored import copied
-from broker.sending.appender import Appender
 from broker.statistics.broker_stats import BrokerStats
 from broker.topics.topics import TopicTable
 from headrace.model import names, permission, properties

@@ -9,12 +9,12 @@ import random
 import time
 from collections.abc import Awaitable
 
+from broker import guard
+from broker.appending.appender import Appender
 from broker.clients.groups import GroupTable
 from broker.config import BrokerConfig
-from broker.connections import guard
 from broker.delays.delays import Delays, delay_level
 from broker.response_codes import code_of_put
-from broker.sending.appender import Appender
 from broker.sending.hot_send import MALFORMED, MAX_BATCH, SendPath
 from broker.statistics.broker_stats import BrokerStats
 from broker.timers.recall_handle import RecallHandle

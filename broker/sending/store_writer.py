@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from isal import isal_zlib
 
-from broker.sending.ack_gate import AckGate
-from broker.sending.appender import Appender
+from broker.appending.ack_gate import AckGate
+from broker.appending.appender import Appender
 from broker.sending.hot_send import SendPath
 from broker.settings import Settings
 from broker.statistics.store_stats import StoreStats

@@ -1,4 +1,6 @@
-"""The broker's counters: what its parts have counted, added to the page that outlives it."""
+"""The broker's counters, added to the counter page, which outlives the process."""
+
+from collections.abc import Callable
 
 from broker.statistics.broker_stats import BrokerStats
 from broker.statistics.traffic import (
@@ -13,7 +15,6 @@ from broker.statistics.traffic import (
     PULLS_MISSED,
     PUTS_FAILED,
 )
-from broker.waiting import Waiting
 from headrace.remoting.server import RemotingServer
 from ipc.counter_page import CounterPage
 from store.query.unreadable import UnreadableRecords
@@ -28,13 +29,13 @@ class Counters:
         self,
         page: CounterPage,
         stats: BrokerStats,
-        waiting: Waiting,
+        held_pulls: Callable[[], int],
         server: RemotingServer,
         unreadable: UnreadableRecords,
     ) -> None:
         self._page = page
         self._stats = stats
-        self._waiting = waiting
+        self._held_pulls = held_pulls
         self._server = server
         self._unreadable = unreadable
         # How many there are now, unlike all else on the page, did not outlive a predecessor that was killed.
@@ -56,7 +57,7 @@ class Counters:
             PULLS_FOUND: stats.pulls_found,
             PULLS_MISSED: stats.pulls_missed,
             UNREADABLE_RECORDS: self._unreadable.count,
-            "held_pulls": len(self._waiting.held),
+            "held_pulls": self._held_pulls(),
             "connections": len(self._server.connections),
         }
         for name, value in now.items():

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from broker.delays.restored import restored
+from broker.appending.restored import restored
 from broker.errors import ConfigFileUnreadable
 from broker.timers.bucket_files import SPAN_MS, BucketFiles, bucket_of
 from broker.timers.checkpoint import Checkpoint, CheckpointFile

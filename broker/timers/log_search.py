@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator
 
-from broker.delays.log_search import search
 from broker.timers.timers import DELIVERED_RECORD, due_of_record
 from headrace.model import properties
 from headrace.model.names import TIMER_TOPIC
+from store.query.by_bytes import search
 
 Delivered = dict[tuple[int, str, str], int]
 """Physical offset of a waiting record, topic and id of a message that says that it was delivered for it: when it was due (ms).

@@ -8,9 +8,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from broker import guard
+from broker.appending.appender import Appender
 from broker.config import BrokerConfig
-from broker.connections import guard
-from broker.sending.appender import Appender
 from broker.timers.recall_handle import RecallHandle
 from broker.timers.timers import Outcome, Timers
 from broker.topics.topics import TopicTable

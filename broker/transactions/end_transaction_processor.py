@@ -7,11 +7,11 @@ may commit and be gone. Nothing keeps a half message from being committed twice:
 import time
 from collections.abc import Awaitable, Callable
 
-from broker.connections import guard
+from broker import guard
+from broker.appending.appender import Appender
+from broker.appending.restored import copied
 from broker.delays.delays import Delays
-from broker.delays.restored import copied
 from broker.response_codes import code_of_put
-from broker.sending.appender import Appender
 from broker.timers.timers import Outcome, Timers
 from broker.transactions.half import committed, op_message
 from headrace.model import properties, sys_flag

@@ -6,7 +6,7 @@ offset of a half message that needs nothing more. Neither is ever changed: what 
 
 from typing import Final
 
-from broker.delays.restored import copied, restored
+from broker.appending.restored import copied, restored
 from headrace.model import properties, sys_flag
 from headrace.model.host import Host
 from headrace.model.message import MessageExt

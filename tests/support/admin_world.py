@@ -16,6 +16,7 @@ from broker.admin.client_admin import ClientAdmin
 from broker.admin.config_admin import ConfigAdmin
 from broker.admin.consume_progress import ConsumeProgress
 from broker.admin.consume_queue_admin import ConsumeQueueAdmin
+from broker.admin.fixed_values import fixed_values
 from broker.admin.group_admin import GroupAdmin
 from broker.admin.handling import AdminFamily, register
 from broker.admin.offset_admin import OffsetAdmin
@@ -29,7 +30,6 @@ from broker.clients.clients import Client, ClientTable
 from broker.clients.groups import GroupTable
 from broker.clients.offsets import OffsetTable
 from broker.config import BrokerConfig
-from broker.fixed_values import fixed_values
 from broker.json_file import JsonFile
 from broker.live_config import LiveConfig
 from broker.registration import Registration

@@ -14,23 +14,23 @@ from typing import Any
 
 from isal import isal_zlib
 
+from broker.appending.ack_gate import AckGate
+from broker.appending.appender import Appender
 from broker.clients.client_processor import ClientProcessor, MembersNotice
 from broker.clients.clients import ClientTable
 from broker.clients.groups import GroupTable
 from broker.clients.lock_processor import LockProcessor
 from broker.clients.offset_processor import OffsetProcessor
 from broker.clients.offsets import OffsetTable
+from broker.clients.queue_visits import QueueVisits
 from broker.clients.rebalance_locks import RebalanceLocks
 from broker.config import BrokerConfig
 from broker.connections.broker_connection import BrokerConnection
 from broker.delays.delays import Delays
-from broker.findings.queue_visits import QueueVisits
 from broker.json_file import JsonFile
 from broker.pulling.held_pulls import HeldPulls
 from broker.pulling.pull_processor import PullProcessor
 from broker.pulling.query_processor import QueryProcessor
-from broker.sending.ack_gate import AckGate
-from broker.sending.appender import Appender
 from broker.sending.hot_send import SendPath
 from broker.sending.reply_processor import ReplyProcessor
 from broker.sending.send_back_processor import SendBackProcessor

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from broker.sending.ack_gate import AckGate
+from broker.appending.ack_gate import AckGate
 from store.config import ASYNC_FLUSH, ASYNC_MASTER, SYNC_FLUSH, SYNC_MASTER, StoreConfig
 from store.status import PutMessageStatus
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from broker.admin.fixed_values import fixed_values
 from broker.config import ACCEPTED_UNUSED as BROKER_UNUSED
-from broker.fixed_values import fixed_values
 from headrace.model.topic_config import TopicConfig
 from headrace.protocol import fastjson
 from headrace.protocol.bodies.properties_text import decode_properties_text

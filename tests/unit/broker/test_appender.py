@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import pytest
 from isal import isal_zlib
 
-from broker.sending import appender as appender_module
-from broker.sending.ack_gate import AckGate
-from broker.sending.appender import Appender
+from broker.appending import appender as appender_module
+from broker.appending.ack_gate import AckGate
+from broker.appending.appender import Appender
 from broker.sending.hot_send import SendPath
 from headrace.model import sys_flag
 from headrace.model.host import encode_host

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from broker.clients.clients import Client, ClientTable
+from broker.clients.queue_visits import QueueVisits
 from broker.findings.board import FindingBoard
 from broker.findings.differing_members import differing_members
 from broker.findings.finding import Finding
-from broker.findings.queue_visits import QueueVisits
 from broker.findings.shared_client_ids import shared_client_ids
 from broker.findings.unowned_queues import GRACE_S, unowned_queues
 from headrace.model.subscription import SubscriptionData

@@ -10,11 +10,11 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Protocol
 
 from isal import isal_zlib
 
-from broker.sending.ack_gate import AckGate
-from broker.sending.hot_send import SendPath
+from broker.appending.ack_gate import AckGate
 from broker.statistics.store_stats import StoreStats
 from headrace.model import sys_flag
 from headrace.model.host import encode_host
@@ -36,6 +36,31 @@ Appended = Callable[[MessageToStore, PutResult], object]
 
 _FIXED_LENGTH = 91
 _V6_ADDED = 12
+
+
+class BatchWriter(Protocol):
+    """Writes the messages of a batch that it has checked and counted (`broker.sending.hot_send.SendPath`)."""
+
+    @property
+    def stored_bytes(self) -> int:
+        """The size of the records that the last `put_batch` wrote."""
+
+    def put_batch(
+        self,
+        topic: bytes,
+        queue_id: int,
+        sys_flag: int,
+        born_timestamp: int,
+        born_host: bytes,
+        reconsume_times: int,
+        properties: bytes,
+        body: bytes,
+        /,
+    ) -> int:
+        """Writes the records, contiguous in one file. Negative: the next file is not reserved. 0: the batch is too large."""
+
+    def message_ids(self) -> str:
+        """The ids of these messages, separated by commas."""
 
 
 class Appender:
@@ -113,7 +138,7 @@ class Appender:
         ids = encode_offset_message_id(message.store_host, offset)
         return self._appended(message, 1, record.size_bytes, queue_offset, ids)
 
-    def append_batch(self, path: SendPath, message: MessageToStore, count: int) -> PutResult | None:
+    def append_batch(self, path: BatchWriter, message: MessageToStore, count: int) -> PutResult | None:
         """Appends and publishes the `count` messages of a batch, contiguous in one file with consecutive queue offsets.
 
         `message` is what they have in common; its body is the batch's, which `path` has counted. None while the next CommitLog
@@ -176,7 +201,9 @@ class Appender:
         """
         return self._start(partial(self._append, message), message, 1)
 
-    def start_put_batch(self, path: SendPath, message: MessageToStore, count: int) -> PutResult | Awaitable[PutResult]:
+    def start_put_batch(
+        self, path: BatchWriter, message: MessageToStore, count: int
+    ) -> PutResult | Awaitable[PutResult]:
         """The same of a batch (`append_batch`)."""
         return self._start(partial(self.append_batch, path, message, count), message, count)
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.delays import log_search
-from broker.delays.log_search import search
 from store.commit_log.reader import CommitLogReader
 from store.paths import StorePaths
+from store.query import by_bytes
+from store.query.by_bytes import search
 from support.damage import damage
 from support.dispatched_store import SMALL, HandWrittenLog
 
@@ -52,7 +52,7 @@ def searched(tmp_path: Path) -> Iterator[Searched]:
 
 @pytest.mark.parametrize("stretch", [700, 5000, 1 << 20])
 def test_search_finds_all_marked_records(searched: Searched, stretch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_search, "_STRETCH", stretch)
+    monkeypatch.setattr(by_bytes, "_STRETCH", stretch)
     assert searched.found() == searched.places[::3]
 
 
@@ -61,7 +61,7 @@ def test_search_finds_all_marked_records(searched: Searched, stretch: int, monke
 def test_search_goes_on_at_the_next_whole_record_behind_damage(
     searched: Searched, stretch: int, length: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_search, "_STRETCH", stretch)
+    monkeypatch.setattr(by_bytes, "_STRETCH", stretch)
     start = searched.places[30] + 3  # the size's last byte
     damage(searched.paths.commit_log, FILE_SIZE, start, length)
     hit = {place for place in searched.places if place <= start + length - 1 and start < place + 600}

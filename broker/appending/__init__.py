@@ -1,0 +1,1 @@
+"""Appends of messages to the CommitLog, and what an acknowledged send waits for."""
