@@ -21,7 +21,7 @@ install: $(VENV)/installed build/compiled  ## virtual environment, packages, com
 
 install-export: $(VENV)/exporting build/compiled  ## the exporter with Spark, Iceberg and Delta too (pyspark: 456 MB, fetched once)
 
-run: $(VENV)/installed build/compiled  ## an appliance in ./run, in the foreground (ARGS="--port 10921 ...")
+run: $(VENV)/installed build/compiled  ## an appliance in ./data, in the foreground (ARGS="--port 10921 ...")
 	@exec $(BIN)/headrace run $(ARGS)
 
 # Lint keeps one core busy, and what is left to prepare the other.

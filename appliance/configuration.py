@@ -47,7 +47,7 @@ class Given(NamedTuple):
 class Sources:
     """Where to look: what the flags of `headrace run` say, None where one is not given."""
 
-    data: str = "./run"
+    data: str = "./data"
     broker_conf: str | None = None
     appliance_toml: str | None = None
     nameserver_conf: str | None = None

@@ -48,7 +48,7 @@ def run(context: RoleContext, channel: LogChannel, config: ApplianceConfig, path
             context.beat()
             if taken:
                 continue
-            if context.stopping and not orphaned:
+            if context.take_stop_order() and not orphaned:
                 if os.getppid() == supervisor:
                     return
                 # The supervisor is gone and cannot say who else is: the end of the channel will.

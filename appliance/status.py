@@ -2,7 +2,7 @@
 
 ::
 
-    {"state": "running", "pid": 4711, "uptime_ms": 61000, "data": "/…/run",
+    {"state": "running", "pid": 4711, "uptime_ms": 61000, "data": "/…/data",
      "roles":   {"broker": {"pid", "state", "restarts", "heartbeat_age_ms", "long_call"}, …},
      "offsets": {CELL: NUMBER, …},     the control block's cells, by their names
      "lag":     {"flush": BYTES, "dispatch": BYTES, "ha": BYTES},

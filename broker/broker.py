@@ -158,7 +158,7 @@ class _Broker:
         context.running()
         logger.info("broker running name=%s address=%s", settings.broker.broker_name, settings.broker.address)
         await stopped.wait()
-        _ = context.stopping
+        context.take_stop_order()
         await self._stop(server, tasks)
 
     async def deliver_timers(self) -> int:

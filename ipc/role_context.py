@@ -1,7 +1,7 @@
 """What a role is given to run with: its name, the shared objects, its bell, and how it is told to stop.
 
 Made by the supervisor's child after the fork and handed to the role's `run(context, …)`. The stop signal's handler writes a byte to a
-pipe and nothing else; the role sees it here, as `stopping`, and its loop ends when its work is done.
+pipe and nothing else; the role takes the order with `take_stop_order`, and its loop ends when its work is done.
 A plain loop waits in `wait` or `nap` and nowhere else, and these beat for it. What may take longer than a second is
 announced with `long_call`, or the supervisor takes the silence for a hang.
 """
@@ -93,9 +93,12 @@ class RoleContext:
 
     # ---- stopping
 
-    @property
-    def stopping(self) -> bool:
-        """Whether the role is to stop now. Stays so. A system call until then: once a round, not once a record."""
+    def take_stop_order(self) -> bool:
+        """Take the order to stop, if it was given. Returns whether the role must stop now, and True from then on.
+
+        The health page shows `stopping` from the moment the order is taken. A system call until then: call it once a round, not
+        once a record.
+        """
         if not self._is_told and self._stop_poll.poll(0):
             self._take_order()
         if self._is_told and not self._stopping:
@@ -108,8 +111,8 @@ class RoleContext:
         """Sleep until rung, told to stop, or the time is over. True: look for work. False: nothing came in that time.
 
         `ready` loads cells and says whether there is work. It must speak only of what somebody rings for: work that comes
-        with the clock belongs into `timeout_ms`. Being told to stop ends the wait; once `stopping` has said so, later
-        waits, by a role that drains, are as before.
+        with the clock belongs into `timeout_ms`. The order to stop ends the wait; once
+        `take_stop_order` has returned True, later waits, by a role that drains, are as before.
         """
         if self.bell is None:
             raise ValueError(f"role {self.name} has no bell to wait for")

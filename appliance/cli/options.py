@@ -3,7 +3,7 @@
 import click
 
 data_option = click.option(
-    "--data", metavar="DIR", default="./run", show_default=True, help="The appliance's data folder."
+    "--data", metavar="DIR", default="./data", show_default=True, help="The appliance's data folder."
 )
 """Which appliance is meant."""
 

@@ -36,7 +36,7 @@ def run(context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
     flusher.open_files()
     context.running()
     try:
-        while not context.stopping:
+        while not context.take_stop_order():
             flusher.options.follow()
             flusher.open_files()
             flusher.sync_if_due()

@@ -54,7 +54,7 @@ class _Ha:
                     following = None
                 await self._round()
             loop.remove_reader(self._context.stop_fd)
-            assert self._context.stopping
+            self._context.take_stop_order()
             await self._take_leave()
         finally:
             if following is not None:

@@ -27,7 +27,7 @@ def run(context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
     keeper = Housekeeper(context, config, paths)
     keeper.begin()
     context.running()
-    while not context.stopping:
+    while not context.take_stop_order():
         keeper.work()
         keeper.wait()
     keeper.finish()

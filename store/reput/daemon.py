@@ -46,7 +46,8 @@ def _loop(context: RoleContext, reput: Reput) -> None:
     busy_until_ms = next_cleaning_ms = 0
     while True:
         reput.release_deleted()
-        is_stopping = context.stopping  # order: before the batch, so that the last look comes after the last record
+        # order: before the batch, so that the last look comes after the last record
+        is_stopping = context.take_stop_order()
         has_moved = reput.try_batch()
         if reput.failure is not None:
             if is_stopping:

@@ -23,8 +23,8 @@ def test_the_five_minutes_of_the_page_are_as_it_says(tmp_path: Path) -> None:
     assert found is not None
     typed, shown = found.groups()
     began = time.monotonic()
-    # What `make run` does in the repository: an appliance whose data is in ./run.
-    with HeadraceProcess(tmp_path / "run").wait_ready() as appliance:
+    # What `make run` does in the repository: an appliance whose data is in ./data.
+    with HeadraceProcess(tmp_path / "data").wait_ready() as appliance:
         (tmp_path / ".venv").symlink_to(sys.prefix)
         typed = typed.replace("127.0.0.1:9876", f"127.0.0.1:{appliance.ports[0]}")
         done = subprocess.run(

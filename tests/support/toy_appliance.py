@@ -48,7 +48,7 @@ def live(context: RoleContext, settings: RoleSettings) -> None:
         os._exit(9)
     log.info("lives: name=%s", context.name)
     told = os.path.join(settings.configuration.paths.data, f"{context.name}.do")
-    while not context.stopping:
+    while not context.take_stop_order():
         context.nap(20)
         if os.path.exists(told):
             with open(told, encoding="utf-8") as file:
@@ -92,7 +92,7 @@ def run_broken_logger(context: RoleContext, settings: RoleSettings) -> None:
     if scenario == "logger-sleeps":
         settings.log_channel.sender.close()
         context.running()
-        while not context.stopping:
+        while not context.take_stop_order():
             context.nap(100)
         return
     _run_logger(context, settings)

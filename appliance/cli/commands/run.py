@@ -12,7 +12,7 @@ from appliance import exit_code
 
 @click.command("run", short_help="Run an appliance in the foreground.")
 @click.option(
-    "--data", metavar="DIR", default="./run", show_default=True, help="Data folder: store, logs, control socket."
+    "--data", metavar="DIR", default="./data", show_default=True, help="Data folder: store, logs, control socket."
 )
 @click.option("-c", "broker_conf", metavar="FILE", help="broker.conf: RocketMQ's file with RocketMQ's keys.")
 @click.option("--config", "appliance_toml", metavar="FILE", help="appliance.toml: the appliance's own settings.")

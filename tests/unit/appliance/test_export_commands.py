@@ -126,24 +126,15 @@ def test_a_running_appliance_is_asked_how_far_it_has_flushed(tmp_path: Path) -> 
     assert read() is None
 
 
-def test_a_store_in_a_folder_named_run_is_not_taken_for_the_command(
+def test_export_run_is_the_command_even_where_there_is_a_folder_of_that_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    write_log(tmp_path / "run", [b"x"] * 7)
     missing = run("run", "lake")
     assert missing.exit_code == 2
     assert "Missing argument 'TARGET'" in missing.output
-    write_log(tmp_path / "run", [b"x"] * 7)
-    for arguments in (
-        ["run", "lake"],
-        ["run", "run", "lake"],
-        ["run", "--broker", "b", "lake-2"],
-        ["--broker", "b", "run", "lake-3"],
-    ):
-        done = run(*arguments, "--engine", "local")
-        assert done.exit_code == 0, (arguments, done.output)
-    assert "7 rows" in run("run", "lake-4", "--engine", "local").output
-    assert run("run", "--no-such-option", "lake").exit_code == 2
+    assert "7 rows" in run("./run", "lake", "--engine", "local").output
 
 
 def test_run_need_not_be_said(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ GOOD = "def wants(message):\n    return True\n"
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    (tmp_path / "run" / "store" / "config").mkdir(parents=True)
-    return tmp_path / "run"
+    (tmp_path / "data" / "store" / "config").mkdir(parents=True)
+    return tmp_path / "data"
 
 
 def run(*arguments: object, check: bool = True) -> Result:

@@ -87,9 +87,9 @@ def test_a_long_call_that_fails_is_over_too(context: RoleContext, instance: Inst
 
 
 def test_a_role_is_told_to_stop_through_its_pipe(context: RoleContext, instance: Instance, pipe: Pipe) -> None:
-    seen = [context.stopping]
+    seen = [context.take_stop_order()]
     pipe.stop()
-    seen += [context.stopping, context.stopping]
+    seen += [context.take_stop_order(), context.take_stop_order()]
     assert seen == [False, True, True]
     assert instance.health.read()["flush"].state == "stopping"
 
@@ -97,19 +97,19 @@ def test_a_role_is_told_to_stop_through_its_pipe(context: RoleContext, instance:
 def test_being_told_to_stop_ends_a_wait(context: RoleContext, pipe: Pipe) -> None:
     pipe.stop()
     assert context.wait(never, 60_000)
-    assert context.stopping
+    assert context.take_stop_order()
 
 
 def test_being_told_to_stop_ends_a_nap(context: RoleContext, pipe: Pipe) -> None:
     assert not context.nap(1)
     pipe.stop()
     assert context.nap(60_000)
-    assert context.stopping
+    assert context.take_stop_order()
 
 
 def test_a_role_that_drains_waits_as_before(context: RoleContext, instance: Instance, pipe: Pipe) -> None:
     pipe.stop()
-    assert context.stopping
+    assert context.take_stop_order()
     assert not context.wait(never, 5)
     assert not context.nap(5)
     bell = instance.bells["flush"]
@@ -203,7 +203,7 @@ def test_a_role_in_its_own_process_follows_the_log_and_stops_at_sigterm(
         def ready() -> bool:
             return context.control.wrote_offset != seen
 
-        while not context.stopping:
+        while not context.take_stop_order():
             context.wait(ready, 60_000)
             wrote = context.control.wrote_offset
             context.counters.add_at(followed, wrote - seen)
@@ -234,21 +234,21 @@ def test_a_role_in_its_own_process_follows_the_log_and_stops_at_sigterm(
 def test_a_role_told_to_stop_goes_on_until_it_may(instance: Instance, pipe: Pipe) -> None:
     answers = iter([False, False, True])
     context = RoleContext("flush", instance, instance.bells["flush"], pipe.stop_fd, lambda: next(answers))
-    assert not context.stopping
+    assert not context.take_stop_order()
     pipe.stop()
     assert context.wait(never, 60_000)  # cut short by the order
     assert instance.health.read()["flush"].state == "stopping"
     began = time.monotonic()
-    while not context.stopping:
+    while not context.take_stop_order():
         context.wait(never, 60_000)  # short now, for another look
     assert time.monotonic() - began < 50
-    assert context.stopping
+    assert context.take_stop_order()
     assert next(answers, None) is None
 
 
 def test_a_role_that_may_not_stop_yet_is_still_woken_by_its_bell(instance: Instance, pipe: Pipe) -> None:
     context = RoleContext("flush", instance, instance.bells["flush"], pipe.stop_fd, never)
     pipe.stop()
-    assert not context.stopping
+    assert not context.take_stop_order()
     rung = iter([False, True])
     assert context.wait(lambda: next(rung), 0)

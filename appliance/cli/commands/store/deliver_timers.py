@@ -60,7 +60,7 @@ def command(path: str, broker_conf: str | None, settings: tuple[str, ...]) -> in
             delivered = deliver_timers(context, configuration.broker, configuration.store, configuration.store_paths)
             told.write_text(str(delivered))
             os.kill(os.getppid(), signal.SIGTERM)
-            while not context.stopping:  # the supervisor says so, in its order
+            while not context.take_stop_order():  # the supervisor says so, in its order
                 context.beat()
                 time.sleep(0.01)
 
