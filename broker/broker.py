@@ -171,7 +171,7 @@ class _Broker:
             return await self._deliveries.deliver_timers()
         finally:
             beating.cancel()
-            self._let_go()
+            self._release()
 
     async def _beat(self) -> None:
         while True:
@@ -209,9 +209,9 @@ class _Broker:
             self._tables.functions.close()
         self._deliveries.persist()
         self._tables.filters.persist()
-        self._let_go()
+        self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._reading.executor.shutdown(wait=False, cancel_futures=True)
         self._writing.appender.publish()
 

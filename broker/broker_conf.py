@@ -41,7 +41,7 @@ def with_values(text: str, texts: Mapping[str, str]) -> str:
     pieces = iter(text.splitlines())
     for piece in pieces:
         whole = [piece]
-        while _goes_on(whole[-1]) and (following := next(pieces, None)) is not None:
+        while _is_continued(whole[-1]) and (following := next(pieces, None)) is not None:
             whole.append(following)
         key = next(iter(decode_properties_text("\n".join(whole))), None)
         if key is not None and key in texts:
@@ -53,7 +53,7 @@ def with_values(text: str, texts: Mapping[str, str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _goes_on(line: str) -> bool:
+def _is_continued(line: str) -> bool:
     """Whether the next line belongs to this one: it ends in a backslash that no other protects, and is no comment."""
     backslashes = len(line) - len(line.rstrip("\\"))
     return backslashes % 2 == 1 and line.lstrip(" \t\f")[:1] not in ("#", "!")

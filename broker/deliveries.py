@@ -1,6 +1,7 @@
 """What a master does by itself: delivers messages when they are due, asks producers about transactions; and what redirects messages to there."""
 
 import asyncio
+import os
 import re
 from collections.abc import Awaitable
 from functools import partial
@@ -16,11 +17,11 @@ from broker.tables import Tables
 from broker.timers.bucket_files import BucketFiles
 from broker.timers.checkpoint import CheckpointFile
 from broker.timers.delivery import TimerDelivery
+from broker.timers.entry import ENTRY
 from broker.timers.rocketmq5_progress import read_progress
 from broker.timers.timers import TimerRules, Timers
-from broker.timers.warming import plan_warming
-from broker.transactions.asking import ProducerAsking
 from broker.transactions.check import TransactionCheck
+from broker.transactions.check_requests import CheckRequests
 from broker.transactions.verdict import Rules
 from headrace.model.delay_level import parse_delay_levels
 from headrace.model.names import (
@@ -35,6 +36,8 @@ from store.commit_log.message import MessageToStore, PutResult
 from store.query.get import GetResult
 from store.status import GetMessageStatus, PutMessageStatus
 
+_WARM_BYTES: Final = 256 << 20  # limit: records nearer to the end of the log are assumed to be in memory
+_MAX_WARMED: Final = 1024  # limit: descriptors; further records are read when they are delivered
 _DELAY_LEVEL: Final = re.compile(rb"(?:^|\x02)DELAY\x01([0-9]{1,9})")
 
 
@@ -159,7 +162,15 @@ class Deliveries:
         return result
 
     def _warm_timed(self, entries: list[bytes]) -> Awaitable[None] | None:
-        plan = plan_warming(entries, self._reading.log, self._control.wrote_offset)
+        """Reads old records from disk before they are delivered, because a page fault would stall every request."""
+        oldest_warm, log = self._control.wrote_offset - _WARM_BYTES, self._reading.log
+        plan: list[tuple[int, int, int]] = []  # file descriptor, position, length
+        for entry in entries:
+            _, physical_offset, size = ENTRY.unpack(entry)
+            if physical_offset < oldest_warm and len(plan) < _MAX_WARMED:
+                file = log.file_for(physical_offset)
+                if file is not None:
+                    plan.append((os.dup(file.fd), physical_offset - file.start_offset, abs(size)))
         return self._reading.warm(plan) if plan else None
 
     # -- transactions -----------------------------------------------------------------------------------------------------
@@ -171,7 +182,7 @@ class Deliveries:
             self._read_for_check,
             lambda topic, queue_id: queues.bounds(topic, queue_id)[0],
             self._appender.append,
-            ProducerAsking(self._tables.clients.producers).ask,
+            CheckRequests(self._tables.clients.producers).ask,
             self._transaction_rules,
             lambda: topics.create_on_send_back(TRANSACTION_HALF_TOPIC, 1).read_queue_count,
             lambda: topics.create_on_send_back(TRANSACTION_CHECK_MAX_TIME_TOPIC, 1),

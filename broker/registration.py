@@ -144,19 +144,19 @@ class Registration:
         """Registers all topics everywhere and does what the answers say. Never raises for a name server's sake."""
         needed = self.name_servers if self._config.force_register else await self._those_that_differ()
         answers = await self._ask_all(lambda: self._request(self._topics.all()), self._timeout_ms, needed)
-        self._take(list(answers.values()))
+        self._apply_answers(list(answers.values()))
 
     async def register_topic(self, name: str) -> None:
         """Registers one topic everywhere, waits for the answers and does what they say."""
         topic = self._topics.find(name)
         if topic is not None:
             answers = await self._ask_all(lambda: self._request({name: topic}), self._timeout_ms)
-            self._take(list(answers.values()))
+            self._apply_answers(list(answers.values()))
 
     def register_soon(self) -> None:
         """Registers all topics everywhere, one-way. Topics that are made at the same time are told together."""
         if not self._is_stopped and (self._soon is None or self._soon.done()):
-            self._soon = asyncio.get_running_loop().create_task(self._tell_all())
+            self._soon = asyncio.get_running_loop().create_task(self._send_all())
 
     def connection_lost(self) -> None:
         """Registers again as soon as the name server is back, if it is within seconds: to clients we are not there until then."""
@@ -178,15 +178,15 @@ class Registration:
             await self.register()
             await asyncio.sleep(self._config.register_period_s)
 
-    async def _tell_all(self) -> None:
+    async def _send_all(self) -> None:
         version = None
         # A topic made while this is under way finds it running; so it looks again before it ends.
         while version != self._topics.data_version:
             version = self._topics.data_version
             request = self._request(self._topics.all())
-            await asyncio.gather(*(self._tell(address, replace(request)) for address in self.name_servers))
+            await asyncio.gather(*(self._send_oneway(address, replace(request)) for address in self.name_servers))
 
-    async def _tell(self, address: str, request: RemotingCommand) -> None:
+    async def _send_oneway(self, address: str, request: RemotingCommand) -> None:
         try:
             await self._client.oneway(address, request)
         except HeadraceError as error:
@@ -199,7 +199,7 @@ class Registration:
         answers = await self._ask_all(
             lambda: create_request(RequestCode.QUERY_DATA_VERSION, header.to_ext(), body), self._timeout_ms
         )
-        same = {address for address, answer in answers.items() if not _says_changed(answer)}
+        same = {address for address, answer in answers.items() if not _is_changed(answer)}
         return tuple(address for address in self.name_servers if address not in same)
 
     async def _ask_all(
@@ -233,7 +233,7 @@ class Registration:
         else:
             logger.warning("not registered, trying again name_server=%s: %s", address, trouble)
 
-    def _take(self, answers: list[RemotingCommand]) -> None:
+    def _apply_answers(self, answers: list[RemotingCommand]) -> None:
         """Does what the answers say: which topics are ordered, where the master is. The first name server that says it is believed."""
         for ordered in filter(None, map(_ordered_topics, answers)):
             try:
@@ -284,7 +284,7 @@ class Registration:
         return topic if permission == READ_WRITE else replace(topic, permission=permission)
 
 
-def _says_changed(answer: RemotingCommand) -> bool:
+def _is_changed(answer: RemotingCommand) -> bool:
     try:
         return QueryDataVersionResponseHeader.from_ext(answer.ext_fields).changed
     except RemoteProtocolError:

@@ -1,6 +1,6 @@
 """The tables: what the broker knows of topics, groups and clients. What is to be known after a restart is kept under `config/`."""
 
-from broker.clients.client_processor import MembersNotice
+from broker.clients.client_processor import MembersNotifier
 from broker.clients.clients import ClientTable
 from broker.clients.groups import GroupTable
 from broker.clients.offsets import OffsetTable
@@ -30,7 +30,7 @@ class Tables:
         self.delay_offsets = DelayOffsets(
             JsonFile(paths.config_file("delayOffset.json")), LevelsFile(paths.root / "timer" / "levels")
         )
-        self.clients = ClientTable(MembersNotice(config, self.groups))
+        self.clients = ClientTable(MembersNotifier(config, self.groups))
         self.filters = ConsumerFilterTable(JsonFile(paths.config_file("consumerFilter.json")), config)
         self.stats = BrokerStats(config)
         self.topics.on_change(self._topic_changed)

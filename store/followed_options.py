@@ -10,7 +10,7 @@ from headrace.model.option import change_options
 from ipc.role_context import RoleContext
 from store.config import StoreConfig
 
-_LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class FollowedOptions:
@@ -33,4 +33,4 @@ class FollowedOptions:
         self._seen, texts = self._page.read()
         keys = change_options(self._config, texts)
         if keys:
-            _LOGGER.info("follows changed options: %s", " ".join(f"{key}={texts[key]}" for key in sorted(keys)))
+            logger.info("follows changed options: %s", " ".join(f"{key}={texts[key]}" for key in sorted(keys)))

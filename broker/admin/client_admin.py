@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-from broker.admin.handling import AdminHandler, refuse, tell
+from broker.admin.handling import AdminHandler, refuse, respond
 from broker.admin.online import OnlineClient, OnlineClients
 from broker.clients.offsets import OffsetTable
 from headrace.model.consumption import ConsumeFromWhere, ConsumeType, MessageModel
@@ -52,7 +52,7 @@ class ClientAdmin:
         if group is None:
             return refuse(command, ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
         # compat: tools fail on a body that lacks one of the three words; a group always has them after a heartbeat.
-        return tell(
+        return respond(
             command,
             ConsumerConnection(
                 _connections(group.clients.values()),
@@ -69,7 +69,7 @@ class ClientAdmin:
         producers = self._clients.producers(name)
         if not producers:
             return refuse(command, ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
-        return tell(command, ProducerConnection(_connections(producers)))
+        return respond(command, ProducerConnection(_connections(producers)))
 
     def all_producers(self, command: RemotingCommand) -> RemotingCommand:
         """GET_ALL_PRODUCER_INFO (328)."""
@@ -78,13 +78,13 @@ class ClientAdmin:
             for group, clients in self._clients.producer_groups().items()
             if clients
         }
-        return tell(command, ProducerTableInfo(data))
+        return respond(command, ProducerTableInfo(data))
 
     def groups_of_topic(self, command: RemotingCommand) -> RemotingCommand:
         """QUERY_TOPIC_CONSUME_BY_WHO (300): groups that want the topic now, and those that have committed offsets of it."""
         topic = QueryTopicConsumeByWhoRequestHeader.from_ext(command.ext_fields).topic
         groups = {*self._clients.groups_subscribing(topic), *self._offsets.groups_of(topic)}
-        return tell(command, GroupList(sorted(groups)))
+        return respond(command, GroupList(sorted(groups)))
 
 
 def _connections(clients: Iterable[OnlineClient]) -> list[Connection]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from broker.admin.handling import AdminHandler, done, refuse, tell_text
+from broker.admin.handling import AdminHandler, done, refuse, respond_text
 from broker.live_config import LiveConfig
 from headrace.errors import RemoteProtocolError
 from headrace.protocol.bodies.properties_text import decode_properties_text, encode_properties_text
@@ -26,7 +26,7 @@ class ConfigAdmin:
     def show(self, command: RemotingCommand) -> RemotingCommand:
         """GET_BROKER_CONFIG (26)."""
         header = GetBrokerConfigResponseHeader(encode_bean(self._live.data_version).decode())
-        return tell_text(command, encode_properties_text(self._live.texts()), header.to_ext())
+        return respond_text(command, encode_properties_text(self._live.texts()), header.to_ext())
 
     def change(self, command: RemotingCommand) -> RemotingCommand:
         """UPDATE_BROKER_CONFIG (25). Options that may change while running; no body changes nothing."""

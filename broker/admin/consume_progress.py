@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from broker.admin.handling import AdminHandler, refuse, tell
+from broker.admin.handling import AdminHandler, refuse, respond
 from broker.admin.online import OnlineClients, subscribes_elsewhere
 from broker.admin.queue_facts import NO_TIME, QueueFacts
 from broker.clients.groups import GroupTable
@@ -86,7 +86,7 @@ class ConsumeProgress:
             first, end = self._queues.bounds(name, queue_id)
             last = self._queues.store_time(name, queue_id, end - 1) if end > 0 else 0
             table[self._queues.queue(name, queue_id)] = TopicOffset(max(first, 0), max(end, 0), last)
-        return tell(command, TopicStatsTable(table))
+        return respond(command, TopicStatsTable(table))
 
     async def consume_stats(self, command: RemotingCommand) -> RemotingCommand:
         """GET_CONSUME_STATS (208). It never refuses: tools take an empty table for *not online*."""
@@ -99,7 +99,7 @@ class ConsumeProgress:
             if topic is not None and not subscribes_elsewhere(self._clients, group, name):
                 stats.offset_table |= await self._progress(group, name, range(topic.read_queue_count))
                 stats.consume_tps += self._group_tps(name, group)
-        return tell(command, stats)
+        return respond(command, stats)
 
     async def broker_consume_stats(self, command: RemotingCommand) -> RemotingCommand:
         """GET_BROKER_CONSUME_STATS (317): every group with all its topics; on wish only the ordered ones."""
@@ -118,7 +118,7 @@ class ConsumeProgress:
                 of_group.append(ConsumeStats(table, self._group_tps(name, group)))
             whole.total_diff += sum(stats.total_diff for stats in of_group)
             whole.consume_stats_list.append({group: of_group})
-        return tell(command, whole)
+        return respond(command, whole)
 
     async def time_span(self, command: RemotingCommand) -> RemotingCommand:
         """QUERY_CONSUME_TIME_SPAN (303): the group's place in each queue as points in time."""
@@ -130,7 +130,7 @@ class ConsumeProgress:
         for queue_id in range(topic.write_queue_count):
             await _give_way(queue_id)
             spans.append(self._span(header.group, header.topic, queue_id))
-        return tell(command, QueryConsumeTimeSpanBody(spans))
+        return respond(command, QueryConsumeTimeSpanBody(spans))
 
     async def _progress(self, group: str, topic: str, queue_ids: Iterable[int]) -> dict[MessageQueue, OffsetWrapper]:
         table = {}

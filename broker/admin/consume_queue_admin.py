@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from broker.admin.handling import AdminHandler, refuse, tell
+from broker.admin.handling import AdminHandler, refuse, respond
 from broker.admin.online import OnlineClients
 from headrace.model.subscription import SubscriptionData, is_tag_type
 from headrace.protocol import fastjson
@@ -46,11 +46,11 @@ class ConsumeQueueAdmin:
         if header.consumer_group and header.consumer_group.strip():
             self._describe_group(body, header.consumer_group, topic)
         if not first <= index < end:
-            answer = tell(command, body)
+            answer = respond(command, body)
             answer.remark = f"Index {index} of {queue_id}@{topic} is not exist!"
             return answer
         body.queue_data = self._read(topic, queue_id, index, min(header.count, MAX_ENTRIES, end - index))
-        return tell(command, body)
+        return respond(command, body)
 
     def _read(self, topic: str, queue_id: int, index: int, count: int) -> list[ConsumeQueueData]:
         found: list[ConsumeQueueData] = []

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 
-from broker.admin.handling import AdminHandler, done, refuse, tell_text
+from broker.admin.handling import AdminHandler, done, refuse, respond_text
 from broker.admin.topic_admin import ON_SLAVE
 from broker.clients.groups import GroupTable
 from broker.clients.offsets import OffsetTable
@@ -58,4 +58,4 @@ class GroupAdmin:
 
     def all(self, command: RemotingCommand) -> RemotingCommand:
         """GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201)."""
-        return tell_text(command, self._groups.wire_text())
+        return respond_text(command, self._groups.wire_text())

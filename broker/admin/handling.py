@@ -35,12 +35,12 @@ def done(command: RemotingCommand, remark: str | None = None) -> RemotingCommand
     return response_to(command, ResponseCode.SUCCESS, remark)
 
 
-def tell(command: RemotingCommand, body: JsonBody) -> RemotingCommand:
+def respond(command: RemotingCommand, body: JsonBody) -> RemotingCommand:
     """The answer with a body."""
     return response_to(command, ResponseCode.SUCCESS, body=body.encode())
 
 
-def tell_text(command: RemotingCommand, text: str, ext: dict[str, str] | None = None) -> RemotingCommand:
+def respond_text(command: RemotingCommand, text: str, ext: dict[str, str] | None = None) -> RemotingCommand:
     """The answer with a text for its body."""
     return response_to(command, ResponseCode.SUCCESS, None, ext, text.encode())
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from broker.admin.handling import AdminHandler, done, tell, tell_text
+from broker.admin.handling import AdminHandler, done, respond, respond_text
 from broker.admin.online import OnlineClients, subscribes_elsewhere
 from broker.clients.offsets import OffsetTable
 from broker.topics.topics import TopicTable
@@ -45,11 +45,11 @@ class OffsetAdmin:
 
     def all(self, command: RemotingCommand) -> RemotingCommand:
         """GET_ALL_CONSUMER_OFFSET (43)."""
-        return tell_text(command, self._offsets.wire_text())
+        return respond_text(command, self._offsets.wire_text())
 
     def all_delay(self, command: RemotingCommand) -> RemotingCommand:
         """GET_ALL_DELAY_OFFSET (45)."""
-        return tell(command, DelayOffsetSerializeWrapper(dict(self._delay_offsets())))
+        return respond(command, DelayOffsetSerializeWrapper(dict(self._delay_offsets())))
 
     def correction(self, command: RemotingCommand) -> RemotingCommand:
         """QUERY_CORRECTION_OFFSET (308): for each queue the smallest offset that any group has committed and the queue still has.
@@ -68,7 +68,7 @@ class OffsetAdmin:
         for queue_id, own in self._offsets.queues(header.compare_group, topic).items():
             if smallest.get(queue_id, own) > own:
                 smallest[queue_id] = LONG_MAX
-        return tell(command, QueryCorrectionOffsetBody(dict(sorted(smallest.items()))))
+        return respond(command, QueryCorrectionOffsetBody(dict(sorted(smallest.items()))))
 
     def clone(self, command: RemotingCommand) -> RemotingCommand:
         """CLONE_GROUP_OFFSET (314): one topic, or every topic of the source group."""

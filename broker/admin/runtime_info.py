@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
-from broker.admin.handling import AdminHandler, tell
+from broker.admin.handling import AdminHandler, respond
 from broker.config import BrokerConfig
 from broker.statistics.store_stats import StoreStats
 from broker.statistics.traffic import (
@@ -95,7 +95,7 @@ class RuntimeInfo:
 
     def show(self, command: RemotingCommand) -> RemotingCommand:
         """GET_BROKER_RUNTIME_INFO (28)."""
-        return tell(command, KVTable(self.figures()))
+        return respond(command, KVTable(self.figures()))
 
     def figures(self) -> dict[str, str]:
         """All figures by RocketMQ's names."""

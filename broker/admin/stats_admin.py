@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from broker.admin.handling import AdminHandler, refuse, tell
+from broker.admin.handling import AdminHandler, refuse, respond
 from broker.statistics.broker_stats import BrokerStats
 from broker.statistics.stats_item import DAY, HOUR, MINUTE, StatsItem, Window
 from headrace.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
@@ -32,7 +32,7 @@ class StatsAdmin:
                 ResponseCode.SYSTEM_ERROR,
                 f"The stats <{header.stats_name}> <{header.stats_key}> not exist: nothing was counted since the broker started",
             )
-        return tell(command, BrokerStatsData(_shown(item, MINUTE), _shown(item, HOUR), _shown(item, DAY)))
+        return respond(command, BrokerStatsData(_shown(item, MINUTE), _shown(item, HOUR), _shown(item, DAY)))
 
 
 def _shown(item: StatsItem, window: Window) -> BrokerStatsItem:

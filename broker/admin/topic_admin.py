@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from broker.admin.handling import AdminHandler, done, refuse, tell, tell_text
+from broker.admin.handling import AdminHandler, done, refuse, respond, respond_text
 from broker.topics.topics import TopicTable
 from headrace.model import names
 from headrace.model.topic_config import TopicConfig, TopicFilterType
@@ -95,7 +95,7 @@ class TopicAdmin:
 
     def all(self, command: RemotingCommand) -> RemotingCommand:
         """GET_ALL_TOPIC_CONFIG (21)."""
-        return tell_text(command, self._topics.wire_text())
+        return respond_text(command, self._topics.wire_text())
 
     def one(self, command: RemotingCommand) -> RemotingCommand:
         """GET_TOPIC_CONFIG (351): one topic's settings, as RocketMQ 5 answers its tools and the dashboard."""
@@ -107,11 +107,11 @@ class TopicAdmin:
         value = to_value(topic)
         assert isinstance(value, dict)
         # compat: no topic has attributes here, and 5's tools expect a map.
-        return tell_text(command, fastjson.dumps({"attributes": {}} | value))
+        return respond_text(command, fastjson.dumps({"attributes": {}} | value))
 
     def system_topics(self, command: RemotingCommand) -> RemotingCommand:
         """GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305)."""
-        return tell(command, TopicList(sorted(self._topics.system_names)))
+        return respond(command, TopicList(sorted(self._topics.system_names)))
 
     def _problem(self, topic: str) -> str | None:
         """Why this topic cannot be touched, in Apache's order of checks."""

@@ -40,7 +40,7 @@ MAX_GROUPS: Final = (
 FEW: Final = 16  # limit: groups and subscriptions that are registered at one go
 
 
-class MembersNotice:
+class MembersNotifier:
     """Tells the members of a group that they or their topics have changed, so that they share the queues out anew."""
 
     def __init__(self, config: BrokerConfig, groups: GroupTable) -> None:

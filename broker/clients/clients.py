@@ -16,6 +16,7 @@ from headrace.remoting.connection import Connection
 logger = logging.getLogger(__name__)
 
 CLIENT_EXPIRED_MS = 120_000
+_LIVE_MS = 65_000  # limit: clients send a heartbeat every 30 s; two of them, and some seconds for a busy machine
 _LOGGED_APART = 16  # limit: lines for one heartbeat
 
 MembersChanged = Callable[["ConsumerGroup"], None]
@@ -60,8 +61,12 @@ class ConsumerGroup:
         """One id a connection."""
         return [client.client_id for client in self.clients.values()]
 
+    def live_clients(self, now_ms: int) -> list[Client]:
+        """The members with a recent heartbeat: a connection may stay open for two minutes after its client has died."""
+        return [client for client in self.clients.values() if now_ms - client.last_update_ms <= _LIVE_MS]
+
     def find_client(self, client_id: str) -> Client | None:
-        """The member of this id."""
+        """The member with this id."""
         return next((client for client in self.clients.values() if client.client_id == client_id), None)
 
 
@@ -142,7 +147,7 @@ class ClientTable:
         group.consume_from_where = consume_from_where
         topics_changed = _take_subscriptions(group, subscriptions, self._clock())
         if is_new or is_other_kind or group.subscriptions is not before:
-            self._tell_listeners()
+            self._notify_listeners()
         if is_new:
             logger.info(
                 "consumer came group=%s client=%s remote=%s", group_name, client.client_id, client.connection.remote
@@ -179,13 +184,13 @@ class ClientTable:
             logger.warning(
                 "client expired client=%s group=%s remote=%s", client.client_id, name, client.connection.remote
             )
-            self._remove(client.connection, is_consumer, name, tell=False)
+            self._remove(client.connection, is_consumer, name, notify=False)
             client.connection.close("no heartbeat for 120 s")
 
     def _clients_by_group(self) -> dict[str, dict[Connection, Client]]:
         return {name: group.clients for name, group in self._consumers.items()}
 
-    def _remove(self, connection: Connection, is_consumer: bool, name: str, tell: bool = True) -> None:
+    def _remove(self, connection: Connection, is_consumer: bool, name: str, notify: bool = True) -> None:
         groups = self._groups_of.get(connection, set())
         groups.discard((is_consumer, name))
         if not groups:
@@ -204,11 +209,11 @@ class ClientTable:
         logger.info("consumer left group=%s client=%s remote=%s", name, client.client_id, connection.remote)
         if not group.clients:
             del self._consumers[name]
-        self._tell_listeners()
-        if tell:
+        self._notify_listeners()
+        if notify:
             self._members_changed(group)
 
-    def _tell_listeners(self) -> None:
+    def _notify_listeners(self) -> None:
         for listener in self._listeners:
             listener()
 

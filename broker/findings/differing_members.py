@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from broker.clients.clients import ConsumerGroup, Membership
-from broker.findings.alive import alive
 from broker.findings.finding import Finding
 from headrace.model.names import is_retry_topic, is_system_group
 from headrace.model.subscription import ALL, SubscriptionData, is_tag_type
@@ -24,7 +23,7 @@ def differing_members(groups: Iterable[ConsumerGroup], now_ms: int) -> Iterator[
         if len(group.members) < 2 or is_system_group(group.name):
             continue
         sides: dict[str, list[str]] = defaultdict(list)
-        for client in alive(group, now_ms):
+        for client in group.live_clients(now_ms):
             wish = wish_of(group.members[client.connection])
             sides[wish].append(f"{client.client_id} at {client.connection.remote}")
         if len(sides) > 1:

@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from broker.clients.clients import Client, ConsumerGroup, Membership
-from broker.findings.alive import alive
 from broker.findings.finding import Finding
 from headrace.model.names import is_system_group
 from headrace.remoting.connection import Connection
@@ -26,7 +25,7 @@ def shared_client_ids(groups: Iterable[ConsumerGroup], now_ms: int) -> Iterator[
         if len(group.clients) < 2 or is_system_group(group.name):
             continue
         by_id: dict[str, list[Client]] = defaultdict(list)
-        for client in alive(group, now_ms):
+        for client in group.live_clients(now_ms):
             by_id[client.client_id].append(client)
         for client_id, clients in by_id.items():
             if len(clients) < 2:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 import psutil
 
@@ -14,7 +13,6 @@ from store.commit_log.reader import CommitLogReader
 from store.consume_queue.reader import ConsumeQueueReader
 from store.errors import CorruptRecord
 from store.query.by_key import KeyQuery
-from store.query.by_offset import view_by_offset
 from store.query.by_time import TimeQuery
 from store.query.filtered import FilteredGetter
 from store.query.get import MessageGetter, warm
@@ -42,7 +40,7 @@ class StoreReader:
         self.judged = JudgedGetter(sources) if settings.filter_workers else None
         self.by_time = TimeQuery(self.queues, self.log)
         self.by_key = KeyQuery(paths, config, self.log, self.unreadable)
-        self.view = partial(view_by_offset, self.log)
+        self.view = self.log.copy_record
         self.executor = ThreadPoolExecutor(4, "cold-read")
 
     def earliest_time(self) -> int:

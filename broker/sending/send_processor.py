@@ -102,10 +102,10 @@ class SendProcessor:
         put = self._appender
         result = put.start_put_batch(self._path, message, count) if header.batch else put.start_put(message)
         if isinstance(result, PutResult) and count <= _IDS_AT_ONCE:
-            return self._told(command, message, result, queue_id, count)
-        return self._told_later(command, message, result, queue_id, count)
+            return self._respond(command, message, result, queue_id, count)
+        return self._respond_later(command, message, result, queue_id, count)
 
-    async def _told_later(
+    async def _respond_later(
         self,
         command: RemotingCommand,
         message: MessageToStore,
@@ -114,7 +114,7 @@ class SendProcessor:
         count: int,
     ) -> RemotingCommand:
         known = result if isinstance(result, PutResult) else await result
-        return self._told(command, message, known, queue_id, count)
+        return self._respond(command, message, known, queue_id, count)
 
     # -- checks -----------------------------------------------------------------------------------------------------------
 
@@ -290,7 +290,7 @@ class SendProcessor:
             return None
         return RecallHandle(found[properties.REAL_TOPIC], self._config.broker_name, due_ms, unique_id).encode()
 
-    def _told(
+    def _respond(
         self, command: RemotingCommand, message: MessageToStore, result: PutResult, queue_id: int, count: int
     ) -> RemotingCommand:
         status = result.status

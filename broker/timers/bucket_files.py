@@ -133,7 +133,7 @@ class BucketFiles:
         """Deletes all files, and what has been gathered. Raises OSError."""
         self.delete_before(1 << 62)
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Deletes all files: they are to be made anew. What has been gathered stays: it is as new as can be. Raises OSError."""
         gathered = dict(self._gathered)
         self.clear()

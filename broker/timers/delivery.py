@@ -15,8 +15,8 @@ from broker.appending.restored import restored
 from broker.errors import ConfigFileUnreadable
 from broker.timers.bucket_files import SPAN_MS, BucketFiles, bucket_of
 from broker.timers.checkpoint import Checkpoint, CheckpointFile
+from broker.timers.delivered_copies import Delivered, delivered_since
 from broker.timers.entry import ENTRY, ENTRY_SIZE, due_of, pack
-from broker.timers.log_search import Delivered, delivered_since
 from broker.timers.rocketmq5_progress import Rocketmq5Progress
 from broker.timers.timers import DELIVERED_RECORD, cancels, due_of_record
 from broker.timers.wheel import Wheel
@@ -217,7 +217,7 @@ class TimerDelivery:
             if found is not None:
                 logger.warning("timer index belongs to another log, made anew")
             # order: requests are served already; what they have added by now is in no queue read below.
-            self._files.begin_anew()
+            self._files.reset()
             found = Checkpoint(least, 0, self._offsets.min_offset)
         found = self._with_rocketmq5(found)
         self._floor = self._written = self._synced = found

@@ -98,15 +98,15 @@ class RecallProcessor:
             return self._too_late(command)
         result = self._appender.start_put(message)
         if isinstance(result, PutResult):
-            return self._told(command, handle, result)
-        return self._told_later(command, handle, result)
+            return self._respond(command, handle, result)
+        return self._respond_later(command, handle, result)
 
-    async def _told_later(
+    async def _respond_later(
         self, command: RemotingCommand, handle: RecallHandle, result: Awaitable[PutResult]
     ) -> RemotingCommand:
-        return self._told(command, handle, await result)
+        return self._respond(command, handle, await result)
 
-    def _told(self, command: RemotingCommand, handle: RecallHandle, result: PutResult) -> RemotingCommand:
+    def _respond(self, command: RemotingCommand, handle: RecallHandle, result: PutResult) -> RemotingCommand:
         if not result.status.is_stored:
             return self._answer(command, ResponseCode.SYSTEM_ERROR, f"the cancellation was not stored: {result.status}")
         if result.store_timestamp >= handle.due_ms:

@@ -67,7 +67,7 @@ async def _sleep_for(interval_ms: Callable[[], int]) -> None:
 class TransactionCheck:
     """Runs the rounds.
 
-    `queue_count()` is how many queues the half topic has; `put_away_topic()` makes the topic of the discarded if it is not there; `append` stores at once,
+    `queue_count()` is how many queues the half topic has; `ensure_discard_topic()` makes the topic of the discarded if it is not there; `append` stores at once,
     None while there is no file; `ask` asks the producer.
     """
 
@@ -80,7 +80,7 @@ class TransactionCheck:
         ask: Callable[[MessageExt], object],
         rules: Callable[[], Rules],
         queue_count: Callable[[], int],
-        put_away_topic: Callable[[], object],
+        ensure_discard_topic: Callable[[], object],
         log: LogOffsets,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
@@ -91,7 +91,7 @@ class TransactionCheck:
         self._ask = ask
         self._rules = rules
         self._queue_count = queue_count
-        self._put_away_topic = put_away_topic
+        self._ensure_discard_topic = ensure_discard_topic
         self._log = log
         self._clock_ms = clock_ms
         self._reached: dict[Place, int] = {}
@@ -161,9 +161,9 @@ class TransactionCheck:
         result = self._append(message)
         return result if result is not None and result.status is PutMessageStatus.PUT_OK else None
 
-    def put_away(self, half: MessageExt, found: dict[str, str]) -> bool:
+    def discard(self, half: MessageExt, found: dict[str, str]) -> bool:
         """Puts a half message with these properties among the discarded; whether that could be done."""
-        self._put_away_topic()
+        self._ensure_discard_topic()
         logger.warning(
             "half message discarded queue_offset=%d message=%s checks=%s",
             half.queue_offset, half.message_id, half.properties.get(properties.TRANSACTION_CHECK_TIMES, "0"),
@@ -260,7 +260,7 @@ class _Round:
             self._meet(first_offset(half) or 0)
             return verdict, True
         if verdict is Verdict.DISCARD:
-            return verdict, self._check.put_away(half, asked_enough(half, self._rules))
+            return verdict, self._check.discard(half, asked_enough(half, self._rules))
         if verdict is Verdict.CHECK:
             return verdict, self._ask(half)
         if verdict is Verdict.READ_OPS:

@@ -108,7 +108,7 @@ class EndTransactionProcessor:
             # order: the message, then that it is done. Killed in between, the producer is asked again.
             self._done(half)
         passed = self._appender.pass_gate(message, result)
-        return _told(command, passed) if isinstance(passed, PutResult) else _told_later(command, passed)
+        return _respond(command, passed) if isinstance(passed, PutResult) else _respond_later(command, passed)
 
     async def _commit_later(
         self, command: RemotingCommand, message: MessageToStore, half: MessageExt
@@ -116,7 +116,7 @@ class EndTransactionProcessor:
         result = await self._appender.put(message)
         if result.status.is_stored:
             self._done(half)
-        return _told(command, result)
+        return _respond(command, result)
 
     def _done(self, half: MessageExt) -> None:
         """Says in the log that the half message needs nothing more. Where that cannot be said, its producer is asked again."""
@@ -146,11 +146,11 @@ class EndTransactionProcessor:
 _NOT_PUT_BACK = f"Put message back to {TRANSACTION_HALF_TOPIC} failed."
 
 
-async def _told_later(command: RemotingCommand, result: Awaitable[PutResult]) -> RemotingCommand:
-    return _told(command, await result)
+async def _respond_later(command: RemotingCommand, result: Awaitable[PutResult]) -> RemotingCommand:
+    return _respond(command, await result)
 
 
-def _told(command: RemotingCommand, result: PutResult) -> RemotingCommand:
+def _respond(command: RemotingCommand, result: PutResult) -> RemotingCommand:
     # compat: stored is stored, as safely as it should be or not.
     if result.status.is_stored:
         return response_to(command, ResponseCode.SUCCESS)

@@ -139,7 +139,7 @@ class Export:
         Raises SourceError, TargetError, DamagedRecords, ExportError; what was committed before stays.
         """
         began = time.monotonic()
-        if self.ledger.read_making() is None:
+        if self.ledger.read_spec() is None:
             raise TargetError(f"{self.sink.work.uri} has been deleted meanwhile")
         source = open_source(self._request.source)
         last = self._owned.last()
@@ -336,3 +336,27 @@ def make_plan(request: ExportRequest, source: Source, workers: int, known_end: i
     if request.to_ms is not None:
         end = min(end, max(start, source.find_record_since(request.to_ms, end)))
     return source.plan(start, end, workers, least_range_bytes=request.least_range_bytes)
+
+
+def follow(
+    export: Export,
+    every_s: float,
+    report: Callable[[Summary], None],
+    is_wanted: Callable[[], bool] = lambda: True,
+    wait: Callable[[float], None] = time.sleep,
+) -> Summary:
+    """Export a live log in rounds, one every `every_s` seconds, while `is_wanted()`: `headrace export run --follow`. Returns the sum of all rounds.
+
+    Each round commits what the broker has flushed since the last one, and `report` is called with its summary. Short rounds make small files,
+    which `compact` merges.
+    """
+    total: Summary | None = None
+    while is_wanted():
+        began = time.monotonic()
+        done = export.run_once()
+        report(done)
+        total = total or Summary(done.start)
+        total.add(done)
+        if is_wanted():
+            wait(max(0.0, every_s - (time.monotonic() - began)))
+    return total or Summary()

@@ -197,14 +197,14 @@ class Ledger:
     def __init__(self, work: Location) -> None:
         self._work = work
 
-    def read_making(self) -> dict[str, Any] | None:
+    def read_spec(self) -> dict[str, Any] | None:
         """How the target was made; None if it is not there yet."""
         data = self._work.read(_TARGET)
         return None if data is None else self._parsed(_TARGET, data, json.loads)
 
     def find_spec(self) -> TargetSpec | None:
         """The same, understood. Raises TargetMismatch if the target has another schema version."""
-        made = self.read_making()
+        made = self.read_spec()
         if made is None:
             return None
         if made["schema_version"] != SCHEMA_VERSION:
@@ -215,7 +215,7 @@ class Ledger:
 
     def check_spec(self, spec: TargetSpec) -> bool:
         """Whether the target has been made; raises TargetMismatch if it was made otherwise."""
-        found = self.read_making()
+        found = self.read_spec()
         if found is None:
             return False
         for name, wanted in spec.as_json().items():
@@ -235,7 +235,7 @@ class Ledger:
 
         A target that is there says them itself: the same schema given anew may name its properties in another order.
         """
-        made = self.read_making()
+        made = self.read_spec()
         body = spec.body if made is None else made.get("body")
         if body is None:
             return TableBodies()

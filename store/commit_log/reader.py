@@ -80,6 +80,17 @@ class CommitLogReader:
         size = self.record_size_at(offset)
         return None if size is None else self.read(offset, size)
 
+    def copy_record(self, offset: int) -> bytes | None:
+        """The whole record that begins at any offset a client may name; None where none is published or kept, or none begins here.
+
+        Stricter than RocketMQ, which takes the four bytes at any offset for a size and sends what follows.
+        """
+        try:
+            record = self.record_at(offset)
+        except CorruptRecord:
+            return None
+        return None if record is None else bytes(record)
+
     def record_size_at(self, offset: int) -> int | None:
         """The size in bytes of the record that begins here; None and CorruptRecord as in `record_at`."""
         data = self.read_on(offset)

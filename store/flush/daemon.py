@@ -20,7 +20,7 @@ from store.followed_options import FollowedOptions
 from store.mapped_file import path_of
 from store.paths import StorePaths
 
-_LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _SYNC_LIMIT_MS = 120_000  # limit: a slow disk may take its time for 1 GiB; then the role counts as hung
 
@@ -154,7 +154,7 @@ class Flusher:
         self._failure = SyncFailed(path_of(self._paths.commit_log, piece.file_start), error)
         self._publisher.log_error()
         self._context.instance.bells["broker"].ring()
-        _LOGGER.critical(
+        logger.critical(
             "stopped syncing for good, the broker refuses writes: error=%s flushed_offset=%d wrote_offset=%d",
             self._failure,
             self._control.flushed_offset,

@@ -15,7 +15,7 @@ from store.ha.master import HaMaster
 from store.ha.slave import HaSlave
 from store.paths import StorePaths
 
-_LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _ROUND_S = 0.2  # limit: beats are owed more often than heartbeats on a link
 _FAREWELL_S = 3.0  # limit: how long slaves may take to acknowledge the last records before a stop
@@ -44,7 +44,7 @@ class _Ha:
         loop.add_reader(self._bell.fd, self._take_ring)
         loop.add_reader(self._context.stop_fd, self._stop.set)
         actual = await self._master.listen(host, port)
-        _LOGGER.info("listening for slaves: host=%s port=%d role=%s", host, actual, self._config.broker_role)
+        logger.info("listening for slaves: host=%s port=%d role=%s", host, actual, self._config.broker_role)
         following = self._follow()
         self._context.running()
         try:

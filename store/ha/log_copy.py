@@ -25,7 +25,7 @@ from store.mapped_file import MappedFile
 from store.mapped_file_queue import MappedFileQueue
 from store.paths import StorePaths
 
-_LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _SIZE_FIELD = 4
 _HEAD_SIZE = 8
@@ -146,7 +146,7 @@ class LogCopy:
         """Where the log goes on behind the damage at `offset`; -1 while the master has not sent that much."""
         if self._damaged_offset != offset:
             self._damaged_offset = self._searched_offset = offset
-            _LOGGER.error("the master's log is damaged, copied as it is physical_offset=%d reason=%s", offset, reason)
+            logger.error("the master's log is damaged, copied as it is physical_offset=%d reason=%s", offset, reason)
         # A record that was not whole at the last look may begin some way before what was copied then.
         longest = self._config.effective_max_message_size + RECORD_MARGIN
         start = max(offset + 1, self._searched_offset - longest) - file.start_offset

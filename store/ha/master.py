@@ -18,7 +18,7 @@ from ipc.publish.ha import HaPublisher
 from store.commit_log.reader import CommitLogReader
 from store.config import StoreConfig
 
-_LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _FRAMES_A_TURN = 64  # limit: 2 MiB to one slave, then the others have their turn
 _HIGH_WATER_BYTES = 1 << 20  # limit: what may wait in the process for a slave that does not read
@@ -116,12 +116,12 @@ class SlaveLink(asyncio.Protocol):
         transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
         address = transport.get_extra_info("peername") or ("?", 0)
         self._name = f"{address[0]}:{address[1]}"
-        _LOGGER.info("a slave connected: slave=%s", self._name)
+        logger.info("a slave connected: slave=%s", self._name)
         self._master.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The slave has gone, or was closed."""
-        _LOGGER.info("a slave left: slave=%s acknowledged=%d reason=%s", self._name, self.acknowledged, exc or "closed")
+        logger.info("a slave left: slave=%s acknowledged=%d reason=%s", self._name, self.acknowledged, exc or "closed")
         self._transport = None
         self._master.remove(self)
 
@@ -139,7 +139,7 @@ class SlaveLink(asyncio.Protocol):
         if self._next_offset < 0:
             # compat: an empty slave begins with the newest file; older data is never sent.
             self._next_offset = offset or wrote - wrote % self._master.reader.file_size
-            _LOGGER.info("began to send: slave=%s reported=%d next_offset=%d", self._name, offset, self._next_offset)
+            logger.info("began to send: slave=%s reported=%d next_offset=%d", self._name, offset, self._next_offset)
         self._master.acknowledge(offset)
         self.push()
 
@@ -192,5 +192,5 @@ class SlaveLink(asyncio.Protocol):
     def close(self, reason: str) -> None:
         """Closes the connection."""
         if self._transport is not None and not self._transport.is_closing():
-            _LOGGER.info("closed the link to a slave: slave=%s reason=%s", self._name, reason)
+            logger.info("closed the link to a slave: slave=%s reason=%s", self._name, reason)
             self._transport.close()

@@ -16,7 +16,7 @@ from store.config import StoreConfig
 from store.errors import HaError
 from store.ha.log_copy import LogCopy
 
-_LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _PAUSE_S = 5.0  # compat: RocketMQ's pause before it connects again
 _CONNECT_TIMEOUT_S = 5.0  # limit: as the pause
@@ -45,13 +45,13 @@ class HaSlave:
     async def follow(self) -> None:
         """Connects, copies, and after a failure connects again. Ends by being cancelled only."""
         if len(self._config.ha_master_address) < _SHORTEST_ADDRESS:
-            _LOGGER.warning("copies nothing: haMasterAddress is not set")
+            logger.warning("copies nothing: haMasterAddress is not set")
             return
         while True:
             try:
                 await self._follow_once()
             except (OSError, HaError, RemoteProtocolError, TimeoutError) as error:
-                _LOGGER.warning("lost the master: master=%s reason=%s", self._config.ha_master_address, error)
+                logger.warning("lost the master: master=%s reason=%s", self._config.ha_master_address, error)
             await asyncio.sleep(_PAUSE_S)
 
     async def _follow_once(self) -> None:
@@ -59,7 +59,7 @@ class HaSlave:
         self._log.start_over()
         async with asyncio.timeout(_CONNECT_TIMEOUT_S):
             reader, writer = await asyncio.open_connection(host, int(port))
-        _LOGGER.info(
+        logger.info(
             "connected to the master: master=%s copied_offset=%d",
             self._config.ha_master_address,
             self._log.copied_offset,

@@ -25,12 +25,12 @@ from store.housekeeping.decide import (
     files_to_delete,
     safe_to_delete_offset,
 )
-from store.housekeeping.forced import ForcedDeletions
+from store.housekeeping.forced import CLEANING_ROUNDS, ForcedDeletions
 from store.mapped_file import path_of, sync_directory
 from store.mapped_file_queue import list_starts
 from store.paths import StorePaths, file_name
 
-_LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _DISK_INTERVAL_MS = 10_000  # compat: how often RocketMQ looks at the disk
 _HOUR_MS = 3_600_000
@@ -44,6 +44,7 @@ class LogCleaner:
         self._publisher = HousekeeperPublisher(control)
         self._config = config
         self._paths = paths
+        self._counters = counters
         self._doomed: deque[int] = deque()
         self._forced = ForcedDeletions(control, config, paths, counters, self._delete)
         self._forced_left = 0
@@ -79,7 +80,7 @@ class LogCleaner:
         if is_full == bool(self._control.flag_disk_full):
             return False
         self._publisher.disk_full(is_full)
-        _LOGGER.warning("disk is %s: writing %s", *(("full", "stopped") if is_full else ("not full", "goes on")))
+        logger.warning("disk is %s: writing %s", *(("full", "stopped") if is_full else ("not full", "goes on")))
         return True
 
     def choose(self, is_out_of_space: bool) -> bool:
@@ -93,6 +94,7 @@ class LogCleaner:
                 self._publisher.delete_expired_handled(requests)
         if is_due(now, self._last_run_ms, self._config.clean_resource_interval):
             self._last_run_ms = now
+            self._counters.add(CLEANING_ROUNDS)
             self._measure_disk()
             short = is_out_of_space or self._disk.delete_expired
             if short or time.localtime().tm_hour in self._config.delete_hours:
@@ -109,7 +111,7 @@ class LogCleaner:
             return False
         start = self._doomed.popleft()
         self._delete(start)
-        _LOGGER.info(
+        logger.info(
             "deleted a CommitLog file: path=%s min_offset=%d",
             path_of(self._paths.commit_log, start), self._control.min_offset,
         )  # fmt: skip

@@ -26,11 +26,13 @@ from store.disk import unused_bytes
 from store.mapped_file import path_of
 from store.paths import StorePaths
 
-_LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 FORCED_DELETIONS = "forced_deletions"
 FORCED_DELETED_BYTES = "forced_deleted_bytes"
-COUNTERS = (FORCED_DELETIONS, FORCED_DELETED_BYTES)
+CLEANING_ROUNDS = "cleaning_rounds"
+"""Rounds in which the housekeeper has looked for files to delete, one each cleanResourceInterval."""
+COUNTERS = (FORCED_DELETIONS, FORCED_DELETED_BYTES, CLEANING_ROUNDS)
 
 _COUNTING_MS = 5000  # limit: a broker counts some thousand queues in a second; without one nobody counts
 _FREEING_MS = 3000  # limit: processes release a file within a second; what comes later is seen at the next run
@@ -94,7 +96,7 @@ class ForcedDeletions:
         if self._useless is not None:
             if not self._has_freed(self._useless):
                 return False
-            _LOGGER.info("disk space of a deleted file is free now path=%s", self._useless.path)
+            logger.info("disk space of a deleted file is free now path=%s", self._useless.path)
             self._useless = None
         path = path_of(self._directory, start)
         if self._is_kept_by_another_name(path):
@@ -109,7 +111,7 @@ class ForcedDeletions:
         now = monotonic_ms()
         if self._announced >= 0 and (self.are_counted or now >= self._counting_until_ms):
             if not self.are_counted:
-                _LOGGER.warning(
+                logger.warning(
                     "forced deletion without a count of the losses: the broker did not answer path=%s",
                     path_of(self._directory, self._announced),
                 )
@@ -122,7 +124,7 @@ class ForcedDeletions:
             self._freeing = None
         elif now >= deletion.deadline_ms:
             self._freeing, self._useless = None, deletion
-            _LOGGER.warning(
+            logger.warning(
                 "forced deletion stopped: the disk did not get the space back path=%s expected_bytes=%d freed_bytes=%d; "
                 "find who keeps the file open (lsof +L1), or a snapshot, or who fills the disk; free space, or set whenDiskFull=reject",
                 deletion.path, deletion.allocated_bytes, self._freed_bytes(deletion),
@@ -152,7 +154,7 @@ class ForcedDeletions:
         self._freeing = deletion
         self._counters.add(FORCED_DELETIONS)
         self._counters.add(FORCED_DELETED_BYTES, self._config.mapped_file_size_commit_log)
-        _LOGGER.warning(
+        logger.warning(
             "deleted a CommitLog file before its retention time path=%s min_offset=%d fileReservedTime=%d "
             "cause=disk nearly full",
             path, self._control.min_offset, self._config.file_reserved_time,
@@ -167,7 +169,7 @@ class ForcedDeletions:
             return False
         if links > 1 and self._kept != path:
             self._kept = path
-            _LOGGER.warning(
+            logger.warning(
                 "forced deletion stopped: the oldest file has another name, deleting would free nothing path=%s links=%d; "
                 "end the exports that hold it (headrace status), or free space",
                 path, links,

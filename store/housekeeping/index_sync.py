@@ -23,7 +23,7 @@ from store.index.layout import HEADER, HEADER_SIZE
 from store.mapped_file import path_of, sync_directory, sync_file
 from store.paths import StorePaths
 
-_LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _SYNC_LIMIT_MS = 120_000  # limit: as for the CommitLog; an IndexFile has 400 MB
 
@@ -64,7 +64,7 @@ class IndexSync:
             self._last_thorough_ms = now
         # A full IndexFile moves the checkpoint at once, as in RocketMQ.
         if self._guarded(lambda: self._round(thorough, between)):
-            _LOGGER.debug("synced the indexes: thorough=%s", thorough)
+            logger.debug("synced the indexes: thorough=%s", thorough)
 
     def next_work_ms(self) -> int:
         """In how many ms the next round is due."""
@@ -106,7 +106,7 @@ class IndexSync:
             work()
         except SyncFailed as error:
             self._failure = error
-            _LOGGER.critical(
+            logger.critical(
                 "stopped writing the checkpoint for good, the next start builds the indexes anew: error=%s", error
             )
             return False

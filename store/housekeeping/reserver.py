@@ -16,7 +16,7 @@ from store.mapped_file import path_of, reserve_file, sync_directory
 from store.mapped_file_queue import list_starts
 from store.paths import StorePaths
 
-_LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class LogReserver:
@@ -79,7 +79,7 @@ class LogReserver:
             reserve_file(path, self._size)
         except StoreFull as error:
             if not self.is_out_of_space:
-                _LOGGER.error("could not reserve a CommitLog file: %s", error)
+                logger.error("could not reserve a CommitLog file: %s", error)
             self.is_out_of_space = True
             return False
         fault_point("housekeeping.reserved")

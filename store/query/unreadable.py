@@ -7,7 +7,7 @@ reads by an index skips that one record and reports it here.
 import logging
 from typing import Final
 
-_LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NO_QUEUE: Final = -1
 """Stands for queue and queue offset where a record was not read by its queue."""
@@ -34,9 +34,9 @@ class UnreadableRecords:
         self._known.add(physical_offset)
         self.count += 1
         if self.count <= _LOGGED_MAX:
-            _LOGGER.error(
+            logger.error(
                 "record unreadable, skipped topic=%s queue=%d queue_offset=%d physical_offset=%d reason=%s",
                 topic, queue_id, queue_offset, physical_offset, reason,
             )  # fmt: skip
         if self.count == _LOGGED_MAX:
-            _LOGGER.error("further unreadable records are counted and not logged logged=%d", _LOGGED_MAX)
+            logger.error("further unreadable records are counted and not logged logged=%d", _LOGGED_MAX)

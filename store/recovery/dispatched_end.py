@@ -19,7 +19,7 @@ from store.paths import StorePaths
 from store.recovery.log_survey import NO_TAIL, QueueTail
 from store.recovery.queue_files import QueueFiles
 
-_LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def find_dispatched_end(
@@ -56,7 +56,7 @@ def find_dispatched_end(
                 flaw = f"the last entry of {queue.directory} disagrees with the log"
             queue.close()
     if flaw:
-        _LOGGER.info("reads the last files whole: %s", flaw)
+        logger.info("reads the last files whole: %s", flaw)
         return None
     return end
 

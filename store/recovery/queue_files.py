@@ -132,7 +132,7 @@ class QueueFiles:
         for start in reversed(self._starts):
             path = path_of(self.directory, start)
             if start >= position or start // ENTRY_SIZE >= self._end_offset:
-                self._let_go()
+                self._release()
                 path.unlink()
                 self._starts.remove(start)
                 changed = True
@@ -144,7 +144,7 @@ class QueueFiles:
 
     def close(self) -> None:
         """Closes the descriptor in use."""
-        self._let_go()
+        self._release()
 
     def _cut_file(self, path: Path, position: int) -> bool:
         fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -176,14 +176,14 @@ class QueueFiles:
         position = queue_offset * ENTRY_SIZE
         start = position - position % self._file_size
         if start != self._fd_start:
-            self._let_go()
+            self._release()
             self._fd = os.open(path_of(self.directory, start), os.O_RDONLY | os.O_CLOEXEC)
             self._fd_start = start
         data = os.pread(self._fd, ENTRY_SIZE, position - start)
         physical_offset, size, tags_code = ENTRY.unpack(data)
         return physical_offset, size, tags_code
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = self._fd_start = -1

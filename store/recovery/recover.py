@@ -11,6 +11,7 @@ Each step may be repeated: killed anywhere, the next run does all of it again an
 docs/storage/crash-safety.md.
 """
 
+import json
 import logging
 import struct
 import time
@@ -31,13 +32,13 @@ from store.recovery.decide import first_file_after_clean_stop, first_file_after_
 from store.recovery.discarded import Discarded, find_discarded
 from store.recovery.dispatched_end import find_dispatched_end
 from store.recovery.index_files import IndexDecision, decide_index, read_heads
-from store.recovery.known_topics import read_known_topics
 from store.recovery.log_survey import NO_TAIL, QueueTail, Survey, find_older, survey_log
 from store.recovery.queue_files import QueueFiles, list_queues
 
-_LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _MAGIC = struct.Struct(">4xi")
+_ALWAYS_THERE = frozenset({"SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"})
 _MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
 
 
@@ -95,7 +96,7 @@ class _Recovery:
         self._log.refresh()
         self._deleted = read_deleted_topics(self._paths)
         queues = list_queues(self._paths, config_size := self._config.consume_queue_file_size, self._beat)
-        _LOGGER.info(
+        logger.info(
             "looked at the store: clean=%s commit_log=%d files queues=%d queue_file_size=%d checkpoint=%s",
             self._is_clean,
             len(self._log.starts()),
@@ -111,7 +112,7 @@ class _Recovery:
             self._log,
             start,
             tails,
-            read_known_topics(self._paths),
+            _read_known_topics(self._paths),
             self._config.check_crc_on_recover,
             self._beat,
             self._deleted,
@@ -128,7 +129,7 @@ class _Recovery:
             self._beat()
             queue.remove()
             fault_point("recovery.leftover_removed")
-            _LOGGER.info("removed a queue of a deleted topic: directory=%s", queue.directory)
+            logger.info("removed a queue of a deleted topic: directory=%s", queue.directory)
         has_entries = self._cut_queues(queues, tails, start, survey.end_offset)
         fault_point("recovery.cut")
         index = self._drop_index_files(survey.end_offset)
@@ -142,7 +143,7 @@ class _Recovery:
             index_rebuild_from=index.rebuild_from if self._config.message_index_enable else None,
             has_queue_entries=has_entries,
         )
-        self._mend_checkpoint(survey, reput)
+        self._repair_checkpoint(survey, reput)
         recovered = Recovered(
             is_clean=self._is_clean,
             min_offset=self._log.first_offset,
@@ -156,7 +157,7 @@ class _Recovery:
             index_timestamp=index.end_timestamp,
         )
         self._log.close()
-        _LOGGER.info(
+        logger.info(
             "recovered the store: end=%s records_read=%d seconds=%.1f %s",
             survey.reason,
             survey.records,
@@ -194,7 +195,7 @@ class _Recovery:
     def _find_older_missing(self, start: int, survey: Survey) -> int:
         if not survey.gaps:
             return -1
-        _LOGGER.warning("found queues that lack older entries, looking for their records: queues=%d", len(survey.gaps))
+        logger.warning("found queues that lack older entries, looking for their records: queues=%d", len(survey.gaps))
         starts = [one for one in self._log.starts() if one < start]
         return find_older(self._log, starts, survey.gaps, self._beat, self._deleted)
 
@@ -211,7 +212,7 @@ class _Recovery:
         end = survey.end_offset
         found = find_discarded(self._log, end, self._config.check_crc_on_recover, self._beat)
         if found.records:
-            _LOGGER.warning(
+            logger.warning(
                 "records discarded records=%d first_offset=%d last_offset=%d log_end=%d cause=%r",
                 found.records,
                 found.first_offset,
@@ -275,7 +276,7 @@ class _Recovery:
             has_entries |= kept > queue.first_offset
             before = tails[queue.key].next_offset
             if queue.cut(kept):
-                _LOGGER.debug("cut a queue: directory=%s next_offset=%d safe=%d", queue.directory, kept, before)
+                logger.debug("cut a queue: directory=%s next_offset=%d safe=%d", queue.directory, kept, before)
             queue.close()
         return has_entries
 
@@ -294,12 +295,12 @@ class _Recovery:
             self._beat()
             head.path.unlink()
             fault_point("recovery.index_dropped")
-            _LOGGER.info("dropped an IndexFile, its keys are put again: file=%s", head.path.name)
+            logger.info("dropped an IndexFile, its keys are put again: file=%s", head.path.name)
         if decision.dropped:
             sync_directory(self._paths.index)
         return decision
 
-    def _mend_checkpoint(self, survey: Survey, reput: int) -> None:
+    def _repair_checkpoint(self, survey: Survey, reput: int) -> None:
         """A checkpoint ahead of the last record is wrong; left alone it would make the next recovery begin too late."""
         last = max(survey.last_timestamp, 0)
         if max(self._checkpoint.physic_timestamp, self._checkpoint.logics_timestamp) <= last or survey.records == 0:
@@ -311,6 +312,22 @@ class _Recovery:
             logics_timestamp=min(self._checkpoint.logics_timestamp, safe),
             index_timestamp=min(self._checkpoint.index_timestamp, last),
         )
-        _LOGGER.warning("mended a checkpoint ahead of the log: was=%s is=%s", self._checkpoint, mended)
+        logger.warning("mended a checkpoint ahead of the log: was=%s is=%s", self._checkpoint, mended)
         write_checkpoint(self._paths.checkpoint, mended)
         self._checkpoint = mended
+
+
+def _read_known_topics(paths: StorePaths) -> Callable[[bytes], bool]:
+    """Whether `config/topics.json` has a topic: records of a deleted topic are no reason to dispatch the log again.
+
+    If neither the file nor its backup can be read, every topic exists.
+    """
+    for name in ("topics.json", "topics.json.bak"):
+        try:
+            table = json.loads(paths.config_file(name).read_bytes())["topicConfigTable"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if isinstance(table, dict):
+            topics = frozenset(topic.encode() for topic in _ALWAYS_THERE.union(table))
+            return topics.__contains__
+    return lambda _topic: True

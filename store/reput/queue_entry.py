@@ -71,35 +71,20 @@ class QueueEntries:
         """Puts a record's entries, the main queue's first. Raises StoreFull, OSError; then it may be called again."""
         decoded = decode_properties(properties.decode(errors="replace"))
         code = self._tags_code(topic, decoded, store_timestamp)
-        if physical_offset >= self.deleted.get(topic, 0):
-            self._put_main(topic, queue_id, queue_offset, physical_offset, size, store_timestamp, code, properties)
+        cursor = self._open(topic, queue_id, physical_offset) if physical_offset >= self.deleted.get(topic, 0) else None
+        if cursor is not None:
+            main_code = code
+            if self._ext_directory is not None and physical_offset + size > cursor.max_physical_offset:
+                bit_map = self._bit_map(topic, physical_offset, properties)
+                address = self._units_of(cursor).put(code, store_timestamp, bit_map)
+                main_code = code if address is None else address
+            self._writer.put(cursor, physical_offset, size, main_code, queue_offset)
         if self._multi_dispatch:
             for further_topic, further_id, offset in self._further_queues(queue_id, decoded):
                 if physical_offset >= self.deleted.get(further_topic, 0):
                     further = self._open(further_topic, further_id, physical_offset)
                     if further is not None:
                         self._writer.put(further, physical_offset, size, code, offset)
-
-    def _put_main(
-        self,
-        topic: bytes,
-        queue_id: int,
-        queue_offset: int,
-        physical_offset: int,
-        size: int,
-        store_timestamp: int,
-        code: int,
-        properties: bytes,
-    ) -> None:
-        cursor = self._open(topic, queue_id, physical_offset)
-        if cursor is None:
-            return
-        if self._ext_directory is not None and physical_offset + size > cursor.max_physical_offset:
-            bit_map = self._bit_map(topic, physical_offset, properties)
-            address = self._units_of(cursor).put(code, store_timestamp, bit_map)
-            if address is not None:
-                code = address
-        self._writer.put(cursor, physical_offset, size, code, queue_offset)
 
     def _open(self, topic: bytes, queue_id: int, physical_offset: int) -> QueueCursor | None:
         try:

@@ -118,6 +118,16 @@ def wait_released(appliance: Appliance, volume: Volume) -> None:
         time.sleep(0.05)
 
 
+def wait_for_cleaning_rounds(appliance: Appliance, rounds: int) -> None:
+    """Waits until the housekeeper has looked for files to delete this many more times."""
+
+    def count() -> int:
+        return int(appliance.status()["counters"]["housekeeper"]["cleaning_rounds"])
+
+    end = count() + rounds
+    wait_until(lambda: count() >= end, DEADLINE_S, f"{rounds} cleaning rounds")
+
+
 def test_forced_deletion_frees_the_disk_tells_who_lost_what_and_stops_where_it_does_not_help(
     volume: Volume, appliance: Appliance
 ) -> None:
@@ -132,7 +142,7 @@ def test_forced_deletion_frees_the_disk_tells_who_lost_what_and_stops_where_it_d
     volume.fill_to(0.89)
     wait_until(lambda: volume.used_ratio <= 0.85, DEADLINE_S, "space is freed")
     wait_released(appliance, volume)
-    time.sleep(1)  # three more runs, which find nothing to do
+    wait_for_cleaning_rounds(appliance, 3)  # which find nothing to do
     deleted = count_deleted(appliance, before)
     assert 1 <= deleted <= 0.05 * (120 << 20) / FILE_SIZE + 1, deleted
     min_offset = appliance.status()["offsets"]["min_offset"]
@@ -162,7 +172,7 @@ def test_forced_deletion_frees_the_disk_tells_who_lost_what_and_stops_where_it_d
     volume.fill_to(0.89)
     wait_until(lambda: any("forced deletion stopped" in line for line in log_of(appliance)), DEADLINE_S, "it stops")
     assert count_deleted(appliance, before) == deleted + 1
-    time.sleep(1)
+    wait_for_cleaning_rounds(appliance, 3)
     assert count_deleted(appliance, before) == deleted + 1
     assert sum("forced deletion stopped" in line for line in log_of(appliance)) == 1
     for fd in held:

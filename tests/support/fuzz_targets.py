@@ -9,10 +9,11 @@ import json
 import logging
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeVar
 
 from isal import isal_zlib
 
@@ -218,22 +219,37 @@ class BinaryHeaders(_Mutated):
         return _refused(lambda: decode_binary_header(data))
 
 
-class TypedHeaders(_Mutated):
-    """The ext fields of each request and response, read by each header class."""
+_C = TypeVar("_C")
+
+
+class _EachClass(_Mutated):
+    """Texts that are read by one class after the other, beginning with the same class in each run."""
 
     texts = True
     weight = 2
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        found = {one for one in vars(headers).values() if inspect.isclass(one) and issubclass(one, CommandHeader)}
-        self._classes = sorted(
-            (one for one in found if hasattr(one, "__dataclass_fields__")), key=lambda one: one.__name__
-        )
         self._turn = 0
 
     def begin(self) -> None:
         self._turn = 0
+
+    def next_of(self, classes: Sequence[type[_C]]) -> type[_C]:
+        self._turn += 1
+        return classes[self._turn % len(classes)]
+
+
+def _dataclasses_in(module: ModuleType, base: type[_C]) -> list[type[_C]]:
+    """The dataclasses of a module below `base`, by name."""
+    found = {one for one in vars(module).values() if inspect.isclass(one) and issubclass(one, base)}
+    return sorted((one for one in found if hasattr(one, "__dataclass_fields__")), key=lambda one: one.__name__)
+
+
+class TypedHeaders(_EachClass):
+    """The ext fields of each request and response, read by each header class."""
+
+    _classes = _dataclasses_in(headers, CommandHeader)
 
     def seeds(self) -> list[bytes]:
         return JsonHeaders.seeds(self)  # type: ignore[arg-type]
@@ -241,27 +257,14 @@ class TypedHeaders(_Mutated):
     def run(self, data: bytes) -> object:
         decoded = _refused(lambda: decode_json_header(data))
         ext = getattr(decoded, "ext_fields", None)
-        self._turn += 1
-        header = self._classes[self._turn % len(self._classes)]
+        header = self.next_of(self._classes)
         return _refused(lambda: header.from_ext(ext))
 
 
-class Bodies(_Mutated):
+class Bodies(_EachClass):
     """JSON bodies, read by each body class."""
 
-    texts = True
-    weight = 2
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        found = {one for one in vars(bodies).values() if inspect.isclass(one) and issubclass(one, JsonBody)}
-        self._classes = sorted(
-            (one for one in found if hasattr(one, "__dataclass_fields__")), key=lambda one: one.__name__
-        )
-        self._turn = 0
-
-    def begin(self) -> None:
-        self._turn = 0
+    _classes = _dataclasses_in(bodies, JsonBody)
 
     def seeds(self) -> list[bytes]:
         parts = map(fuzz_seeds.split_frame, fuzz_seeds.request_frames())
@@ -271,8 +274,7 @@ class Bodies(_Mutated):
         ]
 
     def run(self, data: bytes) -> object:
-        self._turn += 1
-        body = self._classes[self._turn % len(self._classes)]
+        body = self.next_of(self._classes)
         return _refused(lambda: body.decode(data)) if self._turn & 1 else _refused(lambda: fastjson.loads(data))
 
 

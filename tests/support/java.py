@@ -59,6 +59,7 @@ class Java:
                     "-cp", f"{compile_program()}:{class_path()}", "Interop",
                 ],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf-8", start_new_session=True,
+                cwd=home,  # commands of mqadmin write files into the current directory
             )  # fmt: skip
         self._ids = itertools.count(1)
         self._lock = threading.Lock()

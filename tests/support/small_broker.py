@@ -8,7 +8,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from isal import isal_zlib
 
 from broker.appending.ack_gate import AckGate
 from broker.appending.appender import Appender
-from broker.clients.client_processor import ClientProcessor, MembersNotice
+from broker.clients.client_processor import ClientProcessor, MembersNotifier
 from broker.clients.clients import ClientTable
 from broker.clients.groups import GroupTable
 from broker.clients.lock_processor import LockProcessor
@@ -69,7 +68,6 @@ from store.consume_queue.reader import ConsumeQueueReader
 from store.mapped_file import reserve_file
 from store.paths import StorePaths, file_name
 from store.query.by_key import KeyQuery
-from store.query.by_offset import view_by_offset
 from store.query.by_time import TimeQuery
 from store.query.get import MessageGetter
 from store.query.sources import PullSources
@@ -115,7 +113,7 @@ class SmallBroker:
         self.topics = TopicTable(JsonFile(self.paths.config_file("topics.json")), self.config)
         self.groups = GroupTable(JsonFile(self.paths.config_file("subscriptionGroup.json")), self.config)
         self.offsets = OffsetTable(JsonFile(self.paths.config_file("consumerOffset.json")))
-        self.clients = ClientTable(MembersNotice(self.config, self.groups))
+        self.clients = ClientTable(MembersNotifier(self.config, self.groups))
         self.now = 0.0
         self.stats = BrokerStats(self.config, self.clock_ms)
         self.visits = QueueVisits(lambda: self.now)
@@ -185,7 +183,7 @@ class SmallBroker:
         main, fast = HandlerTable(), HandlerTable()
         self.sends.register(main, fast)
         EndTransactionProcessor(
-            self.appender, self.delays, self.timers, partial(view_by_offset, reader), parse_host(self.config.address),
+            self.appender, self.delays, self.timers, reader.copy_record, parse_host(self.config.address),
             is_slave=is_slave,
         ).register(main, fast)  # fmt: skip
         RecallProcessor(
@@ -200,7 +198,7 @@ class SmallBroker:
             self.groups,
             self.appender,
             self.delays,
-            partial(view_by_offset, reader),
+            reader.copy_record,
             self.stats,
         ).register(main, fast)
         self.pulls.register(main)
@@ -209,9 +207,7 @@ class SmallBroker:
         OffsetProcessor(
             self.offsets, self.getter, queues.bounds, by_time.offset_at, by_time.earliest_timestamp, self.visits
         ).register(main, fast)
-        QueryProcessor(self.by_key.query, partial(view_by_offset, reader), self.store_config, self.topics.all).register(
-            main, fast
-        )
+        QueryProcessor(self.by_key.query, reader.copy_record, self.store_config, self.topics.all).register(main, fast)
         self._deadlines = Deadlines(self.loop)
         self._main = Endpoint(self.loop, main, self._deadlines, on_close=self._closed)
         self._fast = Endpoint(self.loop, fast, self._deadlines, on_close=self._closed)

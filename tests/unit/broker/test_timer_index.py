@@ -8,8 +8,8 @@ import pytest
 from broker.errors import ConfigFileUnreadable
 from broker.timers.bucket_files import SPAN_MS, BucketFiles, bucket_of
 from broker.timers.checkpoint import Checkpoint, CheckpointFile
+from broker.timers.delivered_copies import Delivered, delivered_since
 from broker.timers.entry import ENTRY, ENTRY_SIZE, due_of, pack
-from broker.timers.log_search import Delivered, delivered_since
 from broker.timers.recall_handle import RecallHandle
 from broker.timers.wheel import Wheel
 from headrace.protocol.record import BLANK_MAGIC, encode_record

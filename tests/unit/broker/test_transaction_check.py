@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from broker.clients.clients import Client
-from broker.transactions.asking import ProducerAsking
 from broker.transactions.check import TransactionCheck
+from broker.transactions.check_requests import CheckRequests
 from broker.transactions.verdict import Rules
 from headrace.model.host import parse_host
 from headrace.model.message import MessageExt
@@ -263,7 +263,7 @@ def test_a_put_away_message_is_asked_about_again_when_an_operator_wants_it(scene
 def test_producers_are_asked_in_turn_with_the_message_as_it_was_meant(scene: Scene) -> None:
     peers = [scene.broker.connect(port) for port in (1, 2, 3)]
     clients = [Client(peer.connection, str(number), None, 409, 0) for number, peer in enumerate(peers)]
-    asking = ProducerAsking(lambda group: clients if group == "PG" else [])
+    asking = CheckRequests(lambda group: clients if group == "PG" else [])
     half = scene.prepare()
 
     async def ask() -> None:

@@ -17,8 +17,7 @@ from spark_exporter.reading.record_choice import RecordChoice
 from spark_exporter.running.compact import compact
 from spark_exporter.running.engines import local, open_engine
 from spark_exporter.running.engines.local import LocalEngine
-from spark_exporter.running.export import Export, Summary
-from spark_exporter.running.follow import follow
+from spark_exporter.running.export import Export, Summary, follow
 from spark_exporter.running.held_segments import HeldSegments, count_held
 from spark_exporter.running.hold import TOO_FULL, Hold, delete_abandoned
 from spark_exporter.running.status import read_status

@@ -11,8 +11,7 @@ from spark_exporter.errors import TargetError, TargetMismatch
 from spark_exporter.planning.plan import open_source
 from spark_exporter.running.compact import compact
 from spark_exporter.running.engines.local import LocalEngine
-from spark_exporter.running.export import Export
-from spark_exporter.running.follow import follow
+from spark_exporter.running.export import Export, follow
 from spark_exporter.running.status import read_status
 from spark_exporter.running.verify import verify
 from spark_exporter.targets.open_target import open_target

@@ -239,13 +239,23 @@ def test_what_is_not_dispatched_stays(tmp_path: Path, instance: Instance, start:
     assert files_in(config.paths())[0] == 1
 
 
+def nearly_full_store(
+    root: Path, instance: Instance, monkeypatch: pytest.MonkeyPatch, *, used_ratio: float, counting_ms: int
+) -> StoreConfig:
+    """A store whose files are all young, on a disk that reports this use; the broker's count is awaited for so long."""
+    monkeypatch.setattr(cleaner, "used_ratio", lambda _: used_ratio)
+    monkeypatch.setattr(forced, "_COUNTING_MS", counting_ms)
+    config = small_config(root, delete_when="", clean_resource_interval=1, delete_commit_log_files_interval=1)
+    grown(root, instance, config, days_old=0)
+    return config
+
+
 def test_a_nearly_full_disk_costs_the_oldest_files_and_beyond_writing(
     tmp_path: Path, instance: Instance, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cleaner, "used_ratio", lambda _: 0.95)
-    monkeypatch.setattr(forced, "_COUNTING_MS", 20)  # there is no broker that would count
-    config = small_config(tmp_path, delete_when="", clean_resource_interval=1, delete_commit_log_files_interval=1)
-    grown(tmp_path, instance, config, days_old=0)
+    config = nearly_full_store(
+        tmp_path, instance, monkeypatch, used_ratio=0.95, counting_ms=20
+    )  # there is no broker that would count
     start(config)
     eventually(lambda: instance.control.flag_disk_full)
     # It is raised before the file goes.
@@ -259,10 +269,7 @@ def test_a_forced_deletion_waits_for_the_brokers_count(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(cleaner, "used_ratio", lambda _: 0.87)
-    monkeypatch.setattr(forced, "_COUNTING_MS", 60_000)
-    config = small_config(tmp_path, delete_when="", clean_resource_interval=1, delete_commit_log_files_interval=1)
-    grown(tmp_path, instance, config, days_old=0)
+    config = nearly_full_store(tmp_path, instance, monkeypatch, used_ratio=0.87, counting_ms=60_000)
     start(config)
     for number in range(4):
         end = (number + 1) * LOG_FILE_SIZE
@@ -296,10 +303,7 @@ def test_a_file_with_another_name_is_not_deleted_by_force(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(cleaner, "used_ratio", lambda _: 0.87)
-    monkeypatch.setattr(forced, "_COUNTING_MS", 20)
-    config = small_config(tmp_path, delete_when="", clean_resource_interval=1, delete_commit_log_files_interval=1)
-    grown(tmp_path, instance, config, days_old=0)
+    config = nearly_full_store(tmp_path, instance, monkeypatch, used_ratio=0.87, counting_ms=20)
     held = path_of(config.paths().commit_log, LOG_FILE_SIZE)
     os.link(held, tmp_path / "held by an export")
     start(config)

@@ -168,8 +168,11 @@ def command(
 
 
 def _run(request: "ExportRequest", engine: "Engine", follow_s: float | None) -> None:
-    from spark_exporter.running.export import Export, Summary  # noqa: PLC0415
-    from spark_exporter.running.follow import follow  # noqa: PLC0415
+    from spark_exporter.running.export import (  # noqa: PLC0415
+        Export,
+        Summary,
+        follow,
+    )
 
     # py4j logs an interrupt with its trace, where there is no handler on standard error; what ends an export is one line.
     logging.getLogger().addHandler(logging.NullHandler())

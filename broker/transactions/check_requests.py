@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 _TRIES = 3  # compat: so many connections are looked at for one that takes requests
 
 
-class ProducerAsking:
+class CheckRequests:
     """Sends the question to one producer of the group, each time to the next. `producers(group)` are those connected."""
 
     def __init__(self, producers: Callable[[str], list[Client]]) -> None:
