@@ -1,6 +1,6 @@
-"""A group of commands that is a package: its modules are its commands, and one is imported only when it is meant.
+"""A command group made of a package: each module is a command, imported only when it is called.
 
-`headrace status` does not pay for what `headrace run` imports.
+So `headrace status` does not load what `headrace run` imports.
 """
 
 import importlib
@@ -22,7 +22,7 @@ class CommandFolder(click.Group):
         return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(package.__path__))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of that name, imported now; None when there is none."""
+        """The command of that name, imported now; None if there is none."""
         if cmd_name not in self.list_commands(ctx):
             return None
         module = cmd_name.replace("-", "_")

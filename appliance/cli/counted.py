@@ -1,6 +1,6 @@
-"""Numbers of things, as commands say them: `1 file`, `1,234 files`."""
+"""Counts with their nouns: `1 file`, `1,234 files`."""
 
 
 def counted(number: int, thing: str) -> str:
-    """The number with its thing, which takes an s where there are others than one."""
+    """The number and the noun, in the plural unless the number is 1."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""What the `headrace export` commands share: the exporter's errors as ours, and how far a live store of ours is flushed."""
+"""Shared by the `headrace export` commands: errors of the exporter as one line, and how far a running appliance has flushed its log."""
 
 import os
 import time
@@ -17,7 +17,7 @@ FLUSHED_WITHIN_S: Final = 15.0
 
 @contextmanager
 def exporter_errors() -> Iterator[None]:
-    """The exporter's errors are one clear line, as ours are. So is that it is not installed."""
+    """Turns the exporter's errors, and a missing package, into an ApplianceError."""
     try:
         from spark_exporter.errors import ExportError  # noqa: PLC0415  slow to import, and perhaps not there
     except ImportError as error:
@@ -31,7 +31,7 @@ def exporter_errors() -> Iterator[None]:
 
 
 def flushed_offset_of(source: Path) -> Callable[[], int | None]:
-    """Asks a running appliance how far its log is durable. The answer is None where none runs on this store."""
+    """A function that asks the running appliance how far its log is durable; None if none runs on this store."""
 
     def read() -> int | None:
         offsets = _offsets_of(source)
@@ -57,9 +57,9 @@ def wait_until_flushed(source: Path) -> int:
 
 
 def _offsets_of(source: Path) -> tuple[int, int] | None:
-    """How far the log of a running appliance is durable, and written."""
+    """The flushed and the written offset of a running appliance."""
     for store in (source, source / "store", source.parent):
-        if os.path.isdir(store / "commitlog"):  # which is no error where we may not look
+        if os.path.isdir(store / "commitlog"):  # False also without permission
             try:
                 instance = Instance.open(store)
             except IpcError:

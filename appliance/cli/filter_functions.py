@@ -1,4 +1,4 @@
-"""What the `headrace filter` commands share: where an appliance has its filter functions, and how one is tried."""
+"""Shared by the `headrace filter` commands: where an appliance keeps its filter functions, and how one is checked."""
 
 import asyncio
 import contextlib
@@ -22,15 +22,17 @@ def folder_of(data: str) -> FunctionFolder:
     """The functions of the appliance on a data folder. Raises ApplianceError where there is none."""
     config = Path(paths_of(data).store) / "config"
     if not config.is_dir():
-        raise ApplianceError(f"{config.parent.parent}: no appliance has run here; give its data folder with --data DIR")
+        raise ApplianceError(
+            f"{config.parent.parent}: no appliance has run in this folder; give its data folder with --data DIR"
+        )
     return FunctionFolder(config / FOLDER)
 
 
 def known_function(folder: FunctionFolder, name: str) -> None:
-    """Raises ApplianceError, with what there is, where there is no function of this name."""
+    """Raises ApplianceError, which lists the functions, if none has this name."""
     if folder.version(name) is None:
         names = ", ".join(folder.names()) or "none"
-        raise ApplianceError(f"there is no filter function {name}; there are: {names}")
+        raise ApplianceError(f"no filter function is called {name}; existing functions: {names}")
 
 
 def read_function(file: str, name: str | None = None) -> tuple[str, str]:
@@ -39,7 +41,7 @@ def read_function(file: str, name: str | None = None) -> tuple[str, str]:
     name = name or path.name.removesuffix(".py")
     if not is_name(name):
         raise ApplianceError(
-            f"{name!r} is no name for a function: letters, digits, _ and -, a letter first, 64 at most; give one with --name"
+            f"{name!r} is not a valid function name (a letter, then letters, digits, _ and -, at most 64 characters); set one with --name"
         )
     try:
         return name, decode_source(path.read_bytes())
@@ -50,7 +52,7 @@ def read_function(file: str, name: str | None = None) -> tuple[str, str]:
 
 
 def check_function(name: str, source: str) -> None:
-    """Loads the function in a walled process, as the broker does. Raises ApplianceError that says why it cannot be used."""
+    """Loads the function in a sandboxed process, as the broker does. Raises ApplianceError that says why it cannot be used."""
     from broker.filtering.python_filters import PythonFilterFailed  # noqa: PLC0415  slow to import, and of no use to --help
 
     with tempfile.TemporaryDirectory(prefix="headrace-filter-") as folder:

@@ -1,4 +1,4 @@
-"""How filter functions fare, as a table: for `headrace status` and `headrace filter list`."""
+"""Statistics of filter functions as a table, for `headrace status` and `headrace filter list`."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,14 +10,14 @@ _HEAD: Final = ("FUNCTION", "STATE", "WORKER", "CALLS", "MESSAGES", "WANTED", "M
 
 
 def function_lines(functions: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A table of how functions fare, by what the broker has reported of them."""
+    """The table, from what the broker has reported."""
     return text_table(_HEAD, [_row(name, one) for name, one in functions.items()])
 
 
 def _row(name: str, said: Mapping[str, Any]) -> tuple[str, ...]:
     messages = int(said.get("messages", 0))
     failures = int(said.get("failures", 0)), int(said.get("failed_messages", 0))
-    state = "out of use" if said.get("out_of_use") else "in use" if said.get("worker") else "not asked"
+    state = "disabled" if said.get("out_of_use") else "in use" if said.get("worker") else "idle"
     return (
         name,
         state,

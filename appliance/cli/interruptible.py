@@ -1,4 +1,4 @@
-"""Interrupts that end a command even while a library does not let Python run: SIGINT and SIGTERM are heard by a thread."""
+"""Ends a command after SIGINT or SIGTERM even while a library blocks the main thread: another thread receives the signals."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ _HEARD: Final = frozenset({signal.SIGINT, signal.SIGTERM})
 
 @contextmanager
 def interruptible(within_s: float = ENDS_WITHIN_S) -> Iterator[None]:
-    """Ends this process, with one line, if it is still in this context so many seconds after an interrupt. Only for the main thread."""
+    """Ends the process with one line if it has not left this context `within_s` seconds after a signal. Main thread only."""
     ours, theirs = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     os.set_blocking(ours, True)
     left = threading.Event()
@@ -38,7 +38,7 @@ def _listen(pipe: int, left: threading.Event, within_s: float) -> None:
         for number in numbers:
             if number in _HEARD and not left.wait(within_s):
                 sys.stderr.write(
-                    f"headrace: interrupted, but still waiting for an answer after {within_s:.0f} s: ended; the next run goes on from here\n"
+                    f"headrace: interrupted, but still waiting for a response after {within_s:.0f} s; exiting. The next run continues from here.\n"
                 )
                 sys.stderr.flush()
                 os._exit(128 + number)

@@ -1,4 +1,4 @@
-"""Where the `headrace` command begins: finds the command, turns our errors into one line and an exit code."""
+"""The entry point of the `headrace` command: runs a subcommand and turns our errors into one line and an exit code."""
 
 import sys
 from typing import NoReturn
@@ -12,10 +12,10 @@ from appliance.errors import ApplianceError
 headrace = CommandFolder(
     "appliance.cli.commands",
     name="headrace",
-    help="""Run and look after a Headrace appliance: a message broker that RocketMQ 4.x clients use unchanged.
+    help="""Run and manage a Headrace appliance: a message broker that RocketMQ 4.x clients use unchanged.
 
-    Exit codes: 0 all went well; 1 the command failed; 2 wrong usage or configuration; 3 the appliance could not start;
-    4 a part of it kept dying.""",
+    Exit codes: 0 success; 1 the command failed; 2 invalid usage or configuration; 3 the appliance could not start;
+    4 one of its processes kept crashing before it was ready.""",
 )
 
 

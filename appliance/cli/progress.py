@@ -1,4 +1,4 @@
-"""How far a long command is: one line on standard error with share, rate and time left, written over; nothing where that is no terminal."""
+"""Progress of a long command: one line on standard error with percentage, rate and time left, updated in place; nothing if standard error is not a terminal."""
 
 import os
 import sys
@@ -8,12 +8,12 @@ from typing import Final, Self
 
 _BAR_WIDTH: Final = 30
 _LABEL_WIDTH: Final = 14
-_EVERY_S: Final = 0.1  # limit: quicker is not seen, and writing costs more than reading
+_EVERY_S: Final = 0.1  # limit: faster updates are not visible, and writing costs more than reading
 _WIPE: Final = "\r\x1b[2K"
 
 
 class ProgressLine:
-    """The line. `show` it as often as one likes; `clear` it before anything else is printed."""
+    """The line. Call `show` at any rate, and `clear` before printing anything else."""
 
     def __init__(self) -> None:
         self._is_on = sys.stderr.isatty()
@@ -23,7 +23,7 @@ class ProgressLine:
         self._began = time.monotonic()
 
     def show(self, part: str, done_bytes: int, total_bytes: int) -> None:
-        """Say that so much of a part is done. Parts come one after the other, each with a rate of its own."""
+        """Show that `done_bytes` of `total_bytes` of a part are done. Parts follow one another; each has its own rate."""
         now = time.monotonic()
         if part != self._part:
             if self._part:
@@ -34,7 +34,7 @@ class ProgressLine:
         self._shown_at = now
         self._is_shown = True
         text = progress_text(part, done_bytes, total_bytes, now - self._began)
-        # What goes on in the next line could not be wiped.
+        # A wrapped line could not be erased.
         columns = os.get_terminal_size(sys.stderr.fileno()).columns
         sys.stderr.write(_WIPE + (text[: columns - 1] if columns else text))
         sys.stderr.flush()
@@ -56,7 +56,7 @@ class ProgressLine:
 
 
 def progress_text(part: str, done_bytes: int, total_bytes: int, elapsed_s: float) -> str:
-    """The line's text, for so much in so many seconds."""
+    """The text of the line."""
     share = min(1.0, done_bytes / total_bytes) if total_bytes > 0 else 1.0
     full = int(share * _BAR_WIDTH)
     drawn = "#" * full + "-" * (_BAR_WIDTH - full)

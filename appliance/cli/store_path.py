@@ -27,8 +27,8 @@ def store_root(path: str) -> Path:
         raise ApplianceError(f"{path}: no such folder")
     if any((root / name).exists() for name in ("commitlog", "consumequeue", "index")):
         return root
-    hint = f": did you mean {root / 'store'}?" if (root / "store" / "commitlog").is_dir() else ""
-    raise ApplianceError(f"{path} is no store, it has no commitlog{hint}")
+    hint = f"; did you mean {root / 'store'}?" if (root / "store" / "commitlog").is_dir() else ""
+    raise ApplianceError(f"{path} is not a store: it has no folder commitlog{hint}")
 
 
 def index_sizes(slots: int | None, entries: int | None) -> dict[str, int]:

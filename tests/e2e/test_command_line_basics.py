@@ -65,7 +65,7 @@ def test_config_check_says_what_has_no_effect(tmp_path: Path) -> None:
     assert said.returncode == 0
     assert "unknown key brokrRole (did you mean brokerRole?)" in said.stdout
     assert "sendMessageThreadPoolNums has no effect" in said.stdout
-    assert said.stdout.endswith(f"{conf}: usable, with 2 warnings\n")
+    assert said.stdout.endswith(f"{conf}: OK, 2 warnings\n")
 
 
 def test_config_check_fails_on_what_cannot_be(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_config_check_fails_on_what_cannot_be(tmp_path: Path) -> None:
 def test_config_check_of_a_good_file_says_so(tmp_path: Path) -> None:
     toml = tmp_path / "appliance.toml"
     toml.write_text('logFormat = "json"\n')
-    assert headrace("config", "check", toml).stdout == f"{toml}: in order\n"
+    assert headrace("config", "check", toml).stdout == f"{toml}: OK\n"
 
 
 def test_asking_does_not_import_what_running_needs() -> None:

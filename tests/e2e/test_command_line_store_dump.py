@@ -64,8 +64,8 @@ def test_for_people_there_is_a_line_a_record(tmp_path: Path) -> None:
     ("arguments", "code", "message"),
     [
         (["nowhere"], 1, "headrace: nowhere: no such folder\n"),
-        (["empty"], 1, "headrace: empty is no store, it has no commitlog\n"),
-        (["data"], 1, "headrace: data is no store, it has no commitlog: did you mean data/store?\n"),
+        (["empty"], 1, "headrace: empty is not a store: it has no folder commitlog\n"),
+        (["data"], 1, "headrace: data is not a store: it has no folder commitlog; did you mean data/store?\n"),
         (["data/store", "--queue", "T"], 2, "T: expected TOPIC:ID"),
         (["data/store", "--queue", "T:1", "--index"], 2, "--queue and --index exclude each other"),
         (["data/store", "--all", "--from", "7"], 2, "--all and --from exclude each other"),

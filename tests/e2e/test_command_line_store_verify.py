@@ -54,4 +54,4 @@ def test_a_store_of_ours_is_in_order_running_and_stopped(tmp_path: Path) -> None
 def test_what_is_no_store_is_said(tmp_path: Path) -> None:
     said = headrace("store", "verify", tmp_path)
     assert (said.returncode, said.stdout) == (1, "")
-    assert said.stderr == f"headrace: {tmp_path} is no store, it has no commitlog\n"
+    assert said.stderr == f"headrace: {tmp_path} is not a store: it has no folder commitlog\n"

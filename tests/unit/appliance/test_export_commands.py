@@ -33,11 +33,11 @@ def test_a_store_is_exported_looked_at_verified_and_compacted(tmp_path: Path) ->
     status = json.loads(run("status", "--json", target).output)
     assert (status["rows"], status["progress"]["broker-a"]["end"], status["running"]) == (20, log.end, None)
     assert status["progress"]["broker-a"]["last_store_ms"] == STORE_MS + 19
-    assert f"broker-a: from 0 up to {log.end:,}" in run("status", target).output
+    assert f"broker-a: offsets 0 to {log.end:,}" in run("status", target).output
     verified = run("verify", "--broker", "broker-a", log.root, target)
-    assert (verified.exit_code, verified.output) == (0, f"{target}: in order, 1 range, 20 rows compared\n")
-    assert run("compact", target).output == f"{target}: 0 partitions, 0 files became 0\n"
-    assert f"exported up to {log.end:,}" in run("--dry-run", "--broker", "broker-a", log.root, target).output
+    assert (verified.exit_code, verified.output) == (0, f"{target}: OK, 1 range, 20 rows compared\n")
+    assert run("compact", target).output == f"{target}: 0 partitions, 0 files merged into 0\n"
+    assert f"exported up to offset {log.end:,}" in run("--dry-run", "--broker", "broker-a", log.root, target).output
 
 
 @pytest.mark.slow
@@ -81,10 +81,10 @@ def test_bodies_are_typed_and_what_does_not_fit_is_said(tmp_path: Path) -> None:
     for target, body in ((tmp_path / "given", f"json:{schema}"), (tmp_path / "inferred", "json")):
         done = run("--engine", "local", "--body", body, log.root, target)
         assert done.exit_code == 0, done.output
-        assert "bodies that do not fit their schema, and are whole in the column body: 1" in done.output
-        assert "bodies are typed; that do not fit: 1" in run("status", target).output
+        assert "1 bodies do not match their schema" in done.output
+        assert "typed bodies; 1 do not match their schema" in run("status", target).output
         assert json.loads(run("status", "--json", target).output)["unfit"] == 1
-        assert run("verify", log.root, target).output == f"{target}: in order, 1 range, 3 rows compared\n"
+        assert run("verify", log.root, target).output == f"{target}: OK, 1 range, 3 rows compared\n"
     assert (tmp_path / "inferred" / "Orders").is_dir()
     schema.write_text('{"type": "object", "properties": {"id": {"type": "text"}}}')
     refused = run("--engine", "local", "--body", f"json:{schema}", log.root, tmp_path / "other").exception

@@ -43,9 +43,9 @@ def file(folder: Path, name: str, text: str = GOOD) -> Path:
 @pytest.mark.slow
 def test_a_function_is_put_when_it_can_be_loaded(data: Path, tmp_path: Path) -> None:
     good = file(tmp_path, "good.py")
-    assert run("check", good).output == "good can be used\n"
-    assert run("put", good, "--data", data).output == "good is there\n"
-    assert run("put", good, "--data", data, "--name", "other").output == "other is there\n"
+    assert run("check", good).output == "good: OK\n"
+    assert run("put", good, "--data", data).output == "good installed\n"
+    assert run("put", good, "--data", data, "--name", "other").output == "other installed\n"
     assert folder_of(data).names() == ["good", "other"]
     bad = file(tmp_path, "good.py", "import os\nos.listdir('/')\n" + GOOD)
     assert "the filter function good cannot be used: PermissionError" in refusal("put", bad, "--data", data)
@@ -62,23 +62,27 @@ def test_one_that_is_put_again_or_enabled_is_another_version(data: Path, tmp_pat
         run(*arguments, "--data", data)
         versions.append(folder.version("good"))
     assert len(set(versions)) == 3
-    assert run("remove", "good", "--data", data).output == "good is gone\n"
+    assert run("remove", "good", "--data", data).output == "good removed\n"
     assert folder.names() == []
 
 
 def test_what_cannot_be_is_refused_in_one_line(data: Path, tmp_path: Path) -> None:
-    assert "no appliance has run here" in refusal("list", "--data", tmp_path / "elsewhere")
+    assert "no appliance has run in this folder" in refusal("list", "--data", tmp_path / "elsewhere")
     assert "No such file" in refusal("put", tmp_path / "none.py", "--data", data)
-    assert "'two words' is no name for a function" in refusal("put", file(tmp_path, "two words.py"), "--data", data)
-    assert "'../up' is no name" in refusal("put", file(tmp_path, "x.py"), "--data", data, "--name", "../up")
+    assert "'two words' is not a valid function name" in refusal("put", file(tmp_path, "two words.py"), "--data", data)
+    assert "'../up' is not a valid function name" in refusal(
+        "put", file(tmp_path, "x.py"), "--data", data, "--name", "../up"
+    )
     assert "more than 256 KiB" in refusal("check", file(tmp_path, "long.py", "#" * (257 << 10)))
     run("put", file(tmp_path, "good.py"), "--data", data, "--no-check")
     for do in ("remove", "enable"):
-        assert refusal(do, "nothing", "--data", data) == "there is no filter function nothing; there are: good"
+        assert (
+            refusal(do, "nothing", "--data", data) == "no filter function is called nothing; existing functions: good"
+        )
 
 
 def test_the_list_shows_what_the_broker_has_said_of_this_version(data: Path, tmp_path: Path) -> None:
-    assert "put one with" in run("list", "--data", data).output
+    assert "install one with" in run("list", "--data", data).output
     for name in ("one", "two"):
         run("put", file(tmp_path, f"{name}.py"), "--data", data, "--no-check")
     account = {
@@ -91,7 +95,7 @@ def test_the_list_shows_what_the_broker_has_said_of_this_version(data: Path, tmp
     }
     (data / "store" / "config" / REPORT).write_text(json.dumps(report))
     _, one, two = run("list", "--data", data).output.splitlines()
-    assert one.split()[:4] == ["one", "out", "of", "use"]
+    assert one.split()[:4] == ["one", "disabled"]
     assert all(word in one for word in ("2,000", "0.250 ms", "3 + 1 messages", "2023-11-", "ended its process"))
     assert two.split() == ["two", "not", "asked", "-", "0", "0", "0", "-", "0", "-"]
     assert json.loads(run("list", "--data", data, "--json").output)["one"]["calls"] == 7

@@ -248,4 +248,4 @@ def test_an_interrupt_ends_what_no_longer_listens(tmp_path: Path) -> None:
         deaf.send_signal(signal.SIGTERM)
         _, said = deaf.communicate(timeout=WITHIN_S)
     assert deaf.returncode == 143
-    assert said.startswith("headrace: interrupted, but still waiting for an answer")
+    assert said.startswith("headrace: interrupted, but still waiting for a response")

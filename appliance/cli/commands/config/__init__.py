@@ -1,5 +1,5 @@
-"""`headrace config`: its commands are the modules of this package."""
+"""`headrace config`: its subcommands are the modules of this package."""
 
 from appliance.cli.command_folder import CommandFolder
 
-command = CommandFolder(__name__, name="config", help="Look at configuration files.")
+command = CommandFolder(__name__, name="config", help="Check configuration files.")

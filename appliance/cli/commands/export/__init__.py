@@ -1,4 +1,4 @@
-"""`headrace export`: its commands are the modules of this package; without the name of one it is `run`."""
+"""`headrace export`: its subcommands are the modules of this package; `run` is the default."""
 
 import click
 
@@ -16,7 +16,7 @@ class _ExportCommands(CommandFolder):
 command = _ExportCommands(
     __name__,
     name="export",
-    help="""Export the CommitLog, of ours or of Apache RocketMQ 4.x and 5.x, into Parquet, Iceberg or Delta.
+    help="""Export the CommitLog of Headrace or of Apache RocketMQ 4.x and 5.x to Parquet, Iceberg or Delta.
 
     `headrace export SOURCE TARGET` is short for `headrace export run SOURCE TARGET`.""",
 )

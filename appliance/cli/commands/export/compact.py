@@ -10,11 +10,11 @@ from appliance.cli.exporter import exporter_errors
 from appliance.cli.interruptible import interruptible
 
 
-@click.command("compact", short_help="Put the small files of a target together.")
+@click.command("compact", short_help="Merge the small files of a target.")
 @click.argument("target")
 @click.option("--before", metavar="DATE", help="Only days before this one (UTC).")
 def command(target: str, before: str | None) -> None:
-    """Put the small files of TARGET together, day by day. Days to which rows may still come are left alone."""
+    """Merge the small files of TARGET, one day at a time. Days that may still receive rows are skipped."""
     try:
         day = None if before is None else date.fromisoformat(before)
     except ValueError:
@@ -28,5 +28,5 @@ def command(target: str, before: str | None) -> None:
                 open_target(target), day, lambda note: print(f"headrace: {note}", file=sys.stderr, flush=True)
             )
         print(
-            f"{target}: {counted(done.partitions, 'partition')}, {counted(done.files_before, 'file')} became {done.files_after:,}"
+            f"{target}: {counted(done.partitions, 'partition')}, {counted(done.files_before, 'file')} merged into {done.files_after:,}"
         )

@@ -1,4 +1,4 @@
-"""`headrace export SOURCE TARGET`."""
+"""`headrace export run SOURCE TARGET`."""
 
 import logging
 import signal
@@ -25,19 +25,21 @@ if TYPE_CHECKING:  # slow to import, and of no use to --help
 _LONGEST_NAME: Final = 170  # limit: of a broker in the names of files, quoted
 
 
-@click.command("run", short_help="Export what is new since the last time.")
+@click.command("run", short_help="Export what is new since the last run.")
 @click.argument("source")
 @click.argument("target")
 @click.option(
     "--format", "table_format", type=click.Choice(["parquet", "iceberg", "delta"]), default="parquet", show_default=True,
-    help="What the target is.",
+    help="Table format of the target.",
 )  # fmt: skip
 @click.option(
-    "--engine", type=click.Choice(["spark", "local"]), help="Who writes; spark where there is Java or --master."
+    "--engine",
+    type=click.Choice(["spark", "local"]),
+    help="What runs the export. Default: spark if Java and pyspark are installed or --master is given.",
 )
 @click.option("--master", metavar="URL", help="The Spark master, such as spark://host:7077 or local[4].")
 @click.option(
-    "--workers", type=click.IntRange(1), metavar="N", help="Processes of the local engine; one a core by default."
+    "--workers", type=click.IntRange(1), metavar="N", help="Processes of the local engine. Default: one per core."
 )
 @click.option(
     "--broker",
@@ -45,51 +47,61 @@ _LONGEST_NAME: Final = 170  # limit: of a broker in the names of files, quoted
     metavar="NAME",
     default="broker",
     show_default=True,
-    help="The broker's name, for the rows and as the log's key in the target.",
+    help="The broker's name. It is written to each row and identifies the log in the target.",
 )
-@click.option("--cluster", metavar="NAME", default="", help="The cluster's name, for the rows.")
-@click.option("--topic", "topics", metavar="TOPIC", multiple=True, help="Only this topic; may be given again.")
+@click.option("--cluster", metavar="NAME", default="", help="The cluster's name, written to each row.")
+@click.option("--topic", "topics", metavar="TOPIC", multiple=True, help="Export only this topic. Can be repeated.")
 @click.option(
-    "--include-system", is_flag=True, help="The broker's own topics too: half, op, delay, timer and trace messages."
+    "--include-system",
+    is_flag=True,
+    help="Include the broker's system topics: half, op, delay, timer and trace messages.",
 )
-@click.option("--group-by", type=click.Choice(["topic"]), help="Files of one topic each, in folders named after it.")
+@click.option(
+    "--group-by",
+    type=click.Choice(["topic"]),
+    help="Write each topic to files of its own, in a folder named after the topic.",
+)
 @click.option(
     "--small-topics",
     metavar="MIB",
     type=click.IntRange(1, 64),
-    help="With --group-by topic: topics with less than that in a range share a file. No folders then; the topic is a column.",
+    help="With --group-by topic: topics with less data than this in a range share files. Then there are no folders and the topic is a column.",
 )
-@click.option("--table-per-topic", is_flag=True, help="A table for each topic.")
+@click.option("--table-per-topic", is_flag=True, help="Write one table per topic.")
 @click.option(
     "--from",
     "from_place",
     metavar="TIME|OFFSET",
-    help="Begin here, when the target is new: ISO time or physical offset.",
+    help="For a new target: start at this ISO time or physical offset.",
 )
-@click.option("--to", "to_place", metavar="TIME|OFFSET", help="End before this.")
-@click.option("--raw-body", is_flag=True, help="Bodies as stored: compressed ones are not inflated.")
+@click.option("--to", "to_place", metavar="TIME|OFFSET", help="Stop before this ISO time or physical offset.")
+@click.option("--raw-body", is_flag=True, help="Keep bodies as stored; do not decompress them.")
 @click.option(
     "--body",
     metavar="json[:SCHEMA.json]",
-    help="Type bodies that are JSON objects: by a JSON Schema; or with a table for each topic by schemas of their own "
-    '({"topics": {TOPIC: SCHEMA, ...}}), or by what its first messages look like.',
+    help="Parse JSON bodies into typed columns. With a JSON Schema: one for all topics, or one per topic "
+    '({"topics": {TOPIC: SCHEMA, ...}}). Without: infer the schema of each topic from its first messages.',
 )
-@click.option("--raw-properties", is_flag=True, help="The map also holds UNIQ_KEY, KEYS and TAGS, which have columns.")
+@click.option(
+    "--raw-properties",
+    is_flag=True,
+    help="Also keep UNIQ_KEY, KEYS and TAGS, which have columns, in the properties map.",
+)
 @click.option(
     "--compression",
     type=click.Choice(["zstd", "snappy", "none"]),
     default="zstd",
     show_default=True,
-    help="Of the files.",
+    help="Compression of the files.",
 )
 @click.option(
     "--follow",
     metavar="SECONDS",
     type=click.FloatRange(min=0.1),
-    help="Go on: a commit every so often, until interrupted.",
+    help="Keep running and commit at this interval, until interrupted.",
 )
-@click.option("--strict", is_flag=True, help="Fail at damaged records instead of putting them into quarantine.")
-@click.option("--dry-run", is_flag=True, help="Say what would be read, and write nothing.")
+@click.option("--strict", is_flag=True, help="Fail on damaged records instead of writing them to quarantine.")
+@click.option("--dry-run", is_flag=True, help="Show what would be read; write nothing.")
 def command(
     source: str,
     target: str,
@@ -114,15 +126,17 @@ def command(
     strict: bool,
     dry_run: bool,
 ) -> None:
-    """Export the CommitLog at SOURCE into TARGET, exactly once: what is there already is not exported again.
+    """Export the CommitLog at SOURCE to TARGET, exactly once: later runs add only new messages.
 
-    SOURCE is a store's root, an appliance's data folder, or a folder of CommitLog files; of ours or of Apache RocketMQ's, in
-    use or not. It is only read. TARGET is a folder or URL; for Iceberg also CATALOG_URI#NAMESPACE.TABLE.
+    SOURCE is the root folder of a store, the data folder of an appliance, or a folder of CommitLog files, of Headrace or of
+    Apache RocketMQ, in use or not. It is never written to. TARGET is a folder or URL; for Iceberg also
+    CATALOG_URI#NAMESPACE.TABLE.
 
-    A run that was killed is simply run again. Two at once on one target: the second says who is running and stops.
+    After a crash, run the same command again. Only one run at a time may write to a target: a second one names the first
+    and exits.
     """
     if not 0 < len(quote(broker_name)) <= _LONGEST_NAME:
-        raise click.BadParameter("a broker has a name, and one that fits into a file's", param_hint="--broker")
+        raise click.BadParameter(f"expected 1 to {_LONGEST_NAME} characters (URL-encoded)", param_hint="--broker")
     with exporter_errors():
         from spark_exporter.reading.record_choice import RecordChoice  # noqa: PLC0415
         from spark_exporter.running.export import ExportRequest  # noqa: PLC0415
@@ -135,7 +149,9 @@ def command(
         by_topic = typed is not None and (not typed or has_topics(typed))
         layout = Layout(group_by == "topic", table_per_topic or by_topic, (small_topics or 0) << 20)
         if small_topics and (not layout.group_by_topic or layout.table_per_topic):
-            raise click.UsageError("--small-topics goes with --group-by topic, in one table")
+            raise click.UsageError(
+                "--small-topics requires --group-by topic and cannot be combined with one table per topic"
+            )
         choice = RecordChoice(frozenset(topics) if topics else None, include_system)
         from_offset, from_ms = _place(from_place, "--from")
         to_offset, to_ms = _place(to_place, "--to")
@@ -159,7 +175,7 @@ def command(
             return
         chosen = _choose_engine(engine, master, workers)
         if follow is None and (missing := wait_until_flushed(request.source)):
-            _warn(f"{missing:,} bytes of the log are not flushed yet: the next run takes them")
+            _warn(f"{missing:,} bytes of the log are not flushed yet; the next run exports them")
         with interruptible():
             try:
                 _run(request, chosen, follow)
@@ -188,7 +204,7 @@ def _run(request: "ExportRequest", engine: "Engine", follow_s: float | None) -> 
             def told(done: Summary) -> None:
                 total.append(done)
                 if done.rows or done.damaged:
-                    print(f"{_now()} {done.rows:,} rows, up to {done.end:,}{_lag(request, done)}", flush=True)
+                    print(f"{_now()} {done.rows:,} rows, up to offset {done.end:,}{_lag(request, done)}", flush=True)
 
             try:
                 summary = follow(export, follow_s, told)
@@ -224,7 +240,7 @@ def _place(text: str | None, option: str) -> tuple[int | None, int | None]:
         return None, int(datetime.fromisoformat(text).astimezone().timestamp() * 1000)
     except (ValueError, OverflowError):
         raise click.BadParameter(
-            f"{text}: neither a physical offset nor a time such as 2026-11-21T08:00", param_hint=option
+            f"{text}: expected a physical offset or a time such as 2026-11-21T08:00", param_hint=option
         ) from None
 
 
@@ -238,7 +254,7 @@ def _body_schema(text: str | None, *, raw_body: bool) -> dict[str, Any] | None:
     if kind != "json":
         raise click.BadParameter(f"{text}: expected json or json:SCHEMA.json", param_hint="--body")
     if raw_body:
-        raise click.BadParameter("bodies that stay compressed cannot be typed: without --raw-body", param_hint="--body")
+        raise click.BadParameter("--body cannot be combined with --raw-body", param_hint="--body")
     return read_document(path) if path else {}
 
 
@@ -258,9 +274,9 @@ def _print_plan(request: "ExportRequest", workers: int | None) -> None:
     plan = make_plan(request, open_source(request.source), LocalEngine(workers).workers, known)
     for each in plan.ranges:
         print(f"{each.segment.path}  {each.start:>20,} to {each.end:>20,}  {each.size_bytes / 1048576:10,.1f} MiB")
-    said = "nothing exported yet" if known is None else f"exported up to {known:,}"
+    said = "nothing exported yet" if known is None else f"exported up to offset {known:,}"
     print(
-        f"{counted(len(plan.ranges), 'range')}, {plan.size_bytes / 1048576:,.1f} MiB to read, up to {plan.end:,}; {said}"
+        f"{counted(len(plan.ranges), 'range')}, {plan.size_bytes / 1048576:,.1f} MiB to read, up to offset {plan.end:,}; {said}"
     )
 
 
@@ -272,6 +288,8 @@ def _print_summary(request: "ExportRequest", engine: "Engine", done: "Summary") 
         f"{done.seconds:.1f} s, {rate:.0f} MiB/s ({engine.name})"
     )
     if done.damaged:
-        print(f"in quarantine: {counted(done.damaged, 'damaged place')} of the log", file=sys.stderr)
+        print(f"{counted(done.damaged, 'damaged place')} of the log written to quarantine", file=sys.stderr)
     if done.unfit:
-        print(f"bodies that do not fit their schema, and are whole in the column body: {done.unfit:,}", file=sys.stderr)
+        print(
+            f"{done.unfit:,} bodies do not match their schema; they are in the column body, unparsed", file=sys.stderr
+        )

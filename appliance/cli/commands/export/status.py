@@ -13,11 +13,11 @@ if TYPE_CHECKING:  # slow to import, and of no use to --help
     from spark_exporter.running.status import TargetStatus
 
 
-@click.command("status", short_help="Say how far a target has come.")
+@click.command("status", short_help="Show the progress of a target.")
 @click.argument("target")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(target: str, as_json: bool) -> None:
-    """Say what has been exported into TARGET: how far each broker's log, how many rows and files, and who is at it now."""
+    """Show what TARGET contains: how far each broker's log is exported, rows, files, and the run in progress."""
     with exporter_errors():
         from spark_exporter.running.status import read_status  # noqa: PLC0415
         from spark_exporter.targets.open_target import open_target  # noqa: PLC0415
@@ -47,13 +47,13 @@ def _lines(target: str, status: "TargetStatus") -> list[str]:
         f"{counted(status.rows, 'row')}, {counted(status.files, 'file')} of {status.file_bytes:,} bytes, {counted(status.damaged, 'damaged place')}"
     )
     if status.spec.body is not None:
-        lines.append(f"bodies are typed; that do not fit: {status.unfit:,}")
+        lines.append(f"typed bodies; {status.unfit:,} do not match their schema")
     for name, each in sorted(status.progress.items()):
         last = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(each.last_store_ms / 1000))
-        lines.append(f"{name}: from {each.first:,} up to {each.end:,}, the last message stored at {last}")
+        lines.append(f"{name}: offsets {each.first:,} to {each.end:,}, last message stored at {last}")
     if status.running:
         owner = json.loads(status.running)
         lines.append(f"running: {owner['command']}, pid {owner['pid']} on {owner['host']}")
     if status.is_pending:
-        lines.append("a run died while it published a commit: the next run finishes it")
+        lines.append("a run crashed while publishing a commit; the next run completes it")
     return lines

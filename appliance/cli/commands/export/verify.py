@@ -11,7 +11,7 @@ from appliance.cli.exporter import exporter_errors
 from appliance.cli.progress import ProgressLine
 
 
-@click.command("verify", short_help="Compare a target with the log it came from.")
+@click.command("verify", short_help="Compare a target with its log.")
 @click.argument("source")
 @click.argument("target")
 @click.option(
@@ -20,12 +20,13 @@ from appliance.cli.progress import ProgressLine
     metavar="NAME",
     default="broker",
     show_default=True,
-    help="The broker whose log SOURCE is.",
+    help="The name under which SOURCE was exported.",
 )
 def command(source: str, target: str, broker_name: str) -> int:
-    """Decode the log at SOURCE again, read TARGET as its readers do, and compare counts and checksums, range by range.
+    """Decode the log at SOURCE again, read TARGET the way its readers do, and compare counts and checksums of each range.
 
-    Exit codes: 0 they agree; 1 they do not, a line for each range; or there are files that no commit names, a line for each. Ranges whose files are no longer in the log are counted only.
+    Exit codes: 0 they agree; 1 they differ, or TARGET contains files that belong to no commit (one line for each). Ranges
+    that are no longer in the log are only counted.
     """
     with exporter_errors(), ProgressLine() as line:
         from spark_exporter.planning.plan import open_source  # noqa: PLC0415
@@ -37,10 +38,10 @@ def command(source: str, target: str, broker_name: str) -> int:
         for difference in found.differences:
             print(f"{difference.range.start:,} to {difference.range.end:,}: {difference.said}")
         for name in found.strays:
-            print(f"{name}: no commit names this file, but readers of the folder see its rows")
+            print(f"{name}: the file belongs to no commit, but readers of the folder see its rows")
         wrong = [counted(len(found.differences), "difference")] if found.differences else []
-        wrong += [f"{counted(len(found.strays), 'file')} that no commit names"] if found.strays else []
-        said = ", ".join(wrong) or "in order"
+        wrong += [f"{counted(len(found.strays), 'file')} of no commit"] if found.strays else []
+        said = ", ".join(wrong) or "OK"
         unread = f", no longer in the log: {counted(found.unread, 'range')}" if found.unread else ""
         print(f"{target}: {said}, {counted(found.ranges, 'range')}, {counted(found.rows, 'row')} compared{unread}")
         return exit_code.FAILED if wrong else exit_code.CLEAN

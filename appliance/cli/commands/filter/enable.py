@@ -8,13 +8,13 @@ from appliance.errors import ApplianceError
 from store.filter.python.functions import BadFunctionFile
 
 
-@click.command("enable", short_help="Put a function back into use.")
+@click.command("enable", short_help="Enable a function again.")
 @click.argument("name")
 @data_option
 def command(name: str, data: str) -> None:
-    """Put the filter function NAME back into use, as it is, after it was taken out of use for failing three times within a minute.
+    """Enable the filter function NAME again, unchanged, after the broker disabled it for failing three times within a minute.
 
-    A running broker does so within a second or two. The function's numbers begin anew.
+    Takes effect in a running broker within two seconds. The function's statistics are reset.
     """
     folder = folder_of(data)
     known_function(folder, name)
@@ -24,4 +24,4 @@ def command(name: str, data: str) -> None:
         raise ApplianceError(f"{name}: {error}") from error
     if found is not None:
         folder.put(name, found.source)
-    print(f"{name} is enabled")
+    print(f"{name} enabled")

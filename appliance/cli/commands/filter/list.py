@@ -12,15 +12,15 @@ from appliance.cli.supervisor_client import paths_of
 from store.filter.python.functions import read_report
 
 
-@click.command("list", short_help="Say which functions there are and how they fare.")
+@click.command("list", short_help="List functions and their statistics.")
 @data_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(data: str, as_json: bool) -> None:
-    """Say which filter functions an appliance has, and how each fares.
+    """List the filter functions of an appliance and their statistics.
 
-    STATE is "in use" (it has a process), "not asked" (no consumer has asked for it lately) or "out of use" (it failed three times within a
-    minute). FAILURES are those of its process, and messages over which it failed. MEAN is the time over a message. A function's
-    numbers begin anew with each `put` and `enable`. With --json: {NAME: {"calls", "messages", "wanted", "busy_ms", "failures",
+    STATE is "in use" (it has a process), "idle" (no consumer has used it recently) or "disabled" (it failed three times within
+    a minute). FAILURES counts failures of its process, and messages on which it failed. MEAN is the mean time per message. `put`
+    and `enable` reset a function's statistics. With --json: {NAME: {"calls", "messages", "wanted", "busy_ms", "failures",
     "failed_messages", "last_reason", "last_failure_ms", "out_of_use", "worker"}}.
     """
     folder = folder_of(data)
@@ -28,11 +28,11 @@ def command(data: str, as_json: bool) -> None:
     found = {}
     for name in folder.names():
         said = report.get(name, {})
-        # What was said of another version says nothing of this one.
+        # A report about another version does not apply.
         found[name] = said if said.get("version") == folder.version(name) else {}
     if as_json:
         print(json.dumps(found, indent=2))
     elif found:
         print("\n".join(function_lines(found)))
     else:
-        print("no filter functions; put one with: headrace filter put FILE")
+        print("no filter functions; install one with: headrace filter put FILE")
