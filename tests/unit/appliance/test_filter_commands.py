@@ -95,9 +95,9 @@ def test_the_list_shows_what_the_broker_has_said_of_this_version(data: Path, tmp
     }
     (data / "store" / "config" / REPORT).write_text(json.dumps(report))
     _, one, two = run("list", "--data", data).output.splitlines()
-    assert one.split()[:4] == ["one", "disabled"]
+    assert one.split()[:4] == ["one", "disabled", "-", "7"]
     assert all(word in one for word in ("2,000", "0.250 ms", "3 + 1 messages", "2023-11-", "ended its process"))
-    assert two.split() == ["two", "not", "asked", "-", "0", "0", "0", "-", "0", "-"]
+    assert two.split() == ["two", "idle", "-", "0", "0", "0", "-", "0", "-"]
     assert json.loads(run("list", "--data", data, "--json").output)["one"]["calls"] == 7
 
 

@@ -18,4 +18,4 @@ def command(file: str) -> None:
     warnings = check_file(file)
     for warning in warnings:
         print(f"warning: {warning}")
-    print(f"{file}: " + (f"usable, with {len(warnings)} warnings" if warnings else "OK"))
+    print(f"{file}: " + (f"OK, {counted(len(warnings), 'warning')}" if warnings else "OK"))
