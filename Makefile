@@ -41,7 +41,7 @@ test-fuzz: $(VENV)/bytecode build/compiled build/sanitized/built  ## 20 million 
 	HEADRACE_FUZZ_INPUTS=$${HEADRACE_FUZZ_INPUTS:-20000000} $(BIN)/python -m pytest -o timeout=0 tests/fuzz $(ARGS)
 
 test-export-kills: $(VENV)/bytecode build/compiled  ## exports killed at a hundred random instants
-	HEADRACE_CRASH_ROUNDS=$${HEADRACE_CRASH_ROUNDS:-full} $(BIN)/python -m pytest tests/crash/test_export_kills.py tests/crash/test_export_runs_in_object_storage.py \
+	HEADRACE_CRASH_ROUNDS=$${HEADRACE_CRASH_ROUNDS:-full} $(BIN)/python -m pytest tests/crash/test_export_kills.py tests/crash/test_export_object_storage_kills.py \
 	    tests/crash/test_spark_export_kills.py $(ARGS)
 
 test-fresh:  ## the README's two commands on fresh Debian machines (as root; FORM=short: the fast tests only)

@@ -1,7 +1,8 @@
-"""What holds for every test run: no stale compiled module, no skipped test where none may be, no shared memory left behind.
+"""Shared pytest configuration and fixtures.
 
-And what all kinds of tests share: one JVM with the official client, byte code for the processes that they start, and the same examples
-from Hypothesis in every run, without a limit of time for each. (`--hypothesis-profile=default` looks for new ones.)
+Removes stale compiled modules, compiles byte code for the processes under test, fails a run that leaves shared memory
+behind or, with `--nothing-skipped`, skips a test, and provides one JVM with the official client. Hypothesis uses the
+same examples in every run and sets no deadline; `--hypothesis-profile=default` searches for new examples.
 """
 
 import compileall
@@ -23,7 +24,7 @@ hypothesis.settings.load_profile("tests")
 
 @pytest.fixture(scope="session")
 def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
-    """The official client, speaking JSON headers, as it does unless told otherwise."""
+    """The official Java client with JSON headers, its default."""
     with Java(tmp_path_factory.mktemp("java")) as java:
         yield java
 
@@ -39,20 +40,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _keep_bytecode() -> None:
-    """Compiles what processes under test import. Takes a second or two, and nothing the next time.
+    """Compiles the modules that processes under test import: a second or two at first, nothing the next time.
 
-    Where PYTHONDONTWRITEBYTECODE is set, each of some hundred appliances would do so at its start, in each of its roles: half of what
-    its start takes. Python heeds no byte code that is not its source's.
+    Where PYTHONDONTWRITEBYTECODE is set, each role of each appliance would compile them again, which takes half of its
+    start-up time. Python ignores byte code that does not match its source.
     """
     for folder in (*PACKAGES, "pyspark_commitlog", "web", "tests/support"):
         compileall.compile_dir(ROOT / folder, quiet=2)
 
 
 def _remove_stale_modules() -> None:
-    """Python prefers a compiled module to its source. One that is older than its source is removed, or it would be tested in its place.
+    """Removes compiled modules that are older than their source.
 
-    So are those compiled against its types, which would not load without it. `make compile` makes them anew; all make targets
-    that run tests do so first.
+    Python prefers a compiled module to its source, so a stale one would be tested in place of the source. Modules
+    compiled against the types of a removed one are removed too, because they would not load without it. `make compile`
+    rebuilds them; all make targets that run tests do so first.
     """
     compiled = {path: _types_of(path) for package in PACKAGES for path in (ROOT / package).rglob("*.so")}
     stale = {path for path in compiled if _is_stale(path)}
@@ -117,9 +119,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def _segments_left(config: pytest.Config) -> dict[str, str]:
-    """Segments of stores under this run's temporary folder, with the store: an appliance was killed and not cleared away.
+    """Shared memory segments that this run left behind, with their stores: an appliance was killed and not cleaned up.
 
-    Other runs on this machine have theirs elsewhere.
+    Segments of other runs on this machine are ignored.
     """
     names = [name for name in os.listdir("/dev/shm") if name.startswith("headrace-")]
     folder = config._tmp_path_factory._basetemp  # type: ignore[attr-defined]
@@ -132,10 +134,10 @@ def _segments_left(config: pytest.Config) -> dict[str, str]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if _left:
-        terminalreporter.section("shared memory left behind", red=True)
+        terminalreporter.section("leaked shared memory", red=True)
         for name, store in sorted(_left.items()):
             terminalreporter.line(f"{name} of the store {store}")
     if config.getoption("--nothing-skipped") and _seen:
-        terminalreporter.section("skipped, where nothing may be", red=True)
+        terminalreporter.section("skipped tests (not allowed with --nothing-skipped)", red=True)
         for node in _seen:
             terminalreporter.line(node)

@@ -1,4 +1,4 @@
-"""Every request code is served, or said not to be; and the page that says so is fresh."""
+"""Every request code is either served or listed as not supported, and the reference page is up to date."""
 
 import re
 from collections import Counter
@@ -14,42 +14,42 @@ PACKAGE = Path(broker.__file__).parent
 
 
 def codes_in(module: Path) -> set[RequestCode]:
-    """The request codes that a module's text names."""
+    """The request codes that occur in a module's source."""
     return {
         RequestCode[name] for name in re.findall(r"\bRequestCode\.([A-Z0-9_]+)", module.read_text(encoding="utf-8"))
     }
 
 
-def test_every_code_is_in_exactly_one_table() -> None:
+def test_every_request_code_is_in_exactly_one_table() -> None:
     listed = Counter([*SERVED, *NOT_YET, *NAME_SERVER, *TO_CLIENTS, *UNUSED, *ROCKETMQ_5])
     assert set(listed) == set(RequestCode)
     assert [code.name for code, count in listed.items() if count > 1] == []
 
 
-def test_a_served_request_is_handled_where_the_table_says() -> None:
+def test_served_request_is_handled_by_the_listed_module() -> None:
     for code, module in SERVED.items():
         path = PACKAGE.parent / f"{module.replace('.', '/')}.py"
         assert code in codes_in(path), f"{code.name} is not in {module}"
 
 
-def test_a_handled_request_is_in_the_table() -> None:
+def test_every_handled_request_is_in_the_table() -> None:
     for folder in ("processors", "admin"):
         for path in sorted((PACKAGE / folder).glob("*.py")):
             unlisted = codes_in(path) - SERVED.keys() - TO_CLIENTS
             assert not unlisted, f"{path.name} handles {unlisted}: move them to SERVED in broker/request_table.py"
 
 
-def test_the_families_of_administration_serve_what_the_table_says(tmp_path: Path) -> None:
+def test_admin_families_serve_the_listed_codes(tmp_path: Path) -> None:
     listed = {code for code, module in SERVED.items() if module.startswith("broker.admin.")}
     assert AdminWorld(tmp_path).handlers.codes() == listed
 
 
-def test_what_is_not_served_is_refused_with_code_3(tmp_path: Path) -> None:
+def test_unsupported_requests_are_refused_with_code_3(tmp_path: Path) -> None:
     world = AdminWorld(tmp_path)
     for code in (*NOT_YET, *ROCKETMQ_5):
         answer = world.ask(code)
         assert (answer.code, answer.remark) == (3, f" request type {int(code)} not supported")
 
 
-def test_the_page_of_request_codes_is_fresh() -> None:
+def test_request_codes_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == format_page(), "stale: run `python -m broker.manual`"

@@ -1,4 +1,4 @@
-"""Every test here kills processes: `make test` runs a short form, `make test-crash` the full one."""
+"""Tests that kill processes. `make test` runs a short form, `make test-crash` the full one."""
 
 import random
 
@@ -15,5 +15,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def chance() -> random.Random:
-    """Random numbers from a seed that a failure shows."""
+    """A random number generator whose seed is printed on failure."""
     return seeded_chance()

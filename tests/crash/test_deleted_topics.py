@@ -1,4 +1,4 @@
-"""A deleted topic stays deleted, whatever is killed when; a topic of the same name that is created later is a new one."""
+"""A deleted topic stays deleted across kills, and a later topic of the same name is a new topic."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ QUEUES = 4
 
 
 def send(appliance: Appliance, queue_id: int, *bodies: bytes) -> None:
-    """Sends to one queue; returns when all are acknowledged."""
+    """Sends to one queue and returns when all messages are acknowledged."""
     with Producer("sender", appliance.name_server) as producer:
         queue = next(one for one in producer.queues(TOPIC) if one.queue_id == queue_id)
         for body in bodies:
@@ -21,13 +21,13 @@ def send(appliance: Appliance, queue_id: int, *bodies: bytes) -> None:
 
 
 def max_offsets(appliance: Appliance) -> list[int]:
-    """The maximum of each queue, as clients are told."""
+    """The maximum offset of each queue, as clients see it."""
     with Admin(appliance.name_server) as admin:
         [broker] = admin.masters()
         return [admin.max_offset(MessageQueue(TOPIC, broker, queue_id)) for queue_id in range(QUEUES)]
 
 
-def test_a_deleted_topic_does_not_come_back_after_a_stop_and_a_kill(tmp_path: Path) -> None:
+def test_deleted_topic_stays_deleted_after_stop_and_kill(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with Appliance(data, settings=SETTINGS) as appliance:
         with Admin(appliance.name_server) as admin:
@@ -52,8 +52,8 @@ def test_a_deleted_topic_does_not_come_back_after_a_stop_and_a_kill(tmp_path: Pa
     verify(appliance.store)
 
 
-def test_group_reads_a_topic_created_again_from_its_first_message(tmp_path: Path) -> None:
-    """Its offset of the deleted topic would be beyond the new messages, and stay so after a kill."""
+def test_group_reads_recreated_topic_from_its_first_message(tmp_path: Path) -> None:
+    """An offset kept from the deleted topic would be beyond the new messages and survive a kill."""
     data = tmp_path / "data"
     appliance = Appliance(data, settings=SETTINGS)
     try:
@@ -70,7 +70,9 @@ def test_group_reads_a_topic_created_again_from_its_first_message(tmp_path: Path
         with Admin(appliance.name_server) as admin:
             admin.create_topic(TOPIC, QUEUES)
             send(appliance, 0, b"new")
-            assert admin.consumer_offset("readers", queue) == 0  # that of a group that has none, where all is in memory
+            assert (
+                admin.consumer_offset("readers", queue) == 0
+            )  # the offset of a group without one whose messages are all in memory
             with PullConsumer("readers", appliance.name_server) as consumer:
                 result = consumer.pull(queue, "*", consumer.fetch_offset(queue) or 0)
                 assert [message.body for message in result.messages] == [b"new"]

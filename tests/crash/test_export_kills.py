@@ -1,6 +1,7 @@
-"""Exports that are killed: whatever the instant, running them again gives each row once, and nothing else.
+"""A killed export, when run again, exports each row exactly once.
 
-At named places of the commit, where it is surest to hurt, and at random instants. `make test` does a few rounds, `make test-export-kills` many, with those of Spark a hundred.
+Runs are killed at named kill points of the commit and at random instants. `make test` does a few rounds, `make
+test-export-kills` many (with Spark, a hundred).
 """
 
 import os
@@ -39,7 +40,7 @@ pytestmark = pytest.mark.timeout(3 * PATIENCE_S + 60 * rounds(1, 13))
 
 
 def run_export(source: Path, target: Path, table_format: str, *more: str, kill_at: str = "") -> subprocess.Popen[bytes]:
-    """An export in a process of its own, that commits after every range and has a pool however small the log is."""
+    """An export in its own process that commits after every range and uses a worker pool even for a small log."""
     environment = {**os.environ, "HEADRACE_EXPORT_KILL": kill_at, "PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.Popen(
         [sys.executable, str(PROGRAM), str(source), str(target), table_format, *more],
@@ -49,7 +50,7 @@ def run_export(source: Path, target: Path, table_format: str, *more: str, kill_a
 
 
 def check_complete(source: Path, target: Path, table_format: str, wanted: list[dict[str, object]]) -> None:
-    """What readers see is each row once; the target's own account agrees; nothing lies about."""
+    """Checks that readers see each row once, that the target's own state agrees, and that no stray files are left."""
     opened = open_target(str(target))
     verified = verify(open_source(source), opened, "broker")
     assert verified.differences == ()
@@ -65,22 +66,20 @@ def check_complete(source: Path, target: Path, table_format: str, wanted: list[d
 
 @pytest.mark.parametrize("table_format", FORMATS)
 @pytest.mark.parametrize("place", PLACES)
-def test_an_export_killed_at_a_named_place_is_finished_by_the_next_run(
-    place: str, table_format: str, tmp_path: Path
-) -> None:
+def test_next_run_completes_an_export_killed_at_a_kill_point(place: str, table_format: str, tmp_path: Path) -> None:
     source = golden.unpack("slave", tmp_path)
     target = tmp_path / "target"
     count = {"export.range_written": 3, "export.deciding": 2}.get(place, 2)
     killed = run_export(source, target, table_format, kill_at=f"{place}:{count}")
     assert killed.wait(PATIENCE_S) == -signal.SIGKILL
     before = Ledger(Location(str(target)) if table_format != "iceberg" else open_target(str(target)).sink.work).last()
-    assert before is not None, "the first commit was done"
+    assert before is not None, "no first commit"
     assert run_export(source, target, table_format).wait(PATIENCE_S) == 0
     check_complete(source, target, table_format, expected_rows("slave"))
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_kills_at_random_instants_lose_and_double_nothing(
+def test_kills_at_random_instants_neither_lose_nor_duplicate_rows(
     table_format: str, tmp_path: Path, chance: random.Random
 ) -> None:
     source = golden.unpack("unclean", tmp_path)
@@ -100,7 +99,7 @@ def test_kills_at_random_instants_lose_and_double_nothing(
 
 
 def kill_somewhere(driver: subprocess.Popen[bytes], chance: random.Random, whole_s: float) -> None:
-    """The driver, or one of its workers, after a random time."""
+    """Kills the driver or one of its workers after a random time."""
     try:
         driver.wait(chance.uniform(0.0, 1.2 * whole_s))
         return
@@ -115,7 +114,7 @@ def kill_somewhere(driver: subprocess.Popen[bytes], chance: random.Random, whole
         pass
 
 
-def test_a_killed_worker_is_replaced_and_its_range_written_again(tmp_path: Path) -> None:
+def test_killed_worker_is_replaced_and_its_range_rewritten(tmp_path: Path) -> None:
     source = golden.unpack("unclean", tmp_path)
     target = tmp_path / "target"
     driver = run_export(source, target, "parquet", "--pool", "--kill-worker")
@@ -123,7 +122,7 @@ def test_a_killed_worker_is_replaced_and_its_range_written_again(tmp_path: Path)
     check_complete(source, target, "parquet", expected_rows("unclean"))
 
 
-def test_a_second_run_says_who_is_running_and_stops(tmp_path: Path) -> None:
+def test_second_run_exits_and_names_the_running_export(tmp_path: Path) -> None:
     source = golden.unpack("slave", tmp_path)
     target = tmp_path / "target"
     engine = LocalEngine(1)
@@ -136,12 +135,12 @@ def test_a_second_run_says_who_is_running_and_stops(tmp_path: Path) -> None:
         assert third.run_once().rows == 0
 
 
-def test_segments_that_retention_deletes_while_they_are_read_are_exported_all_the_same(tmp_path: Path) -> None:
+def test_segments_deleted_by_retention_during_export_are_still_exported(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x" * 1000 + str(number).encode() for number in range(300)])
     target = tmp_path / "target"
 
     class DeletingEngine(LocalEngine):
-        """Before the first range is read, the broker has deleted all but the last file."""
+        """Deletes all files but the last, as the broker would, before the first range is read."""
 
         def write(self, *of: Any) -> Iterator[RangeResult]:
             for path in sorted(log.folder.iterdir())[:-2]:
@@ -156,7 +155,7 @@ def test_segments_that_retention_deletes_while_they_are_read_are_exported_all_th
 
 
 @pytest.mark.parametrize("place", ["compact.decided", "compact.published"])
-def test_a_compaction_that_was_killed_is_finished_by_whatever_runs_next(place: str, tmp_path: Path) -> None:
+def test_next_run_completes_a_killed_compaction(place: str, tmp_path: Path) -> None:
     log = SmallLog(tmp_path / "store")
     target = tmp_path / "target"
     for number in range(4):
@@ -172,7 +171,7 @@ def test_a_compaction_that_was_killed_is_finished_by_whatever_runs_next(place: s
     assert len(list(first_day.iterdir())) == 1
 
 
-def test_a_table_of_each_topic_is_whole_after_a_kill_between_two_of_them(tmp_path: Path) -> None:
+def test_tables_by_topic_are_complete_after_a_kill_between_two_tables(tmp_path: Path) -> None:
     source = golden.unpack("kinds", tmp_path)
     target = tmp_path / "target"
     killed = run_export(source, target, "delta", "--tables", kill_at="delta.committed:3")
@@ -183,7 +182,7 @@ def test_a_table_of_each_topic_is_whole_after_a_kill_between_two_of_them(tmp_pat
 
 
 @pytest.mark.parametrize("table_format", ["iceberg", "delta"])
-def test_bodies_are_typed_as_the_run_that_was_killed_had_found_out(table_format: str, tmp_path: Path) -> None:
+def test_body_schema_inferred_by_a_killed_run_is_kept(table_format: str, tmp_path: Path) -> None:
     log = SmallLog(tmp_path / "store")
     for number in range(40):
         log.append(f'{{"id": {number}}}'.encode())
@@ -191,7 +190,7 @@ def test_bodies_are_typed_as_the_run_that_was_killed_had_found_out(table_format:
     target = tmp_path / "target"
     killed = run_export(log.root, target, table_format, "--typed", kill_at="export.decided")
     assert killed.wait(PATIENCE_S) == -signal.SIGKILL
-    # What comes now would look otherwise.
+    # Later bodies would give a different schema.
     for number in range(400):
         log.append(f'{{"id": "{number}", "more": 1}}'.encode())
     log.write()

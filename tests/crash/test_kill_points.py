@@ -1,8 +1,8 @@
-"""Every kill point in the code is hit, under load, and what is left is whole.
+"""Every kill point in the code is hit under load, and the store is intact afterwards.
 
-A kill point is a name in the code (`fault_point("commit_log.copied")`). The appliance is started with some of them armed; each process
-dies at each of them once, leaves a file with the point's name, and is started again by the supervisor while the client goes on
-sending. The scenarios below differ in what has to be done to come by a point. Together they must know every name there is.
+A kill point is a name in the code (`fault_point("commit_log.copied")`). The appliance is started with some kill points
+armed. Each process dies once at each of them and leaves a file with the point's name; the supervisor restarts it while
+the client keeps sending. The scenarios differ in what it takes to reach a point. Together they cover every kill point.
 """
 
 import itertools
@@ -34,8 +34,8 @@ PACKAGES = ("appliance", "broker", "ipc", "nameserver", "store")
 EACH_ALONE = rounds(short=0, full=10) > 1
 """In full length each point has an appliance of its own; in the short form those of a scenario share one."""
 
-# By what it takes to come by them. After the colon: how often a point is passed under load, at least, so that the pass at which to die
-# can be chosen by chance.
+# Grouped by what it takes to reach them. The number is how often, at least, the point is passed under load, so that the
+# pass at which to die can be random.
 UNDER_LOAD = {
     "commit_log.copied": 200, "commit_log.published": 200, "commit_log.limit_raised": 2,
     "flush.synced": 100,
@@ -60,7 +60,7 @@ WHEN_A_TOPIC_IS_DELETED = (
 ON_A_SLAVE = ("ha.copied",)
 
 BUSY = {
-    # So that the housekeeper comes by within a second.
+    # The housekeeper must run within a second.
     **SETTINGS, "flushIntervalConsumeQueue": "100", "flushConsumeQueueThoroughInterval": "300",
 }  # fmt: skip
 DOOMED = "Doomed"
@@ -72,13 +72,13 @@ pytestmark = pytest.mark.timeout(400)
 
 @dataclass
 class Armed:
-    """Kill points, and where those that were hit are written down."""
+    """Armed kill points, and the files that record which were hit."""
 
     points: tuple[str, ...]
     marks: Path
 
     def environment(self, passes: Callable[[str], int] = lambda _: 1) -> dict[str, str]:
-        """For the appliance. `passes` says at which pass of a point to die."""
+        """Environment variables for the appliance. `passes` gives the pass of each point at which to die."""
         self.marks.mkdir(exist_ok=True)
         setting = ",".join(f"{point}:{passes(point)}" for point in self.points)
         return {**os.environ, ENVIRONMENT: setting, ONCE: str(self.marks)}
@@ -88,18 +88,18 @@ class Armed:
         return {path.name for path in self.marks.iterdir()}
 
     def wait_hit(self) -> None:
-        """Until all of them were."""
+        """Waits until all of them have been hit."""
         wait_until(lambda: self.hit() == set(self.points), PATIENCE_S, f"{self.points} hit")
 
 
 def choices(*scenarios: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Each scenario's points together; in full length each point alone as well."""
+    """All points of a scenario together; in full length also each point alone."""
     together = [points for points in scenarios if len(points) > 1 or not EACH_ALONE]
     return together + ([(point,) for points in scenarios for point in points] if EACH_ALONE else [])
 
 
 def name_of(points: tuple[str, ...]) -> str:
-    """For pytest."""
+    """The test id."""
     return points[0] if len(points) == 1 else f"{points[0].split('.')[0]}-and-{len(points) - 1}-more"
 
 
@@ -108,7 +108,7 @@ def armed(points: tuple[str, ...], tmp_path: Path) -> Armed:
 
 
 def finish(appliance: Appliance, load: Load, *, min_offset: int = 0) -> Journal:
-    """What must be true in the end: with the appliance running, and of what it leaves."""
+    """Checks the running appliance, stops it, and checks the store that it leaves."""
     journal = load.journal()
     assert journal.acknowledged.keys() == journal.tried.keys()
     wait_until(lambda: not any(appliance.status()["lag"].values()), 60, "flush and dispatch")
@@ -124,7 +124,7 @@ def finish(appliance: Appliance, load: Load, *, min_offset: int = 0) -> Journal:
     return journal
 
 
-def test_every_kill_point_in_the_code_is_in_a_scenario() -> None:
+def test_every_kill_point_has_a_scenario() -> None:
     found = set()
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
@@ -144,24 +144,26 @@ OF_OTHERS = tuple(point for point in UNDER_LOAD if point not in OF_THE_WRITER + 
 
 
 @pytest.mark.parametrize("points", choices(OF_THE_WRITER, OF_DISPATCH, OF_OTHERS), ids=name_of)
-def test_a_role_dies_under_load(points: tuple[str, ...], java: Java, tmp_path: Path, chance: random.Random) -> None:
+def test_store_is_intact_when_a_role_dies_under_load(
+    points: tuple[str, ...], java: Java, tmp_path: Path, chance: random.Random
+) -> None:
     kill = armed(points, tmp_path)
     environment = kill.environment(lambda point: chance.randint(1, UNDER_LOAD[point]))
     with Appliance(tmp_path / "data", settings=BUSY, environment=environment) as appliance:
         with Load(java, appliance, tmp_path) as load:
             kill.wait_hit()
             load.wait_for_more(100)
-        # The last to die may still be waiting for its next life.
+        # The last process to die may not have been restarted yet.
         wait_until(lambda: restarts(appliance) == len(points), 60, f"{len(points)} restarts")
         finish(appliance, load)
 
 
 def restarts(appliance: Appliance) -> int:
-    """Of all roles."""
+    """Restarts of all roles."""
     return sum(said["restarts"] for said in appliance.status()["roles"].values())
 
 
-def test_the_log_writer_dies_while_it_wipes_what_its_predecessor_left(java: Java, tmp_path: Path) -> None:
+def test_store_is_intact_when_the_log_writer_dies_while_wiping_the_tail(java: Java, tmp_path: Path) -> None:
     kill = armed(AFTER_A_KILLED_BROKER, tmp_path)
     kill.environment()
     (kill.marks / "tail.wiped").touch()  # not yet: recovery passes it too
@@ -178,7 +180,7 @@ def test_the_log_writer_dies_while_it_wipes_what_its_predecessor_left(java: Java
 
 @contextmanager
 def standing_still(java: Java) -> Iterator[None]:
-    """The client does nothing meanwhile: where nobody can answer, eight threads would try in vain, and take a core."""
+    """Pauses the client: while nothing can be answered, eight threads would retry in vain and use a whole core."""
     os.kill(java.pid, signal.SIGSTOP)
     try:
         yield
@@ -187,7 +189,7 @@ def standing_still(java: Java) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("points", choices((*AT_THE_START, *AFTER_A_KILLED_BROKER)), ids=name_of)
-def test_recovery_dies_and_is_begun_again(points: tuple[str, ...], java: Java, tmp_path: Path) -> None:
+def test_recovery_restarts_after_it_is_killed(points: tuple[str, ...], java: Java, tmp_path: Path) -> None:
     kill = armed(points, tmp_path)
     data = tmp_path / "data"
     appliance = Appliance(data, settings=SETTINGS)
@@ -206,7 +208,7 @@ def test_recovery_dies_and_is_begun_again(points: tuple[str, ...], java: Java, t
 
 
 def leave_a_deleted_topics_queues(appliance: Appliance, tmp_path: Path) -> None:
-    """Kills the appliance. The queues of a topic that was deleted before are there again, as after a power cut."""
+    """Kills the appliance and restores the queues of a deleted topic, as a power cut may."""
     queues = appliance.store / "consumequeue" / DOOMED
     with Admin(appliance.name_server) as admin:
         admin.create_topic(DOOMED, QUEUES)
@@ -220,7 +222,7 @@ def leave_a_deleted_topics_queues(appliance: Appliance, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("points", choices(WHEN_FILES_EXPIRE), ids=name_of)
-def test_a_role_dies_while_expired_files_are_deleted(points: tuple[str, ...], java: Java, tmp_path: Path) -> None:
+def test_store_is_intact_when_a_role_dies_during_retention(points: tuple[str, ...], java: Java, tmp_path: Path) -> None:
     kill = armed(points, tmp_path)
     settings = {**BUSY, "fileReservedTime": "0", "deleteCommitLogFilesInterval": "10"}
     with Appliance(tmp_path / "data", settings=settings, environment=kill.environment()) as appliance:
@@ -228,7 +230,7 @@ def test_a_role_dies_while_expired_files_are_deleted(points: tuple[str, ...], ja
             load.wait_for_more(1500)
 
             def ask_again() -> bool:
-                # The broker is not the one that dies; whoever does, does what was asked when it is back.
+                # The broker is not the role that dies; the role that dies carries out the request after its restart.
                 java.call("raw", address=appliance.broker, code=DELETE_EXPIRED_COMMITLOG)
                 return kill.hit() == set(points)
 
@@ -240,7 +242,7 @@ def test_a_role_dies_while_expired_files_are_deleted(points: tuple[str, ...], ja
         finish(appliance, load, min_offset=min_offset)
 
 
-def test_dispatch_dies_while_it_fills_up_a_queue_whose_first_records_are_gone(java: Java, tmp_path: Path) -> None:
+def test_store_is_intact_when_dispatch_dies_while_padding_a_queue(java: Java, tmp_path: Path) -> None:
     kill = armed(WHEN_A_QUEUE_IS_LOST, tmp_path)
     data, size = tmp_path / "data", int(SETTINGS["mappedFileSizeCommitLog"])
     with Appliance(data, settings=SETTINGS) as appliance, Load(java, appliance, tmp_path) as load:
@@ -256,7 +258,7 @@ def test_dispatch_dies_while_it_fills_up_a_queue_whose_first_records_are_gone(ja
 
 
 @pytest.mark.parametrize("points", choices(WHEN_A_TOPIC_IS_DELETED), ids=name_of)
-def test_a_role_dies_while_a_topic_is_deleted_and_created_again(
+def test_store_is_intact_when_a_role_dies_while_a_topic_is_recreated(
     points: tuple[str, ...], java: Java, tmp_path: Path
 ) -> None:
     kill = armed(points, tmp_path)
@@ -279,7 +281,7 @@ def test_a_role_dies_while_a_topic_is_deleted_and_created_again(
 
 
 def until_it_works(do: Callable[[], None]) -> None:
-    """Repeats a request to a broker that may be killed by it."""
+    """Repeats a request that may kill the broker until it succeeds."""
 
     def works() -> bool:
         try:
@@ -292,13 +294,13 @@ def until_it_works(do: Callable[[], None]) -> None:
 
 
 def send(appliance: Appliance, *keys: str) -> None:
-    """Sends to the topic that is deleted again and again."""
+    """Sends to the topic that is repeatedly deleted."""
     with Producer("killed-sender", appliance.name_server) as producer:
         for key in keys:
             producer.send(Message(DOOMED, key.encode(), keys=key))
 
 
-def test_a_slave_dies_with_records_copied_and_not_published(java: Java, tmp_path: Path) -> None:
+def test_slave_catches_up_after_dying_before_it_published_records(java: Java, tmp_path: Path) -> None:
     kill = armed(ON_A_SLAVE, tmp_path)
     with Appliance(tmp_path / "data", settings=SETTINGS) as master:
         host, _, port = master.broker.partition(":")
@@ -324,7 +326,7 @@ def test_a_slave_dies_with_records_copied_and_not_published(java: Java, tmp_path
 
 
 def settled(appliance: Appliance) -> bool:
-    """Whether nothing that an operator asked for is under way, and nobody is behind."""
+    """Whether no requested deletion is in progress and no role lags behind."""
     said = appliance.status()
     offsets = said["offsets"]
     return (

@@ -1,4 +1,4 @@
-"""Each role is killed again and again while the official client sends in SYNC_FLUSH: nothing acknowledged is lost or doubled."""
+"""Each role is killed repeatedly while the official client sends with SYNC_FLUSH: nothing is lost or duplicated."""
 
 import os
 import random
@@ -15,19 +15,19 @@ from support.servers import wait_until
 from support.watched import WatchedAppliance as Appliance
 
 KILLS = rounds(short=2, full=10)
-FLUSH_TIMEOUT_S = 50.0  # limit: a broker that waits for a flush that will not come does so for a minute here
+FLUSH_TIMEOUT_S = 50.0  # limit: here a broker waits a minute for a flush that does not come
 ROLES = ("broker", "dispatch", "flush", "housekeeper", "ha", "nameserver", "logger")
 
 pytestmark = pytest.mark.timeout(300 + 60 * KILLS)
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_killed_role_comes_back_and_nothing_is_lost(
+def test_killed_role_is_restarted_without_message_loss(
     role: str, java: Java, tmp_path: Path, chance: random.Random
 ) -> None:
     with Appliance(tmp_path / "data", settings=SETTINGS) as appliance:
         others_before = {name: said["pid"] for name, said in appliance.status()["roles"].items() if name != role}
-        # Clients have no business with any role but the broker: however long one takes to come back, they need not ask twice.
+        # Clients depend on no role but the broker: they need no retry however long another role takes to restart.
         with Load(java, appliance, tmp_path, timeout_ms=6000 if role == "broker" else 60_000) as load:
             for _ in range(KILLS):
                 load.wait_for_more(chance.randrange(1, 500))
@@ -44,7 +44,7 @@ def test_a_killed_role_comes_back_and_nothing_is_lost(
             assert not journal.failed
         copies = check_log(appliance.store, journal)
         check_pulled(Client(java, appliance), copies)
-        verify(appliance.store)  # while it runs
+        verify(appliance.store)  # while it is running
     verify(appliance.store)
     check_indexes(appliance.store, tmp_path / "scratch")
     assert check_log(appliance.store, journal) == copies
@@ -53,7 +53,7 @@ def test_a_killed_role_comes_back_and_nothing_is_lost(
 
 
 @pytest.mark.parametrize("everything", [False, True], ids=["supervisor", "all-at-once"])
-def test_a_killed_appliance_is_started_again_and_nothing_is_lost(
+def test_killed_appliance_restarts_without_message_loss(
     everything: bool, java: Java, tmp_path: Path, chance: random.Random
 ) -> None:
     data = tmp_path / "data"
@@ -65,7 +65,7 @@ def test_a_killed_appliance_is_started_again_and_nothing_is_lost(
                 if everything:
                     appliance.kill()
                 else:
-                    # What is left of it drains, and holds the store until it has: the next start waits for that.
+                    # The roles that are left drain and hold the store until they have; the next start waits for that.
                     appliance.process.kill()
                     appliance.process.wait()
                 appliance = Appliance(data, settings=SETTINGS, ports=appliance.ports)
@@ -73,7 +73,7 @@ def test_a_killed_appliance_is_started_again_and_nothing_is_lost(
         journal = load.journal()
         assert journal.acknowledged.keys() == journal.tried.keys()
         if not everything:
-            # Without a supervisor what the broker has taken is still made durable; it does not wait for that in vain.
+            # Without a supervisor, what the broker has accepted is still flushed, and the broker does not wait in vain.
             assert not journal.unsafe
             assert max(drains_s(data)) < FLUSH_TIMEOUT_S
         wait_until(lambda: not any(appliance.status()["lag"].values()), 60, "flush and dispatch")
@@ -90,7 +90,7 @@ def test_a_killed_appliance_is_started_again_and_nothing_is_lost(
 
 
 def drains_s(data: Path) -> list[float]:
-    """How long each broker took from being told to stop to the end of its last connection, as the log says."""
+    """How long each broker took from the stop order until its last connection closed, according to the log."""
     took, began = [], None
     for line in (data / "logs" / "headrace.log").read_text().splitlines():
         if "role=broker" in line and "reason='stopping'" in line and began is not None:
@@ -101,5 +101,5 @@ def drains_s(data: Path) -> list[float]:
 
 
 def moment_of(line: str) -> datetime:
-    """The time of a line of the log."""
+    """The time of a log line."""
     return datetime.fromisoformat(line.partition(" ")[0].removeprefix("time="))

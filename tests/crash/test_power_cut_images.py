@@ -1,11 +1,11 @@
-"""What a power cut leaves of a busy store: everything acknowledged is there, whole; what is there was sent; and all indexes agree.
+"""A power cut on a busy store loses no acknowledged message and invents none, and all indexes match the log.
 
-All processes are stopped in one moment and the files copied: that is what the page cache held. Then what nobody had synced is
-taken away from the copy, page by page, by chance: kept, zero, garbled, or torn in the middle.
+All processes are stopped at one moment and their files copied, as the page cache has them. Then unsynced pages of the copy
+are, at random, kept, zeroed, garbled, or torn in the middle:
 
     the log                    from `flushed_offset` on
-    ConsumeQueues              entries of records younger than the checkpoint says
-    IndexFiles                 those that the checkpoint does not cover, all of their pages
+    ConsumeQueues              entries of records younger than the checkpoint
+    IndexFiles                 all pages of files that the checkpoint does not cover
 """
 
 import os
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.timeout(300 + 20 * CUTS)
 
 @dataclass(frozen=True)
 class Image:
-    """The files as the page cache had them, and what was true at that moment."""
+    """The files as they were in the page cache, and the state at that moment."""
 
     store: Path
     flushed_offset: int
@@ -59,7 +59,7 @@ def image(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Image:
     home = tmp_path_factory.mktemp("power")
     settings = {
         **SETTINGS, "flushIntervalConsumeQueue": "200", "flushConsumeQueueThoroughInterval": "1000",
-        "heartbeatTimeout": "600000",  # flush stands still on purpose, as long as it takes
+        "heartbeatTimeout": "600000",  # flush is suspended on purpose for as long as the test takes
     }  # fmt: skip
     with Appliance(home / "data", settings=settings) as appliance:
         client = Client(java, appliance)
@@ -67,7 +67,7 @@ def image(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Image:
         with Load(java, appliance, home, threads=16) as load:
             load.wait_for_more(1500)
             os.kill(appliance.pid_of("flush"), signal.SIGSTOP)
-            # Those who do not wait for the disk go on; all others stand at the gate.
+            # Senders that do not wait for the disk go on; all others are blocked.
             client.send("Hurried", 150, mode="sync", waitStoreOk=False, size=300)
             wait_until(lambda: appliance.status()["lag"]["flush"] > UNSYNCED, 60, "something that is not synced")
             wait_until(lambda: appliance.status()["lag"]["dispatch"] == 0, 60, "all dispatched")
@@ -81,13 +81,13 @@ def image(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Image:
             finally:
                 for pid in pids:
                     os.kill(pid, signal.SIGCONT)
-            load.wait_for_more(100)  # nobody minds
+            load.wait_for_more(100)  # acknowledged without waiting for the disk
         check_log(appliance.store, load.journal())
     records = [line for line in dump_records(home / "image") if line["kind"] == "record"]
     return Image(home / "image", flushed, journal, records)
 
 
-def test_only_what_is_synced_is_acknowledged(image: Image) -> None:
+def test_only_synced_messages_are_acknowledged(image: Image) -> None:
     sizes = {record["offset"]: record["size"] for record in image.records}
     assert len(image.journal.acknowledged) >= 1500
     for one in image.journal.acknowledged.values():
@@ -97,7 +97,7 @@ def test_only_what_is_synced_is_acknowledged(image: Image) -> None:
 
 
 class PowerCut:
-    """Takes from a copy of the files what was not synced."""
+    """Drops unsynced data from a copy of the files."""
 
     def __init__(self, image: Image, store: Path, chance: random.Random) -> None:
         self._image = image
@@ -117,14 +117,14 @@ class PowerCut:
                 self._spoil(path, 0)
 
     def _durable_bytes(self, data: bytes, stored: dict[int, int]) -> int:
-        """How much of a queue's file the checkpoint says is on disk."""
+        """How much of a queue file is on disk according to the checkpoint."""
         for at, (offset, size, _) in zip(range(0, len(data), ENTRY.size), ENTRY.iter_unpack(data), strict=False):
             if size == 0 or stored[offset] > self._checkpoint.logics_timestamp:
                 return at
         return len(data)
 
     def _spoil(self, path: Path, start: int) -> None:
-        """Any page from there on may be old, new, or neither."""
+        """Leaves each page from the offset on old, new, or garbled."""
         data = bytearray(path.read_bytes())
         for first, end in pages(start, len(data)):
             match self._chance.choice(("keep", "keep", "zero", "garble", "tear")):
@@ -138,7 +138,7 @@ class PowerCut:
         path.write_bytes(data)
 
     def _forget(self, path: Path, start: int) -> None:
-        """Any page from there on may be as it was: empty."""
+        """Leaves each page from the offset on as it is, or empty."""
         data = bytearray(path.read_bytes())
         for first, end in pages(start, len(data)):
             if self._chance.random() < 0.5:
@@ -147,12 +147,12 @@ class PowerCut:
 
 
 def pages(start: int, end: int) -> list[tuple[int, int]]:
-    """From an offset in a file on, the parts of its pages."""
+    """The parts of a file's pages, from an offset on."""
     return [(max(start, first), min(end, first + PAGE)) for first in range(start - start % PAGE, end, PAGE)]
 
 
 @pytest.mark.parametrize("cut", range(CUTS))
-def test_what_a_power_cut_leaves_is_whole(
+def test_store_is_consistent_after_a_power_cut(
     cut: int, image: Image, java: Java, tmp_path: Path, chance: random.Random
 ) -> None:
     data = tmp_path / "data"
@@ -162,7 +162,7 @@ def test_what_a_power_cut_leaves_is_whole(
         end = appliance.status()["offsets"]["wrote_offset"]
         assert end >= image.flushed_offset
         kept = [line for line in dump_records(store) if line["kind"] == "record"]
-        # No hole, nothing else: it is the beginning of what was there.
+        # No hole and nothing foreign: a prefix of the original.
         assert [body_of(record) for record in kept] == [body_of(record) for record in image.records[: len(kept)]]
         durable = [record for record in image.records if record["offset"] < image.flushed_offset]
         assert kept[: len(durable)] == durable
@@ -182,5 +182,5 @@ def test_what_a_power_cut_leaves_is_whole(
 
 
 def body_of(record: dict[str, Any]) -> tuple[int, int, str]:
-    """Where a record lies and what is in it; its CRC holds, says whoever read it."""
+    """A record's position and body; the reader has checked its CRC."""
     return record["offset"], record["size"], record["body"] if "body" in record else record["bodySha256"]

@@ -1,4 +1,4 @@
-"""Rounds of trouble, drawn by chance, under load: nothing acknowledged is lost or doubled but what the appliance says it had to give up.
+"""Random rounds of faults under load: no acknowledged message is lost or duplicated, except reported losses.
 
     role         a role is killed
     everything   all processes are killed at once
@@ -6,7 +6,7 @@
     damage       bytes of the flushed log change while the appliance is down, after a stop or a kill
     disk         foreign data fills the disk beyond one of its limits, and a role is killed meanwhile
 
-A life is a store and some rounds with it; at its end the oracle looks at everything. In full length there are 300 rounds.
+A life is one store and a series of rounds; at its end everything is checked. The full form does 300 rounds.
 """
 
 import contextlib
@@ -45,17 +45,17 @@ VOLUME_BYTES = 256 << 20
 BLOCK_BYTES = 4096
 SETTINGS = {
     **SETTINGS,
-    # So that the checkpoint is young, and a start after a kill reads little of what was damaged.
+    # The checkpoint stays recent, so that a start after a kill reads little of the damaged part.
     "flushIntervalConsumeQueue": "100", "flushConsumeQueueThoroughInterval": "300",
 }  # fmt: skip
 FILE_BYTES = int(SETTINGS["mappedFileSizeCommitLog"])
 
 
 class Life:
-    """A store, and what the test knows of the messages in it."""
+    """A store, and the messages in it that the test knows of."""
 
     def __init__(self, home: Path, java: Java, chance: random.Random, *, in_blocks: bool) -> None:
-        """`in_blocks`: damage hits 4 KiB anywhere; else a few bytes of one message's body."""
+        """`in_blocks`: damage hits 4 KiB anywhere; otherwise a few bytes of one message's body."""
         self.home = home
         self.java = java
         self.chance = chance
@@ -72,7 +72,7 @@ class Life:
         self._names: Iterator[int] = iter(range(1 << 30))
 
     def run(self, kinds: list[str]) -> None:
-        """The rounds, and the look at everything."""
+        """Runs the rounds and then checks everything."""
         with self.mounted():
             self.appliance = Appliance(self.data, settings=SETTINGS)
             try:
@@ -108,7 +108,7 @@ class Life:
             self.kill_everything()
 
     def round_of_deletion(self) -> None:
-        """Who dies, if anybody, does so some milliseconds before or after the request is handled."""
+        """The process that dies, if any, does so some milliseconds before or after the request is handled."""
         victim = self.chance.choice(["nobody", "broker", "dispatch", *(() if self.damaged else ("everything",))])
         delay_s = self.chance.random() * 0.03
         with self.load(10):
@@ -149,26 +149,28 @@ class Life:
         with self.load(50):
             with contextlib.suppress(OSError):  # the appliance may take the last space first
                 self.volume.fill_to(self.chance.choice([0.8, 0.88, 0.93, 0.99]))
-            threading.Event().wait(self.chance.random())  # no condition: what happens meanwhile is the disk's affair
+            threading.Event().wait(
+                self.chance.random()
+            )  # no condition to wait for: what happens meanwhile depends on the disk
             self.kill_role(role)
             self.volume.free()
             wait_until(self.has_no_flag, PATIENCE_S, "the disk not full any more")
         deleted, said = self.offsets()["min_offset"] - kept_from, self.given_up() - given_up
-        # The housekeeper counts a file when it has deleted it, and may be killed in between.
+        # The housekeeper counts a file after deleting it, and may be killed in between.
         assert deleted <= said + (FILE_BYTES if role == "housekeeper" else 0)
 
     def has_no_flag(self) -> bool:
         return not any(value for name, value in self.offsets().items() if name.startswith("flag_"))
 
     def given_up(self) -> int:
-        """Bytes of the log that were deleted because the disk was full, as the appliance counts them."""
+        """Bytes of the log deleted because the disk was full, as counted by the appliance."""
         return int(self.appliance.status()["counters"]["housekeeper"]["forced_deleted_bytes"])
 
-    # ---- trouble
+    # ---- faults
 
     @contextlib.contextmanager
     def load(self, before: int) -> Iterator[None]:
-        """Sends while something happens; at least `before` messages before it, and some after."""
+        """Sends while something happens: at least `before` messages before it, and some after."""
         number = next(self._names)
         home = self.home / f"load-{number}"
         home.mkdir()
@@ -198,13 +200,13 @@ class Life:
             os.kill(self.appliance.pid_of(victim), signal.SIGKILL)
 
     def start(self) -> None:
-        """Once there is damage, nobody may send meanwhile: what recovery discards would not be known."""
+        """Starts the appliance. After damage nothing is sent meanwhile: recovery could discard it unnoticed."""
         self.appliance = Appliance(self.data, settings=SETTINGS, ports=self.appliance.ports)
         if self.damaged:
             self.note_discarded()
 
     def again(self, do: Callable[[Admin], None], while_it_dies: threading.Timer | None = None) -> None:
-        """A request, repeated until it is answered, or until there is nobody left to answer it."""
+        """Repeats a request until it is answered or no process is left to answer it."""
 
         def is_answered() -> bool:
             try:
@@ -217,7 +219,7 @@ class Life:
         wait_until(is_answered, PATIENCE_S, "a request answered")
 
     def damage(self, end: int) -> None:
-        """Changes bytes of the log below `end`."""
+        """Corrupts bytes of the log below `end`."""
         first = min(int(path.name) for path in (self.appliance.store / "commitlog").iterdir())
         kept = sorted((one for one in self.kept() if one.physical_offset >= first), key=lambda one: one.physical_offset)
         victim = self.chance.choice(kept)
@@ -242,7 +244,7 @@ class Life:
                 file.write(data[at : at + 1])
 
     def note_discarded(self) -> None:
-        """What recovery said it had to give up; nothing else may be missing."""
+        """Records what recovery reported as discarded; nothing else may be missing."""
         end = self.offsets()["wrote_offset"]
         said = self.appliance.status()["counters"]["recover"]
         gone = {one.key: one.physical_offset for one in self.kept() if one.physical_offset >= end}
@@ -253,19 +255,19 @@ class Life:
             assert f"discarded records={said['discarded_records']}" in (self.data / "logs" / "headrace.log").read_text()
             line = self.appliance.run("status", "--data", str(self.data)).stdout
             assert f"discarded at the start: {said['discarded_records']:,} records" in line
-            # Nobody keeps a journal of the other topic.
+            # There is no journal for the other topic.
             self.doomed = [key for key in self.doomed if key in self.read(DOOMED)]
         self.excused |= gone.keys()
         self.damaged = [one for one in self.damaged if one.start < end]
 
-    # ---- the oracle
+    # ---- checks
 
     def offsets(self) -> dict[str, int]:
         found: dict[str, int] = self.appliance.status()["offsets"]
         return found
 
     def kept(self) -> list[Acknowledged]:
-        """Acknowledged, and not excused yet."""
+        """Acknowledged messages that are not excused by reported losses."""
         return [one for key, one in self.journal.acknowledged.items() if key not in self.excused]
 
     def send_doomed(self, count: int) -> None:
@@ -276,11 +278,11 @@ class Life:
                 self.doomed.append(str(self._numbers))
 
     def check_doomed(self) -> None:
-        """The topic has the messages sent to its present self, and none from before its deletion."""
+        """Checks that the topic has the messages sent since it was recreated, and none from before its deletion."""
         assert self.read(DOOMED).keys() == set(self.doomed)
 
     def check(self) -> None:
-        """All of the load's messages, by pulls."""
+        """Checks all of the load's messages by pulling them."""
         wait_until(lambda: not any(self.appliance.status()["lag"].values()), 60, "flush and dispatch")
         min_offset = self.offsets()["min_offset"]
         there = self.read(TOPIC)
@@ -315,7 +317,7 @@ class Life:
         return found
 
     def check_files(self) -> None:
-        """`verify` finds the damage and nothing else. Behind a damaged block it cannot look."""
+        """Checks that `verify` finds the damage and nothing else. It cannot see behind a damaged block."""
         if self.in_blocks and self.damaged:
             return
         slots, entries = int(SETTINGS["maxHashSlotNum"]), int(SETTINGS["maxIndexNum"])
@@ -328,7 +330,7 @@ class Life:
 
 
 def draw(chance: random.Random, count: int) -> list[str]:
-    """Kinds of rounds: each as often as every other, in random order."""
+    """Kinds of rounds, equally often, in random order."""
     deck: list[str] = []
     while len(deck) < count:
         deck += chance.sample(KINDS, len(KINDS))
@@ -336,7 +338,7 @@ def draw(chance: random.Random, count: int) -> list[str]:
 
 
 @pytest.mark.timeout(300 + 30 * ROUNDS)
-def test_nothing_acknowledged_is_lost_whatever_happens(java: Java, tmp_path: Path, chance: random.Random) -> None:
+def test_no_acknowledged_message_is_lost_in_random_rounds(java: Java, tmp_path: Path, chance: random.Random) -> None:
     kinds = draw(chance, ROUNDS)
     done: Counter[str] = Counter()
     for number, first in enumerate(range(0, ROUNDS, ROUNDS_A_LIFE)):

@@ -1,7 +1,8 @@
-"""Exports with Spark whose driver, executors or Python workers are killed, on this machine and on a cluster of two workers.
+"""Spark exports whose driver, executors or Python workers are killed, on this machine and on a cluster of two workers.
 
-Spark does again what its parts had begun, and what a driver had begun the next run does, whatever engine that has: each row is there once.
-`make test` kills one of each, each with another format, in one session; the full form (HEADRACE_CRASH_ROUNDS=full) kills each with each format at many random instants.
+Spark repeats unfinished tasks, and the next run, with either engine, completes what a killed driver had begun: each row
+is exported exactly once. `make test` kills one process of each kind, each with a different format, in one session. The
+full form (HEADRACE_CRASH_ROUNDS=full) kills each kind with each format at many random instants.
 """
 
 import os
@@ -54,7 +55,7 @@ def wanted() -> list[Row]:
 
 
 class Application:
-    """A Spark application that exports into one target after the other. One whose driver was killed is started anew with the next target."""
+    """A Spark application that exports into one target after another, restarted whenever its driver was killed."""
 
     def __init__(self, source: Path, master: str, cluster: SparkCluster) -> None:
         self._command = [sys.executable, str(PROGRAM), str(source), master, str(RANGES // 2)]
@@ -63,7 +64,7 @@ class Application:
         self._driver: subprocess.Popen[str] | None = None
 
     def begin(self, target: Path, table_format: str) -> None:
-        """Have it export."""
+        """Starts an export."""
         if self._driver is None:
             environment = self._cluster.environment() if self._is_on_cluster else dict(os.environ)
             self._driver = subprocess.Popen(
@@ -77,7 +78,7 @@ class Application:
         self._driver.stdin.flush()
 
     def await_commits(self, target: Path, count: int) -> None:
-        """Until it has made so many, or is done."""
+        """Waits until it has made this many commits or is done."""
         wait_until(
             lambda: self.is_done(target) or len(list(target.glob("_export/manifests/*.json"))) >= count,
             PATIENCE_S,
@@ -85,19 +86,19 @@ class Application:
         )
 
     def await_end(self, target: Path) -> None:
-        """Until it is done."""
+        """Waits until it is done."""
         wait_until(lambda: self.is_done(target), PATIENCE_S, "the export's end")
 
     def is_done(self, target: Path) -> bool:
-        """Whether the export is over; it must not end otherwise."""
+        """Whether the export is over; any other end is an error."""
         assert self._driver is not None
         assert self._driver.poll() is None, "the driver has failed"
         return target.with_name(f"{target.name}.done").exists()
 
     def kill(self, kind: str, chance: random.Random) -> bool:
-        """Kill the driver, one of its executors or of its Python workers, with SIGKILL. False: there is none.
+        """Kills the driver, an executor or a Python worker with SIGKILL. Returns False if there is none.
 
-        Afterwards all that it had started is gone too: what it was about to write it has written.
+        Waits until all of its child processes have ended too, so that nothing is written afterwards.
         """
         assert self._driver is not None
         everything = self._processes()
@@ -133,7 +134,7 @@ class Application:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let it end by itself; it must end well."""
+        """Waits for a successful end."""
         if self._driver is not None:
             driver, self._driver = self._driver, None
             assert driver.stdin is not None
@@ -152,7 +153,7 @@ def _with_children(process: psutil.Process) -> list[psutil.Process]:
 
 
 def _is_python_worker(process: psutil.Process) -> bool:
-    """Whether it does Spark's tasks: a child of the daemon that a JVM has."""
+    """Whether it runs Spark tasks: a child of a JVM's daemon."""
     try:
         parent = process.parent()
         return parent is not None and all("pyspark.daemon" in each.cmdline() for each in (process, parent))
@@ -161,7 +162,7 @@ def _is_python_worker(process: psutil.Process) -> bool:
 
 
 def check_complete(source: Path, target: Path, table_format: str, wanted: list[Row]) -> None:
-    """What readers see is each row once; the target's own account agrees; nothing lies about."""
+    """Checks that readers see each row once, that the target's own state agrees, and that no stray files are left."""
     opened = open_target(str(target))
     assert verify(open_source(source), opened, "broker").differences == ()
     assert rows_of(read(target, table_format)) == wanted
@@ -171,11 +172,11 @@ def check_complete(source: Path, target: Path, table_format: str, wanted: list[R
 
 
 def kill_one(application: Application, kind: str, table_format: str, folder: Path, chance: random.Random) -> Path:
-    """Has a target exported into, and kills something at a random instant of that. A kill that comes too late, or finds nothing, is tried again."""
+    """Kills a process at a random instant of an export. Retries if the kill comes too late or finds no process."""
     for attempt in range(20):
         target = folder / f"{kind}-{table_format}-{attempt}"
         application.begin(target, table_format)
-        # A driver is killed before its first commit too; what works for it is there when something has been written.
+        # A driver may be killed before its first commit; its workers exist once something has been written.
         application.await_commits(target, chance.randint(0 if kind == "driver" else 1, RANGES // 2))
         time.sleep(chance.uniform(0, 0.3))
         was_killed = False
@@ -190,7 +191,7 @@ def kill_one(application: Application, kind: str, table_format: str, folder: Pat
 
 
 def cases(number: int, chance: random.Random) -> list[tuple[str, str]]:
-    """What is killed while which format is written; the driver last, because all ends with it."""
+    """Which process is killed while which format is written; the driver last, because everything ends with it."""
     if ROUNDS == 1:
         return list(zip(("executor", "worker", "driver"), chance.sample(FORMATS, 3), strict=True))
     kinds = ("executor", "worker") if is_cluster_round(number) else ("worker",)
@@ -199,12 +200,12 @@ def cases(number: int, chance: random.Random) -> list[tuple[str, str]]:
 
 
 def is_cluster_round(number: int) -> bool:
-    """The others are on this machine alone."""
+    """The other rounds run on this machine alone."""
     return number % 2 == 0
 
 
 def run_on_cluster(cluster: SparkCluster, folder: Path, source: str, target: str) -> subprocess.CompletedProcess[str]:
-    """The command, typed in a folder. The workers have other ones."""
+    """Runs the command in a folder; the workers have other working folders."""
     return subprocess.run(
         [str(HEADRACE), "export", "--include-system", "--master", cluster.url, source, target],
         cwd=folder,
@@ -216,23 +217,25 @@ def run_on_cluster(cluster: SparkCluster, folder: Path, source: str, target: str
     )
 
 
-def test_headrace_export_runs_on_a_cluster_with_paths_relative_to_where_it_is_typed(
+def test_export_on_a_cluster_resolves_paths_against_the_current_folder(
     cluster: SparkCluster, source: Path, wanted: list[Row], tmp_path: Path
 ) -> None:
     done = run_on_cluster(cluster, tmp_path, os.path.relpath(source, tmp_path), "./target")
     assert done.returncode == 0, done.stderr
     assert done.stdout.rstrip().endswith("(spark)")
     check_complete(source, tmp_path / "target", "parquet", wanted)
-    assert all(list(cluster.work_folder(number).glob("app-*/*")) for number in range(WORKERS)), "each had an executor"
+    assert all(list(cluster.work_folder(number).glob("app-*/*")) for number in range(WORKERS)), (
+        "a worker had no executor"
+    )
 
 
 @pytest.mark.parametrize("hidden", ["source", "target"])
-def test_paths_that_workers_do_not_see_are_refused_before_anything_is_written(
+def test_paths_that_workers_cannot_see_are_refused_before_writing(
     hidden: str, cluster: SparkCluster, source: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "store").symlink_to(source)
     before = sorted(tmp_path.rglob("*"))
-    # What is at this path depends on who looks: as with a folder that every machine has for itself.
+    # The content of this path differs per process, like a local folder of each machine.
     own = "/proc/self/cwd"
     paths = {
         "source": str(source),
@@ -249,9 +252,7 @@ def test_paths_that_workers_do_not_see_are_refused_before_anything_is_written(
         assert list(cluster.work_folder(number).rglob("_export")) == []
 
 
-def test_a_cluster_that_has_no_room_is_waited_for_but_not_in_silence(
-    cluster: SparkCluster, source: Path, tmp_path: Path
-) -> None:
+def test_export_waits_for_a_full_cluster_and_reports_it(cluster: SparkCluster, source: Path, tmp_path: Path) -> None:
     environment = cluster.environment()
     environment["PYSPARK_SUBMIT_ARGS"] = environment["PYSPARK_SUBMIT_ARGS"].replace("=512m", "=9g")
     with subprocess.Popen(
@@ -269,14 +270,15 @@ def test_a_cluster_that_has_no_room_is_waited_for_but_not_in_silence(
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_whatever_is_killed_each_row_is_there_once(
+def test_rows_are_exported_exactly_once_when_spark_processes_are_killed(
     number: int, cluster: SparkCluster, source: Path, wanted: list[Row], tmp_path: Path, chance: random.Random
 ) -> None:
     with Application(source, cluster.url if is_cluster_round(number) else LOCAL, cluster) as application:
         for kind, table_format in cases(number, chance):
             began = time.monotonic()
             target = kill_one(application, kind, table_format, tmp_path, chance)
-            # Spark has done again what an executor or worker had begun, and there is nothing left; or a run of another engine goes on.
+            # Spark has repeated what an executor or worker had begun, so nothing is left to do; otherwise a run of the
+            # other engine completes it.
             again = export(source, target, table_format)
             assert kind == "driver" or again.rows == 0
             check_complete(source, target, table_format, wanted)

@@ -1,7 +1,7 @@
-"""Mutated frames, bodies, records, entries and expressions, given to what reads them, in child processes.
+"""Feeds mutated frames, bodies, records, entries and expressions to their parsers in child processes.
 
-`make test` runs a fixed short form with the modules as they are; `make test-fuzz` the long one (HEADRACE_FUZZ_INPUTS, HEADRACE_FUZZ_SEED) with
-the modules that have sanitizers in them. A finding is told with its seed, its batch, and the input.
+`make test` runs a short fixed form with the ordinary modules; `make test-fuzz` runs the long one (HEADRACE_FUZZ_INPUTS,
+HEADRACE_FUZZ_SEED) with sanitized modules. A finding is printed with its seed, batch and input.
 """
 
 import os
@@ -24,13 +24,13 @@ CHILDREN = 2
 
 
 def plan(inputs: int) -> list[Work]:
-    """All targets' work: at least so many inputs."""
+    """The batches of all targets: at least this many inputs."""
     weights = sum(target.weight for target in TARGETS.values())
     return [Work(name, 0, -(-inputs * target.weight // (weights * BATCH))) for name, target in TARGETS.items()]
 
 
 def chunks(work: list[Work]) -> list[Work]:
-    """The same, cut so that no child runs long; the targets by turns."""
+    """The same, split so that no child runs long, alternating between targets."""
     cut = [
         Work(one.target, first, min(CHUNK_BATCHES, one.batches - first))
         for one in work
@@ -40,7 +40,7 @@ def chunks(work: list[Work]) -> list[Work]:
 
 
 @pytest.mark.slow
-def test_no_mutated_input_does_more_than_be_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_mutated_input_never_fails_except_with_a_declared_error(capsys: pytest.CaptureFixture[str]) -> None:
     if not IS_LONG:
         Run(SEED, plan(INPUTS)).finish()
         return
@@ -68,7 +68,7 @@ def test_no_mutated_input_does_more_than_be_refused(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.slow
-def test_compiled_and_interpreted_modules_make_the_same_of_mutated_input() -> None:
+def test_compiled_and_interpreted_modules_agree_on_mutated_input() -> None:
     batches = 2 if not IS_LONG else 20
     work = [Work(name, 1_000_000, batches) for name in IN_BOTH_FORMS]
     runs = [Run(SEED, work, digest=True), Run(SEED, work, digest=True, interpreted=True)]

@@ -1,4 +1,4 @@
-"""Mutated input over every socket of a running appliance: no role dies or is silent, memory comes back, the log stays short."""
+"""Mutated input on every socket of a running appliance: roles survive, memory is released, the log stays short."""
 
 import os
 import sys
@@ -30,7 +30,7 @@ SETTINGS = {
 
 
 @pytest.mark.slow
-def test_all_roles_survive_mutated_input_over_every_socket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_roles_survive_mutated_input_on_every_socket(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     environment = dict(os.environ)
     if IS_LONG:
         assert sanitized.is_built(), "run `make sanitized` first"
@@ -53,7 +53,7 @@ def test_all_roles_survive_mutated_input_over_every_socket(tmp_path: Path, capsy
                         sys.stdout.write(
                             f"fuzz: {attack.sent:,} inputs over sockets in {time.monotonic() - began:.0f} s, {done + 40} of {CONNECTIONS} connections\n"
                         )
-            if not IS_LONG:  # the sanitizers keep memory that was freed
+            if not IS_LONG:  # the sanitizers do not release freed memory
                 wait_until(lambda: _growth(appliance, before) < MOST_GROWTH, 20, f"memory is back: {before}")
             added = _lines(appliance) - lines
         finally:

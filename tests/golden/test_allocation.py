@@ -1,4 +1,4 @@
-"""The six allocation strategies give what the official client's classes give, for a thousand random groups (`allocation/README.md`)."""
+"""The six allocation strategies agree with the official client's for 1,000 random groups (`allocation/README.md`)."""
 
 import json
 import lzma
@@ -47,7 +47,7 @@ STRATEGIES: dict[str, Callable[[Line, list[MessageQueue]], Allocator]] = {
 }
 
 
-def test_there_are_a_thousand_groups() -> None:
+def test_reference_data_has_one_thousand_groups() -> None:
     assert len(LINES) == 1000
     assert set(LINES[0]["shares"]) == set(STRATEGIES)
 
@@ -55,7 +55,7 @@ def test_there_are_a_thousand_groups() -> None:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "consistentHash" else []) for name in STRATEGIES]
 )
-def test_every_member_is_given_what_the_java_class_gives(name: str) -> None:
+def test_every_member_gets_the_same_queues_as_in_java(name: str) -> None:
     for line in LINES:
         queues = _queues(line)
         strategy = STRATEGIES[name](line, queues)
@@ -65,7 +65,7 @@ def test_every_member_is_given_what_the_java_class_gives(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in STRATEGIES if name != "config"])
-def test_queues_and_members_may_come_in_any_order(name: str) -> None:
+def test_allocation_does_not_depend_on_the_order_of_queues_and_members(name: str) -> None:
     for line in LINES[::50]:
         queues = _queues(line)
         strategy = STRATEGIES[name](line, queues)

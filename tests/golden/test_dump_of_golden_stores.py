@@ -1,4 +1,4 @@
-"""What `dump` says of RocketMQ's stores is what RocketMQ's own classes read in them, line by line."""
+"""`dump` prints what RocketMQ's own classes read in RocketMQ's stores, line by line."""
 
 import json
 from itertools import zip_longest
@@ -12,7 +12,7 @@ from support import golden
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", golden.stores())
-def test_a_dump_equals_what_rocketmq_reads(name: str, tmp_path: Path) -> None:
+def test_dump_equals_what_rocketmq_reads(name: str, tmp_path: Path) -> None:
     head, *lines = golden.expected(name)
     settings = head["settings"]
     root = golden.unpack(name, tmp_path)
@@ -22,13 +22,13 @@ def test_a_dump_equals_what_rocketmq_reads(name: str, tmp_path: Path) -> None:
         assert ours == theirs
 
 
-def test_every_line_is_json(tmp_path: Path) -> None:
+def test_every_dump_line_is_json(tmp_path: Path) -> None:
     root = golden.unpack("lmq", tmp_path)
     for line in dump_all(root, 100, 500):
         assert json.loads(json.dumps(line)) == line
 
 
-def test_a_dump_of_one_queue_or_from_an_offset_on_is_a_part_of_the_whole(tmp_path: Path) -> None:
+def test_dump_of_one_queue_or_from_an_offset_is_part_of_the_full_dump(tmp_path: Path) -> None:
     root = golden.unpack("lmq", tmp_path)
     whole = list(dump_all(root, 100, 500))
     light = [line for line in whole if line["kind"] == "queue" and line["topic"] == "%LMQ%all"]
@@ -38,5 +38,5 @@ def test_a_dump_of_one_queue_or_from_an_offset_on_is_a_part_of_the_whole(tmp_pat
     assert list(dump_records(root, records[10]["offset"])) == records[10:]
 
 
-def test_a_queue_that_is_not_there_has_no_lines(tmp_path: Path) -> None:
+def test_dump_of_an_unknown_queue_is_empty(tmp_path: Path) -> None:
     assert list(dump_queue(tmp_path, "Missing", 0)) == []

@@ -1,4 +1,4 @@
-"""Every golden store and damaged variant, exported into every format: the rows are what RocketMQ's own classes read, field by field."""
+"""Every golden store and damaged variant, exported into every format, has the rows that RocketMQ's own classes read."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from spark_exporter.writing.layout import Layout
 from support import golden
 from support.exported import FORMATS, expected_rows, export, query, read, read_quarantine, rows_of
 
-# At the log's very end nothing is known of a torn record: it was being written. In the middle it is damage.
+# A torn record at the end of the log was being written and has no fields. In the middle of the log it is damage.
 TORN_AT_THE_END = {"unclean-torn-body": [1705125], "unclean-torn-head": [1705125], "unclean-torn-size": [1705125]}
 DAMAGED = {"unclean-bad-middle": [1164914]}
 TORN_PROPERTIES = 1705125
@@ -28,7 +28,7 @@ def test_rows_equal_what_rocketmq_reads(name: str, tmp_path: Path) -> None:
     root = golden.unpack(name, tmp_path)
     wanted = expected_rows(base_of(name), TORN_AT_THE_END.get(name, []) + DAMAGED.get(name, []))
     if name == "unclean-torn-properties":
-        # Twenty bytes of its properties are zeros, which are a value like any other.
+        # Twenty bytes of its properties are zeros, which are legal values.
         assert wanted[-1]["commit_log_offset"] == TORN_PROPERTIES
         wanted[-1] = {**wanted[-1], **torn_properties(root)}
     for table_format in FORMATS:
@@ -70,7 +70,7 @@ def torn_properties(root: Path) -> dict[str, object]:
 @pytest.mark.parametrize(
     "layout", [Layout(group_by_topic=True), Layout(table_per_topic=True)], ids=["by-topic", "tables"]
 )
-def test_rows_by_topic_are_the_same_rows(table_format: str, layout: Layout, tmp_path: Path) -> None:
+def test_export_by_topic_has_the_same_rows(table_format: str, layout: Layout, tmp_path: Path) -> None:
     root = golden.unpack("kinds", tmp_path)
     target = tmp_path / "target"
     summary = export(root, target, table_format, layout=layout)
@@ -82,7 +82,7 @@ def test_rows_by_topic_are_the_same_rows(table_format: str, layout: Layout, tmp_
         assert rows_of(read(target, table_format)) == expected_rows("kinds")
 
 
-def test_the_brokers_own_topics_are_left_out_and_retries_and_dead_letters_kept(tmp_path: Path) -> None:
+def test_export_skips_system_topics_but_keeps_retry_and_dead_letter_topics(tmp_path: Path) -> None:
     root = golden.unpack("kinds", tmp_path)
     export(root, tmp_path / "target", choice=RecordChoice())
     wanted = [row for row in expected_rows("kinds") if not is_brokers_own(row["topic"])]
@@ -92,7 +92,7 @@ def test_the_brokers_own_topics_are_left_out_and_retries_and_dead_letters_kept(t
     assert topics.isdisjoint({"SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"})
 
 
-def test_only_the_topics_that_were_asked_for_are_exported(tmp_path: Path) -> None:
+def test_only_requested_topics_are_exported(tmp_path: Path) -> None:
     root = golden.unpack("kinds", tmp_path)
     export(root, tmp_path / "target", choice=RecordChoice(frozenset({"Paid", "SCHEDULE_TOPIC_XXXX"})))
     wanted = [row for row in expected_rows("kinds") if row["topic"] in {"Paid", "SCHEDULE_TOPIC_XXXX"}]

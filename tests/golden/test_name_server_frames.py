@@ -1,7 +1,7 @@
-"""Apache's recorded requests to a name server, asked of ours: the answers say the same.
+"""Our name server answers Apache's recorded requests as Apache's did.
 
-An answer equals Apache's in code, ext fields and body; bodies are compared as fastjson reads them, lists of names as sets.
-What differs on purpose is listed in DIFFERENCES, with its reason.
+Code, ext fields and body must be equal. Bodies are compared as fastjson reads them, lists of names as sets. DIFFERENCES
+lists intended differences with their reasons.
 """
 
 from pathlib import Path
@@ -29,7 +29,7 @@ DIFFERENCES = {
 
 
 def exchanges(scenario: str) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
-    """Requests to the name server with Apache's answer to each, in the order of the requests."""
+    """The recorded requests to the name server with Apache's answers, in order."""
     requests: list[dict[str, Any]] = []
     answers: dict[tuple[int, int], dict[str, Any]] = {}
     for line in frames(scenario):
@@ -43,7 +43,7 @@ def exchanges(scenario: str) -> list[tuple[dict[str, Any], dict[str, Any] | None
 
 
 def told_apart(body: bytes) -> Any:
-    """A body as fastjson reads it, whatever the order of names in its lists."""
+    """A body as fastjson reads it, regardless of the order of names in lists."""
 
     def sorted_lists(value: Any) -> Any:
         if isinstance(value, dict):
@@ -56,7 +56,7 @@ def told_apart(body: bytes) -> Any:
 
 
 class Replay:
-    """A running name server of ours, with one connection for each recorded one."""
+    """A running name server of ours, with one connection per recorded connection."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -101,8 +101,8 @@ def compare_settings(ours: bytes, apaches: bytes) -> None:
 
 
 @pytest.mark.parametrize("loop", sorted(LOOPS))
-def test_every_request_of_the_name_server_scenario_is_answered_as_apache_did(loop: str, tmp_path: Path) -> None:
-    # The scenario begins when broker-a has long been registered, with all its topics: what they are is in Apache's answers.
+def test_name_server_scenario_gets_the_same_answers_as_from_apache(loop: str, tmp_path: Path) -> None:
+    # The scenario begins after broker-a has registered with all its topics, which are taken from Apache's answers.
     recorded = exchanges("name-server")
     topics = next(
         fastjson.loads(answer["body"])["topicList"]
@@ -150,7 +150,7 @@ def with_bodies(
     ]
 
 
-def test_every_registration_of_the_register_scenario_is_answered_as_apache_did(tmp_path: Path) -> None:
+def test_register_scenario_gets_the_same_answers_as_from_apache(tmp_path: Path) -> None:
     async def main() -> None:
         async with Replay(tmp_path) as replay:
             for line, answer in exchanges("register"):
@@ -158,7 +158,7 @@ def test_every_registration_of_the_register_scenario_is_answered_as_apache_did(t
                 request = decode_frame(line["bytes"])
                 compare(request, await replay.ask(line["connection"], request), decode_frame(answer["bytes"]))
             routes = replay.name_server.routes
-            # broker-b took its leave; what it alone had is gone, and what broker-a has is there.
+            # broker-b has unregistered: its own data is gone, and broker-a's is still there.
             assert routes.clusters() == {"DefaultCluster": ["broker-a"]}
             assert "NewTopic" in routes.topics()
             assert "NewTopicToo" not in routes.topics()
@@ -169,7 +169,7 @@ def test_every_registration_of_the_register_scenario_is_answered_as_apache_did(t
     run_on("asyncio", main())
 
 
-def test_the_compressed_and_the_plain_body_give_the_same_routes(tmp_path: Path) -> None:
+def test_compressed_and_plain_registrations_give_the_same_routes(tmp_path: Path) -> None:
     registrations = [decode_frame(line["bytes"]) for line, _ in exchanges("register") if line["code"] == 103]
     plain, compressed = (
         next(each for each in registrations if each.ext["compressed"] == kind) for kind in ("false", "true")
@@ -192,7 +192,7 @@ def test_the_compressed_and_the_plain_body_give_the_same_routes(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", SerializeType)
-def test_either_encoding_is_answered_in_kind(kind: SerializeType, tmp_path: Path) -> None:
+def test_answer_uses_the_encoding_of_the_request(kind: SerializeType, tmp_path: Path) -> None:
     async def main() -> None:
         async with Replay(tmp_path) as replay:
             for line, answer in exchanges("name-server")[:20]:

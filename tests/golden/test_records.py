@@ -1,4 +1,4 @@
-"""Every record in the CommitLogs that RocketMQ wrote: read as its own classes read it, and written again to the same bytes."""
+"""Every record in RocketMQ's CommitLogs decodes as in RocketMQ and encodes to the same bytes."""
 
 import base64
 import hashlib
@@ -35,7 +35,7 @@ CONFIG_FILES: dict[str, type[JsonBody]] = {
 
 
 def host_text(host: tuple[str, int]) -> str:
-    """A host as the expected files have it: IPv6 in full, without brackets."""
+    """A host as in the expected files: IPv6 in full, without brackets."""
     address, port = host
     if ":" in address:
         address = ":".join(f"{int(word, 16):x}" for word in ipaddress.IPv6Address(address).exploded.split(":"))
@@ -43,7 +43,7 @@ def host_text(host: tuple[str, int]) -> str:
 
 
 def as_line(message: MessageExt) -> dict[str, Any]:
-    """The message with the names of the expected files."""
+    """The message with the field names of the expected files."""
     found: dict[str, Any] = {
         "offset": message.physical_offset,
         "size": message.size_bytes,
@@ -77,7 +77,7 @@ def log_files(store: str, target: Path) -> dict[str, memoryview]:
 
 
 @every_store
-def test_a_record_is_read_as_rocketmq_read_it_and_written_as_it_wrote_it(store: str, tmp_path: Path) -> None:
+def test_records_decode_as_in_rocketmq_and_encode_to_the_same_bytes(store: str, tmp_path: Path) -> None:
     files = log_files(store, tmp_path)
     records = [line for line in golden.expected(store) if line["kind"] == "record"]
     assert records
@@ -95,7 +95,7 @@ def test_a_record_is_read_as_rocketmq_read_it_and_written_as_it_wrote_it(store: 
 
 
 @every_store
-def test_compressed_bodies_are_inflated_to_what_was_sent(store: str, tmp_path: Path) -> None:
+def test_compressed_bodies_decompress_to_the_sent_bytes(store: str, tmp_path: Path) -> None:
     files = log_files(store, tmp_path)
     for line in golden.expected(store):
         if line["kind"] == "record" and "plainBodyLength" in line:
@@ -107,7 +107,7 @@ def test_compressed_bodies_are_inflated_to_what_was_sent(store: str, tmp_path: P
 
 
 @every_store
-def test_a_walk_over_the_log_ends_where_rocketmqs_did(store: str, tmp_path: Path) -> None:
+def test_log_scan_ends_at_the_same_offset_as_rocketmqs(store: str, tmp_path: Path) -> None:
     files = log_files(store, tmp_path)
     ends = {line["file"]: line for line in golden.expected(store) if line["kind"] in ("blank", "end")}
     assert ends.keys() == files.keys()
@@ -123,7 +123,7 @@ def test_a_walk_over_the_log_ends_where_rocketmqs_did(store: str, tmp_path: Path
 
 
 @every_store
-def test_tags_codes_are_those_of_the_queues(store: str) -> None:
+def test_tag_hash_codes_equal_those_in_the_consume_queues(store: str) -> None:
     lines = list(golden.expected(store))
     records = {line["offset"]: line for line in lines if line["kind"] == "record"}
     compared = 0
@@ -141,14 +141,14 @@ def test_tags_codes_are_those_of_the_queues(store: str) -> None:
 
 
 @every_store
-def test_configuration_files_are_read_and_written_byte_for_byte(store: str, tmp_path: Path) -> None:
+def test_configuration_files_round_trip_byte_for_byte(store: str, tmp_path: Path) -> None:
     root = golden.unpack(store, tmp_path)
     files = sorted((root / "config").glob("*.json"))
     assert files
     for path in files:
         text = path.read_text(encoding="utf-8")
         if (store, path.name) == ("slave", "delayOffset.json"):
-            # A slave writes this file as it came over the wire.
+            # A slave writes this file as received.
             assert fastjson.dumps(fastjson.loads(text)) == text
             continue
         assert fastjson.dumps_pretty(fastjson.loads(text)) == text, path.name

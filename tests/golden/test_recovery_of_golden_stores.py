@@ -1,7 +1,7 @@
-"""Recovery of every store that RocketMQ made, closed, killed or that was damaged: where the log ends, what is left of the files.
+"""Recovery of every store that RocketMQ closed, every store that was killed, and every damaged one.
 
-What RocketMQ said after it had opened the same store is the measure for the end of the log. For the indexes we ask for more
-than it does: whatever a queue lacks must lie where dispatch will still come by.
+The end of the log must be where RocketMQ put it after opening the same store. For indexes we require more than RocketMQ
+does: every missing entry must lie where dispatch will write it.
 """
 
 import shutil
@@ -58,7 +58,7 @@ def files_of(root: Path) -> dict[Path, bytes]:
 
 @dataclass(frozen=True)
 class Opened:
-    """A store before and after its recovery, which all tests share and none changes."""
+    """A store before and after its recovery. All tests share it, and none changes it."""
 
     config: StoreConfig
     paths: StorePaths
@@ -84,7 +84,7 @@ Open = Callable[[str], Opened]
 
 
 def end_of(name: str) -> int:
-    """Where RocketMQ says that the log ends."""
+    """The end of the log according to RocketMQ."""
     recovered = golden.GOLDEN / "stores" / f"{name}.recovered.jsonl.xz"
     if recovered.exists():
         return int(next(iter(golden.recovered(name)))["commitLogMaxOffset"])
@@ -113,14 +113,14 @@ def entries_of(paths: StorePaths, file_size: int) -> dict[Queue, dict[int, tuple
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_the_log_ends_where_rocketmq_says(name: str, opened: Open) -> None:
+def test_recovered_log_ends_at_the_same_offset_as_in_rocketmq(name: str, opened: Open) -> None:
     recovered = opened(name).recovered
     assert recovered.wrote_offset == end_of(name)
     assert recovered.min_offset == 0
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_records_are_untouched_and_nothing_is_left_beyond_them(name: str, opened: Open) -> None:
+def test_recovery_keeps_records_and_clears_everything_after_them(name: str, opened: Open) -> None:
     one = opened(name)
     before, after, end = log_bytes(one.before), log_bytes(one.after), one.recovered.wrote_offset
     assert len(after) == len(before) == one.recovered.allocated_offset
@@ -129,7 +129,7 @@ def test_records_are_untouched_and_nothing_is_left_beyond_them(name: str, opened
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_the_scanner_finds_the_records_that_rocketmq_found(name: str, opened: Open) -> None:
+def test_scanner_finds_the_same_records_as_rocketmq(name: str, opened: Open) -> None:
     one = opened(name)
     config, paths, recovered = one.config, one.paths, one.recovered
     files = MappedFileQueue(paths.commit_log, config.mapped_file_size_commit_log)
@@ -143,14 +143,14 @@ def test_the_scanner_finds_the_records_that_rocketmq_found(name: str, opened: Op
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_what_a_queue_lacks_lies_where_dispatch_will_come_by(name: str, opened: Open) -> None:
+def test_missing_queue_entries_lie_at_or_after_the_dispatch_offset(name: str, opened: Open) -> None:
     one = opened(name)
     config, paths, recovered = one.config, one.paths, one.recovered
     entries = entries_of(paths, config.consume_queue_file_size)
     lacking = []
     for record in records_of(name):
         if record["sysFlag"] & 12 in PREPARED_OR_ROLLED_BACK or "INNER_NUM" in record["properties"]:
-            continue  # 5.x: a batch has its entry in a queue of another kind
+            continue  # 5.x: a batch has its entry in another kind of queue
         entry = entries[record["topic"], record["queueId"]].get(record["queueOffset"])
         if entry is None or entry[:2] != (record["offset"], record["size"]):
             lacking.append(record["offset"])
@@ -158,7 +158,7 @@ def test_what_a_queue_lacks_lies_where_dispatch_will_come_by(name: str, opened: 
 
 
 @pytest.mark.parametrize("name", [name for name in STORES if base_of(name) not in ("lmq", "v5")])
-def test_no_entry_is_left_that_the_log_does_not_bear_out(name: str, opened: Open) -> None:
+def test_recovery_leaves_no_entry_without_a_record(name: str, opened: Open) -> None:
     config, paths = opened(name).config, opened(name).paths
     by_offset = {record["offset"]: record for record in records_of(name)}
     for (topic, queue_id), entries in entries_of(paths, config.consume_queue_file_size).items():
@@ -174,43 +174,43 @@ def test_no_entry_is_left_that_the_log_does_not_bear_out(name: str, opened: Open
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_a_second_recovery_changes_nothing(name: str, opened: Open) -> None:
+def test_second_recovery_changes_nothing(name: str, opened: Open) -> None:
     one = opened(name)
     second = recover(one.config, one.paths)
     assert second.wrote_offset == one.recovered.wrote_offset
-    assert second.reput_offset <= one.recovered.reput_offset  # a checkpoint that was mended may send it further back
+    assert second.reput_offset <= one.recovered.reput_offset  # a repaired checkpoint may move it further back
     assert files_of(one.paths.root) == one.after
 
 
 @pytest.mark.parametrize("name", sorted(set(CLEAN) - {"plain-short-queues"}))
-def test_after_a_clean_stop_no_file_changes(name: str, opened: Open) -> None:
+def test_recovery_after_clean_stop_changes_no_file(name: str, opened: Open) -> None:
     assert opened(name).after == opened(name).before
 
 
 @pytest.mark.parametrize("name", sorted(set(CLEAN) - {"plain-no-queues", "plain-short-queues"}))
-def test_after_a_clean_stop_nothing_is_dispatched_again(name: str, opened: Open) -> None:
+def test_recovery_after_clean_stop_dispatches_nothing_again(name: str, opened: Open) -> None:
     recovered = opened(name).recovered
     assert recovered.is_clean
     assert recovered.reput_offset == recovered.wrote_offset
 
 
-def test_queues_that_are_all_gone_are_built_from_the_first_record(opened: Open) -> None:
+def test_all_queues_lost_are_rebuilt_from_the_first_record(opened: Open) -> None:
     assert opened("plain-no-queues").recovered.reput_offset == 0
 
 
-def test_a_lost_queue_is_built_from_its_first_record_where_rocketmq_fills_it_up(opened: Open) -> None:
+def test_lost_queue_is_rebuilt_from_its_first_record(opened: Open) -> None:
     recovered = opened("unclean-lost-queue").recovered
     first = next(record for record in records_of("unclean") if (record["topic"], record["queueId"]) == ("Load", 0))
     assert first["queueOffset"] == 0
     assert recovered.reput_offset <= first["offset"]
 
 
-def test_lost_index_files_are_built_from_the_first_record(opened: Open) -> None:
+def test_lost_index_files_are_rebuilt_from_the_first_record(opened: Open) -> None:
     assert opened("unclean-no-index").recovered.reput_offset == 0
 
 
 @pytest.mark.parametrize("name", [name for name in STORES if name.startswith("unclean")])
-def test_kept_index_files_end_before_dispatch_begins(name: str, opened: Open) -> None:
+def test_kept_index_files_end_before_the_dispatch_offset(name: str, opened: Open) -> None:
     one = opened(name)
     paths, recovered = one.paths, one.recovered
     ends = [struct.unpack_from(">q", path.read_bytes(), 24)[0] for path in sorted(paths.index.iterdir())]
@@ -218,7 +218,7 @@ def test_kept_index_files_end_before_dispatch_begins(name: str, opened: Open) ->
     assert recovered.reput_offset <= (ends[-1] if ends else 0)
 
 
-def test_a_checkpoint_ahead_of_the_log_is_mended(opened: Open) -> None:
+def test_checkpoint_ahead_of_the_log_is_repaired(opened: Open) -> None:
     paths = opened("unclean-new-checkpoint").paths
     last = records_of("unclean-new-checkpoint")[-1]["storeTimestamp"]
     assert read_checkpoint(paths.checkpoint).physic_timestamp <= last
@@ -226,7 +226,7 @@ def test_a_checkpoint_ahead_of_the_log_is_mended(opened: Open) -> None:
 
 
 @pytest.mark.parametrize("name", golden.stores())
-def test_the_checkpoint_is_read_as_rocketmq_reads_it(name: str, opened: Open, tmp_path: Path) -> None:
+def test_checkpoint_decodes_as_in_rocketmq(name: str, opened: Open, tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     path.write_bytes(opened(name).before[Path("checkpoint")])
     line = next(line for line in described(name) if line["kind"] == "checkpoint")
@@ -235,13 +235,13 @@ def test_the_checkpoint_is_read_as_rocketmq_reads_it(name: str, opened: Open, tm
     )
 
 
-# ---- with dispatch, from where recovery sends it
+# ---- with dispatch, from the offset that recovery returned
 
 DISPATCHED = [name for name in STORES if base_of(name) in ("plain", "unclean", "kinds", "slave", "slave-master")]
 
 
 def offsets_of(name: str) -> dict[Queue, tuple[int, int]]:
-    """The lowest and highest offset of each queue, as RocketMQ's broker said."""
+    """The lowest and highest offset of each queue according to RocketMQ's broker."""
     lines = [line for line in golden.recovered(name) if line["kind"] == "offsets"]
     return {(line["topic"], line["queueId"]): (line["min"], line["max"]) for line in lines}
 
@@ -270,11 +270,11 @@ Dispatched = Callable[[str], tuple[Path, dict[Queue, tuple[int, int]]]]
 
 
 @pytest.mark.parametrize("name", [name for name in DISPATCHED if not base_of(name).startswith("slave")])
-def test_after_dispatch_the_queues_are_as_long_as_rocketmqs(name: str, dispatched: Dispatched) -> None:
+def test_queues_have_the_same_bounds_as_in_rocketmq_after_dispatch(name: str, dispatched: Dispatched) -> None:
     ours, theirs = dispatched(name)[1], offsets_of(name)
     if name in ("plain-short-queues", "unclean-lost-queue"):
-        # RocketMQ goes on behind the last entry of any queue, and fills a queue up whose first entries it does not build
-        # again: these messages are lost to it, and not to us.
+        # RocketMQ continues behind the last entry of any queue, and pads a queue whose first entries it does not
+        # rebuild: it loses these messages, and we do not.
         assert ours != theirs
         theirs = {**offsets_of(base_of(name)), **({("Load", 0): (0, 292)} if name == "unclean-lost-queue" else {})}
     assert {queue: bounds for queue, bounds in ours.items() if bounds[1]} == {
@@ -283,7 +283,7 @@ def test_after_dispatch_the_queues_are_as_long_as_rocketmqs(name: str, dispatche
 
 
 @pytest.mark.parametrize("name", [name for name in DISPATCHED if base_of(name) in ("plain", "unclean")])
-def test_after_dispatch_all_files_are_as_if_built_from_the_log_alone(
+def test_files_after_dispatch_equal_a_rebuild_from_the_log(
     name: str, opened: Open, dispatched: Dispatched, tmp_path: Path
 ) -> None:
     one = opened(name)

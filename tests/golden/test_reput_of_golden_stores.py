@@ -1,4 +1,4 @@
-"""Dispatch over RocketMQ's CommitLogs makes RocketMQ's ConsumeQueue and IndexFile bytes, compiled and not."""
+"""Dispatch of RocketMQ's CommitLogs builds RocketMQ's ConsumeQueue and IndexFile bytes, compiled and interpreted."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ MADE_BY_BOTH = ("plain", "lmq")
 
 
 def unpack_log(name: str, target: Path) -> tuple[Path, Path]:
-    """A golden store, and a store beside it with nothing but the same log."""
+    """A golden store, and another store with only the same log."""
     original = golden.unpack(name, target)
     bare = target / "bare"
     shutil.copytree(original / "commitlog", bare / "commitlog")
@@ -33,13 +33,13 @@ def build_from_log(name: str, bare: Path) -> dict[str, bytes]:
         for line in lines
         if "extBitMap" in line
     }
-    # What the filters of that broker evaluated to is known, the filters are not our subject.
+    # The bit maps that the broker's filters computed are given; filters are not tested here.
     return build(bare, config_of(head), lambda topic, offset, _properties: bit_maps.get((topic, offset), b""))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STORES)
-def test_the_files_built_from_the_log_are_rocketmqs(name: str, tmp_path: Path) -> None:
+def test_files_built_from_the_log_equal_rocketmqs(name: str, tmp_path: Path) -> None:
     original, bare = unpack_log(name, tmp_path)
     ours, theirs = build_from_log(name, bare), built_files(original)
     assert sorted(ours) == sorted(theirs)
@@ -56,15 +56,15 @@ def digests_of_a_build(given: bytes) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MADE_BY_BOTH)
-def test_the_compiled_walk_and_the_plain_one_build_the_same(name: str) -> None:
+def test_compiled_and_interpreted_dispatch_build_the_same_files(name: str) -> None:
     compiled = digests_of_a_build(name.encode())
     assert run_interpreted("golden.test_reput_of_golden_stores", "digests_of_a_build", name.encode()) == compiled
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*STORES, *golden.variants()])
-def test_recovered_and_dispatched_every_store_is_whole(name: str, tmp_path: Path) -> None:
-    """Killed, damaged or well: afterwards the log, the queues and the index agree. (The housekeeper keeps the checkpoint.)"""
+def test_every_store_verifies_after_recovery_and_dispatch(name: str, tmp_path: Path) -> None:
+    """After recovery and dispatch, log, queues and index agree, whatever the state of the store before."""
     root = golden.unpack(name, tmp_path)
     base = json.loads((golden.GOLDEN / "stores" / f"{name}.json").read_text())["base"] if name not in STORES else name
     head = next(golden.expected(base))

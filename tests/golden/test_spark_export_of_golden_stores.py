@@ -1,9 +1,10 @@
-"""Every golden store and damaged variant, exported by Spark into every format: the same rows as by the local engine, in the same files.
+"""Spark exports every golden store and damaged variant into every format: the same rows and files as the local engine.
 
-The engine makes the files, whatever the format: of damaged variants Iceberg and Delta get one, and all of them with HEADRACE_CRASH_ROUNDS=full.
+The engine writes the data files whatever the format. Iceberg and Delta therefore get only one damaged variant, and all
+of them with HEADRACE_CRASH_ROUNDS=full.
 
-All of them go into one target, each as a broker of its own. What the local engine writes is held against what RocketMQ's own classes read in
-`test_export_of_golden_stores.py`; whole stores are so here once more.
+All stores go into one target, each as its own broker. `test_export_of_golden_stores.py` compares the local engine's
+rows with those that RocketMQ's own classes read; intact stores are also compared here.
 """
 
 import os
@@ -53,7 +54,7 @@ def wanted(by_local_engine: Path) -> pa.Table:
 
 
 def ordered(table: pa.Table) -> pa.Table:
-    """As all readers have it: our columns and types, by broker in the log's order."""
+    """Our columns and types, sorted by broker and log offset."""
     ours = table.select(MESSAGES.names).cast(MESSAGES)
     return ours.sort_by([("broker_name", "ascending"), ("commit_log_offset", "ascending")]).combine_chunks()
 
@@ -63,7 +64,7 @@ def of_broker(table: pa.Table, name: str) -> pa.Table:
 
 
 def files_of(target: Path) -> dict[str, bytes]:
-    """What readers see, by name."""
+    """The files that readers see, by name."""
     return {
         str(path.relative_to(target)): path.read_bytes()
         for folder in ("dt=*", "_quarantine")
@@ -72,7 +73,7 @@ def files_of(target: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_spark_exports_the_rows_that_the_local_engine_does(
+def test_spark_and_local_engine_export_the_same_rows(
     table_format: str,
     unpacked: dict[str, Path],
     by_local_engine: Path,
@@ -92,17 +93,17 @@ def test_spark_exports_the_rows_that_the_local_engine_does(
     said = in_duckdb.order("broker_name, commit_log_offset").project(", ".join(columns))
     assert said.fetchall() == list(zip(*(wanted[name].to_pylist() for name in columns), strict=True))
     if table_format == "parquet":
-        assert files_of(tmp_path) == files_of(by_local_engine), "the same range gives the same bytes"
+        assert files_of(tmp_path) == files_of(by_local_engine), "the same range gave different bytes"
         assert ordered(spark_session().read.parquet(str(tmp_path)).toArrow()).equals(wanted)
 
 
 @pytest.mark.parametrize("name", golden.stores())
-def test_whole_stores_are_as_rocketmq_reads_them(name: str, wanted: pa.Table) -> None:
+def test_spark_exports_intact_stores_as_rocketmq_reads_them(name: str, wanted: pa.Table) -> None:
     lines = (line for line in golden.expected(name) if line["kind"] == "record")
     assert rows_of(of_broker(wanted, name)) == [expected_row(line, name) for line in lines]
 
 
 @pytest.mark.parametrize("name", ["kinds", "v5", "unclean-bad-middle"])
-def test_the_data_source_has_the_same_rows(name: str, unpacked: dict[str, Path], wanted: pa.Table) -> None:
+def test_spark_data_source_reads_the_same_rows(name: str, unpacked: dict[str, Path], wanted: pa.Table) -> None:
     source = spark_session().read.format("commitlog").option("includeSystem", "true").option("broker", name)
     assert ordered(source.load(str(unpacked[name])).toArrow()).equals(of_broker(wanted, name))

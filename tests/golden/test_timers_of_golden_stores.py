@@ -1,4 +1,4 @@
-"""A store of RocketMQ 5 in which timers wait: those that it has delivered are left alone, the others are found and delivered."""
+"""A RocketMQ 5 store with pending timers: delivered ones are not delivered again, pending ones are."""
 
 import subprocess
 from collections import Counter
@@ -13,7 +13,7 @@ from support.crash import records
 pytestmark = pytest.mark.slow
 
 
-def test_timers_that_wait_in_a_store_of_rocketmq_5_are_delivered_and_those_that_came_are_not(tmp_path: Path) -> None:
+def test_only_pending_timers_of_a_rocketmq_5_store_are_delivered(tmp_path: Path) -> None:
     head, *lines = golden.expected("v5")
     store = golden.unpack("v5", tmp_path)
     before = [line for line in lines if line["kind"] == "record"]

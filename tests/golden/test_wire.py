@@ -1,4 +1,4 @@
-"""Every frame that RocketMQ's parties exchanged: decoded as their own classes did, and encoded again to the same bytes."""
+"""Every frame exchanged by RocketMQ's programs decodes as in their own classes and encodes to the same bytes."""
 
 import zlib
 from collections.abc import Callable, Iterator
@@ -123,7 +123,7 @@ RECORDS = {
     ("response", RequestCode.VIEW_MESSAGE_BY_ID),
 }
 
-# Bodies of messages, whatever their sender put into them.
+# Message bodies, whatever their sender put into them.
 PLAIN_BODIES = {
     RequestCode.SEND_MESSAGE,
     RequestCode.SEND_MESSAGE_V2,
@@ -164,7 +164,7 @@ RESPONSE_HEADERS: dict[RequestCode, type[CommandHeader]] = dict.fromkeys(SEND_RE
     RequestCode.QUERY_DATA_VERSION: QueryDataVersionResponseHeader,
 }
 
-# Fields that any request may carry besides its header's, and those that only RocketMQ 5 has.
+# Fields that any request may carry besides those of its header, and those of RocketMQ 5 only.
 EVERYWHERE = {"AccessKey", "Signature", "ReqT", "bname", "maxMsgBytes", "lo"}
 EXTRA = {
     RequestCode.QUERY_DATA_VERSION: {"haServerAddr"},
@@ -177,7 +177,7 @@ FIVE_ONLY_KEYS = {"heartbeatFingerprint", "withoutSub", "onlyThisBroker"}
 
 
 class Exchange(NamedTuple):
-    """A command, and for a response the request that it answers (None if that came before the scenario)."""
+    """A command, and for a response its request (None if that was sent before the scenario began)."""
 
     line: dict[str, Any]
     command: RemotingCommand
@@ -206,7 +206,7 @@ every_scenario = pytest.mark.parametrize("scenario", golden.scenarios())
 
 
 @every_scenario
-def test_a_frame_is_decoded_as_rocketmq_decoded_it(scenario: str) -> None:
+def test_frames_decode_as_in_rocketmq(scenario: str) -> None:
     for line in golden.frames(scenario):
         if line.get("bytes"):
             command = decode_frame(line["bytes"])
@@ -225,13 +225,13 @@ def test_a_frame_is_decoded_as_rocketmq_decoded_it(scenario: str) -> None:
 
 
 @every_scenario
-def test_a_frame_is_encoded_again_to_the_same_bytes(scenario: str) -> None:
+def test_frames_encode_to_the_same_bytes(scenario: str) -> None:
     for frame in whole_frames(scenario):
         assert decode_frame(frame).encode() == frame
 
 
 @every_scenario
-def test_a_connection_is_cut_into_the_same_commands_byte_by_byte(scenario: str) -> None:
+def test_byte_stream_is_split_into_the_same_commands(scenario: str) -> None:
     frames = [frame for frame in whole_frames(scenario) if len(frame) < 4096][:60]
     decoder = FrameDecoder()
     data = b"".join(frames)
@@ -241,7 +241,7 @@ def test_a_connection_is_cut_into_the_same_commands_byte_by_byte(scenario: str) 
 
 
 @every_scenario
-def test_a_cut_frame_is_waited_for(scenario: str) -> None:
+def test_incomplete_frame_is_not_decoded(scenario: str) -> None:
     for line in golden.frames(scenario):
         if line.get("cut"):
             decoder = FrameDecoder()
@@ -250,7 +250,7 @@ def test_a_cut_frame_is_waited_for(scenario: str) -> None:
 
 
 def check_header(header: type[CommandHeader], ext: dict[str, str], extra: set[str]) -> None:
-    """The typed header holds every field of the map, with the same text."""
+    """Checks that the typed header holds every field of the map with the same text."""
     written = header.from_ext(ext).to_ext()
     assert {key: value for key, value in ext.items() if key not in EVERYWHERE | extra} == {
         key: value for key, value in written.items() if key in ext and key not in EVERYWHERE | extra
@@ -258,7 +258,7 @@ def check_header(header: type[CommandHeader], ext: dict[str, str], extra: set[st
 
 
 def refused_requests(scenario: str) -> set[tuple[int, int, str]]:
-    """Connection, opaque and direction of the requests that were not carried out."""
+    """Connection, opaque and direction of the requests that were refused."""
     return {
         (line["connection"], command.opaque, "<" if line["direction"] == ">" else ">")
         for line, command, request in exchanges(scenario)
@@ -267,7 +267,7 @@ def refused_requests(scenario: str) -> set[tuple[int, int, str]]:
 
 
 @every_scenario
-def test_the_ext_fields_of_requests_fit_their_headers_or_were_refused(scenario: str) -> None:
+def test_request_ext_fields_match_their_headers_or_were_refused(scenario: str) -> None:
     refused = refused_requests(scenario)
     for line, command, _ in exchanges(scenario):
         if command.is_response or command.code not in REQUEST_HEADERS:
@@ -280,7 +280,7 @@ def test_the_ext_fields_of_requests_fit_their_headers_or_were_refused(scenario: 
 
 
 @every_scenario
-def test_the_ext_fields_of_responses_fit_their_headers(scenario: str) -> None:
+def test_response_ext_fields_match_their_headers(scenario: str) -> None:
     for _, command, request in exchanges(scenario):
         if request is not None and command.ext_fields and request.code in RESPONSE_HEADERS:
             check_header(RESPONSE_HEADERS[RequestCode(request.code)], command.ext_fields, set())
@@ -304,7 +304,7 @@ def check_json_body(kind: type[Any], data: bytes) -> None:
         forms.append(body.encode_standard())
     if data in forms:
         return
-    # RocketMQ 5 says more than 4.9 knows; all else is the same.
+    # RocketMQ 5 has additional fields; everything else is the same.
     said = loads(data)
     assert set(said) & FIVE_ONLY_KEYS or data == b"{}"
     known = loads(forms[0])
@@ -325,7 +325,7 @@ def check_batch(data: bytes) -> None:
 
 
 def check_of(kind: str, code: RequestCode) -> Callable[[bytes], Any]:
-    """How a body of this request or response is checked."""
+    """How to check the body of this request or response."""
     if (kind, code) in RECORDS:
         return check_records
     if (kind, code) in PROPERTIES_TEXTS:
@@ -337,7 +337,7 @@ def check_of(kind: str, code: RequestCode) -> Callable[[bytes], Any]:
 
 
 @every_scenario
-def test_bodies_are_read_into_objects_and_written_as_they_were_or_were_refused(scenario: str) -> None:
+def test_bodies_round_trip_through_objects_or_were_refused(scenario: str) -> None:
     refused = refused_requests(scenario)
     for line, command, request in exchanges(scenario):
         if not command.body or (command.is_response and request is None):
@@ -353,7 +353,7 @@ def test_bodies_are_read_into_objects_and_written_as_they_were_or_were_refused(s
 
 
 @pytest.mark.parametrize("scenario", ["odd", "odd-binary"])
-def test_a_heartbeat_that_is_no_json_is_refused(scenario: str) -> None:
+def test_heartbeat_that_is_not_json_is_refused(scenario: str) -> None:
     bodies = [one.command.body for one in exchanges(scenario) if one.command.code == RequestCode.HEART_BEAT]
     assert b"not json" in bodies
     with pytest.raises(RemoteProtocolError):
@@ -361,11 +361,11 @@ def test_a_heartbeat_that_is_no_json_is_refused(scenario: str) -> None:
 
 
 @pytest.mark.parametrize("scenario", ["acl", "mqadmin-acl"])
-def test_signatures_are_right_where_rocketmq_found_them_right(scenario: str) -> None:
+def test_signatures_verify_where_they_did_in_rocketmq(scenario: str) -> None:
     secrets = {"golden-client": "golden-secret", "golden-admin": "golden-admin-secret"}
     right = 0
     for line, command, request in exchanges(scenario):
-        # A name server does not look at signatures.
+        # A name server does not check signatures.
         if request is None or line["to"] == "nameserver" or request.ext.get(ACCESS_KEY) not in secrets:
             continue
         holds = is_signed(secrets[request.ext[ACCESS_KEY]], request.ext, request.body)
@@ -376,19 +376,19 @@ def test_signatures_are_right_where_rocketmq_found_them_right(scenario: str) -> 
 
 
 @pytest.mark.parametrize("scenario", golden.scenarios())
-def test_a_header_of_one_form_says_the_same_in_the_other(scenario: str) -> None:
+def test_header_converts_between_json_and_binary_without_loss(scenario: str) -> None:
     for frame in whole_frames(scenario)[:200]:
         command = decode_frame(frame)
         had = command.serialize_type
         command.serialize_type = SerializeType.ROCKETMQ if had == SerializeType.JSON else SerializeType.JSON
         again = decode_frame(command.encode())
         again.serialize_type = command.serialize_type = had
-        if not command.ext_fields:  # the binary form does not tell an empty map from none
+        if not command.ext_fields:  # the binary form does not distinguish an empty map from none
             command.ext_fields = again.ext_fields = None
         assert again == command
 
 
-def test_the_bytes_between_slave_and_master_are_frames_of_the_log() -> None:
+def test_ha_stream_consists_of_log_frames() -> None:
     head, *lines = golden.lines(golden.GOLDEN / "wire" / "ha.jsonl")
     reports: dict[int, ReportDecoder] = {}
     decoders: dict[int, HaFrameDecoder] = {}

@@ -1,4 +1,4 @@
-"""The codec holds for what nobody thought of: round trips, any cut of the bytes, and any bytes at all."""
+"""Round trips, arbitrary splits and arbitrary bytes for the protocol codec."""
 
 import itertools
 import zlib
@@ -39,7 +39,7 @@ from headrace.protocol.headers import REQUEST_HEADERS
 from headrace.protocol.json_header import decode_json_header
 from headrace.protocol.record import check_record, decode_record, decode_records, encode_blank, encode_message
 
-# limit: 60 examples find a slip in a codec this small; `--hypothesis-seed` and more of them are for whoever changes it.
+# limit: 60 examples find an error in a codec this small; use `--hypothesis-seed` and more examples when changing it.
 few = settings(max_examples=60, deadline=None)
 
 I32 = st.integers(-(2**31), 2**31 - 1)
@@ -94,27 +94,27 @@ json_values = st.recursive(
 
 
 def without_nones(value: Any) -> Any:
-    """The value as it is after fastjson has left out keys whose value is null."""
+    """The value after fastjson has dropped keys whose value is null."""
     if isinstance(value, dict):
         return {key: without_nones(item) for key, item in value.items() if item is not None}
     return [without_nones(item) for item in value] if isinstance(value, list) else value
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
-    """The data in pieces, cut at places (modulo its length)."""
+    """The data split at places (modulo its length)."""
     at = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
     return [data[start:end] for start, end in itertools.pairwise(at)]
 
 
 @few
 @given(commands)
-def test_a_command_comes_back_as_it_was_sent(command: RemotingCommand) -> None:
+def test_command_round_trips(command: RemotingCommand) -> None:
     assert decode_frame(command.encode()) == command
 
 
 @few
 @given(st.lists(commands, max_size=5), st.lists(st.integers(0, 10**6), max_size=10))
-def test_commands_are_the_same_however_the_bytes_are_cut(sent: list[RemotingCommand], places: list[int]) -> None:
+def test_commands_decode_the_same_however_the_stream_is_split(sent: list[RemotingCommand], places: list[int]) -> None:
     decoder = FrameDecoder()
     data = b"".join(command.encode() for command in sent)
     assert [command for piece in cut(data, places) for command in decoder.feed(piece)] == sent
@@ -126,7 +126,7 @@ def test_commands_are_the_same_however_the_bytes_are_cut(sent: list[RemotingComm
 @example([b"\x00\x00\x00\x06\x00\x00\x00\x02{}"])
 @example([b"\x00\x00\x00\x04\x01\x00\x00\x00"])
 @example([b"\x16\x03\x01"])
-def test_any_bytes_are_frames_or_an_error_of_the_peer(pieces: list[bytes]) -> None:
+def test_arbitrary_bytes_decode_as_frames_or_raise_a_protocol_error(pieces: list[bytes]) -> None:
     decoder = FrameDecoder()
     try:
         for piece in pieces:
@@ -138,7 +138,7 @@ def test_any_bytes_are_frames_or_an_error_of_the_peer(pieces: list[bytes]) -> No
 
 @few
 @given(commands, st.data())
-def test_a_garbled_frame_is_a_frame_or_an_error_of_the_peer(command: RemotingCommand, data: st.DataObject) -> None:
+def test_corrupt_frame_decodes_or_raises_a_protocol_error(command: RemotingCommand, data: st.DataObject) -> None:
     garbled = bytearray(command.encode())
     for _ in range(data.draw(st.integers(1, 4))):
         garbled[data.draw(st.integers(0, len(garbled) - 1))] = data.draw(st.integers(0, 255))
@@ -157,7 +157,7 @@ def test_a_garbled_frame_is_a_frame_or_an_error_of_the_peer(command: RemotingCom
 
 @few
 @given(st.binary(max_size=80))
-def test_any_bytes_are_a_header_or_an_error_of_the_peer(data: bytes) -> None:
+def test_arbitrary_bytes_decode_as_a_header_or_raise_a_protocol_error(data: bytes) -> None:
     for decode in (decode_json_header, decode_binary_header):
         try:
             decode(data)
@@ -167,7 +167,7 @@ def test_any_bytes_are_a_header_or_an_error_of_the_peer(data: bytes) -> None:
 
 @few
 @given(messages)
-def test_a_message_comes_back_as_it_was_stored(message: MessageExt) -> None:
+def test_stored_message_round_trips(message: MessageExt) -> None:
     message.properties_raw = encode_properties(message.properties).encode()
     record = encode_message(message)
     read = decode_record(b"before" + record + b"after", 6)
@@ -182,7 +182,7 @@ def test_a_message_comes_back_as_it_was_stored(message: MessageExt) -> None:
 
 @few
 @given(messages, st.data())
-def test_a_garbled_record_never_breaks_the_reader(message: MessageExt, data: st.DataObject) -> None:
+def test_corrupt_record_raises_only_declared_errors(message: MessageExt, data: st.DataObject) -> None:
     garbled = bytearray(encode_message(message))
     for _ in range(data.draw(st.integers(1, 4))):
         garbled[data.draw(st.integers(0, len(garbled) - 1))] = data.draw(st.integers(0, 255))
@@ -191,14 +191,14 @@ def test_a_garbled_record_never_breaks_the_reader(message: MessageExt, data: st.
         read = decode_record(garbled)
     except RemoteProtocolError:
         return
-    # What can be read has lengths that agree, so its check fails over the body at most.
+    # A readable record has consistent lengths, so at most its body CRC fails.
     assert check_record(garbled, check_crc=False).is_ok
     assert check.size in (read.size_bytes, -1)
 
 
 @few
 @given(st.binary(max_size=300))
-def test_any_bytes_are_records_or_an_error_of_the_peer(data: bytes) -> None:
+def test_arbitrary_bytes_decode_as_records_or_raise_a_protocol_error(data: bytes) -> None:
     check_record(data)
     for decode in (decode_records, decode_batch, HaFrameDecoder().feed):
         try:
@@ -209,13 +209,13 @@ def test_any_bytes_are_records_or_an_error_of_the_peer(data: bytes) -> None:
 
 @few
 @given(st.integers(8, 2**31 - 1))
-def test_a_blank_record_is_known_as_one(length: int) -> None:
+def test_blank_record_is_recognised(length: int) -> None:
     assert check_record(encode_blank(length)).is_blank
 
 
 @few
 @given(json_values)
-def test_json_is_read_as_it_was_written(value: Any) -> None:
+def test_json_round_trips(value: Any) -> None:
     expected = without_nones(value)
     assert fastjson.loads(fastjson.dumps(value)) == expected
     assert fastjson.loads(fastjson.dumps_pretty(value)) == expected
@@ -223,7 +223,7 @@ def test_json_is_read_as_it_was_written(value: Any) -> None:
 
 @few
 @given(st.text(max_size=60) | st.text("{}[]:,\"'\\0123abc-.eu ", max_size=40))
-def test_any_text_is_json_or_an_error_of_the_peer(text: str) -> None:
+def test_arbitrary_text_decodes_as_json_or_raises_a_protocol_error(text: str) -> None:
     data = text.encode("utf-8", "surrogatepass")
     for decode in (
         fastjson.loads,
@@ -244,7 +244,7 @@ def test_any_text_is_json_or_an_error_of_the_peer(text: str) -> None:
         st.sampled_from(["offsetTable", "consumeTps", "consumerDataSet", "clientID"]), json_values, max_size=4
     )
 )
-def test_any_json_is_a_body_or_an_error_of_the_peer(value: Any) -> None:
+def test_arbitrary_json_decodes_as_a_body_or_raises_a_protocol_error(value: Any) -> None:
     data = fastjson.dumps(value).encode()
     for body in (ConsumeStats, HeartbeatData, TopicRouteData):
         try:
@@ -259,14 +259,14 @@ def test_any_json_is_a_body_or_an_error_of_the_peer(value: Any) -> None:
         st.builds(MessageQueue, NAME, TEXT, st.integers(0, 99)), st.builds(OffsetWrapper, I64, I64, I64), max_size=4
     )
 )
-def test_tables_by_queue_come_back(table: dict[MessageQueue, OffsetWrapper]) -> None:
+def test_tables_keyed_by_queue_round_trip(table: dict[MessageQueue, OffsetWrapper]) -> None:
     stats = ConsumeStats(table, 1.5)
     assert ConsumeStats.decode(stats.encode()) == stats
 
 
 @few
 @given(st.binary(max_size=100))
-def test_any_bytes_are_a_registration_or_an_error_of_the_peer(data: bytes) -> None:
+def test_arbitrary_bytes_decode_as_a_registration_or_raise_a_protocol_error(data: bytes) -> None:
     for body, compressed in ((data, True), (zlib.compress(data), True), (data, False)):
         try:
             RegisterBrokerBody.decode_request(body, compressed=compressed)
@@ -276,21 +276,21 @@ def test_any_bytes_are_a_registration_or_an_error_of_the_peer(data: bytes) -> No
 
 @few
 @given(PROPERTIES)
-def test_properties_come_back(properties: dict[str, str]) -> None:
+def test_properties_round_trip(properties: dict[str, str]) -> None:
     text = encode_properties(properties)
     assert decode_properties(text) == decode_properties(text + "\x02") == properties
 
 
 @few
 @given(st.text("ab\x01\x02", max_size=20))
-def test_properties_that_were_read_can_be_written_and_read_again(text: str) -> None:
+def test_decoded_properties_can_be_encoded_and_decoded_again(text: str) -> None:
     properties = decode_properties(text)
     assert decode_properties(encode_properties(properties)) == properties
 
 
 @few
 @given(st.lists(st.tuples(st.binary(max_size=50), PROPERTIES, I32), max_size=5))
-def test_a_batch_comes_back(given_messages: list[tuple[bytes, dict[str, str], int]]) -> None:
+def test_batch_round_trips(given_messages: list[tuple[bytes, dict[str, str], int]]) -> None:
     sent = [Message("T", body, flag=flag, properties=properties) for body, properties, flag in given_messages]
     entries = decode_batch(encode_batch(sent))
     assert [(entry.body, entry.properties, entry.flag) for entry in entries] == given_messages
@@ -298,7 +298,7 @@ def test_a_batch_comes_back(given_messages: list[tuple[bytes, dict[str, str], in
 
 @few
 @given(HOST, st.integers(0, 2**63 - 1))
-def test_hosts_and_message_ids_come_back(host: tuple[str, int], offset: int) -> None:
+def test_hosts_and_message_ids_round_trip(host: tuple[str, int], offset: int) -> None:
     assert decode_host(encode_host(host)) == host
     assert decode_offset_message_id(encode_offset_message_id(host, offset)) == (host, offset)
 
@@ -306,7 +306,7 @@ def test_hosts_and_message_ids_come_back(host: tuple[str, int], offset: int) -> 
 @pytest.mark.parametrize("kind", [0x100, 0x200, 0x300])
 @few
 @given(body=st.binary(max_size=2000))
-def test_bodies_come_back_from_compression(kind: int, body: bytes) -> None:
+def test_compressed_bodies_round_trip(kind: int, body: bytes) -> None:
     assert decompress(compress(body, kind), kind) == body
     try:
         decompress(body, kind)
@@ -316,7 +316,7 @@ def test_bodies_come_back_from_compression(kind: int, body: bytes) -> None:
 
 @few
 @given(st.text(max_size=30))
-def test_a_string_hash_is_a_signed_number_of_32_bits(text: str) -> None:
+def test_string_hash_is_a_signed_32_bit_number(text: str) -> None:
     value = string_hash(text)
     assert -(2**31) <= value < 2**31
     units = text.encode("utf-16-be", "surrogatepass")

@@ -1,7 +1,7 @@
-"""Power cuts: of what was not synced each sector reaches the disk or not, whole or garbled, in any mixture.
+"""Power cuts in which any mixture of unsynced sectors reaches the disk, whole or garbled.
 
-A store is synced at some point (log, queues, full IndexFiles, checkpoint), goes on for a while, and loses power. After recovery and
-dispatch nothing that was synced may be missing, and all indexes must be as if built from the log alone.
+A store is synced at some point (log, queues, full IndexFiles, checkpoint), goes on for a while, and loses power. After
+recovery and dispatch no synced data may be missing, and all indexes must equal a rebuild from the log.
 """
 
 import os
@@ -29,7 +29,7 @@ SECOND = 1000
 
 
 class Life:
-    """A store that is written, dispatched, synced, and in the end cut off."""
+    """A store that is written, dispatched, synced, and finally loses power."""
 
     def __init__(self, root: Path, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -38,7 +38,7 @@ class Life:
         self.flushed = 0
 
     def go_on(self, store: DispatchedStore, records: int) -> None:
-        """Some more messages, dispatched."""
+        """Appends and dispatches some more messages."""
         for _ in range(records):
             self.builder.append(
                 topic=self.chance.choice(["T", "U", "V"]),
@@ -50,7 +50,7 @@ class Life:
         store.dispatch()
 
     def sync(self) -> dict[Path, bytes]:
-        """What housekeeper and flush do, in so far as it can be seen: a checkpoint of now. Returns what is on disk for good."""
+        """Does what the housekeeper and flush do: syncs and writes a checkpoint. Returns what is durably on disk."""
         paths = self.builder.paths
         now = FIRST_TIMESTAMP + SECOND * (len(self.builder.written) - 1)
         full = sorted(paths.index.iterdir())[:-1]
@@ -61,12 +61,12 @@ class Life:
         return {path: data for path, data in contents(paths).items() if path.name not in current}
 
     def flush_some_more(self, before: int) -> None:
-        """The flush role goes on by itself."""
+        """Flushes some more, as the flush role does at any time."""
         later = [record.physical_offset for record in self.builder.written if record.physical_offset >= before]
         self.flushed = self.chance.choice([before, *later, self.builder.offset])
 
     def cut(self, synced: dict[Path, bytes]) -> None:
-        """Leaves of each file what the power cut leaves."""
+        """Reduces each file to what survives the power cut."""
         paths = self.builder.paths
         for path, new in contents(paths).items():
             in_log = path.parent == paths.commit_log
@@ -74,7 +74,7 @@ class Life:
             if old is None and not in_log and self.chance.random() < 0.3:
                 path.unlink()  # its name was not synced either
                 continue
-            # A reserved file was synced when it was zeros.
+            # A reserved file is synced while it is all zeros.
             kept = bytearray(old if old is not None else bytes(len(new)))
             for at in range(0, len(new), SECTOR):
                 end = min(at + SECTOR, len(new))
@@ -91,19 +91,19 @@ class Life:
         roll = self.chance.random()
         if roll < 0.95:
             return new if roll < 0.6 else old
-        # What was synced of a sector stays: it is written whole or not at all, or with it nothing would ever be safe.
+        # Synced parts of a sector survive: the model assumes that a sector is written completely or not at all.
         same = next(at for at in range(len(new)) if old[at] != new[at])
         return old[:same] + self.chance.randbytes(len(new) - same)
 
 
 def contents(paths: StorePaths) -> dict[Path, bytes]:
-    """The files that are written while a store runs, but the checkpoint."""
+    """The files that are written while a store runs, except the checkpoint."""
     wanted = [*paths.commit_log.iterdir(), *paths.consume_queue.glob("*/*/*"), *paths.index.iterdir()]
     return {path: path.read_bytes() for path in wanted}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_nothing_synced_is_lost_and_the_indexes_are_the_logs(tmp_path: Path, seed: int) -> None:
+def test_power_cut_loses_no_synced_data_and_indexes_match_the_log(tmp_path: Path, seed: int) -> None:
     life = Life(tmp_path / "store", seed)
     paths = life.builder.paths
     with dispatched_store(paths.root, life.config) as store:

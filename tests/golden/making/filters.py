@@ -1,8 +1,9 @@
-"""Asks RocketMQ's own filter classes again for all that `sql92.jsonl.xz` and `bloom.jsonl` say, and writes both anew.
+"""Regenerates `sql92.jsonl.xz` and `bloom.jsonl` with RocketMQ's own filter classes.
 
-    python tests/golden/making/filters.py [FILE.jsonl]     FILE: further cases, {"expression": …, "properties": {…}} a line
+python tests/golden/making/filters.py [FILE.jsonl]
 
-Needs Java and the jars of bench/reference. The answers come from Sql92.java beside this file.
+FILE: additional cases, one {"expression": …, "properties": {…}} per line. Needs Java and the jars of bench/reference.
+Sql92.java beside this file computes the answers.
 """
 
 import json
@@ -18,7 +19,7 @@ REFERENCE = HERE.parents[2] / "bench" / "reference" / "reference"
 
 
 def ask(classes: str, verb: str, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What Apache's classes say of the cases."""
+    """The answers of Apache's classes for the cases."""
     given = "".join(json.dumps(case, ensure_ascii=False) + "\n" for case in cases).encode()
     command = [sys.executable, str(REFERENCE), "java", "-cp", classes, "Sql92", verb]
     done = subprocess.run(command, input=given, capture_output=True, check=True)

@@ -1,4 +1,4 @@
-"""The hot path of sends does the same compiled and as plain Python, and the same as the plain path."""
+"""The hot path of sends behaves the same compiled and interpreted, and the same as the plain path."""
 
 import json
 import random
@@ -45,24 +45,24 @@ def _random_frames(seed: int, count: int) -> bytes:
     return b"".join(frames)
 
 
-def test_this_run_has_the_compiled_form() -> None:
+def test_hot_send_is_compiled() -> None:
     assert hot_send.COMPILED, "run `make compile` first: both forms are to be compared"
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_both_forms_make_the_same_of_random_frames(seed: int) -> None:
+def test_compiled_and_interpreted_sends_agree_on_random_frames(seed: int) -> None:
     frames = _random_frames(seed, 200)
     assert run_interpreted("support.hot_sends", "outcome", frames) == hot_sends.outcome(frames)
 
 
-def test_some_random_frames_are_taken_and_some_are_left() -> None:
+def test_random_frames_include_accepted_and_declined_ones() -> None:
     log = hot_sends.LogInMemory()
     left = hot_sends.take_all(hot_sends.send_path(log), _random_frames(1, 200))
     assert 20 < len(left) < 190
     assert log.appender.wrote_offset > 0
 
 
-def test_records_of_the_hot_path_hold_what_was_sent() -> None:
+def test_hot_path_stores_the_sent_message() -> None:
     log = hot_sends.LogInMemory()
     path = hot_sends.send_path(log)
     log.appender.begin()
@@ -88,7 +88,7 @@ def test_records_of_the_hot_path_hold_what_was_sent() -> None:
 
 
 @pytest.mark.slow
-def test_both_forms_leave_batches_with_impossible_lengths() -> None:
+def test_both_forms_decline_batches_with_invalid_lengths() -> None:
     lengths = [100, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0x90000000, 2**32 - 42, 2**32 - 22, 2**32 - 1]
     entry = encode_entry(b"", 0, b"")
     bodies = [struct.pack(">iiiiI", 22, 0, 0, 0, length) + b"\0\0" for length in lengths]
@@ -109,7 +109,7 @@ def batch_frame(count: int, body: bytes = b"x" * 1000) -> bytes:
     return hot_sends.send_frame(encode_entry(body, 0, b"k\x01v") * count, code=320, m="true", i="WAIT\x01true")
 
 
-def test_a_batch_lies_in_one_file_or_is_left() -> None:
+def test_batch_is_stored_in_one_file_or_declined() -> None:
     log = hot_sends.LogInMemory(files=2, file_size=64 * 1024)
     path = hot_sends.send_path(log)
     log.appender.begin()
@@ -120,18 +120,18 @@ def test_a_batch_lies_in_one_file_or_is_left() -> None:
     assert [record.physical_offset for record in records[:1]] == [log.file_size]
     assert log.appender.wrote_offset == log.file_size + first
     assert [record.queue_offset for record in records] == list(range(40, 80))
-    assert path.take_counts() == [("TopicTest", 2, 80, 2 * first)], "the blank at the file's end is nobody's"
-    # No file for all of it: nothing of it is written, and a smaller one still fits.
+    assert path.take_counts() == [("TopicTest", 2, 80, 2 * first)], "the blank at the file's end was counted"
+    # No file has room for all of it: none of it is written, and a smaller one still fits.
     assert path.take(batch_frame(40), 0, hot_sends.BORN_HOST, 0) == 0
     assert path.stopped_at == hot_send.NO_FILE
     assert log.appender.wrote_offset == log.file_size + first
     assert hot_sends.take_all(path, batch_frame(5)) == []
-    # Larger than any file: the plain path says so.
+    # Larger than any file: left to the plain path.
     assert path.take(batch_frame(70), 0, hot_sends.BORN_HOST, 0) == 0
     assert path.stopped_at == hot_send.OTHER
 
 
-def test_a_batch_is_answered_with_the_id_of_each_message_once_it_is_as_safe_as_it_asks() -> None:
+def test_batch_is_acknowledged_with_all_message_ids_once_durable() -> None:
     log = hot_sends.LogInMemory()
     path = hot_sends.send_path(log, hold=True)
     log.appender.begin()

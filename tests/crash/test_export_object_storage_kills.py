@@ -1,6 +1,6 @@
-"""Several exports at once into one target in an object store, that are killed and paused between any two requests: each row is there once.
+"""Concurrent exports to an object store, killed or paused between requests, export each row exactly once.
 
-The short form does one round, HEADRACE_CRASH_ROUNDS=full fifty, and kills a run at each of its requests.
+The short form does one round; HEADRACE_CRASH_ROUNDS=full does fifty and kills a run at each of its requests.
 """
 
 import random
@@ -44,7 +44,7 @@ def _credentials(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> SmallLog:
-    """Three files, and so three commits; the first half is of a day that is over, and can be compacted."""
+    """Three files, hence three commits. The first half is of a past day and can be compacted."""
     log = SmallLog(tmp_path_factory.mktemp("store") / "store")
     for number in range(RECORDS):
         log.append(b"x" * 1200, store_timestamp=STORE_MS + number + (DAY_MS if number >= RECORDS // 2 else 0))
@@ -53,7 +53,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> SmallLog:
 
 
 def check_complete(server: S3Server, log: SmallLog, target: str) -> None:
-    """What readers see is each row once, whether they list files or not; nothing lies about; tokens rise."""
+    """Checks that readers see each row once, with and without listing files, and that tokens rise."""
     files, root = fs.FileSystem.from_uri(target)
     seen = ds.dataset(root, filesystem=files, partitioning="hive").to_table(columns=["commit_log_offset"])
     assert sorted(seen["commit_log_offset"].to_pylist()) == log.offsets
@@ -68,7 +68,7 @@ def check_complete(server: S3Server, log: SmallLog, target: str) -> None:
 
 
 def run_to_the_end(server: S3Server, name: str, log: SmallLog, target: str) -> None:
-    """A run that nobody disturbs; it waits for the lease of one that does not answer."""
+    """Runs an export undisturbed; it waits for the lease of an owner that does not answer."""
     until = time.monotonic() + WITHIN_S
     for attempt in range(1000):
         with ExportRun(server, f"{name}-{attempt}", log.root, target) as run:
@@ -77,14 +77,14 @@ def run_to_the_end(server: S3Server, name: str, log: SmallLog, target: str) -> N
         if ended == DONE:
             return
         assert ended == BUSY
-        assert time.monotonic() < until, "the target stays busy"
+        assert time.monotonic() < until, "the target is still busy"
         time.sleep(LEASE_S / 10)
 
 
 def start_some(
     stack: ExitStack, server: S3Server, name: str, log: SmallLog, target: str, chance: random.Random
 ) -> list[ExportRun]:
-    """Two to five runs at once, most of which are to be killed or paused somewhere."""
+    """Starts two to five concurrent runs, most of which will be killed or paused."""
     runs = []
     for number in range(chance.randint(2, 5)):
         compacts = number > 0 and chance.random() < 0.2
@@ -101,13 +101,13 @@ def start_some(
 def proceed_at_some_request_of(
     server: S3Server, later: Sequence[ExportRun], paused: Sequence[ExportRun], chance: random.Random
 ) -> None:
-    """Paused runs go on while those that took the target over are at work."""
+    """Resumes paused runs while the runs that took over the target are at work."""
     for run in paused:
         server.after(chance.choice(later).name, chance.randint(1, 60), run.proceed)
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_each_row_is_there_once_whatever_runs_are_killed_or_paused(
+def test_rows_are_exported_exactly_once_when_runs_are_killed_or_paused(
     number: int, server: S3Server, log: SmallLog, chance: random.Random
 ) -> None:
     target = server.url(f"round-{number}-{chance.randrange(1 << 30)}")
@@ -116,7 +116,7 @@ def test_each_row_is_there_once_whatever_runs_are_killed_or_paused(
         for generation in range(rounds(2, 3)):
             paused = [run for run in runs if run.is_paused.is_set()]
             if paused:
-                time.sleep(1.1 * LEASE_S)  # their leases end: that is what is tried
+                time.sleep(1.1 * LEASE_S)  # lets their leases expire, which is what is tested
             later = start_some(stack, server, f"{number}-{generation}", log, target, chance)
             proceed_at_some_request_of(server, later, paused, chance)
             runs += later
@@ -128,7 +128,7 @@ def test_each_row_is_there_once_whatever_runs_are_killed_or_paused(
     check_complete(server, log, target)
 
 
-def test_a_run_killed_at_any_of_its_requests_is_finished_at_once_by_the_next(
+def test_next_run_completes_immediately_after_a_kill_at_any_request(
     server: S3Server, log: SmallLog, chance: random.Random
 ) -> None:
     run_to_the_end(server, "undisturbed", log, server.url("undisturbed"))
@@ -139,17 +139,15 @@ def test_a_run_killed_at_any_of_its_requests_is_finished_at_once_by_the_next(
         with ExportRun(server, f"killed-{number}-{after}", log.root, target) as run:
             run.kill_at(number, after=after)
             run.start()
-            assert run.join() in {KILLED, DONE}  # its last requests are made by a thread that it may not wait for
+            assert run.join() in {KILLED, DONE}  # its last requests are made by a thread that it does not join
         with ExportRun(server, f"next-{number}-{after}", log.root, target) as run:
             run.start()
-            assert run.join() == DONE, "a dead owner on this machine is not waited for"
+            assert run.join() == DONE, "the run waited for a dead owner on this machine"
         check_complete(server, log, target)
 
 
 @pytest.mark.parametrize("after", [False, True][: rounds(1, 2)])
-def test_an_owner_that_slept_beyond_its_lease_commits_nothing_more(
-    after: bool, server: S3Server, log: SmallLog
-) -> None:
+def test_owner_with_expired_lease_does_not_commit(after: bool, server: S3Server, log: SmallLog) -> None:
     target = server.url(f"slept-{after}")
     with ExportRun(server, f"sleeper-{after}", log.root, target) as sleeper:
         sleeper.pause_at(30, after=after)

@@ -1,4 +1,4 @@
-"""What the hot path takes, the plain path would have stored and answered just so, but for the order of properties."""
+"""The hot path stores and answers sends as the plain path would, except for the order of properties."""
 
 import json
 import random
@@ -85,7 +85,7 @@ def plain(tmp_path: Path) -> Iterator[SmallBroker]:
 
 
 def random_frame(chance: random.Random, opaque: int) -> bytes:
-    """A send that is nearly always a good one in most of its fields."""
+    """A send request in which most fields are nearly always valid."""
     pairs = [f"{chance.choice(NAMES)}\x01{chance.choice(VALUES)}" for _ in range(chance.choice([0, 1, 1, 2, 4]))]
     odd_pieces = ["", "\x01", "x", "\x02", "x\x01", "\x01y", "no separator"]
     pairs += chance.sample(odd_pieces, chance.choice([0, 0, 1, 2]))
@@ -135,7 +135,7 @@ def told(command: RemotingCommand) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_the_hot_path_takes_the_plain_path_stores_and_answers_alike(plain: SmallBroker, seed: int) -> None:
+def test_hot_and_plain_sends_store_and_answer_the_same(plain: SmallBroker, seed: int) -> None:
     chance = random.Random(seed)
     hot = hot_sends.LogInMemory(file_size=plain.file_size)
     path = hot_sends.send_path(hot)
@@ -158,7 +158,7 @@ def test_what_the_hot_path_takes_the_plain_path_stores_and_answers_alike(plain: 
         assert hot_records == [shown(record) for record in plain.records()[there:]], frame
         (sent,) = FrameDecoder().feed(frame)
         if sent.ext.get("m") == "true":
-            # The two share the loop over a batch's messages.
+            # Both paths share the loop over a batch's messages.
             entries = decode_batch(sent.body)
             assert [(one["body"], one["flag"]) for one in hot_records] == [(one.body, one.flag) for one in entries]
             for one, record in zip(entries, hot_records, strict=True):

@@ -1,7 +1,7 @@
-"""The broker is killed again and again while messages wait: for their time, for the end of their transaction, for another attempt.
+"""Delayed, timed, transactional and retried messages survive repeated kills of the broker.
 
-None that was acknowledged is lost, none is delivered before it is due, and what was rolled back never comes. What waits for its time is
-delivered once. (Of transactions and retries some may come twice, as with RocketMQ.)
+No acknowledged message is lost, none is delivered before it is due, and no rolled-back message is delivered. Delayed
+and timed messages are delivered exactly once; transactional and retried ones may be duplicated, as in RocketMQ.
 """
 
 import os
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.timeout(3 * PATIENCE_S + 20 * KILLS)
 
 
 class Sending:
-    """Sends one message after the other until it is stopped; what was acknowledged is in `sent`, by its key."""
+    """Sends one message after the other until it is stopped. `sent` holds the acknowledged ones by key."""
 
     def __init__(self, client: Client, send: Callable[[int], list[Message]]) -> None:
         self.client = client
@@ -55,7 +55,7 @@ class Sending:
                     if one["status"] == "SEND_OK":
                         self.sent[one["keys"].split()[0]] = one
             except JavaError:
-                pass  # it may be there or not
+                pass  # it may or may not be stored
             number += 1
             self._ends.wait(0.002)
 
@@ -82,7 +82,7 @@ def kill_again_and_again(appliance: Appliance, sending: Sending, chance: random.
 
 
 def seldom(condition: Callable[[], bool]) -> Callable[[], bool]:
-    """The same, looked at four times a second: whoever reads a whole log takes the time from those who are waited for."""
+    """Checks a condition only four times a second: reading a whole log takes CPU time from the processes under test."""
     looked_at = -LOOK_S
 
     def is_so() -> bool:
@@ -97,12 +97,12 @@ def seldom(condition: Callable[[], bool]) -> Callable[[], bool]:
 
 
 def in_log(store: Path, topic: str) -> Counter[str]:
-    """How often each key is in a topic."""
+    """How often each key occurs in a topic."""
     return Counter(record["properties"]["KEYS"].split()[0] for record in records(store, topic))
 
 
 def wait_for(appliance: Appliance, topic: str, keys: set[str]) -> Counter[str]:
-    """Waits until all these keys are in a topic; how often each is then. What is missing is said."""
+    """Waits until all these keys are in a topic, and returns how often each occurs. A timeout names those missing."""
     missing = set(keys)
 
     def all_there() -> bool:
@@ -117,7 +117,9 @@ def wait_for(appliance: Appliance, topic: str, keys: set[str]) -> Counter[str]:
     return in_log(appliance.store, topic)
 
 
-def test_delayed_messages(java: Java, tmp_path: Path, chance: random.Random) -> None:
+def test_delayed_messages_are_delivered_exactly_once_across_broker_kills(
+    java: Java, tmp_path: Path, chance: random.Random
+) -> None:
     topic = "KilledDelays"
     with Appliance(tmp_path / "data", settings=SETTINGS) as appliance:
         client = Client(java, appliance)
@@ -128,7 +130,7 @@ def test_delayed_messages(java: Java, tmp_path: Path, chance: random.Random) -> 
                 "send-with", topic=topic, first=number, count=1, set={"DELAY": "1"}, timeoutMs=TIMEOUT_MS
             ),
         )
-        # From here on what a broker has delivered can be told from the log.
+        # From here on the log shows what a broker has delivered.
         wait_until((appliance.store / "timer" / "levels").exists, PATIENCE_S, "the first progress of the levels")
         kill_again_and_again(appliance, sending, chance)
         wait_for(appliance, topic, set(sending.sent))
@@ -140,11 +142,13 @@ def test_delayed_messages(java: Java, tmp_path: Path, chance: random.Random) -> 
         )
     for record in records(appliance.store, topic):
         assert record["storeTimestamp"] - record["bornTimestamp"] >= 1000
-    assert in_log(appliance.store, topic) == waited  # each once, whatever the client sent twice
+    assert in_log(appliance.store, topic) == waited  # exactly once, except what the client sent twice
     verify(appliance.store)
 
 
-def test_timers(java: Java, tmp_path: Path, chance: random.Random) -> None:
+def test_timer_messages_are_delivered_exactly_once_across_broker_kills(
+    java: Java, tmp_path: Path, chance: random.Random
+) -> None:
     topic = "KilledTimers"
     with Appliance(tmp_path / "data", settings=SETTINGS) as appliance:
         client = Client(java, appliance)
@@ -160,7 +164,7 @@ def test_timers(java: Java, tmp_path: Path, chance: random.Random) -> None:
         sending = Sending(client, send)
         kill_again_and_again(appliance, sending, chance)
         wait_for(appliance, topic, set(sending.sent))
-        # What was stored and not acknowledged comes too.
+        # Messages that were stored but not acknowledged are delivered too.
         wait_until(
             seldom(lambda: come(appliance.store, topic) >= waiting(appliance.store)), PATIENCE_S, "all deliveries"
         )
@@ -170,7 +174,7 @@ def test_timers(java: Java, tmp_path: Path, chance: random.Random) -> None:
         for r in records(appliance.store, topic)
         if "TIMER_OUT_MS" in r["properties"]
     )
-    assert delivered == waited  # each once, whatever the client sent twice
+    assert delivered == waited  # exactly once, except what the client sent twice
     for record in records(appliance.store, topic):
         if "TIMER_OUT_MS" in record["properties"]:
             assert record["storeTimestamp"] >= int(record["properties"]["TIMER_OUT_MS"])
@@ -178,7 +182,7 @@ def test_timers(java: Java, tmp_path: Path, chance: random.Random) -> None:
 
 
 def waiting(store: Path) -> int:
-    """How many messages have ever waited for a time of their own."""
+    """How many timed messages have been accepted so far."""
     return sum(1 for _ in records(store, "rmq_sys_wheel_timer"))
 
 
@@ -188,14 +192,16 @@ def come(store: Path, topic: str) -> int:
 
 
 @pytest.mark.parametrize("outcome", ["commit", "unknown"])
-def test_transactions(java: Java, tmp_path: Path, chance: random.Random, outcome: str) -> None:
+def test_transactions_complete_across_broker_kills(
+    java: Java, tmp_path: Path, chance: random.Random, outcome: str
+) -> None:
     topic, group = "KilledTransactions", f"killed-{outcome}"
     with Appliance(tmp_path / "data", settings=SETTINGS | {"transactionCheckMax": "1000"}) as appliance:
         client = Client(java, appliance)
         client.create_topic(topic, QUEUES)
 
         def send(number: int) -> list[Message]:
-            # One in three is rolled back, at once or when the producer is asked.
+            # One in three is rolled back, at once or when the broker checks the transaction.
             end = "rollback" if number % 3 == 0 else "commit"
             said: list[Message] = client.call(
                 "transact",
@@ -218,7 +224,7 @@ def test_transactions(java: Java, tmp_path: Path, chance: random.Random, outcome
     verify(appliance.store)
 
 
-def test_retries(java: Java, tmp_path: Path, chance: random.Random) -> None:
+def test_retries_continue_across_broker_kills(java: Java, tmp_path: Path, chance: random.Random) -> None:
     topic, group = "KilledRetries", "killed-retries"
     with Appliance(tmp_path / "data", settings=SETTINGS) as appliance:
         client = Client(java, appliance)

@@ -1,4 +1,4 @@
-"""Every oddity in docs/protocol/quirks.md names the code that has it and a test that pins it, and both are there."""
+"""Every quirk in docs/protocol/quirks.md names existing code and an existing test that pins it."""
 
 import re
 from functools import cache
@@ -20,7 +20,7 @@ class Row(NamedTuple):
 
 def rows() -> list[Row]:
     lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("|")]
-    # Tags are joined by two strokes, which end no cell.
+    # Tags are separated by `||`, which does not end a cell.
     cells = [[cell.strip() for cell in line.strip("|").replace("||", "").split("|")] for line in lines]
     assert all(len(row) == 3 for row in cells), [row for row in cells if len(row) != 3]
     return [Row(*row) for row in cells if row[2] != "pinned by" and not row[0].startswith("---")]
@@ -28,7 +28,7 @@ def rows() -> list[Row]:
 
 @cache
 def named_in(file_name: str) -> set[str]:
-    """The tests in the one file of this name."""
+    """The names of the tests in the only test file with this name."""
     [path] = (ROOT / "tests").rglob(file_name)
     return set(re.findall(r"^\s*(?:async )?def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE))
 
@@ -39,7 +39,7 @@ def sources() -> list[str]:
 
 
 def problems_of(row: Row) -> list[str]:
-    """What the row lacks."""
+    """What is missing from the row."""
     pins = re.findall(r"`(test_\w+\.py)::(test_\w+)`", row.pinned_by)
     missing = [f"{file_name} has no {test}" for file_name, test in pins if test not in named_in(file_name)]
     places = re.findall(r"`([^`]+)`", row.where)
@@ -50,7 +50,7 @@ def problems_of(row: Row) -> list[str]:
     ]
 
 
-def test_every_oddity_names_its_code_and_its_test() -> None:
+def test_every_quirk_names_existing_code_and_test() -> None:
     found = rows()
     assert len(found) > 60
     assert [(row.what, problem) for row in found for problem in problems_of(row)] == []

@@ -1,7 +1,7 @@
-"""Requests that Apache's broker refused are refused with the same code, and those it took are taken (scenarios of the wire).
+"""Sends and pulls that Apache's broker refused are refused with the same code, and those it accepted are accepted.
 
-Only those whose outcome does not depend on what was there before: the broker begins empty but for the topics that they name.
-What this broker does on purpose otherwise is listed with its reason.
+Only requests whose outcome does not depend on earlier state: the broker is empty but for the topics that they name.
+Intended differences are listed with their reasons.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ TOPICS = {"OddTopic": 4, "SendTopic": 4, "PullTopic": 2, "QueryTopic": 2}
 
 
 def exchanges(scenario: str) -> Iterator[tuple[dict[str, Any], RemotingCommand, RemotingCommand]]:
-    """Requests to the broker's main port with their answers, in order of the requests."""
+    """Requests to the broker's main port with their answers, in the order of the requests."""
     waiting: dict[tuple[int, int], list[Any]] = {}
     found = []
     for line in frames(scenario):
@@ -46,7 +46,7 @@ def exchanges(scenario: str) -> Iterator[tuple[dict[str, Any], RemotingCommand, 
 
 
 def is_free_of_state(request: RemotingCommand, answer: RemotingCommand) -> bool:
-    """Whether an empty broker must answer alike."""
+    """Whether an empty broker must give the same answer."""
     if request.code not in SERVED or request.ext.get("expressionType") == "SQL92":
         return False
     if request.code == RequestCode.PULL_MESSAGE:
@@ -66,7 +66,7 @@ def broker(tmp_path: Path) -> Iterator[SmallBroker]:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_the_codes_are_apaches(broker: SmallBroker, scenario: str) -> None:
+def test_response_codes_equal_apaches(broker: SmallBroker, scenario: str) -> None:
     client, fast = broker.connect(), broker.connect(40001, fast=True)
     seen: dict[int, int] = {}
     for line, request, expected in exchanges(scenario):
@@ -80,7 +80,7 @@ def test_the_codes_are_apaches(broker: SmallBroker, scenario: str) -> None:
         (answer,) = answers
         assert answer.opaque == request.opaque
         assert bool(answer.remark) == bool(expected.remark), (expected, answer)
-        # What an exception of Java's leaves out, such as the region, may be there.
+        # Fields that a Java exception omits, such as the region, may be present.
         assert set(expected.ext) <= set(answer.ext), (expected, answer)
         assert answer.serialize_type == expected.serialize_type or expected.remark, (request, answer)
         seen[expected.code] = seen.get(expected.code, 0) + 1

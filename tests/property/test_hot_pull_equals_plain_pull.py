@@ -1,4 +1,4 @@
-"""What the hot path answers to a pull, the plain path would have answered just so, whatever has changed in between."""
+"""The hot path answers a pull exactly as the plain path would, whatever has changed in between."""
 
 import json
 import random
@@ -24,7 +24,7 @@ EXPRESSIONS = ["*", "a", "a||b", "c", "nobody", "", None]
 
 
 class World:
-    """A broker whose pulls prepare a hot path, as its composition root lets them."""
+    """A broker whose plain pulls prepare the hot path, wired as in production."""
 
     def __init__(self, root: Path) -> None:
         self.broker = SmallBroker(root, {"slave_read_enable": True})
@@ -48,7 +48,7 @@ class World:
         self.broker.clients.on_change(self.path.forget_plans)
 
     def change(self, chance: random.Random) -> None:
-        """Something happens that pulls may depend on."""
+        """Changes something that pulls may depend on."""
         group = chance.choice(GROUPS)
         kind = chance.randrange(6)
         if kind == 0:
@@ -75,14 +75,14 @@ class World:
             self.client.received()
 
     def damage(self, chance: random.Random) -> None:
-        """The disk loses some bytes of the log."""
+        """Destroys some bytes of the log."""
         path = min(self.broker.paths.commit_log.iterdir())
         with path.open("r+b") as file:
             file.seek(chance.randrange(self.broker.control.wrote_offset))
             file.write(bytes(60))
 
     def kind(self, chance: random.Random) -> dict[str, Any]:
-        """What one consumer's pulls have in common."""
+        """What the pulls of one consumer have in common."""
         return {
             "consumerGroup": chance.choice(GROUPS),
             "topic": chance.choice("TTTUUX"),
@@ -120,7 +120,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_what_the_hot_path_answers_the_plain_path_answers_alike(world: World, seed: int) -> None:
+def test_hot_and_plain_pulls_give_the_same_answer(world: World, seed: int) -> None:
     chance = random.Random(seed)
     broker, client = world.broker, world.client
     answered = 0

@@ -1,4 +1,4 @@
-"""Messages are selected the same compiled and as plain Python, and as a plain loop over decoded messages says."""
+"""Compiled and interpreted selection agree with each other and with a plain loop over decoded messages."""
 
 import json
 import random
@@ -23,7 +23,7 @@ EXPRESSIONS = ("n > 5", "n BETWEEN 2 AND 7 OR s = 'x'", "s IN ('x', 'größe') A
 
 
 def random_case(chance: random.Random) -> tuple[bytes, bytes, PullLimits, int, str]:
-    """A log of some files, the entries of a queue in it, limits, where the log ends, an expression."""
+    """A log of some files, the entries of one queue in it, limits, the end of the log, and an expression."""
     log, entries = bytearray(), []
     for _ in range(chance.randrange(1, 60)):
         value = chance.choice(["x", "größe", "7", ""])
@@ -53,7 +53,7 @@ def random_case(chance: random.Random) -> tuple[bytes, bytes, PullLimits, int, s
 
 
 def selections(given: bytes) -> bytes:
-    """What is selected in the cases of a seed. Runs in either interpreter."""
+    """The selections in the cases of a seed. Runs in either interpreter."""
     chance = random.Random(int(given))
     answers = []
     for _ in range(60):
@@ -90,7 +90,7 @@ def decoded(log: bytes, offset: int, size: int) -> MessageExt | None:
 
 
 def plainly_selected(log: bytes, entries: bytes, limits: PullLimits, end: int, expression: str) -> tuple[bytes, int]:
-    """The same, said otherwise."""
+    """The same as a plain loop."""
     program = filter_of(expression).program
     selected = b""
     count = size_taken = 0
@@ -112,7 +112,7 @@ def plainly_selected(log: bytes, entries: bytes, limits: PullLimits, end: int, e
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_selected_is_what_a_plain_loop_selects(seed: int) -> None:
+def test_selection_equals_a_plain_loop(seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(60):
         log, entries, limits, end, expression = random_case(chance)
@@ -121,5 +121,5 @@ def test_what_is_selected_is_what_a_plain_loop_selects(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_compiled_selection_and_the_plain_one_are_the_same() -> None:
-    assert run_interpreted("property.test_selection_in_both_forms", "selections", b"7") == selections(b"7")
+def test_compiled_and_interpreted_selection_agree() -> None:
+    assert run_interpreted("property.test_selection_compiled_and_interpreted", "selections", b"7") == selections(b"7")

@@ -1,8 +1,8 @@
-"""A power cut right after a clean stop takes nothing: all that was acknowledged, and all that the broker was to remember, had been synced.
+"""A power cut right after a clean stop loses neither acknowledged messages nor the broker's state.
 
-Nothing but the stop makes it durable here: while the appliance runs, no clock comes to it. What was synced is recorded in its processes
-(`support.synced_files`), and everything else is taken away: all but that `abort` has gone, so that the next start relies on the stop; and
-by chance.
+Only the stop makes data durable here; no periodic sync runs. The processes record what they sync
+(`support.synced_files`), and the test drops everything else: either everything except the removal of `abort`, so that
+the next start relies on the clean stop, or at random.
 """
 
 import random
@@ -50,7 +50,7 @@ pytestmark = pytest.mark.timeout(300 + 20 * CUTS)
 
 @dataclass(frozen=True)
 class Stopped:
-    """An appliance that has ended well, and one moment before."""
+    """An appliance that stopped cleanly, and the state just before."""
 
     store: Path
     synced: SyncRecord
@@ -82,14 +82,14 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
     shutil.rmtree(home / "data", ignore_errors=True)
 
 
-def test_what_was_not_synced_would_be_missed(stopped: Stopped) -> None:
+def test_simulated_power_cut_drops_unsynced_data(stopped: Stopped) -> None:
     assert not (stopped.store / "abort").exists()
     assert len(stopped.records) >= COUNT + len(WAITING)
     assert stopped.records_synced_before < COUNT
 
 
 @pytest.mark.parametrize("cut", [WITHOUT_ABORT, *map(str, range(CUTS))])
-def test_a_power_cut_after_a_clean_stop_takes_nothing(
+def test_power_cut_after_clean_stop_loses_nothing(
     cut: str, stopped: Stopped, tmp_path: Path, chance: random.Random
 ) -> None:
     data = tmp_path / "data"
@@ -106,7 +106,7 @@ def test_a_power_cut_after_a_clean_stop_takes_nothing(
             "what had to wait",
         )
         delivered = [record["properties"]["KEYS"] for record in records(appliance.store, TOPIC)]
-    # One that was acknowledged late was sent again.
+    # A message that was acknowledged late was sent again.
     assert set(delivered) == {*map(str, range(COUNT)), *WAITING}
     assert all(delivered.count(key) == 1 for key in WAITING)
     config = appliance.store / "config"
@@ -114,6 +114,6 @@ def test_a_power_cut_after_a_clean_stop_takes_nothing(
     offsets = fastjson.loads((config / "consumerOffset.json").read_bytes())
     assert offsets["offsetTable"][f"{TOPIC}@group"] == {1: 42}
     if cut == WITHOUT_ABORT:
-        # It was taken for what it is, and the log not read again.
+        # The stop was recognised as clean, and the log was not read again.
         assert " records_read=0 " in (data / "logs" / "headrace.log").read_text()
     verify(appliance.store)

@@ -1,4 +1,4 @@
-"""SQL92, Bloom filters and bit maps give what RocketMQ's own classes give (tests/golden/making)."""
+"""SQL92 filters, Bloom filters and bit maps give the same results as RocketMQ's own classes (tests/golden/making)."""
 
 import json
 import re
@@ -23,7 +23,7 @@ VECTORS = golden.GOLDEN / "bloom.jsonl"
 
 
 def storable_cases() -> list[dict[str, Any]]:
-    """The table's cases, without properties that cannot be stored: what is empty, or holds a separator. None asks for such a one."""
+    """The cases whose properties can be stored: none is empty or contains a separator. No expression uses others."""
     cases = []
     for case in golden.lines(TABLE):
         left_out = {name for name, value in case["properties"].items() if not value or PROPERTY_SEPARATOR in value}
@@ -34,7 +34,7 @@ def storable_cases() -> list[dict[str, Any]]:
 
 
 def outcomes_of(cases: list[dict[str, Any]], end: bytes = b"") -> list[str]:
-    """`end`: what the stored properties end with."""
+    """Outcomes of the cases. `end` is the text after the last stored property."""
     return [outcome_of(case["expression"], stored(case["properties"]) + end) for case in cases]
 
 
@@ -55,12 +55,12 @@ def differing(cases: list[dict[str, Any]], outcomes: list[str]) -> list[tuple[An
     ]
 
 
-def test_every_expression_has_rocketmqs_outcome() -> None:
+def test_every_expression_evaluates_as_in_rocketmq() -> None:
     cases = storable_cases()
     assert len(cases) > 2000
     assert {case["outcome"] for case in cases} == {"TRUE", "FALSE", "NULL", "ERROR", "REFUSED"}
     assert differing(cases, outcomes_of(cases)) == []
-    # RocketMQ 5 and older releases than 4.9 write a separator behind the last property, too.
+    # RocketMQ 5 and releases before 4.9 also write a separator after the last property.
     assert differing(cases, outcomes_of(cases, PROPERTY_SEPARATOR.encode())) == []
 
 
@@ -70,14 +70,14 @@ def outcomes_in_this_interpreter(given: bytes) -> bytes:
 
 
 @pytest.mark.slow
-def test_every_expression_has_rocketmqs_outcome_in_plain_python() -> None:
+def test_every_expression_evaluates_as_in_rocketmq_when_interpreted() -> None:
     cases = storable_cases()
     given = "".join(json.dumps(case) + "\n" for case in cases).encode()
-    outcomes = json.loads(run_interpreted("golden.test_filters_are_rocketmqs", "outcomes_in_this_interpreter", given))
+    outcomes = json.loads(run_interpreted("golden.test_filters_equal_rocketmq", "outcomes_in_this_interpreter", given))
     assert differing(cases, outcomes) == []
 
 
-def test_bloom_filters_have_rocketmqs_shapes_and_bits() -> None:
+def test_bloom_filters_equal_rocketmqs() -> None:
     for vector in golden.lines(VECTORS):
         bloom = BloomFilter(vector["error"], vector["expected"])
         positions = bloom.positions_of(vector["name"])
@@ -85,7 +85,7 @@ def test_bloom_filters_have_rocketmqs_shapes_and_bits() -> None:
         assert bloom.map_of([BloomFilterData(positions, bloom.bit_count)]).hex() == vector["map"]
 
 
-def test_the_filters_of_a_store_are_written_as_they_were_read(tmp_path: Path) -> None:
+def test_consumer_filters_round_trip_unchanged(tmp_path: Path) -> None:
     for store in ("ext", "kinds"):
         text = (golden.unpack(store, tmp_path) / "config" / "consumerFilter.json").read_text()
         table = decode_filters(text.encode())
@@ -96,7 +96,7 @@ def test_the_filters_of_a_store_are_written_as_they_were_read(tmp_path: Path) ->
                 assert data.bloom_filter_data == bloom.data_of(group, topic)
 
 
-def test_bit_maps_are_rocketmqs_byte_for_byte(tmp_path: Path) -> None:
+def test_bit_maps_equal_rocketmqs(tmp_path: Path) -> None:
     root = golden.unpack("ext", tmp_path)
     lines = list(golden.expected("ext"))
     records = {line["offset"]: line for line in lines if line["kind"] == "record"}
@@ -112,7 +112,7 @@ def test_bit_maps_are_rocketmqs_byte_for_byte(tmp_path: Path) -> None:
     assert wrong == []
 
 
-def test_bit_maps_of_rocketmq_keep_back_only_what_is_not_wanted(tmp_path: Path) -> None:
+def test_rocketmq_bit_maps_exclude_only_unwanted_messages(tmp_path: Path) -> None:
     root = golden.unpack("ext", tmp_path)
     lines = list(golden.expected("ext"))
     records = {line["offset"]: line for line in lines if line["kind"] == "record"}
