@@ -1,7 +1,7 @@
 """A log as a stream of Arrow batches: for DuckDB, Polars, pandas and whatever else takes them, without a target or Spark.
 
     import duckdb
-    from spark_exporter.running.read_log import read_log
+    from spark_exporter import read_log
 
     log = read_log("/var/lib/headrace", columns=("topic", "store_size"))
     duckdb.sql("select topic, count(*), sum(store_size) from log group by 1")
