@@ -1,4 +1,4 @@
-"""Who answers which request: the processors, the hot path of pulls, and the tables of handlers of both ports."""
+"""Who answers which request: a function for each room registers its processors on the ports; the hot paths are made beside them."""
 
 import time
 from functools import partial
@@ -8,23 +8,24 @@ from broker.admin.handling import register as register_admin
 from broker.clients.client_processor import ClientProcessor
 from broker.clients.lock_processor import LockProcessor
 from broker.clients.offset_processor import OffsetProcessor
-from broker.clients.queue_visits import QueueVisits
 from broker.clients.rebalance_locks import RebalanceLocks
 from broker.connections.broker_connection import BrokerConnection
 from broker.deliveries import Deliveries
 from broker.filtering.filters import PullFilters
 from broker.live_config import LiveConfig
 from broker.pulling.hot_pull import PullPath, PullPlan
+from broker.pulling.long_polling import LongPolling
+from broker.pulling.pull_answers import PullAnswers
+from broker.pulling.pull_checks import PullChecks
 from broker.pulling.pull_processor import PullProcessor
 from broker.pulling.query_processor import QueryProcessor
+from broker.pulling.selectors import FunctionReader, Selectors
 from broker.pulling.store_reader import StoreReader
-from broker.sending.hot_send import SendPath
 from broker.sending.reply_processor import ReplyProcessor
 from broker.sending.send_back_processor import SendBackProcessor
 from broker.sending.send_processor import HotTopics, SendProcessor
 from broker.sending.store_writer import StoreWriter
 from broker.settings import Settings
-from broker.statistics.broker_stats import BrokerStats
 from broker.tables import Tables
 from broker.timers.recall_processor import RecallProcessor
 from broker.transactions.end_transaction_processor import EndTransactionProcessor
@@ -50,90 +51,125 @@ class Requests:
         families: list[AdminFamily],
         mark: ClientMark,
     ) -> None:
-        config, store_config, store_host = settings.broker, settings.store, settings.store_host
-        topics, groups, offsets, clients = tables.topics, tables.groups, tables.offsets, tables.clients
-        appender, delays, timers, view = writing.appender, deliveries.delays, deliveries.timers, reading.view
-        stats, visits = tables.stats, tables.visits
-        by_time, is_slave = reading.by_time, store_config.is_slave
-        filters = PullFilters(tables.filters, config, tables.functions)
-        self._appender = appender
+        self.main, self.fast = HandlerTable(), HandlerTable()
+        self._writing = writing
         self._mark = mark
-        self.send_path = writing.path
-        self.pull_path = _make_pull_path(reading, tables, live, commits=not is_slave)
-        self.sends = SendProcessor(
-            config, store_config, topics, groups, appender, writing.path, store_host, delays, timers, stats
-        )
-        self.pulls = PullProcessor(
-            config,
-            topics,
-            groups,
-            clients,
-            offsets,
-            reading.getter,
-            waiting.held,
-            appender.append,
-            reading.executor,
-            store_config,
-            self.pull_path,
-            filters,
-            reading.filtered,
-            tables.functions,
-            reading.judged,
-            stats=stats,
-            visits=visits,
-        )
-        self.main, self.fast = main, fast = HandlerTable(), HandlerTable()
-        self.sends.register(main, fast)
-        ReplyProcessor(config, clients, self.sends, appender, store_host, stats).register(main, fast)
-        RecallProcessor(config, topics, appender, timers, store_host, is_slave=is_slave).register(main, fast)
-        EndTransactionProcessor(appender, delays, timers, view, store_host, is_slave=is_slave).register(main, fast)
-        SendBackProcessor(config, topics, groups, appender, delays, view, stats).register(main, fast)
-        self.pulls.register(main)
-        ClientProcessor(config, topics, groups, clients, filters).register(main, fast)
-        LockProcessor(RebalanceLocks(lambda: time.monotonic_ns() // 1_000_000), visits).register(main, fast)
-        OffsetProcessor(
-            offsets, reading.getter, reading.queues.bounds, by_time.offset_at, by_time.earliest_timestamp, visits
-        ).register(main, fast)
-        QueryProcessor(reading.by_key.query, view, store_config, topics.all).register(main, fast)
-        register_admin(main, families)
-        register_admin(fast, families)
-        stats.follow(partial(_bring_counts, self.send_path, self.pull_path, stats, visits))
-        self._follow_options(settings, live, HotTopics(config, topics, self.send_path))
+        self._pull_path = _make_pull_path(settings, live, tables, reading)
+        ports = self.main, self.fast
+        filters = PullFilters(tables.filters, settings.broker, tables.functions)
+        _serve_sends(ports, settings, tables, writing, reading, deliveries)
+        _serve_pulls(ports, settings, tables, waiting, writing, reading, filters, self._pull_path)
+        _serve_clients(ports, settings, tables, reading, filters)
+        for port in ports:
+            register_admin(port, families)
+        _follow(settings, live, tables, writing)
 
     def connection(self, endpoint: Endpoint) -> BrokerConnection:
         """What serves a new connection: the fast port has no pulls."""
-        serves_pulls = endpoint.handlers is self.main
-        pulls = self.pull_path if serves_pulls else None
-        return BrokerConnection(endpoint, self.send_path, pulls, self._appender, self._mark)
-
-    def _follow_options(self, settings: Settings, live: LiveConfig, hot_topics: HotTopics) -> None:
-        def changed(_keys: frozenset[str]) -> None:
-            self.send_path.body_limit = settings.store.effective_max_message_size
-            hot_topics.follow(None)
-
-        live.on_change(changed)
+        pulls = self._pull_path if endpoint.handlers is self.main else None
+        return BrokerConnection(endpoint, self._writing.path, pulls, self._writing.appender, self._mark)
 
 
-def _bring_counts(sends: SendPath, pulls: PullPath, stats: BrokerStats, visits: QueueVisits) -> None:
-    """What the hot paths have counted since the last time."""
-    for topic, requests, messages, size_bytes in sends.take_counts():
-        stats.sent(topic, 0, messages, size_bytes, requests)
-        stats.store.stored(messages, size_bytes)
-    for group, topic, messages, size_bytes, by_queue in pulls.take_counts():
-        stats.got(topic, group, by_queue, messages, size_bytes)
-        visits.visited(group, topic, by_queue)
+_Ports = tuple[HandlerTable, HandlerTable]
+"""The handlers of the main port and of the fast one."""
 
 
-def _make_pull_path(reading: StoreReader, tables: Tables, live: LiveConfig, *, commits: bool) -> PullPath:
-    """The hot path of pulls, which forgets what it was told whenever that may no longer be true."""
+def _serve_sends(
+    ports: _Ports,
+    settings: Settings,
+    tables: Tables,
+    writing: StoreWriter,
+    reading: StoreReader,
+    deliveries: Deliveries,
+) -> None:
+    """Sends, replies, messages sent back, timers that are cancelled, ends of transactions."""
+    config, store_config, store_host = settings.broker, settings.store, settings.store_host
+    appender, stats, is_slave = writing.appender, tables.stats, store_config.is_slave
+    topics, groups, delays, timers = tables.topics, tables.groups, deliveries.delays, deliveries.timers
+    sends = SendProcessor(
+        config, store_config, topics, groups, appender, writing.path, store_host, delays, timers, stats
+    )
+    sends.register(*ports)
+    ReplyProcessor(config, tables.clients, sends, appender, store_host, stats).register(*ports)
+    SendBackProcessor(config, topics, groups, appender, delays, reading.view, stats).register(*ports)
+    RecallProcessor(config, topics, appender, timers, store_host, is_slave=is_slave).register(*ports)
+    EndTransactionProcessor(appender, delays, timers, reading.view, store_host, is_slave=is_slave).register(*ports)
+
+
+def _serve_pulls(
+    ports: _Ports,
+    settings: Settings,
+    tables: Tables,
+    waiting: Waiting,
+    writing: StoreWriter,
+    reading: StoreReader,
+    filters: PullFilters,
+    path: PullPath,
+) -> None:
+    """Pulls, on the main port, and searches."""
+    config, store_config = settings.broker, settings.store
+    functions = None
+    if tables.functions is not None and reading.judged is not None:
+        functions = FunctionReader(tables.functions, reading.judged, reading.warm)
+    selectors = Selectors(filters, reading.getter, reading.filtered, reading.warm, functions)
+    checks = PullChecks(config, tables.topics, tables.groups, tables.clients, selectors)
+    answers = PullAnswers(config, store_config, tables.stats, writing.appender.append)
+    polling = LongPolling(config, checks, answers, waiting.held, reading.queues.bounds)
+    commit = None if store_config.is_slave else tables.offsets.commit
+    PullProcessor(checks, answers, polling, tables.visits, commit, path).register(ports[0])
+    QueryProcessor(reading.by_key.query, reading.view, store_config, tables.topics.all).register(*ports)
+
+
+def _serve_clients(
+    ports: _Ports, settings: Settings, tables: Tables, reading: StoreReader, filters: PullFilters
+) -> None:
+    """Heartbeats, locks of queues, offsets."""
+    queues, by_time, visits = reading.queues, reading.by_time, tables.visits
+    ClientProcessor(settings.broker, tables.topics, tables.groups, tables.clients, filters).register(*ports)
+    LockProcessor(RebalanceLocks(lambda: time.monotonic_ns() // 1_000_000), visits).register(*ports)
+    OffsetProcessor(
+        tables.offsets, reading.getter, queues.bounds, by_time.offset_at, by_time.earliest_timestamp, visits
+    ).register(*ports)
+
+
+def _make_pull_path(settings: Settings, live: LiveConfig, tables: Tables, reading: StoreReader) -> PullPath:
+    """The hot path of pulls. It forgets its plans whenever something changes that they depend on."""
     getter = reading.getter
 
     def read(plan: PullPlan, queue_id: int, offset: int, max_count: int) -> tuple[int, int, int, bool] | None:
         return getter.try_gather(plan.topic, queue_id, offset, max_count, plan.codes)
 
-    path = PullPath(getter.gatherer, read, tables.offsets.commit, commits, CURRENT_VERSION)
+    path = PullPath(getter.gatherer, read, tables.offsets.commit, not settings.store.is_slave, CURRENT_VERSION)
     tables.topics.on_change(lambda _: path.forget_plans())
     tables.groups.on_change(lambda _: path.forget_plans())
     live.on_change(lambda _: path.forget_plans())
     tables.clients.on_change(path.forget_plans)
+    tables.stats.follow(partial(_count_pulls, path, tables))
     return path
+
+
+def _follow(settings: Settings, live: LiveConfig, tables: Tables, writing: StoreWriter) -> None:
+    """Keeps the hot path of sends up to date with topics and options."""
+    path = writing.path
+    hot_topics = HotTopics(settings.broker, tables.topics, path)
+
+    def changed(_keys: frozenset[str]) -> None:
+        path.body_limit = settings.store.effective_max_message_size
+        hot_topics.follow(None)
+
+    live.on_change(changed)
+    tables.stats.follow(partial(_count_sends, writing, tables))
+
+
+def _count_sends(writing: StoreWriter, tables: Tables) -> None:
+    """Adds what the hot path has counted since the last time."""
+    for topic, requests, messages, size_bytes in writing.path.take_counts():
+        tables.stats.sent(topic, 0, messages, size_bytes, requests)
+        tables.stats.store.stored(messages, size_bytes)
+
+
+def _count_pulls(path: PullPath, tables: Tables) -> None:
+    """Adds what the hot path has counted since the last time."""
+    for group, topic, messages, size_bytes, by_queue in path.take_counts():
+        tables.stats.got(topic, group, by_queue, messages, size_bytes)
+        tables.visits.visited(group, topic, by_queue)

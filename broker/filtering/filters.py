@@ -272,7 +272,7 @@ class PullFilters:
         assert expression_type
         if not expression:
             return ResponseCode.SUBSCRIPTION_PARSE_FAILED, (
-                f"parse the consumer's subscription failed: one of type {expression_type!r} has no expression; send one"
+                f"parse the consumer's subscription failed: the expression of type {expression_type!r} is empty; send one"
             )
         if expression_type == PYTHON:
             return self._function(expression)
@@ -297,12 +297,11 @@ class PullFilters:
         if data is None:
             return ResponseCode.FILTER_DATA_NOT_EXIST, (
                 f"the broker's consumer filter data is not exist: group {group} has none for topic {topic}; "
-                "see that its expression is valid and send a heartbeat first"
+                "check that its expression is valid, and send a heartbeat first"
             )
         if data.client_version < request_version:
             return ResponseCode.FILTER_DATA_NOT_LATEST, (
-                f"the consumer's consumer filter data not latest: the pull of {group} is newer than what is known; "
-                "send a heartbeat first"
+                f"the consumer's consumer filter data not latest: the pull of {group} has a newer version; send a heartbeat first"
             )
         refused = self._not_enabled(subscription.expression_type)
         if refused is not None:
@@ -330,7 +329,7 @@ class PullFilters:
     def _function(self, name: str) -> FilterFunction | Refused:
         if self._functions is None:
             return ResponseCode.SYSTEM_ERROR, (
-                f"the broker runs no filter functions, so not {name} either; subscribe by tags, or let an operator set pythonFilterWorkers"
+                f"cannot run {name}: filter functions are disabled; subscribe by tags, or enable them (pythonFilterWorkers)"
             )
         found = self._functions.find(name)
         return (ResponseCode.SYSTEM_ERROR, found) if isinstance(found, str) else found
@@ -345,7 +344,7 @@ class PullFilters:
             return None
         return ResponseCode.SYSTEM_ERROR, (
             f"the broker does not support consumer to filter message by {expression_type}; "
-            "subscribe by tags, or let an operator set enablePropertyFilter"
+            "subscribe by tags, or enable it (enablePropertyFilter=true)"
         )
 
 

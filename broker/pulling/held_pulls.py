@@ -1,11 +1,11 @@
-"""Pulls that found nothing and wait for a message (long polling; store spec 13.5).
+"""HeldPulls: the table of pulls that found nothing and wait for a message, by queue and by deadline (store spec 13.5).
 
-The key of a held pull is its queue. Dispatch rings when rows of the queue table have moved and names them in a ring, so
-what a bell costs does not grow with the number of pulls that wait. A pull is tried again when its queue has grown, and
-answered at its deadline in any case; whether a message matches is decided by trying.
+Dispatch rings when rows of the queue table have changed, and names the rows in a ring, so the cost of a bell does not grow
+with the number of held pulls. A pull is tried again when its queue has grown, and answered at its deadline in any case
+(broker/pulling/long_polling.py).
 
-Deadlines are kept by tenths of a second: a busy queue answers its pulls long before, and what was answered must not lie
-about until its deadline.
+Deadlines are rounded up to tenths of a second. A busy queue answers its pulls long before their deadlines, so an answered pull
+must not stay in memory until then.
 """
 
 import heapq
@@ -20,7 +20,7 @@ _TICKS_PER_S = 10
 
 @dataclass(slots=True, eq=False)
 class HeldPull:
-    """A pull that waits. `try_again(last)` answers it if it can, and must if `last`; it says whether it has."""
+    """A held pull. `try_again(last)` answers it if it can, and must if `last`; it returns whether it did."""
 
     queue: QueueKey
     deadline: float
@@ -33,9 +33,9 @@ class HeldPull:
 
 
 class HeldPulls:
-    """All pulls that wait, by queue and by deadline (the loop's time in seconds).
+    """All held pulls. Deadlines are the loop's time, in seconds.
 
-    `on_hold()` is called when one has begun to wait: from then on the broker must be rung.
+    `on_hold()` is called after each `hold`: from then on dispatch must ring the broker.
     """
 
     def __init__(self, on_hold: Callable[[], object] = lambda: None) -> None:
@@ -49,7 +49,7 @@ class HeldPulls:
         return self._size
 
     def hold(self, pull: HeldPull) -> None:
-        """Keeps the pull until it says that it is answered."""
+        """Keeps the pull until it is answered."""
         self._by_queue.setdefault(pull.queue, {})[pull] = None
         tick = pull.tick
         if tick not in self._by_tick:
@@ -60,7 +60,7 @@ class HeldPulls:
         self._on_hold()
 
     def queues(self) -> list[QueueKey]:
-        """The queues for which a pull waits."""
+        """The queues of held pulls."""
         return list(self._by_queue)
 
     def arrived(self, queues: Iterable[QueueKey]) -> None:
@@ -71,10 +71,10 @@ class HeldPulls:
                     self._forget(pull)
 
     def expire(self, now: float) -> None:
-        """Answers those whose deadline has passed."""
+        """Answers the pulls whose deadline has passed."""
         tick = math.floor(now * _TICKS_PER_S)
         while self._ticks and self._ticks[0] <= tick:
-            # The tick stays in its place until its pulls are answered: an answer may bring another pull of the same tick.
+            # The tick stays until its pulls are answered: an answer may cause another pull of the same tick.
             for pull in list(self._by_tick[self._ticks[0]]):
                 pull.try_again(True)
                 self._forget(pull)
@@ -90,7 +90,7 @@ class HeldPulls:
     def _forget(self, pull: HeldPull) -> None:
         pulls = self._by_queue.get(pull.queue)
         if pulls is None or pull not in pulls:
-            return  # answered by what another's answer set off
+            return  # answered already, as a consequence of another answer
         del pulls[pull]
         if not pulls:
             del self._by_queue[pull.queue]

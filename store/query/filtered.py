@@ -68,6 +68,10 @@ class FilteredGetter:
             result.next_begin_offset = next_begin
         return result
 
+    def is_cold(self, topic: str, queue_id: int, offset: int) -> bool:
+        """Whether the next messages may have to be read from disk: `warm` them first."""
+        return self._warming.is_cold(topic, queue_id, offset)
+
     def plan_warming(self, topic: str, queue_id: int, offset: int) -> list[tuple[int, int, int]]:
         """What `warm` is to read before `get`, which may look at all these records and want none."""
         return self._warming.plan_warming(topic, queue_id, offset, _ENTRIES_BYTES // ENTRY_SIZE, _WARM_BYTES)

@@ -6,7 +6,7 @@ happens on the broker's own event loop, inside `ask`.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,15 @@ from broker.clients.rebalance_locks import RebalanceLocks
 from broker.config import BrokerConfig
 from broker.connections.broker_connection import BrokerConnection
 from broker.delays.delays import Delays
+from broker.filtering.filters import ConsumerFilterTable, PullFilters
 from broker.json_file import JsonFile
 from broker.pulling.held_pulls import HeldPulls
+from broker.pulling.long_polling import LongPolling
+from broker.pulling.pull_answers import PullAnswers
+from broker.pulling.pull_checks import PullChecks
 from broker.pulling.pull_processor import PullProcessor
 from broker.pulling.query_processor import QueryProcessor
+from broker.pulling.selectors import FunctionReader, Selectors
 from broker.sending.hot_send import SendPath
 from broker.sending.reply_processor import ReplyProcessor
 from broker.sending.send_back_processor import SendBackProcessor
@@ -69,7 +74,8 @@ from store.mapped_file import reserve_file
 from store.paths import StorePaths, file_name
 from store.query.by_key import KeyQuery
 from store.query.by_time import TimeQuery
-from store.query.get import MessageGetter
+from store.query.filtered import FilteredGetter
+from store.query.get import MessageGetter, warm
 from store.query.sources import PullSources
 from store.reput.reput import COUNTERS, Reput
 
@@ -166,20 +172,10 @@ class SmallBroker:
             self.config, self.store_config, self.topics, self.groups, self.appender, self.path, parse_host(self.config.address),
             self.delays, self.timers, self.stats,
         )  # fmt: skip
-        self.pulls = PullProcessor(
-            self.config,
-            self.topics,
-            self.groups,
-            self.clients,
-            self.offsets,
-            self.getter,
-            self.held,
-            self.appender.append,
-            self.executor,
-            self.store_config,
-            stats=self.stats,
-            visits=self.visits,
-        )
+        self.filters = ConsumerFilterTable(JsonFile(self.paths.config_file("consumerFilter.json")), self.config)
+        self.clients.on_change(lambda: self.filters.forget_groups_beyond(self.clients.consumer_groups()))
+        filters = PullFilters(self.filters, self.config)
+        self.pulls = self.make_pulls(filters)
         main, fast = HandlerTable(), HandlerTable()
         self.sends.register(main, fast)
         EndTransactionProcessor(
@@ -202,7 +198,7 @@ class SmallBroker:
             self.stats,
         ).register(main, fast)
         self.pulls.register(main)
-        ClientProcessor(self.config, self.topics, self.groups, self.clients).register(main, fast)
+        ClientProcessor(self.config, self.topics, self.groups, self.clients, filters).register(main, fast)
         LockProcessor(self.locks, self.visits).register(main, fast)
         OffsetProcessor(
             self.offsets, self.getter, queues.bounds, by_time.offset_at, by_time.earliest_timestamp, self.visits
@@ -224,6 +220,25 @@ class SmallBroker:
         self.reader.close()
         self.instance.unlink()
         self.instance.close()
+
+    def make_pulls(self, filters: PullFilters, functions: FunctionReader | None = None) -> PullProcessor:
+        """Pulls over the broker's tables."""
+        filtered = FilteredGetter(self.sources, self.paths)
+        checks = PullChecks(
+            self.config,
+            self.topics,
+            self.groups,
+            self.clients,
+            Selectors(filters, self.getter, filtered, self.warm, functions),
+        )
+        answers = PullAnswers(self.config, self.store_config, self.stats, self.appender.append)
+        polling = LongPolling(self.config, checks, answers, self.held, self.queues.bounds)
+        commit = None if self.store_config.is_slave else self.offsets.commit
+        return PullProcessor(checks, answers, polling, self.visits, commit)
+
+    def warm(self, plan: list[tuple[int, int, int]]) -> Awaitable[None]:
+        """Reads parts of files on a thread."""
+        return asyncio.get_running_loop().run_in_executor(self.executor, warm, plan)
 
     # -- the store --------------------------------------------------------------------------------------------------------
 

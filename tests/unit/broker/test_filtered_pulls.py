@@ -6,18 +6,12 @@ from typing import Any
 
 import pytest
 
-from broker.clients.client_processor import ClientProcessor
-from broker.filtering.filters import ConsumerFilterTable, PullFilters
-from broker.json_file import JsonFile
-from broker.pulling.pull_processor import PullProcessor
 from headrace.model.subscription import SubscriptionData
 from headrace.protocol.bodies import CheckClientRequestBody, ConsumerData, HeartbeatData
 from headrace.protocol.record import decode_records
 from headrace.protocol.remoting_command import RemotingCommand
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
-from headrace.remoting.endpoint import Endpoint
-from headrace.remoting.handlers import HandlerTable
 from store.filter.bit_map import BitMapCalculator
 from store.filter.bloom import BloomFilter
 from store.filter.message_filter import ExpressionFilter
@@ -30,24 +24,12 @@ HOLD: dict[str, Any] = {"suspendTimeoutMillis": 15000}
 
 
 class FilteringBroker(SmallBroker):
-    """A small broker with a table of filters, as the composition root gives it to pulls and heartbeats."""
+    """A small broker that selects by SQL92."""
 
     def __init__(self, root: Path, broker: dict[str, Any] | None = None, store: dict[str, Any] | None = None) -> None:
         super().__init__(root, {"enable_property_filter": True} | (broker or {}), store)
-        path = self.paths.config_file("consumerFilter.json")
-        self.table = ConsumerFilterTable(JsonFile(path), self.config)
-        self.clients.on_change(lambda: self.table.forget_groups_beyond(self.clients.consumer_groups()))
-        filters = PullFilters(self.table, self.config)
-        filtered = FilteredGetter(self.sources, self.paths)
-        main = HandlerTable()
-        self.sends.register(main, HandlerTable())
-        PullProcessor(
-            self.config, self.topics, self.groups, self.clients, self.offsets, self.getter, self.held, self.appender.append, self.executor,
-            self.store_config, filters=filters, filtered=filtered, stats=self.stats, visits=self.visits,
-        ).register(main)  # fmt: skip
-        ClientProcessor(self.config, self.topics, self.groups, self.clients, filters).register(main)
-        self._main = Endpoint(self.loop, main, self._deadlines, on_close=self._closed)
         if self.config.enable_calc_filter_bit_map:
+            path = self.paths.config_file("consumerFilter.json")
             self.reput._entries._bit_map = BitMapCalculator(path, BloomFilter())
 
 
@@ -136,8 +118,8 @@ def test_what_cannot_be_filtered_is_refused(
 
 def test_a_registered_filter_that_is_older_than_the_pull_is_refused(broker: FilteringBroker, client: Peer) -> None:
     subscribe(client, "price > 10", 5)
-    broker.table.register("CG", [SubscriptionData.build("T", "price > 10", "SQL92", 5)])
-    found = broker.table.find("T", "CG")
+    broker.filters.register("CG", [SubscriptionData.build("T", "price > 10", "SQL92", 5)])
+    found = broker.filters.find("T", "CG")
     assert found is not None
     found.client_version = 4
     assert client.pull(**(FROM_HEARTBEAT | {"subVersion": 5})).code == ResponseCode.FILTER_DATA_NOT_LATEST
@@ -184,7 +166,7 @@ def test_a_held_pull_follows_its_groups_new_expression(broker: FilteringBroker, 
 
 
 def is_dead(broker: FilteringBroker) -> bool:
-    found = broker.table.find("T", "CG")
+    found = broker.filters.find("T", "CG")
     assert found is not None
     return found.is_dead
 
@@ -234,11 +216,11 @@ def test_messages_that_a_bit_map_keeps_back_are_not_read(make_broker: Callable[.
     broker = make_broker(broker={"enable_calc_filter_bit_map": True}, store={"enable_consume_queue_ext": True})
     client = broker.connect()
     subscribe(client, "price > 10")
-    found = broker.table.find("T", "CG")
+    found = broker.filters.find("T", "CG")
     assert found is not None
     found.born_time -= 2000  # a second later
     fill(broker, client, 5, 50, 7, 70)
-    ready = broker.table.filter_of("T", "CG")
+    ready = broker.filters.filter_of("T", "CG")
     assert ready is not None
     assert ready.reads_units
     assert prices(client.pull(**FROM_HEARTBEAT)) == [50, 70]

@@ -8,10 +8,9 @@ import pytest
 
 from broker.clients.client_processor import ClientProcessor
 from broker.filtering.filter_functions import FilterFunctions
-from broker.filtering.filters import ConsumerFilterTable, PullFilters
+from broker.filtering.filters import PullFilters
 from broker.filtering.python_filters import PythonFilterFailed
-from broker.json_file import JsonFile
-from broker.pulling.pull_processor import PullProcessor
+from broker.pulling.selectors import FunctionReader
 from headrace.model.message import MessageExt
 from headrace.model.subscription import SubscriptionData
 from headrace.protocol.bodies import CheckClientRequestBody, ConsumerData, HeartbeatData
@@ -55,15 +54,11 @@ class JudgingBroker(SmallBroker):
         self.folder = FunctionFolder(self.paths.config_file("filters"))
         self.folder.put("f", "def wants(message): ...")
         self.functions = HereAndNow(self.folder, self.config)
-        self.table = ConsumerFilterTable(JsonFile(self.paths.config_file("consumerFilter.json")), self.config)
-        filters = PullFilters(self.table, self.config, self.functions)
+        filters = PullFilters(self.filters, self.config, self.functions)
         judged = JudgedGetter(self.sources)
         main = HandlerTable()
         self.sends.register(main, HandlerTable())
-        PullProcessor(
-            self.config, self.topics, self.groups, self.clients, self.offsets, self.getter, self.held, self.appender.append, self.executor,
-            self.store_config, filters=filters, functions=self.functions, judged=judged, stats=self.stats, visits=self.visits,
-        ).register(main)  # fmt: skip
+        self.make_pulls(filters, FunctionReader(self.functions, judged, self.warm)).register(main)
         ClientProcessor(self.config, self.topics, self.groups, self.clients, filters).register(main)
         self._main = Endpoint(self.loop, main, self._deadlines, on_close=self._closed)
 
@@ -273,6 +268,6 @@ def test_subscriptions_by_function_are_checked_and_are_no_sql_filters(broker: Ju
     assert "there is no filter function g" in str(check("g").remark)
     broker.store("x0", "1")
     subscribe(client, "f", "PYTHON", 1)
-    assert broker.table.find("T", "CG") is None
+    assert broker.filters.find("T", "CG") is None
     client.received()
     assert bodies(client.pull(0, sysFlag=0, subVersion=1)) == ["x0"]
