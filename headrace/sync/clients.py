@@ -539,9 +539,9 @@ class Producer(SyncClient[AsyncProducer]):
             result = producer.send(Message("Orders", b"one", tags="paid", keys="order-1"))
             print(result.message_id, result.queue, result.queue_offset)
 
-    `group` names the producers that do the same work; `config` is a ClientConfig, the name servers' addresses, or nothing (then the environment
-    is asked); the other keywords are ProducerSettings. Many sends may be under way at once: `asyncio.gather`, tasks, or `linger`; beyond `max_in_flight` they wait.
-    It belongs to the loop in which it was started; `headrace.sync.Producer` may be used from any thread.
+    `group` names the producers that do the same work. `config` is a ClientConfig, the addresses of the name servers, or None, which reads the
+    environment. The other keywords are ProducerSettings. Many sends may run at once: `asyncio.gather`, tasks, or `linger`; beyond `max_in_flight` they
+    wait. A producer belongs to the loop in which it was started; `headrace.sync.Producer` may be used from any thread.
     """
 
     def __init__(self, group: str, config: ConfigLike = None, **options: Unpack[ProducerOptions]) -> None:
@@ -554,7 +554,7 @@ class Producer(SyncClient[AsyncProducer]):
 
     @property
     def settings(self) -> ProducerSettings:
-        """The settings it was made with."""
+        """The settings that the producer was created with."""
         return self._client.settings
 
     def send(
@@ -569,15 +569,15 @@ class Producer(SyncClient[AsyncProducer]):
         deliver_at: Moment | None = None,
         timeout: Duration | None = None,
     ) -> SendResult:
-        """Sends a message; returns when a broker has stored it.
+        """Sends a message and returns when a broker has stored it.
 
-        Without more it goes to the queues in turn, and after a failure to another broker. `sharding_key`: messages with the same key go to the same
-        queue, and so keep their order. `selector(queues, message, key)` chooses itself; `queue` says which. These three are tried once.
-        `delay` (seconds, timedelta) or `deliver_at` (aware datetime, ms since 1970) hand it out later, at brokers that can do any time; at those
-        of RocketMQ 4 use the message's `delay_level`. `timeout`: in place of `send_timeout`.
+        By default messages go to the topic's queues in turn, and a failed attempt is repeated at another broker. With `sharding_key`, messages with the
+        same key go to the same queue and keep their order. `selector(queues, message, key)` chooses the queue itself; `queue` names it. These three
+        get one attempt. `delay` (seconds, timedelta) or `deliver_at` (aware datetime, or ms since 1970) delivers the message later, at brokers that
+        support any delay; with RocketMQ 4 brokers use the message's `delay_level`. `timeout` replaces `send_timeout`.
 
-        Raises SendFailed when all tries are used up, MessageInvalid, RouteNotFound, NoNameServer, StateError, the BrokerError of an answer after which
-        there is no use in trying again, and the RemotingError of a name server that cannot be asked for the topic's route in time.
+        Raises SendFailed when all attempts failed, MessageInvalid, RouteNotFound, NoNameServer, StateError, BrokerError for an answer that another
+        attempt would not change, and RemotingError if no name server returns the topic's route in time.
         """
         return self._run(
             self._client.send(
@@ -633,7 +633,7 @@ class Producer(SyncClient[AsyncProducer]):
         selector: QueueSelector | None = None,
         key: Any = None,
     ) -> None:
-        """Sends a message and does not wait for an answer: nobody learns whether it was stored.
+        """Sends a message and does not wait for an answer: there is no confirmation that it was stored.
 
         Raises MessageInvalid, RouteNotFound, NoNameServer, BrokerNotFound, ConnectError, StateError.
         """
@@ -642,9 +642,9 @@ class Producer(SyncClient[AsyncProducer]):
     def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: Duration | None = None
     ) -> SendResult:
-        """Sends messages of one topic in one request, to one queue, where they lie one after another; all are stored, or none.
+        """Sends messages of one topic in one request to one queue, where they are stored one after another. All of them are stored, or none.
 
-        Bodies are not compressed, and delays not possible. Raises as `send`; MessageInvalid also for a batch that is too large (`send_batches`).
+        Bodies are not compressed; delayed messages are not allowed. Raises as `send`, and MessageInvalid if the batch is too large (`send_batches`).
         """
         return self._run(self._client.send_batch(messages, queue=queue, timeout=timeout))
 
@@ -665,9 +665,9 @@ class Producer(SyncClient[AsyncProducer]):
     def send_batches(
         self, messages: Iterable[Message], *, max_bytes: int | None = None, timeout: Duration | None = None
     ) -> list[SendResult]:
-        """Sends any number of messages, in their order, as as many batches as it takes; the results of the batches.
+        """Sends any number of messages, in their order, in as many batches as needed; returns the results of the batches.
 
-        The first batch that fails ends it, with the error of that batch; those before it are stored.
+        Stops at the first batch that fails and raises its error. The batches before it are stored.
         """
         return self._run(self._client.send_batches(messages, max_bytes=max_bytes, timeout=timeout))
 
@@ -683,7 +683,7 @@ class Producer(SyncClient[AsyncProducer]):
     ) -> MessageExt:
         """Sends a message and waits for the reply of the program that consumes it, which sends `reply_to(message, body)`.
 
-        `timeout` (send_timeout if not given) is for all of it. Raises ReplyTimeout if nobody answers, and as `send`.
+        `timeout` (default: `send_timeout`) covers sending and waiting. Raises ReplyTimeout if no reply arrives, and as `send`.
         """
         return self._run(
             self._client.request(message, timeout, queue=queue, sharding_key=sharding_key, selector=selector, key=key)
@@ -711,11 +711,11 @@ class Producer(SyncClient[AsyncProducer]):
         )
 
     def flush(self) -> None:
-        """Sends what is gathered (`linger`), and waits until it is stored or has failed."""
+        """Sends the messages gathered so far (`linger`), and waits until each is stored or has failed."""
         self._run(self._client.flush())
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that messages to a topic may go to, in order. Raises RouteNotFound, RemotingError, NoNameServer, StateError."""
+        """Returns the queues that messages to a topic may go to, in order. Raises RouteNotFound, RemotingError, NoNameServer, StateError."""
         return self._run(self._client.queues(topic))
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from headrace.client.cluster.instance import ClientInstance
 from headrace.client.namespace import wrap
-from headrace.client.producing.outgoing import prepare
+from headrace.client.producing.prepared_message import prepare
 from headrace.client.producing.producer_settings import ProducerSettings
 from headrace.client.producing.sender import Sender
 from headrace.errors import HeadraceError

@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
-from headrace.client.producing.outgoing import ReadyEntry
+from headrace.client.producing.batches import BatchEntry
 from headrace.client.producing.send_result import SendResult, stored_result
 from headrace.errors import StateError
 
-SendBatch: TypeAlias = Callable[[list[ReadyEntry]], Awaitable[SendResult]]
+SendBatch: TypeAlias = Callable[[list[BatchEntry]], Awaitable[SendResult]]
 StartTask: TypeAlias = Callable[[Any, str], "asyncio.Task[Any]"]
 _Key: TypeAlias = tuple[str, bool]
 
@@ -21,7 +21,7 @@ class _Gathering:
     __slots__ = ("entries", "results", "size", "timer")
 
     def __init__(self) -> None:
-        self.entries: list[ReadyEntry] = []
+        self.entries: list[BatchEntry] = []
         self.results: list[asyncio.Future[SendResult]] = []
         self.size = 0
         self.timer: asyncio.TimerHandle | None = None
@@ -45,7 +45,7 @@ class Accumulator:
         self._gathering: dict[_Key, _Gathering] = {}
         self._under_way: set[asyncio.Task[Any]] = set()
 
-    def send(self, entry: ReadyEntry) -> "asyncio.Future[SendResult]":
+    def send(self, entry: BatchEntry) -> "asyncio.Future[SendResult]":
         """Sends with the next batch. The future fails with what sending the batch raises."""
         loop = self._loop
         key = entry.message.topic, entry.wait_store

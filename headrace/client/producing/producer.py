@@ -1,6 +1,6 @@
 """Producer: sends messages (client spec 2)."""
 
-# ruff: noqa: ASYNC109 (a send's time-out is shared out among its tries, so the send must know it)
+# ruff: noqa: ASYNC109 (a send divides its timeout among its attempts, so it must know it)
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -13,20 +13,19 @@ from headrace.client.durations import Duration, Moment, epoch_ms, milliseconds, 
 from headrace.client.hooks import Observation, SendHook, observers_among
 from headrace.client.namespace import unwrap, wrap
 from headrace.client.producing.accumulator import Accumulator
-from headrace.client.producing.batches import split_batches
-from headrace.client.producing.direct_send import DirectSends, Flight
-from headrace.client.producing.in_flight import NO_LIMIT, InFlight
-from headrace.client.producing.message_check import check_group
-from headrace.client.producing.outgoing import (
-    ReadyEntry,
+from headrace.client.producing.batches import (
+    BatchEntry,
     batch_of,
     batch_problem,
-    prepare,
     prepare_batch,
     prepare_entry,
+    split_batches,
 )
+from headrace.client.producing.in_flight import NO_LIMIT, InFlight
+from headrace.client.producing.message_check import check_group
+from headrace.client.producing.prepared_message import prepare
 from headrace.client.producing.producer_settings import ProducerOptions, ProducerSettings
-from headrace.client.producing.queue_choice import QueueSelector, by_hash
+from headrace.client.producing.queue_choice import Destination, QueueSelector, by_hash
 from headrace.client.producing.request_reply import request_of
 from headrace.client.producing.send_result import SendResult
 from headrace.client.producing.sender import Sender
@@ -47,9 +46,9 @@ class Producer(ClientObject):
             result = await producer.send(Message("Orders", b"one", tags="paid", keys="order-1"))
             print(result.message_id, result.queue, result.queue_offset)
 
-    `group` names the producers that do the same work; `config` is a ClientConfig, the name servers' addresses, or nothing (then the environment
-    is asked); the other keywords are ProducerSettings. Many sends may be under way at once: `asyncio.gather`, tasks, or `linger`; beyond `max_in_flight` they wait.
-    It belongs to the loop in which it was started; `headrace.sync.Producer` may be used from any thread.
+    `group` names the producers that do the same work. `config` is a ClientConfig, the addresses of the name servers, or None, which reads the
+    environment. The other keywords are ProducerSettings. Many sends may run at once: `asyncio.gather`, tasks, or `linger`; beyond `max_in_flight` they
+    wait. A producer belongs to the loop in which it was started; `headrace.sync.Producer` may be used from any thread.
     """
 
     def __init__(self, group: str, config: ConfigLike = None, **options: Unpack[ProducerOptions]) -> None:
@@ -61,7 +60,8 @@ class Producer(ClientObject):
         self._hooks: list[SendHook] = list(self._settings.hooks)
         self._observers = observers_among(self._hooks)
         self._sending: Sender | None = None
-        self._direct: DirectSends | None = None
+        self._plain: Sender | None = None
+        """The same, if messages are not gathered: most of them need no preparation."""
         self._accumulator: Accumulator | None = None
         self._tracing: TraceDispatcher | None = None
         self._known_to_repliers: set[str] = set()
@@ -82,7 +82,7 @@ class Producer(ClientObject):
 
     @property
     def settings(self) -> ProducerSettings:
-        """The settings it was made with."""
+        """The settings that the producer was created with."""
         return self._settings
 
     # -- sending ----------------------------------------------------------------------------------------------------------
@@ -99,44 +99,38 @@ class Producer(ClientObject):
         deliver_at: Moment | None = None,
         timeout: Duration | None = None,
     ) -> SendResult:
-        """Sends a message; returns when a broker has stored it.
+        """Sends a message and returns when a broker has stored it.
 
-        Without more it goes to the queues in turn, and after a failure to another broker. `sharding_key`: messages with the same key go to the same
-        queue, and so keep their order. `selector(queues, message, key)` chooses itself; `queue` says which. These three are tried once.
-        `delay` (seconds, timedelta) or `deliver_at` (aware datetime, ms since 1970) hand it out later, at brokers that can do any time; at those
-        of RocketMQ 4 use the message's `delay_level`. `timeout`: in place of `send_timeout`.
+        By default messages go to the topic's queues in turn, and a failed attempt is repeated at another broker. With `sharding_key`, messages with the
+        same key go to the same queue and keep their order. `selector(queues, message, key)` chooses the queue itself; `queue` names it. These three
+        get one attempt. `delay` (seconds, timedelta) or `deliver_at` (aware datetime, or ms since 1970) delivers the message later, at brokers that
+        support any delay; with RocketMQ 4 brokers use the message's `delay_level`. `timeout` replaces `send_timeout`.
 
-        Raises SendFailed when all tries are used up, MessageInvalid, RouteNotFound, NoNameServer, StateError, the BrokerError of an answer after which
-        there is no use in trying again, and the RemotingError of a name server that cannot be asked for the topic's route in time.
+        Raises SendFailed when all attempts failed, MessageInvalid, RouteNotFound, NoNameServer, StateError, BrokerError for an answer that another
+        attempt would not change, and RemotingError if no name server returns the topic's route in time.
         """
         size = len(message.body)
         in_flight = self._in_flight
         if not in_flight.try_enter(size):
             await in_flight.enter(size)
         try:
-            if self._direct is not None:
-                # Nearly all sends say nothing of these.
-                is_free = queue is None and sharding_key is None and selector is None
-                if is_free and delay is None and deliver_at is None and timeout is None:
-                    flight = self._direct.begin(message)
-                    if flight is not None:
-                        return await self._arrive(message, flight)
+            is_free = queue is None and sharding_key is None and selector is None
+            plain = self._plain
+            if plain is not None and is_free and delay is None and deliver_at is None and timeout is None:
+                attempt = plain.begin(message)
+                if attempt is not None:
+                    self._under_way += 1
+                    try:
+                        return await plain.finish(message, attempt)
+                    finally:
+                        self._end_send()
             sender = self._begin_send()
             try:
                 if delay is not None or deliver_at is not None:
                     message = _delayed(message, delay, deliver_at)
-                accumulator = self._accumulator
-                if accumulator is not None:
-                    is_free = queue is None and sharding_key is None and selector is None
-                    if is_free and self._may_be_gathered(message):
-                        # order: what is wrong with one message is found here, so that it does not fail the batch of others.
-                        if not self._observers:
-                            return await accumulator.send(prepare_entry(message, self._settings, self._namespace))
-                        with self._observe((message,)) as sending:
-                            entry = prepare_entry(sending.messages[0], self._settings, self._namespace)
-                            result = sending.result = await accumulator.send(entry)
-                            return result
-                return await self._send(sender, message, queue, sharding_key, selector, key, timeout)
+                if self._accumulator is not None and is_free and self._may_be_gathered(message):
+                    return await self._gather(self._accumulator, message)
+                return await self._send(sender, message, Destination(queue, sharding_key, selector, key), timeout)
             finally:
                 self._end_send()
         finally:
@@ -151,37 +145,52 @@ class Producer(ClientObject):
         selector: QueueSelector | None = None,
         key: Any = None,
     ) -> None:
-        """Sends a message and does not wait for an answer: nobody learns whether it was stored.
+        """Sends a message and does not wait for an answer: there is no confirmation that it was stored.
 
         Raises MessageInvalid, RouteNotFound, NoNameServer, BrokerNotFound, ConnectError, StateError.
         """
         size = len(message.body)
         await self._in_flight.enter(size)
         try:
-            await self._send_oneway(message, queue, sharding_key, selector, key)
+            sender = self._begin_send()
+            try:
+                with self._observe((message,), is_oneway=True) as sending:
+                    prepared = await prepare(sending.messages[0], self._settings, self._namespace)
+                    destination = Destination(queue, sharding_key, selector, key)
+                    await sender.send_oneway(prepared, await self._choose(sender, prepared.topic, message, destination))
+            finally:
+                self._end_send()
         finally:
             self._in_flight.leave(size)
 
     async def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None, timeout: Duration | None = None
     ) -> SendResult:
-        """Sends messages of one topic in one request, to one queue, where they lie one after another; all are stored, or none.
+        """Sends messages of one topic in one request to one queue, where they are stored one after another. All of them are stored, or none.
 
-        Bodies are not compressed, and delays not possible. Raises as `send`; MessageInvalid also for a batch that is too large (`send_batches`).
+        Bodies are not compressed; delayed messages are not allowed. Raises as `send`, and MessageInvalid if the batch is too large (`send_batches`).
         """
         size = sum(len(message.body) for message in messages)
         await self._in_flight.enter(size)
         try:
-            return await self._send_batch(messages, queue, timeout)
+            sender = self._begin_send()
+            try:
+                with self._observe(messages) as sending:
+                    prepared = prepare_batch(sending.messages, self._settings, self._namespace)
+                    result = await sender.send(prepared, self._wrapped(queue), self._timeout_ms(timeout))
+                    sending.result = result
+                    return result
+            finally:
+                self._end_send()
         finally:
             self._in_flight.leave(size)
 
     async def send_batches(
         self, messages: Iterable[Message], *, max_bytes: int | None = None, timeout: Duration | None = None
     ) -> list[SendResult]:
-        """Sends any number of messages, in their order, as as many batches as it takes; the results of the batches.
+        """Sends any number of messages, in their order, in as many batches as needed; returns the results of the batches.
 
-        The first batch that fails ends it, with the error of that batch; those before it are stored.
+        Stops at the first batch that fails and raises its error. The batches before it are stored.
         """
         results = []
         limit = min(max_bytes or 1024 * 1024, self._settings.max_message_size)
@@ -204,7 +213,7 @@ class Producer(ClientObject):
     ) -> MessageExt:
         """Sends a message and waits for the reply of the program that consumes it, which sends `reply_to(message, body)`.
 
-        `timeout` (send_timeout if not given) is for all of it. Raises ReplyTimeout if nobody answers, and as `send`.
+        `timeout` (default: `send_timeout`) covers sending and waiting. Raises ReplyTimeout if no reply arrives, and as `send`.
         """
         sender = self._begin_send()
         instance = self._instance
@@ -218,14 +227,14 @@ class Producer(ClientObject):
                 size = len(asking.body)
                 await self._in_flight.enter(size)
                 try:
-                    await self._send(sender, asking, queue, sharding_key, selector, key, left)
+                    await self._send(sender, asking, Destination(queue, sharding_key, selector, key), left)
                 finally:
                     self._in_flight.leave(size)
                 answer = await reply
         except TimeoutError as error:
             if isinstance(error, HeadraceError):
                 raise
-            text = f"nobody answered the message to {message.topic} within {budget_ms} ms"
+            text = f"no reply to the message to {message.topic} within {budget_ms} ms"
             raise ReplyTimeout(text, timeout=budget_ms / 1000) from error
         finally:
             instance.replies.forget(correlation_id)
@@ -234,25 +243,25 @@ class Producer(ClientObject):
         return answer
 
     async def flush(self) -> None:
-        """Sends what is gathered (`linger`), and waits until it is stored or has failed."""
+        """Sends the messages gathered so far (`linger`), and waits until each is stored or has failed."""
         if self._accumulator is not None:
             await self._accumulator.flush()
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that messages to a topic may go to, in order. Raises RouteNotFound, RemotingError, NoNameServer, StateError."""
+        """Returns the queues that messages to a topic may go to, in order. Raises RouteNotFound, RemotingError, NoNameServer, StateError."""
         turn = await self._sender.turn(wrap(self._namespace, topic))
         return [self._unwrapped(queue) for queue in turn.queues]
 
-    # -- what its instance asks (members.ProducerMember) ------------------------------------------------------------------
+    # -- called by the instance (members.ProducerMember) ------------------------------------------------------------------
 
     def publish_topics(self) -> list[str]:
-        """The topics that it has sent to."""
+        """The topics that messages were sent to."""
         return [] if self._sending is None else list(self._sending.topics)
 
     def check_transaction(self, check: TransactionCheck) -> None:
-        """Only a TransactionProducer can answer; the broker asks again, perhaps another member."""
+        """Does nothing: only a TransactionProducer can answer. The broker repeats the check, perhaps with another member."""
 
-    # -- life -------------------------------------------------------------------------------------------------------------
+    # -- start and close --------------------------------------------------------------------------------------------------
 
     async def _begin(self, instance: ClientInstance) -> None:
         instance.register_producer(self)
@@ -267,8 +276,8 @@ class Producer(ClientObject):
                 seconds(self._settings.linger), self._settings.batch_size, self._send_gathered, instance.start_task
             )
         else:
-            self._direct = self._sending.direct
-        # Not waited for: name servers and brokers need not be there yet.
+            self._plain = self._sending
+        # Not awaited: name servers and brokers need not be up yet.
         instance.start_task(self._introduce(instance), "introduction")
 
     async def _introduce(self, instance: ClientInstance) -> None:
@@ -276,7 +285,7 @@ class Producer(ClientObject):
         await instance.send_heartbeat()
 
     async def _end(self, instance: ClientInstance) -> None:
-        self._direct = None
+        self._plain = None
         await self.flush()
         while self._under_way:
             self._idle.clear()
@@ -285,7 +294,7 @@ class Producer(ClientObject):
         if self._tracing is not None:
             await self._tracing.close()
 
-    # -- inside -----------------------------------------------------------------------------------------------------------
+    # -- internals --------------------------------------------------------------------------------------------------------
 
     @property
     def _sender(self) -> Sender:
@@ -304,46 +313,21 @@ class Producer(ClientObject):
         if not self._under_way:
             self._idle.set()
 
-    async def _arrive(self, message: Message, flight: Flight) -> SendResult:
-        sender, direct = self._sending, self._direct
-        assert sender is not None
-        assert direct is not None
-        self._under_way += 1
-        try:
-            return await sender.arrive(message, flight, direct)
-        finally:
-            self._end_send()
-
     async def _send(
-        self,
-        sender: Sender,
-        message: Message,
-        queue: MessageQueue | None,
-        sharding_key: Any,
-        selector: QueueSelector | None,
-        key: Any,
-        timeout: Duration | None,
+        self, sender: Sender, message: Message, destination: Destination, timeout: Duration | None
     ) -> SendResult:
         with self._observe((message,)) as sending:
-            ready = await prepare(sending.messages[0], self._settings, self._namespace)
-            # Others may have been started in the same turn of the loop, perhaps a hundred thousand: the time of this send begins behind them.
+            prepared = await prepare(sending.messages[0], self._settings, self._namespace)
+            # Perhaps a hundred thousand sends were started in this turn of the loop: the timeout of this one begins after them.
             await asyncio.sleep(0)
-            chosen = None
-            if queue is not None or sharding_key is not None or selector is not None:
-                chosen = await self._chosen(sender, ready.topic, message, queue, sharding_key, selector, key)
-            result = sending.result = await sender.send(ready, chosen, self._timeout_ms(timeout))
+            queue = await self._choose(sender, prepared.topic, message, destination)
+            result = sending.result = await sender.send(prepared, queue, self._timeout_ms(timeout))
             return result
 
-    async def _chosen(
-        self,
-        sender: Sender,
-        topic: str,
-        message: Message,
-        queue: MessageQueue | None,
-        sharding_key: Any,
-        selector: QueueSelector | None,
-        key: Any,
+    async def _choose(
+        self, sender: Sender, topic: str, message: Message, destination: Destination
     ) -> MessageQueue | None:
+        queue, sharding_key, selector, key = destination
         if queue is not None or (selector is None and sharding_key is None):
             return self._wrapped(queue)
         turn = await sender.turn(topic)
@@ -351,42 +335,22 @@ class Producer(ClientObject):
             return by_hash(turn.queues, message, sharding_key)
         chosen = selector([self._unwrapped(one) for one in turn.queues], message, key)
         if not isinstance(chosen, MessageQueue):
-            raise MessageInvalid(f"the selector chose {chosen!r}, which is no queue")
+            raise MessageInvalid(f"the selector returned {chosen!r}; it must return one of the queues it was given")
         return self._wrapped(chosen)
 
     def _observe(self, messages: Sequence[Message], *, is_oneway: bool = False) -> Observation:
         return Observation(self._observers, self._group, messages, is_oneway=is_oneway)
 
-    async def _send_oneway(
-        self,
-        message: Message,
-        queue: MessageQueue | None,
-        sharding_key: Any,
-        selector: QueueSelector | None,
-        key: Any,
-    ) -> None:
-        sender = self._begin_send()
-        try:
-            with self._observe((message,), is_oneway=True) as sending:
-                ready = await prepare(sending.messages[0], self._settings, self._namespace)
-                chosen = await self._chosen(sender, ready.topic, message, queue, sharding_key, selector, key)
-                await sender.send_oneway(ready, chosen)
-        finally:
-            self._end_send()
+    async def _gather(self, accumulator: Accumulator, message: Message) -> SendResult:
+        # order: the message is checked before it joins the batch, so that an invalid one does not fail the batch of others.
+        if not self._observers:
+            return await accumulator.send(prepare_entry(message, self._settings, self._namespace))
+        with self._observe((message,)) as sending:
+            entry = prepare_entry(sending.messages[0], self._settings, self._namespace)
+            result = sending.result = await accumulator.send(entry)
+            return result
 
-    async def _send_batch(
-        self, messages: Sequence[Message], queue: MessageQueue | None, timeout: Duration | None
-    ) -> SendResult:
-        sender = self._begin_send()
-        try:
-            with self._observe(messages) as sending:
-                ready = prepare_batch(sending.messages, self._settings, self._namespace)
-                result = sending.result = await sender.send(ready, self._wrapped(queue), self._timeout_ms(timeout))
-                return result
-        finally:
-            self._end_send()
-
-    async def _send_gathered(self, entries: list[ReadyEntry]) -> SendResult:
+    async def _send_gathered(self, entries: list[BatchEntry]) -> SendResult:
         assert self._sending is not None
         await self._batches_in_flight.enter(0)
         try:
@@ -395,7 +359,7 @@ class Producer(ClientObject):
             self._batches_in_flight.leave(0)
 
     async def _be_known(self, instance: ClientInstance, sender: Sender, topic: str) -> None:
-        """Sees to it that all brokers that may be given the reply know this client: they hand it to no other."""
+        """Sends a heartbeat to every broker that may receive the reply: brokers deliver replies only to clients that they know."""
         if topic in self._known_to_repliers:
             return
         turn = await sender.turn(topic)
@@ -425,7 +389,7 @@ class Producer(ClientObject):
 
 def _delayed(message: Message, delay: Duration | None, deliver_at: Moment | None) -> Message:
     if delay is not None and deliver_at is not None:
-        raise MessageInvalid("either a delay or a time of delivery, not both")
+        raise MessageInvalid("both delay and deliver_at are given; give one of them")
     later = Message(message.topic, message.body, flag=message.flag, properties=message.properties)
     if delay is not None:
         later.properties[property_names.TIMER_DELAY_MS] = str(milliseconds(delay))

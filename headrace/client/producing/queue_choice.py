@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from headrace.client.cluster.routes import Route
 from headrace.client.producing.fault_tolerance import FaultTolerance
@@ -11,7 +11,16 @@ from headrace.model.message import Message
 from headrace.model.message_queue import MessageQueue
 
 QueueSelector: TypeAlias = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
-"""Given the topic's queues, the message and the key of the send: the queue."""
+"""Returns one of the topic's queues, given those, the message and the `key` of the send."""
+
+
+class Destination(NamedTuple):
+    """What the caller of a send said about the queue; nothing means the queues in turn."""
+
+    queue: MessageQueue | None = None
+    sharding_key: Any = None
+    selector: QueueSelector | None = None
+    key: Any = None
 
 
 def java_hash(key: Any) -> int:

@@ -1,16 +1,21 @@
-"""Sender: brings one message to a broker, with as many tries as the settings allow, in the time given (client spec 2.5, 2.6, 2.8).
+"""Sender: delivers messages to brokers, with retries, within each send's timeout (client spec 2.5, 2.6, 2.8).
 
-    try      next queue in turn, another broker's after a failure; a queue that was given is tried once
-    again    after failures of the network, an unknown broker, and the answers in `retry_codes`
-    raise    at once for any other answer, and SendFailed when the tries, or the time, are used up
+    message ─► prepared message ─► queue ─► request ─► answer ─► SendResult
+                                     ▲                   │
+                                     └─── next attempt ──┘
 
-A try that gets no answer may have stored the message: the next one stores it again, with the same unique id. Producers, consumers (which send
-messages back) and the trace dispatcher each have a Sender of their own; it belongs to an instance and keeps no task.
+    queue    the next in turn, of another broker after a failure; a queue that the caller chose gets one attempt
+    retry    after network failures, an unknown broker, and the answers in `retry_codes`
+    raise    at once for any other answer; SendFailed when the attempts or the time are used up
+
+An attempt without an answer may have stored the message. The next attempt then stores it again, with the same unique id. Producers, consumers
+(which send messages back) and trace dispatchers each have a Sender; it belongs to an instance and starts no background task.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Collection
+from typing import Final, TypeAlias
 
 from headrace.client.cluster.answer_scan import SendAnswer
 from headrace.client.cluster.answers import error_of
@@ -18,13 +23,13 @@ from headrace.client.cluster.instance import ClientInstance
 from headrace.client.durations import milliseconds
 from headrace.client.hooks import SendContext, SendHook, call_safely
 from headrace.client.namespace import unwrap
-from headrace.client.producing.direct_send import DirectSends, Flight
 from headrace.client.producing.fault_tolerance import FaultTolerance
-from headrace.client.producing.outgoing import Outgoing, prepare_now
+from headrace.client.producing.plain_send import Attempt, PlainSends
+from headrace.client.producing.prepared_message import PreparedMessage, prepare_now
 from headrace.client.producing.producer_settings import ProducerSettings
 from headrace.client.producing.queue_choice import QueueTurn
-from headrace.client.producing.send_frame import SendFrames
-from headrace.client.producing.send_result import DEFAULT_REGION, STATUS_OF_CODE, SendResult
+from headrace.client.producing.send_header import SendHeaders
+from headrace.client.producing.send_result import DEFAULT_REGION, STATUS_OF_CODE, SendResult, stored_result
 from headrace.errors import (
     BrokerError,
     BrokerNotFound,
@@ -50,12 +55,17 @@ CONNECT_FAILED, TIMED_OUT, BROKER_UNKNOWN = 10001, 10002, 10003
 """RocketMQ's client codes, in SendFailed.code."""
 
 
+_Retryable: TypeAlias = RemotingError | BrokerNotFound | RemoteProtocolError | BrokerError
+_RETRYABLE: Final = (RemotingError, BrokerNotFound, RemoteProtocolError, BrokerError)
+
+
 class Sender:
-    """Sends for one producer group. `group` carries the namespace."""
+    """Sends for one producer group. `group` includes the namespace."""
 
     def __init__(
         self, instance: ClientInstance, group: str, settings: ProducerSettings, hooks: Collection[SendHook] = ()
     ) -> None:
+        config = instance.config
         self._instance = instance
         self._group = group
         self._settings = settings
@@ -63,23 +73,21 @@ class Sender:
         self._turns: dict[str, QueueTurn] = {}
         self._faults = FaultTolerance() if settings.latency_fault_tolerance else None
         self._loop = asyncio.get_running_loop()
-        self._namespace = instance.config.namespace
-        # A stamp (signature, header encoding) works on commands, not on frames.
-        self._frames: SendFrames | None = None
-        self.direct: DirectSends | None = None
-        """The short way, if the settings leave it open."""
-        if not instance.stamp.is_needed:
-            self._frames = SendFrames(group, settings, unit_mode=instance.config.unit_mode)
-            if not (hooks or self._faults or self._namespace or instance.config.vip_channel):
-                self.direct = DirectSends(instance, settings, self._frames, self._turns)
+        self._namespace = config.namespace
+        is_stamped = instance.stamp.is_needed
+        self._headers = SendHeaders(group, settings, unit_mode=config.unit_mode, is_stamped=is_stamped)
+        self.begin: Callable[[Message], Attempt | None] = _begin_nothing
+        """Sends a plain message now; `finish` waits for its result. None if the message has to be prepared, and sent with `send`."""
+        if not (is_stamped or hooks or self._faults or self._namespace or config.vip_channel):
+            self.begin = PlainSends(instance, settings, self._headers, self._turns).begin
 
     @property
     def topics(self) -> Collection[str]:
-        """The topics that were sent to."""
+        """The topics that messages were sent to."""
         return self._turns.keys()
 
     async def turn(self, topic: str) -> QueueTurn:
-        """The topic's queues. Raises RouteNotFound, RemotingError, NoNameServer."""
+        """Returns the topic's queues. Raises RouteNotFound, RemotingError, NoNameServer."""
         turn = self._known_turn(topic)
         if turn is not None:
             return turn
@@ -94,111 +102,104 @@ class Sender:
             turn = self._turns[topic] = QueueTurn(route, turn)
         return turn
 
-    async def send(
-        self, message: Outgoing, queue: MessageQueue | None = None, timeout_ms: int | None = None
-    ) -> SendResult:
-        """Sends to the queue given (one try), or to those of the topic in turn.
+    async def finish(self, message: Message, attempt: Attempt) -> SendResult:
+        """Waits for an attempt that `begin` made, and retries if it failed. Raises as `send` does."""
+        outcome: RemotingCommand | RemotingError
+        try:
+            answer = await attempt.answer
+            if isinstance(answer, SendAnswer):
+                return attempt.result(answer)
+            outcome = answer
+        except RemotingError as error:
+            attempt.abandon(error)
+            outcome = error
+        except BaseException:
+            attempt.abandon()
+            raise
+        known = Message(message.topic, message.body, flag=message.flag, properties=message.properties)
+        known.properties |= {property_names.WAIT: "true", property_names.UNIQ_KEY: attempt.unique_id}
+        prepared = prepare_now(known, self._settings, self._namespace)
+        first: SendResult | _Retryable
+        try:
+            if isinstance(outcome, RemotingError):
+                first = outcome
+            else:
+                first = self._result(prepared, attempt.queue, outcome, attempt.connection.remote)
+        except _RETRYABLE as error:
+            first = error
+        budget_ms = milliseconds(self._settings.send_timeout)
+        end = attempt.started_s + budget_ms / 1000
+        return await self._deliver(prepared, self._turns[message.topic], end, budget_ms, (attempt.queue, first))
 
-        Raises SendFailed (its cause is the last try's error), TooManyRequests if the time was used up before the first try, BrokerError for an answer
-        that no other broker would better, RouteNotFound, NoNameServer, MessageInvalid.
+    async def send(
+        self, message: PreparedMessage, queue: MessageQueue | None = None, timeout_ms: int | None = None
+    ) -> SendResult:
+        """Sends to the given queue (one attempt), or to the topic's queues in turn.
+
+        Raises SendFailed (its cause is the last attempt's error), TooManyRequests if no time was left for an attempt, BrokerError for an answer
+        that another broker would repeat, RouteNotFound, NoNameServer, MessageInvalid.
         """
         budget_ms = milliseconds(self._settings.send_timeout) if timeout_ms is None else timeout_ms
         if queue is not None:
             self._check_queue(message, queue)
-            return await self._try(message, queue, budget_ms)
+            return await self._attempt(message, queue, budget_ms)
         end = self._loop.time() + budget_ms / 1000
         turn = self._known_turn(message.topic)
         if turn is None:
             turn = await self._turn_in_time(message.topic, budget_ms)
             if self._loop.time() >= end:  # the loop was busy, which does not count
                 end = self._loop.time() + budget_ms / 1000
-        return await self._tries(message, turn, end, budget_ms)
+        return await self._deliver(message, turn, end, budget_ms)
 
-    async def _tries(
+    async def _deliver(
         self,
-        message: Outgoing,
+        message: PreparedMessage,
         turn: QueueTurn,
         end: float,
         budget_ms: int,
-        first: tuple[str, Callable[[], SendResult]] | None = None,
+        first: tuple[MessageQueue, SendResult | _Retryable] | None = None,
     ) -> SendResult:
-        """Try after try. `first`: the broker of the first one, which has been made, and what gives its result or raises its error."""
+        """Makes attempts until one succeeds, or `end` (the loop's time). `first`: the queue and the outcome of one made already."""
         loop, settings = self._loop, self._settings
         attempt_ms = milliseconds(settings.attempt_timeout) if settings.attempt_timeout is not None else budget_ms
         brokers: list[str] = []
         not_stored: SendResult | None = None
         problem: HeadraceError | None = None
         for attempt in range(settings.retries + 1):
-            try:
-                if attempt == 0 and first is not None:
-                    brokers.append(first[0])
-                    result = first[1]()
-                else:
-                    remaining_ms = int((end - loop.time()) * 1000)
-                    if remaining_ms <= 0:
-                        break
-                    chosen = self._choose(turn, brokers[-1] if brokers else None)
-                    brokers.append(chosen.broker_name)
-                    # The last try may take all that is left.
-                    is_last = attempt == settings.retries
-                    result = await self._try(
-                        message, chosen, remaining_ms if is_last else min(attempt_ms, remaining_ms)
-                    )
-            except (RemotingError, BrokerNotFound, RemoteProtocolError) as error:
-                problem = error
-            except BrokerError as error:
-                problem = error
-                if error.code not in settings.retry_codes or not error.retryable:
-                    if not_stored is not None:
-                        return not_stored
-                    raise
+            outcome: SendResult | _Retryable
+            if attempt == 0 and first is not None:
+                queue, outcome = first
+                brokers.append(queue.broker_name)
             else:
-                if result.ok or not settings.retry_not_stored:
-                    return result
-                not_stored = result
+                remaining_ms = int((end - loop.time()) * 1000)
+                if remaining_ms <= 0:
+                    break
+                queue = self._choose(turn, brokers[-1] if brokers else None)
+                brokers.append(queue.broker_name)
+                # The last attempt may take all the time that is left.
+                is_last = attempt == settings.retries
+                timeout_ms = remaining_ms if is_last else min(attempt_ms, remaining_ms)
+                try:
+                    outcome = await self._attempt(message, queue, timeout_ms)
+                except _RETRYABLE as error:
+                    outcome = error
+            if isinstance(outcome, SendResult):
+                if outcome.ok or not settings.retry_not_stored:
+                    return outcome
+                not_stored = outcome
                 continue
+            problem = outcome
+            if isinstance(outcome, BrokerError) and not (outcome.retryable and outcome.code in settings.retry_codes):
+                if not_stored is not None:
+                    return not_stored
+                raise outcome
             logger.debug("send failed topic=%s broker=%s reason=%s", message.topic, brokers[-1], problem)
         if not_stored is not None:
             return not_stored
         raise self._failure(message, problem, brokers, budget_ms)
 
-    async def arrive(self, message: Message, flight: Flight, direct: DirectSends) -> SendResult:
-        """Waits for a send that was begun the short way; it was the first try, others follow if it failed. Raises as `send` does."""
-        try:
-            answer = await flight.answer
-        except RemotingError as error:
-            problem = error
-            flight.connection.forget(flight.opaque)
-        except BaseException:
-            flight.connection.forget(flight.opaque)
-            raise
-        else:
-            if isinstance(answer, SendAnswer):
-                return direct.result(flight, answer)
-            return await self._go_on(message, flight, answer)
-        if isinstance(problem, RequestTimeout) and flight.connection.silent_since(flight.began):
-            flight.connection.close(
-                f"no answer to a send within {direct.timeout_s:g} s, and nothing else", logging.WARNING
-            )
-        return await self._go_on(message, flight, problem)
-
-    async def _go_on(self, message: Message, flight: Flight, outcome: RemotingCommand | RemotingError) -> SendResult:
-        """After a first try that was not an ordinary success."""
-        known = Message(message.topic, message.body, flag=message.flag, properties=message.properties)
-        known.properties |= {property_names.WAIT: "true", property_names.UNIQ_KEY: flight.unique_id}
-        ready = prepare_now(known, self._settings, self._namespace)
-
-        def first_result() -> SendResult:
-            if isinstance(outcome, RemotingError):
-                raise outcome
-            return self._result(ready, flight.queue, outcome, flight.connection.remote)
-
-        budget_ms = milliseconds(self._settings.send_timeout)
-        first = flight.queue.broker_name, first_result
-        return await self._tries(ready, self._turns[message.topic], flight.began + budget_ms / 1000, budget_ms, first)
-
-    async def send_oneway(self, message: Outgoing, queue: MessageQueue | None = None) -> None:
-        """Sends once and does not wait. Raises RouteNotFound, NoNameServer, BrokerNotFound, ConnectError, MessageInvalid."""
+    async def send_oneway(self, message: PreparedMessage, queue: MessageQueue | None = None) -> None:
+        """Sends once and does not wait for an answer. Raises RouteNotFound, NoNameServer, BrokerNotFound, ConnectError, MessageInvalid."""
         if queue is not None:
             self._check_queue(message, queue)
         else:
@@ -229,12 +230,12 @@ class Sender:
             return turn.next_available(self._faults, int(self._loop.time() * 1000))
         return turn.next(last_broker)
 
-    def _check_queue(self, message: Outgoing, queue: MessageQueue) -> None:
+    def _check_queue(self, message: PreparedMessage, queue: MessageQueue) -> None:
         if queue.topic != message.topic and unwrap(self._instance.config.namespace, message.topic) != queue.topic:
             raise MessageInvalid(f"a message to {message.topic} cannot be sent to a queue of {queue.topic}")
 
     def _request(
-        self, message: Outgoing, queue: MessageQueue, address: str, *, is_oneway: bool = False
+        self, message: PreparedMessage, queue: MessageQueue, address: str, *, is_oneway: bool = False
     ) -> tuple[RemotingCommand, SendContext | None]:
         context = None
         if self._hooks:
@@ -252,12 +253,9 @@ class Sender:
             for hook in self._hooks:
                 hook.forbid(context)
             call_safely(self._hooks, "before", context)
-        command = self._frames.request(message, queue) if self._frames is not None and not is_oneway else None
-        if command is None:
-            command = message.request_for(queue, self._group, self._settings, unit_mode=self._instance.config.unit_mode)
-        return command, context
+        return self._headers.request(message, queue, is_oneway=is_oneway), context
 
-    async def _try(self, message: Outgoing, queue: MessageQueue, timeout_ms: int) -> SendResult:
+    async def _attempt(self, message: PreparedMessage, queue: MessageQueue, timeout_ms: int) -> SendResult:
         start = self._loop.time()
         context: SendContext | None = None
         failed = True
@@ -288,7 +286,9 @@ class Sender:
             if context is not None:
                 call_safely(self._hooks, "after", context)
 
-    def _result(self, message: Outgoing, queue: MessageQueue, answer: RemotingCommand, address: str) -> SendResult:
+    def _result(
+        self, message: PreparedMessage, queue: MessageQueue, answer: RemotingCommand, address: str
+    ) -> SendResult:
         status = STATUS_OF_CODE.get(answer.code)
         if status is None:
             raise error_of(answer, address)
@@ -298,7 +298,7 @@ class Sender:
             stored = queue
             if queue_id != queue.queue_id or self._namespace:
                 stored = MessageQueue(unwrap(self._namespace, message.topic), queue.broker_name, queue_id)
-            return SendResult(
+            return stored_result(
                 status,
                 message.unique_id,
                 ext["msgId"],
@@ -312,7 +312,7 @@ class Sender:
             raise RemoteProtocolError(f"the answer of {address} to a send lacks {error}: {ext}") from error
 
     def _failure(
-        self, message: Outgoing, problem: HeadraceError | None, brokers: list[str], budget_ms: int
+        self, message: PreparedMessage, problem: HeadraceError | None, brokers: list[str], budget_ms: int
     ) -> HeadraceError:
         if problem is None:
             return TooManyRequests(f"no time was left to send to {message.topic} ({budget_ms} ms)")
@@ -335,3 +335,7 @@ class Sender:
         )
         failure.__cause__ = problem
         return failure
+
+
+def _begin_nothing(_message: Message) -> None:
+    return None

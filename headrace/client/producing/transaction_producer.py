@@ -22,7 +22,7 @@ from headrace.client.cluster.members import TransactionCheck
 from headrace.client.durations import Duration
 from headrace.client.hooks import EndTransactionContext, call_safely
 from headrace.client.namespace import unwrap, wrap
-from headrace.client.producing.outgoing import prepare
+from headrace.client.producing.prepared_message import prepare
 from headrace.client.producing.producer import Producer
 from headrace.client.producing.producer_settings import ProducerOptions
 from headrace.client.producing.send_result import SendResult

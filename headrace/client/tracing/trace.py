@@ -18,7 +18,7 @@ from headrace.client.cluster.instance import ClientInstance
 from headrace.client.durations import now_ms
 from headrace.client.hooks import EndTransactionContext, EndTransactionHook, SendContext
 from headrace.client.namespace import unwrap_any
-from headrace.client.producing.outgoing import prepare
+from headrace.client.producing.prepared_message import prepare
 from headrace.client.producing.producer_settings import ProducerSettings
 from headrace.client.producing.send_result import DEFAULT_REGION
 from headrace.client.producing.sender import Sender

@@ -22,7 +22,7 @@ from headrace import (
     split_batches,
 )
 from headrace.client.hooks import MessageKind
-from headrace.client.producing.batches import batch_entry_size
+from headrace.client.producing.batches import _max_entry_size
 from headrace.client.producing.transaction_producer import THREADS, state_of
 from headrace.client.tracing.trace_records import (
     TraceConsumeCode,
@@ -44,7 +44,7 @@ def test_batches_keep_the_order_and_the_limit() -> None:
     messages = [Message("T", bytes(number % 50)) for number in range(1, 200)]
     batches = list(split_batches(messages, 2000))
     assert [message for batch in batches for message in batch] == messages
-    assert all(sum(map(batch_entry_size, batch)) <= 2000 for batch in batches)
+    assert all(sum(map(_max_entry_size, batch)) <= 2000 for batch in batches)
     assert all(len(encode_batch(batch)) <= 2000 for batch in batches)
     assert len(list(split_batches(messages, max_count=10))) == 20
 

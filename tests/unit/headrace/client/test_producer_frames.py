@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 
 from headrace import Message, MessageQueue, Producer, ProducerSettings, TransactionProducer, reply_to
-from headrace.client.producing.outgoing import Outgoing
+from headrace.client.producing.prepared_message import SEND_BATCH, SEND_REPLY, PreparedMessage
 from headrace.client.producing.request_reply import request_of
-from headrace.client.producing.send_frame import SendFrames
+from headrace.client.producing.send_header import EncodedRequest, SendHeaders
+from headrace.errors import LocalProtocolError
 from headrace.model import MessageExt
 from headrace.model.properties import decode_properties, encode_properties
 from headrace.protocol.batch import decode_batch
 from headrace.protocol.frame import decode_frame
+from headrace.protocol.frame_layout import FRAME_MAX_LENGTH
 from headrace.protocol.remoting_command import RemotingCommand
 from headrace.protocol.request_code import RequestCode
 from support.golden import frames
@@ -177,32 +179,55 @@ def test_leaving_has_the_java_clients_fields() -> None:
     ],
 )
 @pytest.mark.parametrize("unit_mode", [False, True])
-def test_the_short_way_to_a_frame_writes_what_the_long_way_does(message: Message, unit_mode: bool) -> None:
-    settings = ProducerSettings(create_topic_queues=7, create_topic_template='tem"plate')
+def test_encoded_requests_have_the_fields_of_signed_ones(message: Message, unit_mode: bool) -> None:
     queue = MessageQueue(message.topic, "broker-größe", 3)
-    ready = Outgoing(
+    prepared = PreparedMessage(
         message.topic, message.body, encode_properties(message.properties), "ID", message.flag, 0x301, (message,)
     )
-    short = SendFrames("group", settings, unit_mode=unit_mode).request(ready, queue)
-    long = ready.request_for(queue, "group", settings, unit_mode=unit_mode)
-    if short is None:
-        assert "\ud800" in ready.properties_text, "only what UTF-8 cannot say goes the long way"
+    if "\ud800" in prepared.properties_text:
+        assert not isinstance(requests(prepared, queue, unit_mode=unit_mode)[0], EncodedRequest)
         return
-    assert short.code == long.code
-    ours, theirs = decode_frame(short.encode()), decode_frame(long.encode())
-    assert ours.opaque == short.opaque
+    assert_same_requests(*requests(prepared, queue, unit_mode=unit_mode))
+
+
+@pytest.mark.parametrize(
+    "prepared",
+    [
+        PreparedMessage("T", b"x", "", "ID", 0, 0, (), SEND_BATCH, is_batch=True),
+        PreparedMessage("T", b"x", "", "ID", 0, 0, (), SEND_REPLY),
+        PreparedMessage("T", b"x", "", "ID", 0, 0, (), reconsume_times="2", max_reconsume_times="3"),
+    ],
+)
+def test_encoded_batches_replies_and_retries_have_the_fields_of_signed_ones(prepared: PreparedMessage) -> None:
+    assert_same_requests(*requests(prepared, MessageQueue("T", "a", 0)))
+
+
+def test_a_request_that_is_larger_than_a_frame_is_refused() -> None:
+    prepared = PreparedMessage("T", bytes(FRAME_MAX_LENGTH), "", "ID", 0, 0, ())
+    request = SendHeaders("g", ProducerSettings(), unit_mode=False).request(prepared, MessageQueue("T", "a", 0))
+    with pytest.raises(LocalProtocolError):
+        request.encode()
+
+
+def requests(
+    prepared: PreparedMessage, queue: MessageQueue, *, unit_mode: bool = False
+) -> tuple[RemotingCommand, RemotingCommand]:
+    """The request as it is encoded at once, and as a command that can be signed."""
+    settings = ProducerSettings(create_topic_queues=7, create_topic_template='tem"plate')
+    encoded, signed = (
+        SendHeaders("group", settings, unit_mode=unit_mode, is_stamped=is_stamped).request(prepared, queue)
+        for is_stamped in (False, True)
+    )
+    return encoded, signed
+
+
+def assert_same_requests(encoded: RemotingCommand, signed: RemotingCommand) -> None:
+    assert isinstance(encoded, EncodedRequest)
+    assert not isinstance(signed, EncodedRequest)
+    assert encoded.code == signed.code
+    ours, theirs = decode_frame(encoded.encode()), decode_frame(signed.encode())
+    assert ours.opaque == encoded.opaque
     ours.opaque = theirs.opaque
     assert plain(ours.ext, "g") == plain(theirs.ext, "g")
     ours.ext_fields = theirs.ext_fields = None
     assert ours == theirs
-
-
-def test_batches_and_replies_go_the_long_way() -> None:
-    frames_of_group = SendFrames("g", ProducerSettings(), unit_mode=False)
-    queue = MessageQueue("T", "a", 0)
-    for ready in (
-        Outgoing("T", b"x", "", "ID", 0, 0, (), RequestCode.SEND_BATCH_MESSAGE, is_batch=True),
-        Outgoing("T", b"x", "", "ID", 0, 0, (), RequestCode.SEND_REPLY_MESSAGE_V2),
-        Outgoing("T", b"x", "", "ID", 0, 0, (), max_reconsume_times="3"),
-    ):
-        assert frames_of_group.request(ready, queue) is None

@@ -41,13 +41,13 @@ def deadlines(producer: Producer) -> int:
 
 def goes_directly(producer: Producer, message: Message) -> bool:
     """Whether a message goes the short way; it is sent if so."""
-    direct = producer._direct
-    assert direct is not None
-    flight = direct.begin(message)
-    if flight is not None:
-        flight.connection.forget(flight.opaque)
-        flight.answer.cancel()
-    return flight is not None
+    sender = producer._plain
+    assert sender is not None
+    attempt = sender.begin(message)
+    if attempt is not None:
+        attempt.abandon()
+        attempt.answer.cancel()
+    return attempt is not None
 
 
 def without_ids(command: RemotingCommand) -> tuple[Any, ...]:
@@ -72,8 +72,8 @@ def test_the_short_way_writes_the_frames_of_the_ordinary_one(message: Message) -
             sends = cluster.brokers["a"].sends
             sends.clear()
             result = await producer.send(message)
-            assert producer._direct is not None
-            producer._direct = None
+            assert producer._plain is not None
+            producer._plain = None
             other = await producer.send(message)
             short, ordinary = sends
             assert without_ids(short) == without_ids(ordinary)

@@ -1,15 +1,12 @@
-"""DirectSends: the short way of nearly all sends. A message without anything special, to a topic whose queues and broker connections are known, is written
-out and on its way before the caller waits; only a future stands between the two.
+"""PlainSends: the first attempt of a message with nothing special about it, which is nearly every message.
 
-    begin ─► Flight ─► (the caller waits for flight.answer) ─► result
-      └ None: the ordinary way (Sender), for the first message to a topic, large bodies, batches, replies, transactions, a broker that does not read
-
-What fails here goes on the ordinary way too, as its second try.
+The frame is written to an open connection before the caller waits, and only a future stands between the caller and the broker's answer. `Sender`
+prepares all other messages (large bodies, batches, replies, transactions) and makes all retries.
 """
 
 import asyncio
+import logging
 import time
-from asyncio import Future
 from json.encoder import encode_basestring as quote
 from typing import Final, NamedTuple
 
@@ -21,69 +18,96 @@ from headrace.client.durations import seconds
 from headrace.client.producing.message_check import check_topic, property_text
 from headrace.client.producing.producer_settings import ProducerSettings
 from headrace.client.producing.queue_choice import QueueTurn
-from headrace.client.producing.send_frame import HEADER_END, SendFrames
+from headrace.client.producing.send_header import SendHeaders, frame_head
 from headrace.client.producing.send_result import DEFAULT_REGION, SendResult, SendStatus, stored_result
+from headrace.errors import RemotingError, RequestTimeout
 from headrace.model import names
 from headrace.model import properties as property_names
 from headrace.model.message import Message
 from headrace.model.message_queue import MessageQueue
-from headrace.protocol.frame_layout import HEAD_SIZE
 from headrace.protocol.remoting_command import RemotingCommand, next_opaque
 
 _SPECIAL: Final = frozenset({
     property_names.WAIT, property_names.UNIQ_KEY, property_names.MSG_TYPE, property_names.TRANSACTION_PREPARED,
 })  # fmt: skip
-"""Properties that have a say in how a message is sent."""
+"""Properties that change how a message is sent."""
 _WAIT_AND_KEY: Final = f"{property_names.WAIT}\\u0001true\\u0002{property_names.UNIQ_KEY}\\u0001"
-_MAX_TEXTS: Final = 1024  # limit: property texts that are kept, for messages with tags only
+_MAX_TEXTS: Final = 1024  # limit: cached property texts of messages that have tags only
 
 
-class Flight(NamedTuple):
-    """A send under way."""
+class Attempt(NamedTuple):
+    """An attempt that is waiting for the broker's answer."""
 
-    answer: "Future[SendAnswer | RemotingCommand]"
+    answer: "asyncio.Future[SendAnswer | RemotingCommand]"
     opaque: int
     queue: MessageQueue
     unique_id: str
     connection: ClientConnection
-    began: float
-    """The loop's time, seconds."""
+    started_s: float
+    """The loop's time."""
+    timeout_s: float
+
+    def result(self, answer: SendAnswer) -> SendResult:
+        """Returns the result that a successful answer describes."""
+        fields = answer.extFields
+        queue = self.queue
+        if fields.queueId != queue.queue_id:
+            queue = MessageQueue(queue.topic, queue.broker_name, fields.queueId)
+        return stored_result(
+            SendStatus.SEND_OK,
+            self.unique_id,
+            fields.msgId,
+            queue,
+            fields.queueOffset,
+            fields.transactionId,
+            fields.MSG_REGION or DEFAULT_REGION,
+            fields.TRACE_ON != "false",
+        )
+
+    def abandon(self, error: RemotingError | None = None) -> None:
+        """Stops waiting for the answer. Closes the connection after a timeout during which the broker sent nothing at all."""
+        self.connection.forget(self.opaque)
+        if isinstance(error, RequestTimeout) and self.connection.silent_since(self.started_s):
+            reason = f"no answer to a send within {self.timeout_s:g} s, and nothing else was received"
+            self.connection.close(reason, logging.WARNING)
 
 
 class _Lane:
-    """The way to one queue."""
+    """One queue: the start of its headers, and the connection to its broker."""
 
-    __slots__ = ("broker", "connection", "end", "queue", "start")
+    __slots__ = ("broker", "connection", "queue", "start")
 
-    def __init__(self, queue: MessageQueue, start: str, end: str) -> None:
+    def __init__(self, queue: MessageQueue, start: str) -> None:
         self.queue = queue
         self.start = start
-        self.end = end
         self.broker: dict[int, str] | None = None
         self.connection: ClientConnection | None = None
 
 
-class DirectSends:
-    """For one Sender, without hooks, stamps, namespace, VIP channel, latency faults."""
+class PlainSends:
+    """Plain sends of one Sender that has no hooks, stamps, namespace, VIP channel or latency fault tolerance."""
 
     def __init__(
-        self, instance: ClientInstance, settings: ProducerSettings, frames: SendFrames, turns: dict[str, QueueTurn]
+        self, instance: ClientInstance, settings: ProducerSettings, headers: SendHeaders, turns: dict[str, QueueTurn]
     ) -> None:
-        """`turns`: the Sender's own; a topic is in it once a message went the ordinary way."""
+        """`turns` is the Sender's own; it contains a topic once its route is known."""
         self._instance = instance
         self._now_s = asyncio.get_running_loop().time
-        self._frames = frames
+        self._headers = headers
         self._turns = turns
-        self._largest = min(settings.compress_over - 1, settings.max_message_size)
+        self._max_body = min(settings.compress_over - 1, settings.max_message_size)
         budget_s = seconds(settings.send_timeout)
-        self.timeout_s = (
+        self._timeout_s = (
             budget_s if settings.attempt_timeout is None else min(budget_s, seconds(settings.attempt_timeout))
         )
         self._lanes: dict[QueueTurn, list[_Lane]] = {}
         self._texts: dict[str, str] = {}
 
-    def begin(self, message: Message) -> Flight | None:
-        """Sends the message, if it can go this way. Raises StateError once the instance is closed, and in a forked child."""
+    def begin(self, message: Message) -> Attempt | None:
+        """Sends the message now. None if it is not plain, or its route or connection is not ready.
+
+        Raises MessageInvalid, and StateError if the instance is closed or belongs to the parent process.
+        """
         instance = self._instance
         instance.check_usable()
         topic = message.topic
@@ -91,7 +115,7 @@ class DirectSends:
         if turn is None or turn.route is not instance.routes.cached(topic):
             return None
         body = message.body
-        if not 0 < len(body) <= self._largest:
+        if not 0 < len(body) <= self._max_body:
             return None
         text = self._property_text(message.properties)
         if text is None:
@@ -111,34 +135,15 @@ class DirectSends:
         unique_id = create_unique_id(now_ms)
         opaque = next_opaque()
         try:
-            header = (
-                f'{lane.start}0","g":"{now_ms}","h":"{message.flag}","i":"{text}{unique_id}","j":"0{lane.end}{opaque}{HEADER_END}'
-            ).encode()
+            head = frame_head(lane.start, 0, now_ms, message.flag, text + unique_id, "0", opaque, len(body))
         except UnicodeEncodeError:
             return None
-        head = (HEAD_SIZE - 4 + len(header) + len(body) << 32 | len(header)).to_bytes(HEAD_SIZE, "big") + header
-        answer = connection.ask(opaque, head, body, self.timeout_s)
-        return Flight(answer, opaque, queue, unique_id, connection, self._now_s())
-
-    def result(self, flight: Flight, answer: SendAnswer) -> SendResult:
-        """Where it was stored."""
-        fields = answer.extFields
-        queue = flight.queue
-        if fields.queueId != queue.queue_id:
-            queue = MessageQueue(queue.topic, queue.broker_name, fields.queueId)
-        return stored_result(
-            SendStatus.SEND_OK,
-            flight.unique_id,
-            fields.msgId,
-            queue,
-            fields.queueOffset,
-            fields.transactionId,
-            fields.MSG_REGION or DEFAULT_REGION,
-            fields.TRACE_ON != "false",
-        )
+        timeout_s = self._timeout_s
+        answer = connection.ask(opaque, head, body, timeout_s)
+        return Attempt(answer, opaque, queue, unique_id, connection, self._now_s(), timeout_s)
 
     def _property_text(self, properties: dict[str, str]) -> str | None:
-        """The properties as they stand in the JSON header, up to the unique id; None for those that need the ordinary way."""
+        """Returns the properties, escaped for JSON, up to the unique id; None if they change how the message is sent."""
         if not properties:
             return _WAIT_AND_KEY
         if len(properties) == 1 and property_names.TAGS in properties:
@@ -159,7 +164,7 @@ class DirectSends:
         if names.is_retry_topic(topic):
             return None
         self._lanes = {known: lanes for known, lanes in self._lanes.items() if known.route.topic != topic}
-        lanes = self._lanes[turn] = [_Lane(queue, *self._frames.ends_of(topic, queue)) for queue in turn.queues]
+        lanes = self._lanes[turn] = [_Lane(queue, self._headers.start(topic, queue)) for queue in turn.queues]
         return lanes
 
     def _connect(self, lane: _Lane, broker: dict[int, str] | None) -> ClientConnection | None:
