@@ -1,8 +1,9 @@
-"""Every option that may be changed while running is changed, and its effect is seen.
+"""Every option that can be changed at run time is changed, and the change takes effect.
 
-`OBSERVATIONS` has a function for each key that docs/reference/configuration.md marks with `*`; a key without one fails. Each begins at a value
-(the servers' settings below) with which what it waits for would not come for an hour, or at all. What only a clock or a nearly full disk shows
-is observed at a housekeeper in this process; all else at running appliances, through the requests of `updateBrokerConfig`.
+`OBSERVATIONS` has a function for each key that docs/reference/configuration.md marks with `*`; a key without one fails.
+Each starts from a value (the servers' settings below) with which the awaited effect would take an hour or never happen.
+Effects that depend on a clock or a nearly full disk are observed on a housekeeper in this process, all others on
+running appliances through `updateBrokerConfig`.
 """
 
 import inspect
@@ -65,7 +66,7 @@ OBSERVATIONS: dict[str, Observation] = {}
 
 
 def observes(*keys: str) -> Callable[[Observation], Observation]:
-    """Marks the function that sees the effect of these options. Its parameters are fixtures, and `key` is the option's."""
+    """Registers the function that observes these options. Its parameters are fixtures; `key` is the option's name."""
 
     def note(observation: Observation) -> Observation:
         assert not OBSERVATIONS.keys() & set(keys)
@@ -79,7 +80,7 @@ def observes(*keys: str) -> Callable[[Observation], Observation]:
 
 
 class Options:
-    """Changes options of a running broker or name server, and puts them back."""
+    """Changes options of a running broker or name server and restores them."""
 
     def __init__(self, address: str, show: RequestCode, update: RequestCode) -> None:
         self._client = PlainClient(address)
@@ -93,7 +94,7 @@ class Options:
         self._send(said)
 
     def restore(self) -> None:
-        """Sets all that was changed to what it was before."""
+        """Restores everything that was changed."""
         self._send({key: self._before.get(key, "") for key in self._changed})
         self._client.close()
 
@@ -114,7 +115,7 @@ SMALL: Final = {"mappedFileSizeCommitLog": "8388608", "maxHashSlotNum": "1000", 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Appliance]]:
-    """Starts an appliance when it is first asked for by its name."""
+    """Starts an appliance when it is first requested by name."""
     running: dict[str, Appliance] = {}
     with ExitStack() as stack:
 
@@ -365,7 +366,7 @@ def answer_an_empty_pull_soon(client: PlainClient, options: Options, topic: str,
 def suggest_a_slave(client: PlainClient, options: Options, topic: str) -> None:
     fill(client, topic, 2)
     options.change(accessMessageInMemoryMaxRatio=0)
-    for _ in range(2):  # a pull prepares the hot path, which answers the next
+    for _ in range(2):  # a pull prepares the hot path, which answers the next one
         assert client.pull(topic).ext["suggestWhichBrokerId"] == "0"
     options.change(slaveReadEnable="true")
     for _ in range(2):
@@ -383,7 +384,7 @@ def tell_members_of_each_other(master: Appliance, client: PlainClient, options: 
         options.change(notifyConsumerIdsChangedEnable="false")
         with PlainClient(master.broker) as third:
             heartbeat(third, "third", "members", subscription)
-            client.runtime()  # whatever it was told came before this answer
+            client.runtime()  # anything it was notified of arrived before this answer
             assert client.told == []
 
 
@@ -419,7 +420,7 @@ def give_a_filter_function_less_time(master: Appliance, client: PlainClient, opt
 
 
 def pulled(client: PlainClient, topic: str, **fields: Any) -> int:
-    """How many messages a pull brings, on the plain path and on the hot one."""
+    """How many messages a pull returns, on the plain path and on the hot path."""
     counts = {len(decode_records(client.pull(topic, **fields).body)) for _ in range(3)}
     assert len(counts) == 1, counts
     return counts.pop()
@@ -465,7 +466,7 @@ def count_messages_as_far_behind(master: Appliance, client: PlainClient, options
     assert client.ask(RequestCode.QUERY_CONSUMER_OFFSET, new_group).code == ResponseCode.SUCCESS
     options.change(accessMessageInMemoryMaxRatio=0)
     assert [pulled(client, topic, **kind) for kind in kinds] == [8, 8, 8]
-    # So the group begins where it asks for, at the end perhaps, and not at the first message.
+    # Makes the group begin where it requests, possibly at the end, and not at the first message.
     assert client.ask(RequestCode.QUERY_CONSUMER_OFFSET, new_group).code == ResponseCode.QUERY_NOT_FOUND
 
 
@@ -504,7 +505,7 @@ def sync_the_log_sooner(client: PlainClient, options: Options, topic: str, key: 
     effective = {"flushIntervalCommitLog": 20, "flushCommitLogTimed": "false", "flushCommitLogLeastPages": 0}
     options.change(**presets[key])
     options.change(**{key: effective.get(key, 20)})
-    # Twice: the change itself makes flush look once.
+    # Twice: the change itself triggers one check by flush.
     for _ in range(2):
         assert client.send(topic, b"x" * (9000 if key == "flushCommitLogTimed" else 10)).code == ResponseCode.SUCCESS
         wait_until(lambda: is_flushed(client), DEADLINE_S, "the log is synced")
@@ -548,7 +549,7 @@ def wait_less_for_a_slave(run: Callable[..., Appliance], key: str) -> None:
         _options(replicated) as options,
         closing(socket.create_connection(("127.0.0.1", ha_port))) as slave,
     ):
-        slave.sendall(bytes(8))  # it has nothing, and never says that it has more
+        slave.sendall(bytes(8))  # it has no data and never reports more
         assert slave.recv(1)
         if key == "slaveTimeout":
             options.change(slaveTimeout=50)
@@ -575,7 +576,7 @@ def correct_offsets_at_a_slave(run: Callable[..., Appliance]) -> None:
 
 
 class Housekeeping:
-    """A housekeeper in this process over a log of five files, four days old."""
+    """A housekeeper in this process, over a log of five files that are four days old."""
 
     FILES = 5
 
@@ -602,7 +603,7 @@ class Housekeeping:
         return config
 
     def write(self, offset: int) -> None:
-        """As log writer, flush and dispatch would say it."""
+        """Writes as log writer, flush and dispatch would."""
         LogPublisher(self.instance.control).wrote(offset, 1)
         FlushPublisher(self.instance.control).flushed(offset, 1)
         DispatchPublisher(self.instance.control).reput(offset, 1, 0)
@@ -646,7 +647,7 @@ def delete_expired_files(housekeeping: Housekeeping, key: str) -> None:
 
 @observes("cleanResourceInterval")
 def look_for_expired_files_sooner(housekeeping: Housekeeping) -> None:
-    # The first look, perhaps at the start, finds nothing.
+    # The first check, possibly at the start, finds nothing.
     housekeeping.start(
         clean_resource_interval=3_600_000, delete_when=ALL_HOURS, file_reserved_time=1000, delete_commit_log_files_interval=1
     )  # fmt: skip
@@ -665,7 +666,7 @@ def delete_the_next_file_sooner(housekeeping: Housekeeping) -> None:
 @observes("cleanFileForciblyEnable", "whenDiskFull")
 def delete_unexpired_files(housekeeping: Housekeeping, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setattr(cleaner, "used_ratio", lambda _: 0.88)
-    monkeypatch.setattr(forced, "_COUNTING_MS", 20)  # there is no broker here that would count what is lost
+    monkeypatch.setattr(forced, "_COUNTING_MS", 20)  # no broker runs here that would count the loss
     choices: dict[str, tuple[dict[str, Any], str]] = {
         "cleanFileForciblyEnable": ({"clean_file_forcibly_enable": False}, "true"),
         "whenDiskFull": ({"when_disk_full": "reject"}, "delete-oldest"),
@@ -694,7 +695,7 @@ def sync_a_queue_sooner(housekeeping: Housekeeping, monkeypatch: pytest.MonkeyPa
     )  # fmt: skip
     builder, instance = LogBuilder(config), housekeeping.instance
     row = instance.queue_table_writer().add(b"T", 0)
-    for _ in range(450):  # of 20 bytes: two pages
+    for _ in range(450):  # 20 bytes each: two pages
         put_entry(config.paths(), builder.append())
     instance.queue_table_writer().update(row, 0, 450, builder.offset)
     instance.changed_rows_writer().add([row])
@@ -752,12 +753,12 @@ MARKED: Final = sorted(
 )
 
 
-def test_every_marked_option_has_an_observation() -> None:
+def test_every_option_marked_as_changeable_has_an_observation() -> None:
     assert set(re.findall(r"^\| `(\w+)`\* \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)) == set(MARKED)
     assert set(MARKED) == OBSERVATIONS.keys()
 
 
 @pytest.mark.parametrize("key", MARKED)
-def test_a_change_takes_effect(key: str, request: pytest.FixtureRequest) -> None:
+def test_changed_option_takes_effect(key: str, request: pytest.FixtureRequest) -> None:
     observation = OBSERVATIONS[key]
     observation(**{name: request.getfixturevalue(name) for name in inspect.signature(observation).parameters})

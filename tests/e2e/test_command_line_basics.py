@@ -1,4 +1,4 @@
-"""The `headrace` command by itself: help, mistakes, `config check`, and what it says when nothing runs."""
+"""The `headrace` command on its own: help, wrong usage, `config check`, and its output when no appliance is running."""
 
 import subprocess
 import sys
@@ -18,13 +18,13 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
+def test_every_command_has_help(command: tuple[str, ...]) -> None:
     said = headrace(*command, "--help")
     assert (said.returncode, said.stderr) == (0, "")
     assert said.stdout.startswith(f"Usage: headrace {' '.join(command)} [OPTIONS]")
 
 
-def test_the_list_of_commands_has_a_line_for_each() -> None:
+def test_command_list_has_one_line_per_command() -> None:
     said = headrace("--help").stdout
     for command, *_ in COMMANDS:
         assert f"\n  {command} " in said
@@ -40,7 +40,7 @@ def test_the_list_of_commands_has_a_line_for_each() -> None:
         (["run", "--set"], "requires an argument"),
     ],
 )
-def test_a_wrong_call_is_explained(arguments: list[str], message: str) -> None:
+def test_wrong_usage_prints_an_explanation(arguments: list[str], message: str) -> None:
     said = headrace(*arguments)
     assert said.returncode == exit_code.BAD_CONFIGURATION
     assert message in said.stderr
@@ -50,7 +50,7 @@ def test_a_wrong_call_is_explained(arguments: list[str], message: str) -> None:
 @pytest.mark.parametrize(
     "arguments", [["status"], ["stop"], ["stop", "broker"], ["start", "broker"], ["restart", "broker"]]
 )
-def test_without_an_appliance_there_is_one_line(tmp_path: Path, arguments: list[str]) -> None:
+def test_commands_print_one_line_when_no_appliance_is_running(tmp_path: Path, arguments: list[str]) -> None:
     said = headrace(*arguments, "--data", tmp_path)
     assert said.returncode == exit_code.FAILED
     assert said.stderr.startswith(f"headrace: no appliance runs on {tmp_path}")
@@ -58,7 +58,7 @@ def test_without_an_appliance_there_is_one_line(tmp_path: Path, arguments: list[
     assert said.stdout == ""
 
 
-def test_config_check_says_what_has_no_effect(tmp_path: Path) -> None:
+def test_config_check_lists_options_without_effect(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text("brokerName=a\nbrokrRole=SLAVE\nsendMessageThreadPoolNums=8\n")
     said = headrace("config", "check", conf)
@@ -68,7 +68,7 @@ def test_config_check_says_what_has_no_effect(tmp_path: Path) -> None:
     assert said.stdout.endswith(f"{conf}: OK, 2 warnings\n")
 
 
-def test_config_check_fails_on_what_cannot_be(tmp_path: Path) -> None:
+def test_config_check_fails_on_invalid_values(tmp_path: Path) -> None:
     toml = tmp_path / "appliance.toml"
     toml.write_text("heartbeatTimout = 5000\n")
     said = headrace("config", "check", toml)
@@ -76,13 +76,13 @@ def test_config_check_fails_on_what_cannot_be(tmp_path: Path) -> None:
     assert said.stderr == f"headrace: {toml}: unknown key heartbeatTimout (did you mean heartbeatTimeout?)\n"
 
 
-def test_config_check_of_a_good_file_says_so(tmp_path: Path) -> None:
+def test_config_check_reports_a_valid_file(tmp_path: Path) -> None:
     toml = tmp_path / "appliance.toml"
     toml.write_text('logFormat = "json"\n')
     assert headrace("config", "check", toml).stdout == f"{toml}: OK\n"
 
 
-def test_asking_does_not_import_what_running_needs() -> None:
+def test_status_command_does_not_import_server_modules() -> None:
     code = "import sys, appliance.cli.main, appliance.cli.commands.status; print(*sys.modules)"
     modules = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY
@@ -90,7 +90,7 @@ def test_asking_does_not_import_what_running_needs() -> None:
     assert {"asyncio", "broker", "store", "psutil", "multiprocessing"}.isdisjoint(modules)
 
 
-def test_the_supervisor_imports_no_event_loop_and_nothing_of_the_roles() -> None:
+def test_supervisor_imports_neither_asyncio_nor_role_modules() -> None:
     code = "import sys, appliance.boot; print(*sys.modules)"
     modules = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY

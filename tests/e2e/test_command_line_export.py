@@ -1,4 +1,4 @@
-"""`headrace export` as a program, given what it cannot use: one clear line, an exit code, and the target as it was."""
+"""`headrace export` with unusable input prints one clear line, exits with a code and leaves the target unchanged."""
 
 import ctypes
 import json
@@ -83,7 +83,7 @@ def half_exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def target(tmp_path: Path, half_exported: Path) -> Path:
-    """Half of the log has been exported into it."""
+    """A target that half of the log has been exported to."""
     return Path(shutil.copytree(half_exported, tmp_path / "target"))
 
 
@@ -103,7 +103,7 @@ def rows_in(target: Path) -> int:
     ],
     ids=["nothing", "an empty folder", "a file", "an empty commitlog", "no records"],
 )
-def test_what_is_no_store_is_said_and_no_target_is_begun(
+def test_export_of_a_folder_without_a_store_fails_and_creates_no_target(
     tmp_path: Path, make: Callable[[Path], None], said: str
 ) -> None:
     make(tmp_path / "source")
@@ -113,13 +113,13 @@ def test_what_is_no_store_is_said_and_no_target_is_begun(
 
 
 def drop_the_right_to_read_everything() -> None:
-    """Even root is then asked for permission."""
+    """Makes file permissions apply even to root."""
     libc = ctypes.CDLL(None)
     libc.prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE)
     libc.prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH)
 
 
-def test_a_file_that_may_not_be_read_is_named(log: SmallLog, target: Path) -> None:
+def test_unreadable_file_is_named(log: SmallLog, target: Path) -> None:
     before = content(target)
     path = log.folder / f"{1 << 16:020}"
     path.chmod(0)
@@ -134,7 +134,7 @@ def test_a_file_that_may_not_be_read_is_named(log: SmallLog, target: Path) -> No
     assert content(target) == before
 
 
-def test_a_half_written_last_record_is_left_for_the_next_run(log: SmallLog, target: Path) -> None:
+def test_incomplete_last_record_is_left_for_the_next_run(log: SmallLog, target: Path) -> None:
     whole = (log.folder / f"{log.offsets[-1] >> 16 << 16:020}").read_bytes()
     log.overwrite(log.offsets[-1] + 300, b"\0" * 500)
     done = export(log.root, target)
@@ -146,7 +146,7 @@ def test_a_half_written_last_record_is_left_for_the_next_run(log: SmallLog, targ
     assert rows_in(target) == 100
 
 
-def test_a_disk_that_is_full_leaves_the_target_as_it_was(log: SmallLog, target: Path) -> None:
+def test_full_disk_leaves_the_target_unchanged(log: SmallLog, target: Path) -> None:
     before = content(target)
 
     def let_files_be_small() -> None:
@@ -159,7 +159,7 @@ def test_a_disk_that_is_full_leaves_the_target_as_it_was(log: SmallLog, target: 
         shutil.which("unshare")
         and subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0
     ):
-        # A file system of its own, with hardly any room.
+        # A separate file system with hardly any space.
         small = target.with_name("small")
         small.mkdir()
         script = f"mount -t tmpfs -o size=64k none '{small}' && cp -r '{target}' '{small}/target' && exec \"$@\""
@@ -174,7 +174,7 @@ def test_a_disk_that_is_full_leaves_the_target_as_it_was(log: SmallLog, target: 
     assert rows_in(target) == 100
 
 
-def test_where_workers_write_a_full_disk_and_an_interrupt_are_one_line_too(tmp_path: Path) -> None:
+def test_full_disk_and_interrupt_print_one_line_with_worker_processes(tmp_path: Path) -> None:
     log = write_log(
         tmp_path / "store", [os.urandom(1_000_000)] * 22, 16 << 20
     )  # two ranges, too large for the driver to write by itself
@@ -190,7 +190,7 @@ def test_where_workers_write_a_full_disk_and_an_interrupt_are_one_line_too(tmp_p
         command("--engine", "local", "--workers", 2, "--follow", "0.1", log.root, target), env=environment(), stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=hear_interrupts,  # noqa: PLW1509
     ) as process:  # fmt: skip
-        # Both workers write; a terminal would tell all of the group.
+        # Both workers are writing; a terminal would interrupt the whole process group.
         wait_until(lambda: len(written_files(target)) > 1, 60, "files of both workers")
         os.killpg(process.pid, signal.SIGINT)
         said, errors = process.communicate(timeout=100)
@@ -200,11 +200,11 @@ def test_where_workers_write_a_full_disk_and_an_interrupt_are_one_line_too(tmp_p
 
 
 def hear_interrupts() -> None:
-    """Tests that run in the background have them ignored, which would be handed on."""
+    """Tests that run in the background ignore SIGINT, and a child process would inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_an_export_that_is_ended_while_spark_starts_leaves_no_jvm_behind(log: SmallLog, tmp_path: Path) -> None:
+def test_export_stopped_during_spark_start_leaves_no_jvm(log: SmallLog, tmp_path: Path) -> None:
     with subprocess.Popen(
         command("--engine", "spark", log.root, tmp_path / "target"),
         env=environment(),
@@ -226,7 +226,7 @@ def test_an_export_that_is_ended_while_spark_starts_leaves_no_jvm_behind(log: Sm
 
 
 def words_of(process: psutil.Process) -> set[str]:
-    """Its command line; but not of the one that only finds out what Spark is to be started with."""
+    """Its command line; empty for the JVM that only determines how Spark is started."""
     try:
         words = set(process.cmdline())
     except psutil.Error:  # it has ended
@@ -235,10 +235,10 @@ def words_of(process: psutil.Process) -> set[str]:
 
 
 def written_files(target: Path) -> list[Path]:
-    """Those that have bytes, in staging or in their place."""
+    """Non-empty files, staged or in place."""
     try:
         return [path for path in target.rglob("*") if path.is_file() and path.stat().st_size > 1000]
-    except FileNotFoundError:  # one is moved meanwhile
+    except FileNotFoundError:  # a file is being moved
         return []
 
 
@@ -247,7 +247,7 @@ def rows_in_manifests(target: Path) -> int:
     return sum(each["rows"] for path in manifests for each in json.loads(path.read_text())["ranges"])
 
 
-def test_what_cannot_be_meant_is_wrong_usage(log: SmallLog, tmp_path: Path) -> None:
+def test_invalid_option_values_are_wrong_usage(log: SmallLog, tmp_path: Path) -> None:
     for arguments, said in (
         (("--broker", ""), "expected 1 to 170 characters"),
         (("--broker", "b" * 171), "expected 1 to 170 characters"),
@@ -261,9 +261,9 @@ def test_what_cannot_be_meant_is_wrong_usage(log: SmallLog, tmp_path: Path) -> N
     assert not (tmp_path / "none").exists()
 
 
-def test_a_catalog_that_cannot_be_reached_is_said(tmp_path: Path, log: SmallLog) -> None:
+def test_unreachable_catalog_is_reported(tmp_path: Path, log: SmallLog) -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # nobody listens there
+        taken.bind(("127.0.0.1", 0))  # nothing listens there
         catalog = f"http://127.0.0.1:{taken.getsockname()[1]}#lake.messages"
         check_refused(export("--format", "iceberg", log.root, catalog), f"{catalog}: ")
     missing = f"sqlite:///{tmp_path}/missing/catalog.db#lake.messages"
@@ -271,7 +271,7 @@ def test_a_catalog_that_cannot_be_reached_is_said(tmp_path: Path, log: SmallLog)
     assert not (tmp_path / "missing").exists()
 
 
-def test_a_target_of_another_schema_version_is_left_alone(log: SmallLog, target: Path) -> None:
+def test_target_with_another_schema_version_is_not_changed(log: SmallLog, target: Path) -> None:
     path = target / "_export" / "target.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 99}))
     before = content(target)
@@ -279,7 +279,7 @@ def test_a_target_of_another_schema_version_is_left_alone(log: SmallLog, target:
     assert content(target) == before
 
 
-def test_another_layout_format_or_store_is_left_alone(tmp_path: Path, log: SmallLog, target: Path) -> None:
+def test_target_with_another_layout_format_or_store_is_not_changed(tmp_path: Path, log: SmallLog, target: Path) -> None:
     before = content(target)
     check_refused(export("--group-by", "topic", log.root, target), "was made with layout")
     check_refused(export("--format", "delta", log.root, target), "was made with format")
@@ -288,7 +288,7 @@ def test_another_layout_format_or_store_is_left_alone(tmp_path: Path, log: Small
     assert content(target) == before
 
 
-def test_a_source_file_that_is_deleted_meanwhile_is_named_unless_it_could_be_held(tmp_path: Path) -> None:
+def test_source_file_deleted_during_export_is_named_unless_it_is_held(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x" * 1000] * 6_000)
     last = log.folder / f"{log.offsets[-1] >> 16 << 16:020}"
     kept = last.read_bytes()
@@ -324,9 +324,10 @@ TRIES = 20
 
 
 def delete_while_it_reads(log: SmallLog, target: Path, path: Path) -> tuple[int, list[str]] | None:
-    """Run an export that is stopped as soon as it writes, and goes on when the file is gone: exit code, and lines on standard error.
+    """Runs an export that is stopped as soon as it writes and resumed after the file is deleted.
 
-    None: it was over before it could be stopped, and the file is still there.
+    Returns the exit code and the lines on standard error, or None if the export ended before it could be stopped; the
+    file then still exists.
     """
     with subprocess.Popen(
         command("--engine", "local", log.root, target), env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -336,7 +337,7 @@ def delete_while_it_reads(log: SmallLog, target: Path, path: Path) -> tuple[int,
             return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
 
         deadline = time.monotonic() + 60
-        while state() != "Z" and not has_written(target):  # in a hurry
+        while state() != "Z" and not has_written(target):  # busy loop on purpose
             assert time.monotonic() < deadline
         os.kill(process.pid, signal.SIGSTOP)
         wait_until(lambda: state() in "TZ", 60, "stopped")
@@ -351,5 +352,5 @@ def has_written(target: Path) -> bool:
     """Whether a run has begun to write."""
     try:
         return any((target / "_export" / "staging").rglob("0"))
-    except FileNotFoundError:  # it clears away meanwhile
+    except FileNotFoundError:  # the run is cleaning up
         return False

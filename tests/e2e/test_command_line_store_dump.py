@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 
 def sizes(expected: list[dict[str, Any]]) -> list[str]:
-    """The options that tell the sizes of this store's IndexFiles."""
+    """The options for the sizes of this store's IndexFiles."""
     header = next((line for line in expected if line["kind"] == "index"), None)
     return [] if header is None else ["--slots", str(header["slots"]), "--entries", str(header["entries"])]
 
@@ -25,12 +25,12 @@ def dumped(*arguments: str | Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", golden.stores())
-def test_everything_in_a_store_is_printed_as_expected(tmp_path: Path, name: str) -> None:
+def test_dump_prints_all_contents_of_a_store(tmp_path: Path, name: str) -> None:
     expected = [line for line in golden.expected(name) if line["kind"] not in {"store", "file"}]
     assert dumped("--all", *sizes(expected), golden.unpack(name, tmp_path)) == expected
 
 
-def test_records_may_be_printed_from_an_offset_on(tmp_path: Path) -> None:
+def test_dump_prints_records_from_an_offset(tmp_path: Path) -> None:
     records = [line for line in golden.expected("plain") if line["kind"] in {"record", "blank", "end"}]
     store = golden.unpack("plain", tmp_path)
     assert dumped(store) == records
@@ -38,7 +38,7 @@ def test_records_may_be_printed_from_an_offset_on(tmp_path: Path) -> None:
     assert dumped(store, "--from", str(tenth)) == records[9:]
 
 
-def test_one_queue_or_the_index_may_be_chosen(tmp_path: Path) -> None:
+def test_dump_prints_one_queue_or_the_index(tmp_path: Path) -> None:
     expected = list(golden.expected("plain"))
     store = golden.unpack("plain", tmp_path)
     first = next(line for line in expected if line["kind"] == "queue")
@@ -51,7 +51,7 @@ def test_one_queue_or_the_index_may_be_chosen(tmp_path: Path) -> None:
     assert dumped(store, "--index", *sizes(expected)) == index
 
 
-def test_for_people_there_is_a_line_a_record(tmp_path: Path) -> None:
+def test_text_output_has_one_line_per_record(tmp_path: Path) -> None:
     said = headrace("store", "dump", golden.unpack("plain", tmp_path))
     records = [line for line in golden.expected("plain") if line["kind"] == "record"]
     lines = [line for line in said.stdout.splitlines() if line.startswith("record ")]
@@ -72,7 +72,7 @@ def test_for_people_there_is_a_line_a_record(tmp_path: Path) -> None:
         ([], 2, "Missing argument 'PATH'"),
     ],
 )
-def test_what_cannot_be_dumped_is_said(tmp_path: Path, arguments: list[str], code: int, message: str) -> None:
+def test_dump_reports_what_it_cannot_read(tmp_path: Path, arguments: list[str], code: int, message: str) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "data" / "store" / "commitlog").mkdir(parents=True)
     said = headrace("store", "dump", *arguments, cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""`headrace store verify` on stores that Apache's brokers wrote, whole and damaged."""
+"""`headrace store verify` on stores of Apache's brokers, intact and damaged."""
 
 from pathlib import Path
 
@@ -11,24 +11,24 @@ pytestmark = pytest.mark.slow
 
 
 def sizes(name: str) -> list[str]:
-    """The options that tell the sizes of this store's IndexFiles."""
+    """The options for the sizes of this store's IndexFiles."""
     header = next((line for line in golden.expected(name) if line["kind"] == "index"), None)
     return [] if header is None else ["--slots", str(header["slots"]), "--entries", str(header["entries"])]
 
 
-def test_a_whole_store_is_in_order(tmp_path: Path) -> None:
+def test_verify_accepts_an_intact_store(tmp_path: Path) -> None:
     store = golden.unpack("plain", tmp_path)
     said = headrace("store", "verify", *sizes("plain"), store)
     assert (said.returncode, said.stderr) == (0, "")
     assert said.stdout.startswith(f"{store}: in order, ")
 
 
-def test_a_damaged_byte_is_found_and_said_where(tmp_path: Path) -> None:
+def test_verify_reports_the_position_of_a_damaged_byte(tmp_path: Path) -> None:
     store = golden.unpack("plain", tmp_path)
     record = [line for line in golden.expected("plain") if line["kind"] == "record"][5]
     path = store / "commitlog" / record["file"]
     with path.open("r+b") as file:
-        # A byte of the body: after the 88 bytes of fixed fields (both hosts IPv4) and the body's length.
+        # A byte of the body: after 88 bytes of fixed fields (both hosts IPv4) and the body's length.
         file.seek(record["position"] + 88)
         byte = file.read(1)
         file.seek(-1, 1)
@@ -41,7 +41,7 @@ def test_a_damaged_byte_is_found_and_said_where(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_store_of_ours_is_in_order_running_and_stopped(tmp_path: Path) -> None:
+def test_verify_accepts_our_store_running_and_stopped(tmp_path: Path) -> None:
     data = tmp_path / "data"
     settings = ("--set", "mappedFileSizeCommitLog=5242880", "--set", "maxHashSlotNum=1000", "--set", "maxIndexNum=4000")
     with HeadraceProcess(data, *settings).wait_ready() as appliance:
@@ -51,7 +51,7 @@ def test_a_store_of_ours_is_in_order_running_and_stopped(tmp_path: Path) -> None
     assert (said.returncode, said.stderr) == (0, "")
 
 
-def test_what_is_no_store_is_said(tmp_path: Path) -> None:
+def test_verify_reports_a_folder_without_a_store(tmp_path: Path) -> None:
     said = headrace("store", "verify", tmp_path)
     assert (said.returncode, said.stdout) == (1, "")
     assert said.stderr == f"headrace: {tmp_path} is not a store: it has no folder commitlog\n"

@@ -1,4 +1,4 @@
-"""Whatever a client sends to the control socket, the supervisor goes on: hostile requests and hostile ways to send them."""
+"""The supervisor survives hostile requests and hostile clients on the control socket."""
 
 import json
 import random
@@ -57,14 +57,14 @@ def appliance(tmp_path: Path) -> Iterator[HeadraceProcess]:
 
 
 def connect(appliance: HeadraceProcess) -> socket.socket:
-    client = socket.socket(socket.AF_UNIX)  # blocking: waits for room among those that are not accepted yet
+    client = socket.socket(socket.AF_UNIX)  # blocking: waits for room in the accept queue
     client.connect(str(appliance.data / "control.sock"))
     client.settimeout(60)
     return client
 
 
 def answer_to(appliance: HeadraceProcess, request: bytes) -> bytes:
-    """What comes back for these bytes, up to the first line or the end of the connection."""
+    """The answer to these bytes, up to the first line break or the end of the connection."""
     received = b""
     with connect(appliance) as client:
         try:
@@ -88,7 +88,7 @@ def pids(appliance: HeadraceProcess) -> list[int | None]:
     return [role["pid"] for role in appliance.status()["roles"].values()]
 
 
-def test_hostile_request_is_refused_and_the_supervisor_goes_on(appliance: HeadraceProcess) -> None:
+def test_hostile_request_is_refused_and_the_supervisor_keeps_running(appliance: HeadraceProcess) -> None:
     before = pids(appliance)
     for what, request in HOSTILE.items():
         answer = answer_to(appliance, request)
@@ -99,7 +99,7 @@ def test_hostile_request_is_refused_and_the_supervisor_goes_on(appliance: Headra
 
 
 def mutated(chance: random.Random) -> bytes:
-    """One of the seeds with some bytes changed, doubled or lost; never a request to stop."""
+    """One of the seeds with some bytes changed, duplicated or removed; never a stop request."""
     request = bytearray(chance.choice(SEEDS))
     for _ in range(chance.randint(1, 6)):
         start = chance.randrange(len(request) + 1)
@@ -110,7 +110,7 @@ def mutated(chance: random.Random) -> bytes:
     return b"{}" if b"stop" in request else bytes(request).replace(b"\n", b" ")
 
 
-def test_mutated_requests_neither_end_the_supervisor_nor_fill_its_memory_or_log(appliance: HeadraceProcess) -> None:
+def test_mutated_requests_do_not_stop_the_supervisor_or_fill_memory_or_log(appliance: HeadraceProcess) -> None:
     before, chance = pids(appliance), random.Random(SEED)
     supervisor = psutil.Process(appliance.process.pid)
     for _ in range(500):
@@ -123,12 +123,12 @@ def test_mutated_requests_neither_end_the_supervisor_nor_fill_its_memory_or_log(
     assert len(appliance.log.splitlines()) - log_lines < 100
 
 
-def test_idle_connections_keep_nobody_out(appliance: HeadraceProcess) -> None:
+def test_idle_connections_do_not_block_others(appliance: HeadraceProcess) -> None:
     before = pids(appliance)
     idle = [connect(appliance) for _ in range(4 * MAX_CLIENTS)]
     try:
         for client in idle[-MAX_CLIENTS // 2 :]:
-            client.sendall(b'{"command":')  # and never the rest
+            client.sendall(b'{"command":')  # and never sends the rest
         assert_responsive(appliance, before)
         assert psutil.Process(appliance.process.pid).num_fds() < 2 * MAX_CLIENTS + 64
     finally:
@@ -136,7 +136,7 @@ def test_idle_connections_keep_nobody_out(appliance: HeadraceProcess) -> None:
             client.close()
 
 
-def test_client_that_reads_no_answers_holds_up_nobody(appliance: HeadraceProcess) -> None:
+def test_client_that_reads_no_answers_does_not_block_others(appliance: HeadraceProcess) -> None:
     before = pids(appliance)
     with connect(appliance) as deaf:
         deaf.setblocking(False)
@@ -154,7 +154,7 @@ def test_client_that_reads_no_answers_holds_up_nobody(appliance: HeadraceProcess
         assert_responsive(appliance, before)
 
 
-def test_requests_whose_clients_left_are_forgotten(appliance: HeadraceProcess) -> None:
+def test_requests_of_disconnected_clients_are_dropped(appliance: HeadraceProcess) -> None:
     before = pids(appliance)
     ask(appliance.data / "control.sock", {"command": "stop", "role": "sink"}, 60)
     supervisor = psutil.Process(appliance.process.pid)
@@ -167,7 +167,7 @@ def test_requests_whose_clients_left_are_forgotten(appliance: HeadraceProcess) -
     wait_until(lambda: supervisor.num_fds() < 64, 60, "connections closed")
 
 
-def test_several_requests_one_after_the_other_are_answered_on_one_connection(appliance: HeadraceProcess) -> None:
+def test_one_connection_serves_several_requests(appliance: HeadraceProcess) -> None:
     with connect(appliance) as client, client.makefile("rb") as answers:
         for _ in range(10):
             client.sendall(b'{"command":"status"}\r\n\n')

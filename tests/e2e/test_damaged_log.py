@@ -1,4 +1,4 @@
-"""Damage in the middle of a CommitLog file hides the damaged messages and no others, and an operator hears of it."""
+"""Damage in the middle of a CommitLog file makes only the damaged messages unreadable and is reported."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ DEADLINE_S = 30
 
 
 def read_queue(port: int, topic: str, expression: str, expression_type: str) -> dict[int, int]:
-    """What a consumer gets of queue 0 from its beginning on: queue offsets, and where the records lie."""
+    """What a consumer reads from queue 0: queue offsets and physical offsets."""
     found: dict[int, int] = {}
     offset = 0
     with PlainPuller(port) as puller:
@@ -35,7 +35,7 @@ def read_queue(port: int, topic: str, expression: str, expression_type: str) -> 
             found |= {record.queue_offset: record.physical_offset for record in decode_records(answer.body)}
 
 
-def test_damage_hides_the_damaged_messages_only_and_is_told(tmp_path: Path) -> None:
+def test_only_damaged_messages_are_unreadable_and_damage_is_reported(tmp_path: Path) -> None:
     settings = {
         "mappedFileSizeCommitLog": str(FILE_SIZE), "maxMessageSize": str(1 << 20), "enablePropertyFilter": "true",
     }  # fmt: skip
@@ -49,7 +49,7 @@ def test_damage_hides_the_damaged_messages_only_and_is_told(tmp_path: Path) -> N
         assert sorted(places) == list(range(COUNT // 4))
         start = places[40] + 500
         damage(appliance.store / "commitlog", FILE_SIZE, start, 4096)
-        # The record in which the damage begins has lost the lengths behind its body.
+        # The record in which the damage begins has lost the lengths that follow its body.
         hit = [queue_offset for queue_offset, place in places.items() if place + 1000 > start and place < start + 4096]
         assert 1 <= len(hit) <= 2
         left = {queue_offset: place for queue_offset, place in places.items() if queue_offset not in hit}

@@ -1,4 +1,4 @@
-"""A disk that somebody else fills: what is deleted gives its space back, what gives none back stays, and nobody loses messages unnoticed."""
+"""A disk filled by others: only deletions that free space continue, and losses are reported."""
 
 import os
 import time
@@ -55,7 +55,7 @@ def files_of(appliance: Appliance) -> list[str]:
 
 
 def count_deleted(appliance: Appliance, before: list[str]) -> int:
-    """How many of these files are gone. New ones are reserved meanwhile."""
+    """How many of these files have been deleted. New files are reserved meanwhile."""
     return len(set(before) - set(files_of(appliance)))
 
 
@@ -64,7 +64,7 @@ def log_of(appliance: Appliance) -> list[str]:
 
 
 def send(puller: PlainPuller, body: bytes, key: str) -> int:
-    """Sends to queue 0; the code of the answer."""
+    """Sends to queue 0 and returns the response code."""
     header = SendMessageRequestHeaderV2(
         producer_group="plain", topic=TOPIC, default_topic="TBW102", default_topic_queue_nums=4, queue_id=0, sys_flag=0,
         born_timestamp=int(time.time() * 1000), flag=0, properties=f"KEYS\x01{key}\x02WAIT\x01true",
@@ -73,7 +73,7 @@ def send(puller: PlainPuller, body: bytes, key: str) -> int:
 
 
 def send_all(appliance: Appliance) -> int:
-    """Fills the log; how many messages."""
+    """Fills the log and returns the number of messages."""
     count = FILE_SIZE * FILES // len(BODY)
     with PlainPuller(appliance.ports[1]) as puller:
         for number in range(count):
@@ -82,7 +82,7 @@ def send_all(appliance: Appliance) -> int:
 
 
 def read_all(appliance: Appliance) -> None:
-    """Every file of the log, the queue and the index is read by the broker once, as a consumer and a search do it."""
+    """Makes the broker read every file of log, queue and index once, as a consumer and a search would."""
     with PlainPuller(appliance.ports[1]) as puller:
         offset, answer = 0, puller.pull(TOPIC, offset=0)
         while answer.code == ResponseCode.SUCCESS:
@@ -111,7 +111,7 @@ def send_code(appliance: Appliance) -> int:
 
 
 def wait_released(appliance: Appliance, volume: Volume) -> None:
-    """No process holds a deleted file any more, within a second."""
+    """Waits up to a second until no process holds a deleted file."""
     end = time.monotonic() + RELEASE_S
     while held := deleted_files_held(appliance.pids(), volume.path):
         assert time.monotonic() < end, held
@@ -128,7 +128,7 @@ def wait_for_cleaning_rounds(appliance: Appliance, rounds: int) -> None:
     wait_until(lambda: count() >= end, DEADLINE_S, f"{rounds} cleaning rounds")
 
 
-def test_forced_deletion_frees_the_disk_tells_who_lost_what_and_stops_where_it_does_not_help(
+def test_forced_deletion_frees_space_reports_losses_and_stops_when_ineffective(
     volume: Volume, appliance: Appliance
 ) -> None:
     count = send_all(appliance)
@@ -138,7 +138,7 @@ def test_forced_deletion_frees_the_disk_tells_who_lost_what_and_stops_where_it_d
     commit(appliance, "has-ten", 10)
     before = files_of(appliance)
 
-    # Somebody else fills the disk: the oldest files go, no more than needed, and their space comes back.
+    # Others fill the disk: only as many of the oldest files as needed are deleted, and their space is freed.
     volume.fill_to(0.89)
     wait_until(lambda: volume.used_ratio <= 0.85, DEADLINE_S, "space is freed")
     wait_released(appliance, volume)
@@ -149,7 +149,7 @@ def test_forced_deletion_frees_the_disk_tells_who_lost_what_and_stops_where_it_d
     assert min_offset == deleted * FILE_SIZE
     wait_released(appliance, volume)
 
-    # Who lost how many is logged and shown.
+    # The groups that lost messages, and how many, are logged and shown.
     with PlainPuller(appliance.ports[1]) as puller:
         first_kept = int(puller.pull(TOPIC, offset=count - 1).ext["minOffset"])
     lost = first_kept - 10
@@ -167,7 +167,7 @@ def test_forced_deletion_frees_the_disk_tells_who_lost_what_and_stops_where_it_d
     assert f"deleted before the retention time: {deleted} files" in text
     assert f"group has-ten: {lost} messages of {TOPIC}" in text
 
-    # Somebody holds what is deleted: one file is lost by that, and not the next.
+    # A process holds the deleted files: one file is lost that way, but not the next.
     held = [os.open(appliance.store / "commitlog" / name, os.O_RDONLY) for name in files_of(appliance)[:5]]
     volume.fill_to(0.89)
     wait_until(lambda: any("forced deletion stopped" in line for line in log_of(appliance)), DEADLINE_S, "it stops")
@@ -179,7 +179,7 @@ def test_forced_deletion_frees_the_disk_tells_who_lost_what_and_stops_where_it_d
         os.close(fd)
     wait_until(lambda: volume.used_ratio <= 0.85, DEADLINE_S, "it goes on when the space has come back")
 
-    # An operator would rather refuse messages than lose some.
+    # Configured to refuse messages rather than lose some.
     set_option(appliance, "whenDiskFull=reject")
     wait_until(
         lambda: any("whenDiskFull=reject" in line for line in log_of(appliance)), DEADLINE_S, "the option is followed"

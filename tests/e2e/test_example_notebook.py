@@ -1,4 +1,4 @@
-"""The notebook in `examples/`: it runs from its first cell to its last as a reader would run it, and is committed with what it then shows."""
+"""The notebook in `examples/` runs from its first to its last cell, and its committed outputs are current."""
 
 import json
 import os
@@ -14,7 +14,7 @@ NOTEBOOK = Path(__file__).resolve().parents[2] / "examples" / "commitlog.ipynb"
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-def test_the_notebook_runs_and_shows_what_it_is_committed_with(tmp_path: Path) -> None:
+def test_notebook_outputs_equal_the_committed_ones(tmp_path: Path) -> None:
     ran = tmp_path / "ran.ipynb"
     folders = {
         name: str(tmp_path / name) for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "TMPDIR")
@@ -42,7 +42,7 @@ def test_the_notebook_runs_and_shows_what_it_is_committed_with(tmp_path: Path) -
 
 
 def outputs_of(path: Path) -> list[tuple[list[str], str]]:
-    """What each code cell shows: kinds, and text. What libraries say on standard error does not count."""
+    """What each code cell shows: kinds and text. Output on standard error is ignored."""
     found = []
     for cell in json.loads(path.read_text())["cells"]:
         if cell["cell_type"] == "code":

@@ -1,4 +1,4 @@
-"""`headrace export` of an appliance that runs: what was sent before it began is in the table, though the broker has not flushed it yet."""
+"""`headrace export` of a running appliance includes messages that the broker has not flushed yet."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ LAZY = {
 }
 
 
-def test_an_export_has_what_was_sent_before_it_began(tmp_path: Path) -> None:
+def test_export_contains_messages_sent_before_it_began(tmp_path: Path) -> None:
     with Appliance(tmp_path / "data", settings=LAZY) as appliance, PlainSender(appliance.ports[1]) as sender:
         for round_number in (1, 2):
             for number in range(20):

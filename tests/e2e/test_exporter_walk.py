@@ -1,4 +1,4 @@
-"""What a newcomer types, out of the exporter's page: from three topics to an answer in SQL, letter for letter."""
+"""The walkthrough of the exporter's page, typed literally: from three topics to an answer in SQL."""
 
 import re
 import subprocess
@@ -16,7 +16,7 @@ FIVE_MINUTES_S = 300
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(FIVE_MINUTES_S + 100)]
 
 
-def test_the_five_minutes_of_the_page_are_as_it_says(tmp_path: Path) -> None:
+def test_five_minute_walkthrough_works_as_documented(tmp_path: Path) -> None:
     section = PAGE.read_text().partition("## Five minutes")[2].partition("\n## ")[0]
     assert "    make install-export\n    make run\n" in section
     found = re.search(r"```sh\n(.*?)```\n\n```\n(.*?)```", section, re.DOTALL)

@@ -1,4 +1,4 @@
-"""What the appliance writes is closed to other users, and no file of it is written through a symbolic link."""
+"""The appliance's files are not accessible to other users and are never written through a symbolic link."""
 
 import os
 import stat
@@ -32,7 +32,7 @@ def files_of(data: Path) -> list[Path]:
 
 
 @pytest.mark.usefixtures("usual_umask")
-def test_files_are_closed_to_others_and_read_only_to_the_group(tmp_path: Path) -> None:
+def test_files_have_no_access_for_others_and_read_only_access_for_the_group(tmp_path: Path) -> None:
     data = tmp_path / "data"
     (data / "logs").mkdir(parents=True)
     (data / "logs" / "headrace.log").write_text("of an earlier version\n")
@@ -61,7 +61,7 @@ def test_files_are_closed_to_others_and_read_only_to_the_group(tmp_path: Path) -
     assert open_to_others == {path.name for path in files_of(data) if path.stat().st_mode & 0o137} == set()
 
 
-def test_link_in_place_of_a_file_is_refused_at_start_and_what_it_leads_to_is_not_touched(tmp_path: Path) -> None:
+def test_symbolic_link_in_place_of_a_file_is_refused_and_its_target_unchanged(tmp_path: Path) -> None:
     data, victim = tmp_path / "data", tmp_path / "victim"
     victim.write_text(MINE)
     with HeadraceProcess(data, *SMALL).wait_ready() as appliance:
@@ -95,7 +95,7 @@ def test_link_in_place_of_a_file_is_refused_at_start_and_what_it_leads_to_is_not
         assert appliance.stop() == 0
 
 
-def test_folder_may_be_a_link(tmp_path: Path) -> None:
+def test_store_folder_may_be_a_symbolic_link(tmp_path: Path) -> None:
     data, disk = tmp_path / "data", tmp_path / "disk"
     disk.mkdir()
     data.mkdir()

@@ -1,4 +1,4 @@
-"""`headrace status` says what was noticed of consumer groups, also while the broker is dead; the log says it once, and once more when it has ended."""
+"""`headrace status` shows findings about consumer groups, even while the broker is dead; the log has each once."""
 
 import os
 import signal
@@ -24,13 +24,13 @@ from support.watched import WatchedAppliance as Appliance
 pytestmark = pytest.mark.slow
 
 DEADLINE_S = 60
-LEFT_ALONE_DEADLINE_S = 120  # it takes forty seconds of silence
+LEFT_ALONE_DEADLINE_S = 120  # it takes forty seconds without pulls
 BEAT_S = 0.2
 """Between two heartbeats of the members."""
 
 
 class Member:
-    """A consumer of which the broker sees heartbeats."""
+    """A consumer that sends heartbeats to the broker."""
 
     def __init__(self, appliance: Appliance, client_id: str, group: str, *topics: str) -> None:
         self.group = group
@@ -42,11 +42,11 @@ class Member:
         ).encode()
 
     def beat(self) -> None:
-        """Gives a sign of life, and waits until it is taken."""
+        """Sends a heartbeat and waits until it is accepted."""
         self._ask(create_request(RequestCode.HEART_BEAT, None, body=self.heartbeat))
 
     def pull(self, topic: str, *queue_ids: int) -> None:
-        """Asks for these queues' first message, and waits for the answers."""
+        """Pulls the first message of these queues and waits for the answers."""
         for queue_id in queue_ids:
             header = PullMessageRequestHeader(
                 consumer_group=self.group, topic=topic, queue_id=queue_id, queue_offset=0, max_msg_nums=1, sys_flag=0, commit_offset=0,
@@ -70,7 +70,7 @@ def appliance(tmp_path: Path) -> Iterator[Appliance]:
         yield appliance
 
 
-def test_groups_whose_members_disagree_share_an_id_or_leave_a_queue_out_are_noticed(appliance: Appliance) -> None:
+def test_findings_for_differing_subscriptions_shared_ids_and_unread_queues(appliance: Appliance) -> None:
     def noticed() -> dict[str, Any]:
         return {notice["kind"]: notice for notice in appliance.status()["findings"]}
 
@@ -94,7 +94,7 @@ def test_groups_whose_members_disagree_share_an_id_or_leave_a_queue_out_are_noti
         closing(Member(appliance, "same", "Sharing", "T")) as same,
         closing(Member(appliance, "same", "Sharing", "T")) as again,
     ):
-        sender.send(0)  # makes the topic, with four queues
+        sender.send(0)  # creates the topic with four queues
         members = [leaving, one, two, same, again]
         both = {"members disagree", "client id shared"}
         wait_until(lambda: beat_and_look().keys() >= both, DEADLINE_S, "both groups are noticed")
@@ -115,7 +115,7 @@ def test_groups_whose_members_disagree_share_an_id_or_leave_a_queue_out_are_noti
             queues: list[int] = beat_and_look().get("queues without an owner", {}).get("queues", [])
             return queues
 
-        # Where the machine stood still for so long it may be more for a moment.
+        # After a long stall of the machine there may briefly be more.
         wait_until(lambda: left_alone() == [2], LEFT_ALONE_DEADLINE_S, "the queue that was left out is noticed")
         words = "  group Leaving: nobody has asked for queue 2 of Left for 40 s, while 1 member is online\n"
         wait_until(

@@ -1,4 +1,4 @@
-"""The name server as a process of its own: it starts, beats, serves, keeps its keys, and stops when told."""
+"""The name server as a separate process: it starts, beats, serves, keeps its KV config, and stops on request."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ def tell(fd: int) -> None:
 
 
 class Process:
-    """A forked child that runs the daemon; it tells its beats and its being ready over pipes."""
+    """A forked child that runs the name server and reports heartbeats and readiness over pipes."""
 
     def __init__(self, directory: Path, port: int) -> None:
         self.port = port
@@ -92,7 +92,7 @@ def ask(port: int, code: int, body: bytes = b"", **ext: str) -> RemotingCommand:
     return asyncio.run(main())
 
 
-def test_it_beats_serves_and_stops_when_told(tmp_path: Path) -> None:
+def test_name_server_beats_serves_and_stops_on_request(tmp_path: Path) -> None:
     port = free_port()
     with running(tmp_path, port) as process:
         assert ask(port, 206).body == b'{"topicList":[]}'
@@ -106,7 +106,7 @@ def test_it_beats_serves_and_stops_when_told(tmp_path: Path) -> None:
         socket.create_connection(("127.0.0.1", port)).close()
 
 
-def test_its_keys_outlive_it_and_a_restart_takes_the_same_port(tmp_path: Path) -> None:
+def test_restart_keeps_kv_config_and_port(tmp_path: Path) -> None:
     port = free_port()
     with running(tmp_path, port):
         assert ask(port, 100, namespace="space", key="k", value="v").code == 0
@@ -114,7 +114,7 @@ def test_its_keys_outlive_it_and_a_restart_takes_the_same_port(tmp_path: Path) -
         assert ask(port, 101, namespace="space", key="k").ext == {"value": "v"}
 
 
-def test_a_taken_port_is_said_in_one_line(tmp_path: Path) -> None:
+def test_port_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -131,7 +131,7 @@ def test_a_taken_port_is_said_in_one_line(tmp_path: Path) -> None:
     assert "\n" not in message
 
 
-def test_it_stops_although_a_client_has_sent_half_a_request(tmp_path: Path) -> None:
+def test_name_server_stops_despite_an_incomplete_request(tmp_path: Path) -> None:
     port = free_port()
     process = Process(tmp_path, port)
     process.wait_ready()

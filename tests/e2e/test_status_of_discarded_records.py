@@ -1,4 +1,4 @@
-"""Damage near the end of the log costs the records behind it at the next start: the log and `headrace status` say which."""
+"""Log and `headrace status` name the records that recovery discards after damage near the end of the log."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ MESSAGES = 60
 DAMAGED = 20
 
 
-def test_log_and_status_name_the_records_that_recovery_discarded(tmp_path: Path) -> None:
+def test_log_and_status_name_records_discarded_by_recovery(tmp_path: Path) -> None:
     data = tmp_path / "data"
     appliance = Appliance(data, settings=SETTINGS)
     try:

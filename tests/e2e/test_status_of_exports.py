@@ -22,7 +22,7 @@ SETTINGS = {
 }
 
 
-def test_what_exports_hold_is_counted_and_said(tmp_path: Path) -> None:
+def test_status_reports_segments_held_by_exports(tmp_path: Path) -> None:
     with Appliance(tmp_path / "data", settings=SETTINGS) as appliance:
         assert appliance.status()["held"] is None
         with PlainSender(appliance.ports[1]) as sender:
@@ -33,7 +33,7 @@ def test_what_exports_hold_is_counted_and_said(tmp_path: Path) -> None:
             assert hold.problem is None
             assert appliance.status()["held"] == {"runs": 1, "segments": 1, "kept_bytes": 0}
             assert "held by exports: 1 segment, none of them deleted" in said(appliance)
-            # Another one, as if the broker had deleted it since.
+            # Another segment, as if the broker had deleted it since.
             os.link(source.segments[0].path, appliance.store / "hold" / "run" / f"{1 << 40:020}")
             assert appliance.status()["held"] == {"runs": 1, "segments": 2, "kept_bytes": SEGMENT}
             assert "held by exports: 2 segments, 262,144 bytes of them deleted by the broker already" in said(appliance)

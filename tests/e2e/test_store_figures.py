@@ -1,4 +1,4 @@
-"""How long puts and gets take, as `brokerStatus` shows it: measured on the path that serves most of them."""
+"""Put and get times in `brokerStatus` are measured on the path that serves most requests."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 TIMEOUT_MS = 200
 
 
-def test_a_put_that_waits_for_the_disk_is_measured_to_its_answer(tmp_path: Path) -> None:
+def test_put_latency_includes_waiting_for_the_disk(tmp_path: Path) -> None:
     settings = {
         "flushDiskType": "SYNC_FLUSH", "syncFlushTimeout": str(TIMEOUT_MS), "mappedFileSizeCommitLog": "8388608",
     }  # fmt: skip
@@ -27,7 +27,7 @@ def test_a_put_that_waits_for_the_disk_is_measured_to_its_answer(tmp_path: Path)
         flush = appliance.pid_of("flush")
         os.kill(flush, signal.SIGSTOP)
         try:
-            # The topic is known by now: the hot path takes it.
+            # The topic is known now, so the hot path handles the send.
             assert client.send("Timed").code == ResponseCode.FLUSH_DISK_TIMEOUT
         finally:
             os.kill(flush, signal.SIGCONT)

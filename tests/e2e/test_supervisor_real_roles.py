@@ -1,4 +1,4 @@
-"""The appliance with its real roles: start, status, kill and restart of each, stop, and what it leaves on disk."""
+"""The appliance with its real roles: start, status, kill and restart of each role, stop, and the files it leaves."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def connects(port: int) -> bool:
     return True
 
 
-def test_it_says_when_it_is_ready_and_what_listens_where(tmp_path: Path) -> None:
+def test_start_prints_readiness_and_listening_addresses(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", *SMALL).wait_ready() as appliance:
         name_server, broker = appliance.ports
         lines = appliance.out.splitlines()
@@ -53,7 +53,7 @@ def test_it_says_when_it_is_ready_and_what_listens_where(tmp_path: Path) -> None
         assert appliance.err == ""
 
 
-def test_status_tells_the_truth(tmp_path: Path) -> None:
+def test_status_under_kills(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", *SMALL).wait_ready() as appliance:
         status = appliance.status()
         titles = {process.pid: process.cmdline()[0] for process in appliance.processes()}
@@ -76,7 +76,7 @@ def test_status_tells_the_truth(tmp_path: Path) -> None:
         assert appliance.stop() == 0
 
 
-def test_every_role_is_restarted_after_a_kill_and_the_others_go_on(tmp_path: Path) -> None:
+def test_killed_role_is_restarted_while_others_keep_running(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", *SMALL).wait_ready() as appliance:
         for role in ROLES:
             before = appliance.status()["roles"]
@@ -91,7 +91,7 @@ def test_every_role_is_restarted_after_a_kill_and_the_others_go_on(tmp_path: Pat
         assert not (tmp_path / "data" / "store" / "abort").exists()
 
 
-def test_log_names_the_client_whose_request_the_broker_died_of(tmp_path: Path) -> None:
+def test_log_names_the_client_whose_request_crashed_the_broker(tmp_path: Path) -> None:
     data, marks = tmp_path / "data", tmp_path / "marks"
     marks.mkdir()
     dies_once = ("HEADRACE_FAULT_POINT=commit_log.copied", f"HEADRACE_FAULT_POINT_ONCE={marks}")
@@ -117,7 +117,7 @@ def test_log_names_the_client_whose_request_the_broker_died_of(tmp_path: Path) -
         assert appliance.stop() == 0
 
 
-def test_a_stopped_broker_stays_down_and_comes_back_when_started(tmp_path: Path) -> None:
+def test_stopped_broker_stays_down_until_started(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, *SMALL).wait_ready() as appliance:
         assert headrace("stop", "broker", "--data", data).returncode == 0
@@ -128,15 +128,15 @@ def test_a_stopped_broker_stays_down_and_comes_back_when_started(tmp_path: Path)
         assert appliance.stop() == 0
 
 
-def test_stopping_follows_the_data(tmp_path: Path) -> None:
+def test_roles_stop_in_the_order_of_the_data_flow(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", *SMALL).wait_ready() as appliance:
         assert headrace("stop", "--data", tmp_path / "data").returncode == 0
         ends = re.findall(r"role ended role=(\w+) how='ended with exit code 0'", appliance.log)
         assert ends == ["recover", "broker", "ha", "dispatch", "flush", "housekeeper", "nameserver"]
 
 
-def test_a_signal_to_the_whole_group_stops_it_in_order(tmp_path: Path) -> None:
-    """A container that is stopped, a service manager, `timeout`: all tell every process at once."""
+def test_signal_to_the_process_group_stops_roles_in_order(tmp_path: Path) -> None:
+    """As on a container stop or from a service manager or `timeout`: every process gets the signal at once."""
     data = tmp_path / "data"
     with HeadraceProcess(data, *SMALL).wait_ready() as appliance:
         os.killpg(appliance.process.pid, signal.SIGTERM)
@@ -147,7 +147,7 @@ def test_a_signal_to_the_whole_group_stops_it_in_order(tmp_path: Path) -> None:
         assert not (data / "store" / "abort").exists()
 
 
-def test_a_killed_supervisor_leaves_nobody_behind_and_the_next_start_recovers(tmp_path: Path) -> None:
+def test_killed_supervisor_leaves_no_process_and_next_start_recovers(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, *SMALL).wait_ready() as first:
         children = first.processes()[1:]
@@ -161,7 +161,7 @@ def test_a_killed_supervisor_leaves_nobody_behind_and_the_next_start_recovers(tm
     assert not any(instance_hash(data / "store") in name for name in os.listdir("/dev/shm"))
 
 
-def test_two_appliances_run_side_by_side(tmp_path: Path) -> None:
+def test_two_appliances_run_on_one_machine(tmp_path: Path) -> None:
     with (
         HeadraceProcess(tmp_path / "one", *SMALL).wait_ready() as one,
         HeadraceProcess(tmp_path / "two", *SMALL).wait_ready() as two,
@@ -172,7 +172,7 @@ def test_two_appliances_run_side_by_side(tmp_path: Path) -> None:
         assert two.stop() == 0
 
 
-def test_what_is_left_out_by_configuration_does_not_run(tmp_path: Path) -> None:
+def test_disabled_roles_do_not_run(tmp_path: Path) -> None:
     name_server, broker = free_ports()
     arguments = ("--set", "nameserverEnable=false", "--set", "haEnable=false", "--set", "namesrvAddr=127.0.0.1:1")
     with HeadraceProcess(tmp_path / "data", *SMALL, *arguments, ports=(name_server, broker)).wait_ready() as appliance:
@@ -181,20 +181,20 @@ def test_what_is_left_out_by_configuration_does_not_run(tmp_path: Path) -> None:
         assert appliance.stop() == 0
 
 
-def test_every_line_of_the_json_log_is_an_object(tmp_path: Path) -> None:
+def test_every_json_log_line_is_an_object(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", *SMALL, "--set", "logFormat=json").wait_ready() as appliance:
         assert appliance.stop() == 0
         events = [json.loads(line) for line in appliance.log.splitlines()]
     assert {event["role"] for event in events} >= {"supervisor", "recover", "nameserver", "broker"}
 
 
-def test_the_roles_that_run_are_those_of_the_table(tmp_path: Path) -> None:
+def test_running_roles_equal_the_role_table(tmp_path: Path) -> None:
     table = role_table(read_configuration(Sources(data=str(tmp_path))))
     assert {role.name for role in table} == {*ROLES, "recover"}
 
 
 @pytest.mark.parametrize("role", ["housekeeper", "broker"])
-def test_a_role_killed_again_and_again_keeps_coming_back(tmp_path: Path, role: str) -> None:
+def test_repeatedly_killed_role_is_restarted_each_time(tmp_path: Path, role: str) -> None:
     with HeadraceProcess(tmp_path / "data", *SMALL).wait_ready() as appliance:
         for restarts in (1, 2, 3):
             os.kill(appliance.pid_of(role), signal.SIGKILL)
@@ -203,7 +203,7 @@ def test_a_role_killed_again_and_again_keeps_coming_back(tmp_path: Path, role: s
         assert appliance.stop() == 0
 
 
-def test_options_changed_at_run_time_reach_every_role_that_uses_them_and_outlive_it(tmp_path: Path) -> None:
+def test_options_changed_at_run_time_reach_all_roles_and_survive_restarts(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", *SMALL).wait_ready() as appliance:
         port = appliance.ports[1]
         body = b"fileReservedTime=24\nflushIntervalCommitLog=77\nbrokerPermission=4\n"

@@ -1,4 +1,4 @@
-"""What the supervisor does when a role dies, hangs, cannot start or will not stop: real processes with toy roles."""
+"""What the supervisor does when a role dies, hangs, cannot start or does not stop: real processes with toy roles."""
 
 import os
 import signal
@@ -12,12 +12,12 @@ from support.headrace_process import headrace
 from support.servers import wait_until
 from support.watched import WatchedProcess as HeadraceProcess
 
-RECOVER_KILLS = 3  # as the toy's scenario has it
+RECOVER_KILLS = 3  # as in the toy's scenario
 
 pytestmark = pytest.mark.slow
 
 
-def test_a_killed_role_comes_back_and_the_others_go_on(tmp_path: Path) -> None:
+def test_killed_role_restarts_while_others_keep_running(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", toy="ok").wait_ready() as appliance:
         before = appliance.status()["roles"]
         for role in ("worker", "sink", "logger"):
@@ -30,7 +30,7 @@ def test_a_killed_role_comes_back_and_the_others_go_on(tmp_path: Path) -> None:
         assert appliance.stop() == 0
 
 
-def test_a_role_that_breaks_is_started_again_and_its_traceback_is_in_the_log(tmp_path: Path) -> None:
+def test_role_that_raises_is_restarted_and_its_traceback_logged(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", toy="ok").wait_ready() as appliance:
         appliance.tell("worker", "raise")
         appliance.wait_restarted("worker")
@@ -38,7 +38,7 @@ def test_a_role_that_breaks_is_started_again_and_its_traceback_is_in_the_log(tmp
         assert appliance.stop() == 0
 
 
-def test_a_role_that_says_it_cannot_start_ends_the_appliance_with_one_line(tmp_path: Path) -> None:
+def test_appliance_exits_with_one_line_when_a_role_cannot_start(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", toy="worker-cannot-start") as appliance:
         assert appliance.wait_end() == 3
         assert appliance.err == "headrace: worker could not start: its port is taken\n"
@@ -46,30 +46,30 @@ def test_a_role_that_says_it_cannot_start_ends_the_appliance_with_one_line(tmp_p
         assert not (tmp_path / "data" / "store" / "abort").exists()
 
 
-def test_recovery_that_fails_ends_the_appliance_before_any_other_role_starts(tmp_path: Path) -> None:
+def test_appliance_exits_when_recovery_fails_before_other_roles_start(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", toy="recover-fails") as appliance:
         assert appliance.wait_end() == 3
         assert appliance.err == "headrace: recover could not start: the disk is on fire\n"
         assert "lives" not in appliance.log
 
 
-def test_role_that_keeps_dying_before_it_is_ready_ends_the_appliance_with_its_own_exit_code(tmp_path: Path) -> None:
+def test_appliance_exits_with_the_exit_code_of_a_role_that_never_gets_ready(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", toy="worker-dies-before-it-is-ready") as appliance:
         assert appliance.wait_end() == 4
         assert "headrace: worker died 6 times before it was ready: ended with exit code 9" in appliance.err
         assert (tmp_path / "data" / "store" / "abort").exists()
 
 
-def test_role_that_has_been_ready_is_restarted_however_often_it_dies(tmp_path: Path) -> None:
+def test_role_that_was_ready_is_restarted_however_often_it_dies(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", toy="worker-dies-once-it-is-ready").wait_ready() as appliance:
         sink = appliance.pid_of("sink")
         wait_until(lambda: appliance.role("worker")["restarts"] > MOST_FAILURES, 60, "more deaths than are forgiven")
         appliance.wait_log("role restarts role=worker deaths=7 backoff_ms=3200")
         assert appliance.pid_of("sink") == sink
-        assert appliance.stop() == 1  # the worker was dead, or died anew: the store is left for recovery
+        assert appliance.stop() == 1  # the worker was dead or died again: the store is left for recovery
 
 
-def test_role_that_has_been_ready_is_restarted_when_it_cannot_start_again(tmp_path: Path) -> None:
+def test_role_that_was_ready_is_restarted_when_it_cannot_start_again(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", toy="worker-cannot-start-again").wait_ready() as appliance:
         os.kill(appliance.pid_of("worker"), signal.SIGKILL)
         wait_until(lambda: appliance.role("worker")["restarts"] > 3, 60, "several attempts")
@@ -84,7 +84,7 @@ def test_role_ended_by_a_signal_without_a_name_is_restarted(tmp_path: Path) -> N
         appliance.wait_log(f"role died role=worker how='ended by signal {signal.SIGRTMIN + 1}'")
 
 
-def test_recover_is_started_again_when_it_was_killed(tmp_path: Path) -> None:
+def test_recovery_is_restarted_after_a_kill(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", toy="recover-is-killed").wait_ready() as appliance:
         said = appliance.role("recover")
         assert (said["state"], said["restarts"]) == ("ended", RECOVER_KILLS)
@@ -92,14 +92,14 @@ def test_recover_is_started_again_when_it_was_killed(tmp_path: Path) -> None:
         assert appliance.stop() == 0
 
 
-def test_recover_that_crashes_always_ends_the_appliance_before_any_other_role_starts(tmp_path: Path) -> None:
+def test_appliance_exits_when_recovery_keeps_crashing(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", toy="recover-crashes-always") as appliance:
         assert appliance.wait_end() == 4
         assert "headrace: recover died 6 times before it was ready: ended by SIGSEGV" in appliance.err
         assert "lives" not in appliance.log
 
 
-def test_a_role_that_hangs_writes_its_stacks_and_is_started_again(tmp_path: Path) -> None:
+def test_hung_role_dumps_its_stacks_and_is_restarted(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, "--set", "heartbeatTimeout=3000", toy="ok").wait_ready() as appliance:
         appliance.tell("worker", "hang")
@@ -109,14 +109,14 @@ def test_a_role_that_hangs_writes_its_stacks_and_is_started_again(tmp_path: Path
         assert appliance.role("sink")["restarts"] == 0
 
 
-def test_a_role_that_cannot_even_write_its_stacks_is_killed(tmp_path: Path) -> None:
+def test_hung_role_that_cannot_dump_its_stacks_is_killed(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", "--set", "heartbeatTimeout=1000", toy="ok").wait_ready() as appliance:
         os.kill(appliance.pid_of("worker"), signal.SIGSTOP)
         appliance.wait_restarted("worker")
         appliance.wait_log("role died role=worker how='ended by SIGKILL'")
 
 
-def test_an_announced_long_call_is_no_hang(tmp_path: Path) -> None:
+def test_announced_long_call_is_not_a_hang(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, "--set", "heartbeatTimeout=2000", toy="ok").wait_ready() as appliance:
         pid = appliance.pid_of("worker")
@@ -128,7 +128,7 @@ def test_an_announced_long_call_is_no_hang(tmp_path: Path) -> None:
         assert appliance.pid_of("worker") == pid
 
 
-def test_a_role_that_does_not_stop_is_ended_and_the_store_is_left_for_recovery(tmp_path: Path) -> None:
+def test_role_that_does_not_stop_is_killed_and_the_store_left_for_recovery(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, "--set", "roleStopTimeout=500", toy="worker-never-stops").wait_ready() as appliance:
         assert appliance.stop() == 1
@@ -137,7 +137,7 @@ def test_a_role_that_does_not_stop_is_ended_and_the_store_is_left_for_recovery(t
         assert (data / "store" / "abort").exists()
 
 
-def test_a_role_that_stops_badly_leaves_the_store_for_recovery(tmp_path: Path) -> None:
+def test_role_that_stops_with_an_error_leaves_the_store_for_recovery(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", toy="sink-stops-badly").wait_ready() as appliance:
         assert (tmp_path / "data" / "store" / "abort").exists()
         assert headrace("stop", "--data", tmp_path / "data").returncode == 1
@@ -145,28 +145,28 @@ def test_a_role_that_stops_badly_leaves_the_store_for_recovery(tmp_path: Path) -
         assert (tmp_path / "data" / "store" / "abort").exists()
 
 
-def test_a_killed_supervisor_takes_its_children_with_it_in_order(tmp_path: Path) -> None:
+def test_children_stop_in_order_when_the_supervisor_is_killed(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", toy="ok").wait_ready() as appliance:
         children = appliance.processes()[1:]
         assert {child.name() for child in children} >= {"headrace: logger", "headrace: worker", "headrace: sink"}
         appliance.process.kill()
         _gone, alive = psutil.wait_procs(children, timeout=60)
         assert alive == []
-        # They ended as they do when told to, and the logger heard them out.
+        # They ended as when told to stop, and the logger wrote all their records.
         assert "ends: name=worker" in appliance.log
         assert "ends: name=sink" in appliance.log
 
 
-def test_log_records_of_a_flood_arrive_or_are_counted(tmp_path: Path) -> None:
+def test_log_records_of_a_burst_are_written_or_counted_as_dropped(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", toy="logger-sleeps").wait_ready() as appliance:
         appliance.tell("worker", "flood")
         wait_until(lambda: not (tmp_path / "data" / "worker.do").exists(), 60, "the flood")
-        # Nobody reads, and nobody is held up by that.
+        # Nobody reads, and no role is blocked by that.
         wait_until(lambda: appliance.role("worker")["heartbeat_age_ms"] < 500, 60, "a beat after the flood")
         assert appliance.stop() == 0
 
 
-def test_what_is_logged_while_the_logger_is_dead_is_written_by_its_successor(tmp_path: Path) -> None:
+def test_records_logged_while_the_logger_is_dead_are_written_after_its_restart(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", toy="ok").wait_ready() as appliance:
         headrace("stop", "logger", "--data", tmp_path / "data")
         appliance.tell("worker", "said into the void")
@@ -176,7 +176,7 @@ def test_what_is_logged_while_the_logger_is_dead_is_written_by_its_successor(tmp
         appliance.wait_log("said into the void")
 
 
-def test_warnings_go_to_standard_error_too_one_line_each(tmp_path: Path) -> None:
+def test_warnings_also_go_to_standard_error_one_line_each(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", "--set", "logFormat=json", toy="ok").wait_ready() as appliance:
         appliance.tell("worker", "shout")
         appliance.wait_log("ValueError: inside")

@@ -1,4 +1,4 @@
-"""Stopping in order, starting over, two side by side, leftovers of a crash: real processes with toy roles."""
+"""Ordered stop, restart, two appliances on one machine, leftovers of a crash: real processes with toy roles."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def segments_of(data: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_stops_it_in_order_and_nothing_is_left(tmp_path: Path, number: signal.Signals) -> None:
+def test_signal_stops_all_roles_in_order_and_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, toy="ok").wait_ready() as appliance:
         assert segments_of(data)
@@ -48,8 +48,8 @@ def test_a_signal_stops_it_in_order_and_nothing_is_left(tmp_path: Path, number: 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_may_reach_all_processes_but_only_the_supervisor_acts(tmp_path: Path, number: signal.Signals) -> None:
-    """As from the keyboard, from `timeout`, from a container that is stopped."""
+def test_signal_to_all_processes_is_handled_by_the_supervisor_only(tmp_path: Path, number: signal.Signals) -> None:
+    """As from the keyboard, from `timeout`, or when a container is stopped."""
     with HeadraceProcess(tmp_path / "data", toy="ok").wait_ready() as appliance:
         os.killpg(appliance.process.pid, number)
         assert appliance.wait_end() == 0
@@ -62,7 +62,7 @@ def test_a_signal_may_reach_all_processes_but_only_the_supervisor_acts(tmp_path:
         ]
 
 
-def test_a_second_interrupt_hurries_nobody(tmp_path: Path) -> None:
+def test_second_interrupt_does_not_hurry_the_stop(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, toy="worker-never-stops").wait_ready() as appliance:
         worker = appliance.pid_of("worker")
@@ -76,7 +76,7 @@ def test_a_second_interrupt_hurries_nobody(tmp_path: Path) -> None:
         assert "ends: name=sink" in appliance.log
 
 
-def test_stop_answers_when_all_is_over(tmp_path: Path) -> None:
+def test_stop_returns_after_everything_has_stopped(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, toy="ok").wait_ready() as appliance:
         said = headrace("stop", "--data", data)
@@ -84,7 +84,7 @@ def test_stop_answers_when_all_is_over(tmp_path: Path) -> None:
         assert appliance.wait_end() == 0
 
 
-def test_a_stopped_role_stays_down_until_it_is_started(tmp_path: Path) -> None:
+def test_stopped_role_stays_down_until_started(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, toy="ok").wait_ready() as appliance:
         assert headrace("stop", "worker", "--data", data).stdout == "worker is stopped\n"
@@ -101,7 +101,7 @@ def test_a_stopped_role_stays_down_until_it_is_started(tmp_path: Path) -> None:
         assert appliance.stop() == 0
 
 
-def test_restart_gives_another_process(tmp_path: Path) -> None:
+def test_restart_starts_a_new_process(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, toy="ok").wait_ready() as appliance:
         before = appliance.pid_of("worker")
@@ -119,7 +119,7 @@ def test_restart_gives_another_process(tmp_path: Path) -> None:
         ("restart", "", "there is no role"),
     ],
 )
-def test_a_role_that_is_none_is_refused_with_the_nearest(tmp_path: Path, command: str, role: str, message: str) -> None:
+def test_unknown_role_is_refused_with_the_closest_name(tmp_path: Path, command: str, role: str, message: str) -> None:
     with HeadraceProcess(tmp_path / "data", toy="ok").wait_ready():
         said = headrace(command, role, "--data", tmp_path / "data")
         assert said.returncode == 1
@@ -127,7 +127,7 @@ def test_a_role_that_is_none_is_refused_with_the_nearest(tmp_path: Path, command
         assert said.stderr.count("\n") == 1
 
 
-def test_what_a_killed_appliance_left_is_cleared_by_the_next(tmp_path: Path) -> None:
+def test_next_start_cleans_up_after_a_killed_appliance(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, toy="ok").wait_ready() as first:
         processes = first.processes()
@@ -147,7 +147,7 @@ def test_what_a_killed_appliance_left_is_cleared_by_the_next(tmp_path: Path) -> 
     assert not segments_of(data)
 
 
-def test_the_next_start_waits_for_children_that_still_drain(tmp_path: Path) -> None:
+def test_next_start_waits_for_draining_children(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, toy="worker-never-stops").wait_ready() as first:
         worker = first.pid_of("worker")
@@ -165,7 +165,7 @@ def test_the_next_start_waits_for_children_that_still_drain(tmp_path: Path) -> N
                     child.kill()
 
 
-def test_a_wait_that_takes_too_long_ends_with_the_pids(tmp_path: Path) -> None:
+def test_wait_for_the_store_times_out_and_names_the_pids(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, toy="worker-never-stops").wait_ready() as first:
         worker = first.pid_of("worker")
@@ -182,7 +182,7 @@ def test_a_wait_that_takes_too_long_ends_with_the_pids(tmp_path: Path) -> None:
                     child.kill()
 
 
-def test_a_wait_for_the_store_may_be_interrupted(tmp_path: Path) -> None:
+def test_wait_for_the_store_can_be_interrupted(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, toy="worker-never-stops").wait_ready() as first:
         children = first.processes()[1:]
@@ -199,7 +199,7 @@ def test_a_wait_for_the_store_may_be_interrupted(tmp_path: Path) -> None:
                     child.kill()
 
 
-def test_nobody_reading_what_it_prints_is_no_reason_to_end(tmp_path: Path) -> None:
+def test_closed_standard_output_does_not_stop_the_appliance(tmp_path: Path) -> None:
     data = tmp_path / "data"
     closed = ["sh", "-c", 'exec "$@" >&- 2>&-', "sh"]
     with HeadraceProcess(data, toy="ok", prefix=closed) as appliance:
@@ -212,7 +212,7 @@ def test_nobody_reading_what_it_prints_is_no_reason_to_end(tmp_path: Path) -> No
         assert appliance.stop() == 0
 
 
-def test_two_run_side_by_side(tmp_path: Path) -> None:
+def test_two_appliances_run_side_by_side(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     with HeadraceProcess(one, toy="ok").wait_ready() as first, HeadraceProcess(two, toy="ok").wait_ready() as second:
         assert first.status()["data"] == str(one)
@@ -224,7 +224,7 @@ def test_two_run_side_by_side(tmp_path: Path) -> None:
         assert second.stop() == 0
 
 
-def test_the_control_socket_is_its_users_alone_and_may_lie_deep(tmp_path: Path) -> None:
+def test_control_socket_is_private_and_its_path_may_be_long(tmp_path: Path) -> None:
     data = tmp_path / ("deep" * 20) / ("deeper" * 20) / "data"
     data.parent.mkdir(parents=True)
     with HeadraceProcess(data, toy="ok").wait_ready() as appliance:
@@ -234,7 +234,7 @@ def test_the_control_socket_is_its_users_alone_and_may_lie_deep(tmp_path: Path) 
         assert headrace("stop", "--data", data).returncode == 0
 
 
-def test_clients_that_talk_nonsense_or_say_nothing_hold_nobody_up(tmp_path: Path) -> None:
+def test_invalid_or_silent_clients_do_not_block_others(tmp_path: Path) -> None:
     import socket  # noqa: PLC0415
 
     data = tmp_path / "data"

@@ -1,4 +1,4 @@
-"""Status and restarts while messages come in: real roles, SYNC_FLUSH, a producer that tries again."""
+"""Status and restarts under load: real roles, SYNC_FLUSH, a producer that retries."""
 
 import json
 import os
@@ -43,14 +43,14 @@ class Load:
             self.error = error
 
     def wait_for_more(self, count: int) -> None:
-        """Wait until so many more are acknowledged."""
+        """Waits until this many more are acknowledged."""
         goal = len(self.sender.acknowledged) + count
         wait_until(lambda: self.error or len(self.sender.acknowledged) >= goal, 60, f"{count} more messages")
         if self.error:
             raise self.error
 
     def end(self) -> None:
-        """Send no more; the last message is still waited for."""
+        """Stops sending; waits for the last message."""
         self._ends.set()
         self._thread.join()
 
@@ -65,13 +65,13 @@ class Load:
 
 
 def records(data: Path) -> list[dict[str, Any]]:
-    """All records of the log, as `store dump` prints them."""
+    """All records of the log, as printed by `store dump`."""
     lines = map(json.loads, headrace("store", "dump", "--json", data / "store").stdout.splitlines())
     return [line for line in lines if line["kind"] == "record"]
 
 
 def assert_in_order(data: Path) -> None:
-    """`store verify` finds nothing."""
+    """Checks that `store verify` finds nothing."""
     said = headrace("store", "verify", "--slots", "1000", "--entries", "4000", data / "store")
     assert said.returncode == 0, said.stdout
 
@@ -106,7 +106,7 @@ def test_status_agrees_with_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("role", ["broker", "dispatch", "flush", "housekeeper", "nameserver", "ha", "logger"])
-def test_a_role_killed_under_load_costs_nothing_that_was_acknowledged(tmp_path: Path, role: str) -> None:
+def test_role_killed_under_load_loses_no_acknowledged_message(tmp_path: Path, role: str) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, *SMALL).wait_ready() as appliance:
         with Load(appliance.ports[1]) as load:
@@ -122,12 +122,12 @@ def test_a_role_killed_under_load_costs_nothing_that_was_acknowledged(tmp_path: 
     stored = Counter(int(record["properties"]["KEYS"]) for record in records(data))
     acknowledged = set(load.sender.acknowledged)
     assert acknowledged <= set(stored)
-    # What was sent again after a lost answer may be there twice, and nothing else.
+    # Only a message that was resent after a lost answer may be stored twice.
     assert sum(stored.values()) <= load.sender.attempts
     assert not (data / "store" / "abort").exists()
 
 
-def test_all_killed_at_once_lose_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+def test_killing_all_processes_loses_no_acknowledged_message(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, *SMALL).wait_ready() as appliance, Load(appliance.ports[1]) as load:
         load.wait_for_more(200)

@@ -1,4 +1,4 @@
-"""Clients that send, ask or hold more than a connection is meant for, at a running appliance: what they get, and what it costs."""
+"""Clients that send, pull or hold more than a connection may: what they get and what it costs a running appliance."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ LIMIT_MIB = 96
 
 @pytest.fixture(scope="module")
 def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HeadraceProcess]:
-    """One for all tests here, whose connections may hold little."""
+    """An appliance for all tests here, with low limits per connection."""
     data = tmp_path_factory.mktemp("much") / "data"
     settings = ("--set", "mappedFileSizeCommitLog=67108864", "--set", f"maxConnectionBufferBytes={LIMIT_MIB * MIB}")
     with HeadraceProcess(data, *settings) as process:
@@ -67,7 +67,7 @@ def ask(port: int, request: bytes) -> RemotingCommand:
 
 
 @pytest.mark.slow
-def test_very_many_gathered_sends_all_succeed(appliance: HeadraceProcess) -> None:
+def test_very_many_concurrent_sends_all_succeed(appliance: HeadraceProcess) -> None:
     async def main() -> None:
         async with Producer("PG", f"127.0.0.1:{appliance.ports[0]}") as producer:
             sends = (producer.send(Message("Gathered", bytes(1024))) for _ in range(30_000))
@@ -77,7 +77,7 @@ def test_very_many_gathered_sends_all_succeed(appliance: HeadraceProcess) -> Non
 
 
 @pytest.mark.slow
-def test_a_consumer_that_reads_gets_the_answers_to_all_pulls_that_it_pipelines(appliance: HeadraceProcess) -> None:
+def test_pipelined_pulls_are_all_answered_when_the_consumer_reads(appliance: HeadraceProcess) -> None:
     with socket.create_connection(("127.0.0.1", appliance.ports[1]), 30) as peer:
         peer.sendall(b"".join(pull() for _ in range(32)))
         found = answers(peer, 32)
@@ -86,7 +86,7 @@ def test_a_consumer_that_reads_gets_the_answers_to_all_pulls_that_it_pipelines(a
 
 
 @pytest.mark.slow
-def test_connections_together_hold_no_more_memory_than_is_allowed(appliance: HeadraceProcess) -> None:
+def test_all_connections_together_stay_within_the_memory_limit(appliance: HeadraceProcess) -> None:
     port = appliance.ports[1]
     broker = psutil.Process(appliance.pid_of("broker"))
     before = broker.memory_info().rss
@@ -107,13 +107,13 @@ def test_connections_together_hold_no_more_memory_than_is_allowed(appliance: Hea
                 with contextlib.suppress(OSError):
                     left[peer] = rest[peer.send(rest[:MIB]) :] if rest else rest
             most = max(most, broker.memory_info().rss)
-            # Those who ask for little are served meanwhile.
+            # Clients with small requests are served meanwhile.
             assert ask(port, send(b"small")).code == 0
-    # One frame more, while it is handed on.
+    # One more frame while it is being handed on.
     assert (most - before) / MIB < LIMIT_MIB + 24
 
 
-def test_reset_connections_leave_no_stack_trace_in_the_log(appliance: HeadraceProcess) -> None:
+def test_connection_reset_logs_no_stack_trace(appliance: HeadraceProcess) -> None:
     for number in range(200):
         with socket.create_connection(("127.0.0.1", appliance.ports[number % 2]), 30) as peer:
             peer.sendall(send(b"x")[:40])
@@ -123,7 +123,7 @@ def test_reset_connections_leave_no_stack_trace_in_the_log(appliance: HeadracePr
     assert "level=error" not in appliance.log
 
 
-def test_a_limit_that_is_too_small_is_refused_at_start(tmp_path: Path) -> None:
+def test_limit_below_the_minimum_is_refused_at_start(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", "--set", "maxConnectionBufferBytes=1") as process:
         assert process.wait_end() != 0
         assert "maxConnectionBufferBytes=1: at least" in process.err

@@ -1,6 +1,7 @@
-"""`headrace status` while messages come in and roles are killed: each sample is held against what the test itself did and saw.
+"""`headrace status` under load and kills: each sample is compared with what the test itself did and saw.
 
-While roles are killed the supervisor is asked as the command asks it, so often that it is caught; afterwards by the command.
+While roles are killed, the test queries the supervisor directly, often enough to catch it at any moment; afterwards it
+runs the command.
 """
 
 import json
@@ -33,9 +34,9 @@ SETTINGS = {
 FILE_SIZE = int(SETTINGS["mappedFileSizeCommitLog"])
 ROLES = ("logger", "nameserver", "housekeeper", "flush", "dispatch", "ha", "broker")
 NOTICED_S = (
-    30.0  # limit: the kernel tells the supervisor at once of a death; so long may a busy machine keep it from its turn
+    30.0  # limit: the kernel notifies the supervisor of a death at once; a busy machine may delay its turn this long
 )
-HEARTBEAT_MS = 15_000  # limit: beats come four times a second, on a machine that has time
+HEARTBEAT_MS = 15_000  # limit: heartbeats come four times a second on an idle machine
 GROWING = (
     "min_offset", "allocated_offset", "append_limit", "wrote_offset", "flushed_offset", "reput_offset", "wrote_timestamp",
     "flushed_timestamp", "reput_timestamp",
@@ -53,7 +54,7 @@ SEND_PAUSE_S = 0.003
 
 @dataclass
 class Sample:
-    """One answer, and when it was asked for and had."""
+    """One answer, and when it was requested and received."""
 
     asked: float
     had: float
@@ -64,7 +65,7 @@ class Sample:
 
 @dataclass
 class Witness:
-    """Asks for the status again and again, in a thread of its own, and remembers what it was told."""
+    """Queries the status continuously in a thread and records the answers."""
 
     appliance: Appliance
     is_calm: bool = False
@@ -85,13 +86,13 @@ class Witness:
             self.error = error
 
     def wait_for_more(self, count: int) -> None:
-        """Waits for so many more answers."""
+        """Waits for this many more answers."""
         goal = len(self.samples) + count
         wait_until(lambda: self.error or len(self.samples) >= goal, 60, f"{count} more answers")
         self.raise_error()
 
     def raise_error(self) -> None:
-        """What went wrong in the thread."""
+        """Raises the error that ended the thread, if any."""
         if self.error:
             raise self.error
 
@@ -106,7 +107,7 @@ class Witness:
 
 
 class Sending:
-    """Sends one message after the other in a thread, and remembers when each was acknowledged."""
+    """Sends one message after the other in a thread and records when each was acknowledged."""
 
     def __init__(self, port: int) -> None:
         self.sender = PlainSender(port)
@@ -126,7 +127,7 @@ class Sending:
             self.error = error
 
     def wait_for_more(self, count: int) -> None:
-        """Waits until so many more are acknowledged."""
+        """Waits until this many more are acknowledged."""
         goal = len(self.times) + count
         wait_until(lambda: self.error or len(self.times) >= goal, 60, f"{count} more messages")
         if self.error:
@@ -152,7 +153,7 @@ def commanded(appliance: Appliance) -> dict[str, Any]:
 
 
 def is_child_of(pid: int, parent: int) -> bool:
-    """Whether a process lives and is that one's child."""
+    """Whether a process is alive and a child of the given one."""
     try:
         process = psutil.Process(pid)
         return process.ppid() == parent and process.status() != psutil.STATUS_ZOMBIE
@@ -162,7 +163,7 @@ def is_child_of(pid: int, parent: int) -> bool:
 
 @dataclass
 class Kill:
-    """A role that was killed: it lived at `began`, and was dead at `done`."""
+    """A kill of a role, which was alive at `began` and dead at `done`."""
 
     began: float
     done: float
@@ -172,7 +173,7 @@ class Kill:
 
 @dataclass
 class Day:
-    """What was done to an appliance, and what its status said meanwhile."""
+    """What was done to an appliance, and the status it reported meanwhile."""
 
     samples: list[Sample]
     kills: list[Kill]
@@ -189,7 +190,10 @@ class Day:
 
 
 class Counting:
-    """What the broker must have counted. It counts ten times a second, so that what it takes just before it is killed is in the log alone."""
+    """What the broker must have counted.
+
+    It counts ten times a second, so messages it accepts just before a kill are in the log only.
+    """
 
     def __init__(self, appliance: Appliance, sending: Sending) -> None:
         self.counted = 0
@@ -198,16 +202,16 @@ class Counting:
         self._acknowledged_at_start = 0
 
     def await_counted(self) -> None:
-        """Waits until all that this broker has acknowledged by now is counted."""
+        """Waits until everything that this broker has acknowledged so far is counted."""
         acknowledged = len(self._sending.times)
         self.counted += acknowledged - self._acknowledged_at_start
         self._acknowledged_at_start = acknowledged
         wait_until(lambda: self._said() >= self.counted, PATIENCE_S, f"{self.counted} messages counted")
 
     def another_broker(self) -> None:
-        """There is another broker now; what the former acknowledged since `await_counted`, it may not have counted.
+        """Called when the broker was replaced; what the former acknowledged since `await_counted` may be uncounted.
 
-        One message may have been on its way, acknowledged by the former and not yet written down.
+        One message may have been in flight, acknowledged by the former broker but not yet recorded.
         """
         self._sending.wait_for_more(1)
         self._acknowledged_at_start = len(self._sending.times)
@@ -259,7 +263,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Day]:
 
 
 def kill(appliance: Appliance, role: str) -> Kill:
-    """Kills a role; returns when it is dead."""
+    """Kills a role and returns when it is dead."""
     pid = appliance.pid_of(role)
     began = time.monotonic()
     os.kill(pid, signal.SIGKILL)
@@ -268,18 +272,18 @@ def kill(appliance: Appliance, role: str) -> Kill:
 
 
 def _all_is_reserved(appliance: Appliance) -> bool:
-    """Whether the housekeeper has nothing to reserve any more. A file is there before it is announced."""
+    """Whether the housekeeper has nothing left to reserve. A file exists before it is announced."""
     offsets = appliance.status()["offsets"]
     written = offsets["wrote_offset"] // FILE_SIZE * FILE_SIZE
     return offsets["allocated_offset"] == _reserved(appliance) >= written + (1 + files_ahead(FILE_SIZE)) * FILE_SIZE
 
 
 def _reserved(appliance: Appliance) -> int:
-    """Bytes of all CommitLog files."""
+    """Total size of all CommitLog files."""
     return sum(path.stat().st_size for path in (appliance.store / "commitlog").iterdir())
 
 
-def test_it_was_asked_often_enough_to_be_caught(day: Day) -> None:
+def test_enough_status_samples_were_taken(day: Day) -> None:
     assert len(day.samples) > len(day.kills) * 2
     assert any(role["pid"] is None or role["state"] != "running" for one in day.samples for role in _served(one))
 
@@ -288,7 +292,7 @@ def _served(sample: Sample) -> list[dict[str, Any]]:
     return [role for name, role in sample.status["roles"].items() if name in ROLES]
 
 
-def test_who_is_said_to_run_does_or_has_only_just_been_killed(day: Day) -> None:
+def test_roles_shown_as_running_are_alive_or_were_just_killed(day: Day) -> None:
     for sample in day.samples:
         for name in ROLES:
             said = sample.status["roles"][name]
@@ -299,7 +303,7 @@ def test_who_is_said_to_run_does_or_has_only_just_been_killed(day: Day) -> None:
             assert sample.asked - died[0] < NOTICED_S, f"{name} had been dead for {sample.asked - died[0]:.1f} s"
 
 
-def test_who_has_no_process_is_not_said_to_run(day: Day) -> None:
+def test_roles_without_a_process_are_not_shown_as_running(day: Day) -> None:
     for sample in day.samples:
         for said in sample.status["roles"].values():
             assert (said["pid"] is None) == (said["state"] in {"waiting", "stopped", "ended"}), said
@@ -307,7 +311,7 @@ def test_who_has_no_process_is_not_said_to_run(day: Day) -> None:
         assert sample.status["roles"]["recover"]["state"] == "ended"
 
 
-def test_restarts_are_kills(day: Day) -> None:
+def test_restart_count_equals_kills(day: Day) -> None:
     for sample in day.samples:
         for name in ROLES:
             assert sample.status["roles"][name]["restarts"] <= day.kills_before(name, sample.had)
@@ -318,7 +322,7 @@ def test_restarts_are_kills(day: Day) -> None:
     assert restarts == {name: 2 if name in ("dispatch", "broker") else 1 for name in ROLES}
 
 
-def test_a_running_role_has_just_shown_life(day: Day) -> None:
+def test_running_roles_have_recent_heartbeats(day: Day) -> None:
     for sample in day.samples:
         for name in ROLES:
             said = sample.status["roles"][name]
@@ -326,13 +330,13 @@ def test_a_running_role_has_just_shown_life(day: Day) -> None:
                 assert said["heartbeat_age_ms"] < HEARTBEAT_MS, f"{name} {said}"
 
 
-def test_offsets_never_go_back(day: Day) -> None:
+def test_offsets_never_decrease(day: Day) -> None:
     for before, after in pairwise(day.samples):
         for cell in GROWING:
             assert before.status["offsets"][cell] <= after.status["offsets"][cell], cell
 
 
-def test_nobody_is_ahead_of_what_he_follows_and_lag_is_the_difference(day: Day) -> None:
+def test_lag_is_the_difference_and_never_negative(day: Day) -> None:
     for sample in day.samples:
         offsets, lag = sample.status["offsets"], sample.status["lag"]
         assert offsets["min_offset"] <= offsets["flushed_offset"] <= offsets["wrote_offset"]
@@ -344,14 +348,14 @@ def test_nobody_is_ahead_of_what_he_follows_and_lag_is_the_difference(day: Day) 
         }
 
 
-def test_counters_never_go_back(day: Day) -> None:
+def test_counters_never_decrease(day: Day) -> None:
     for before, after in pairwise(day.samples):
         for role, counters in before.status["counters"].items():
             for name, value in counters.items():
                 assert value <= after.status["counters"][role][name] or name in GAUGES, f"{role}.{name}"
 
 
-def test_the_log_holds_what_was_acknowledged_by_then(day: Day) -> None:
+def test_log_contains_everything_acknowledged_so_far(day: Day) -> None:
     smallest = 1000
     for sample in day.samples:
         acknowledged = day.sending.between(0, sample.asked)
@@ -361,17 +365,17 @@ def test_the_log_holds_what_was_acknowledged_by_then(day: Day) -> None:
     assert day.last["counters"]["broker"]["connections"] == 0
 
 
-def test_rates_are_what_the_client_did(day: Day) -> None:
+def test_rates_match_the_client_load(day: Day) -> None:
     samples = [sample for sample in day.samples if sample.asked > day.calm_from]
-    # As long as an answer took, whoever counts, looks at counts, or writes down a time here may have been kept from it.
+    # Counting, sampling and timestamps may each be late by as long as an answer took.
     late = max(sample.had - sample.asked for sample in samples)
     calm = [sample for sample in samples if sample.asked > day.calm_from + RATE_WINDOW_S[1] + late]
     assert calm or late > 1
     for sample in calm:
-        # The window began and ended a little earlier or later than we can know.
+        # The window may have begun and ended a little earlier or later than we can know.
         shortest = day.sending.between(sample.had - RATE_WINDOW_S[0], sample.asked - late) / (RATE_WINDOW_S[1] + late)
         longest = day.sending.between(sample.asked - RATE_WINDOW_S[1] - late, sample.had + late) / RATE_WINDOW_S[0]
         messages = sample.status["rates"]["broker.messages_in"]
         assert shortest * 0.9 - 1 <= messages <= longest * 1.1 + 1
-        # Bodies of 1,000 bytes, and some 150 around each; fillers at the ends of files.
+        # Bodies of 1,000 bytes with about 150 bytes of overhead each, and fillers at file ends.
         assert messages * 1000 <= sample.status["rates"]["wrote_bytes"] <= (messages + 2) * 1400

@@ -1,4 +1,4 @@
-"""Filter functions in a real appliance: what they select, and that whatever one does, nobody else notices and operators are told."""
+"""Filter functions in a running appliance: what they select, and that a failing function affects no other consumer."""
 
 import contextlib
 import os
@@ -46,7 +46,7 @@ def function(body: str) -> str:
 
 
 class OtherConsumer:
-    """Sends to a topic of its own and pulls what it has sent, all the while. `longest_s`: what one of its messages took at most."""
+    """Continuously sends to its own topic and pulls its messages. `longest_s` is the longest time one message took."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -95,13 +95,13 @@ def start(tmp_path: Path) -> Iterator[Callable[..., HeadraceProcess]]:
 
 
 def role(appliance: HeadraceProcess, name: str) -> dict[str, Any]:
-    """One role's part of the status, without a command that takes a second."""
+    """One role's part of the status, without the second that the command takes."""
     said: dict[str, Any] = ask(appliance.data / "control.sock", {"command": "status"}, 10)["status"]["roles"][name]
     return said
 
 
 def kill(appliance: HeadraceProcess, name: str) -> None:
-    """Kills a role, and waits until it is there again."""
+    """Kills a role and waits until it is back."""
     before = role(appliance, name)
     os.kill(before["pid"], signal.SIGKILL)
 
@@ -117,14 +117,14 @@ def calls(appliance: HeadraceProcess, name: str) -> int:
 
 
 def fill(appliance: HeadraceProcess, count: int) -> None:
-    """Messages of the one queue 0 of the topic T."""
+    """Fills the only queue of topic T."""
     with PlainSender(appliance.ports[1], "T") as sender, PlainPuller(appliance.ports[1]) as puller:
         for number in range(count):
             sender.send(number * QUEUES)
         wait_until(lambda: len(bodies(puller.pull("T"))) >= min(count, 32), DEADLINE_S, "the messages can be pulled")
 
 
-def test_whatever_a_function_does_nobody_else_notices_and_operators_are_told_by_its_name(
+def test_failing_function_affects_no_other_consumer_and_is_reported_by_name(
     start: Callable[..., HeadraceProcess],
 ) -> None:
     everyone = FAILS_OVER_MESSAGES | FAILS_AS_A_PROCESS
@@ -174,7 +174,7 @@ def test_whatever_a_function_does_nobody_else_notices_and_operators_are_told_by_
     assert appliance.stop() == 0
 
 
-def test_an_operator_puts_replaces_and_removes_functions_and_consumers_wait_for_what_these_want(
+def test_installed_replaced_and_removed_functions_apply_to_waiting_consumers(
     start: Callable[..., HeadraceProcess], tmp_path: Path
 ) -> None:
     appliance = start(1)
@@ -203,7 +203,7 @@ def test_an_operator_puts_replaces_and_removes_functions_and_consumers_wait_for_
             offset = int(answer.ext["nextBeginOffset"])
         assert found == list(range(0, 160, 16))
 
-        # A pull that waits is not answered for what is not wanted.
+        # A held pull is not answered for unwanted messages.
         answers: list[RemotingCommand] = []
         waiting = threading.Thread(target=lambda: answers.append(pull(offset=40, hold_ms=30_000)))
         waiting.start()
@@ -215,7 +215,7 @@ def test_an_operator_puts_replaces_and_removes_functions_and_consumers_wait_for_
         assert [int(body.split()[0]) for body in bodies(answers[0])] == [176]
         assert pull(offset=44, hold_ms=5_000).ext["nextBeginOffset"] == "45"
 
-        # The worker is killed, more often than any other role could be, and so is the broker; each comes back.
+        # The worker is killed more often than any other role may be, and so is the broker; each is restarted.
         for _ in range(7):
             kill(appliance, "filter-0")
         assert len(bodies(pull())) > 0

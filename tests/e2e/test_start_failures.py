@@ -1,4 +1,4 @@
-"""A machine or a configuration that cannot be: one clear line, an exit code that is not 0, nothing damaged."""
+"""A start that cannot succeed prints one clear line, exits with a non-zero code and damages nothing."""
 
 import fcntl
 import os
@@ -16,13 +16,13 @@ UNSHARE = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--mount"
 
 
 def in_mounts(*mounts: str) -> list[str]:
-    """A prefix that runs a program with mounts of its own."""
+    """A command prefix that runs a program in its own mount namespace."""
     commands = " && ".join(f"mount {mount}" for mount in mounts)
     return [*UNSHARE, "sh", "-c", f'{commands} && exec "$@"', "sh"]
 
 
 def one_line(appliance: HeadraceProcess, code: int = 3) -> str:
-    """The line that a start which could not be has left, and nothing else."""
+    """The only line that a failed start has printed."""
     assert appliance.wait_end() == code
     assert appliance.out == ""
     assert appliance.err.count("\n") == 1, appliance.err
@@ -31,7 +31,7 @@ def one_line(appliance: HeadraceProcess, code: int = 3) -> str:
 
 
 def picture(folder: Path) -> dict[str, tuple[int, int, bytes]]:
-    """Everything under a folder: length, time of change, contents."""
+    """Everything in a folder: sizes, modification times, contents."""
     return {
         str(path.relative_to(folder)): (path.stat().st_size, path.stat().st_mtime_ns, path.read_bytes())
         for path in sorted(folder.rglob("*"))
@@ -48,7 +48,7 @@ def no_segments(data: Path) -> bool:
 @pytest.mark.parametrize(
     ("which", "what"), [("name server", "name server"), ("broker", "broker"), ("vip", "VIP channel"), ("ha", "HA")]
 )
-def test_a_port_that_is_taken_is_named_with_its_holder(tmp_path: Path, which: str, what: str) -> None:
+def test_error_names_the_port_in_use_and_its_holder(tmp_path: Path, which: str, what: str) -> None:
     name_server, broker = free_ports()
     port = {"name server": name_server, "broker": broker, "vip": broker - 2, "ha": broker + 1}[which]
     with (
@@ -61,7 +61,7 @@ def test_a_port_that_is_taken_is_named_with_its_holder(tmp_path: Path, which: st
     assert no_segments(tmp_path / "data")
 
 
-def test_all_ports_that_are_taken_are_named_at_once(tmp_path: Path) -> None:
+def test_error_names_all_ports_in_use(tmp_path: Path) -> None:
     name_server, broker = free_ports()
     with (
         socket.create_server(("127.0.0.1", name_server)),
@@ -73,26 +73,26 @@ def test_all_ports_that_are_taken_are_named_at_once(tmp_path: Path) -> None:
     assert f"port {broker} (broker)" in line
 
 
-def test_an_address_that_is_not_this_machines_is_named(tmp_path: Path) -> None:
+def test_error_names_an_address_of_another_machine(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", "--host", "203.0.113.1") as appliance:
         assert one_line(appliance).startswith("address 203.0.113.1, port ")
 
 
-def test_a_file_where_the_data_folder_should_be(tmp_path: Path) -> None:
+def test_start_fails_when_the_data_folder_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("not a folder")
     with HeadraceProcess(tmp_path / "data") as appliance:
         assert f"{tmp_path}/data is in the way" in one_line(appliance)
     assert (tmp_path / "data").read_text() == "not a folder"
 
 
-def test_a_data_folder_that_cannot_be_written(tmp_path: Path) -> None:
+def test_start_fails_when_the_data_folder_is_not_writable(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     with HeadraceProcess(data, prefix=in_mounts(f"-t tmpfs -o ro tmpfs {data}")) as appliance:
         assert "mounted read-only" in one_line(appliance)
 
 
-def test_a_disk_without_room_for_a_commit_log_file(tmp_path: Path) -> None:
+def test_start_fails_without_space_for_a_commit_log_file(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     with HeadraceProcess(data, prefix=in_mounts(f"-t tmpfs -o size=64m tmpfs {data}")) as appliance:
@@ -102,15 +102,15 @@ def test_a_disk_without_room_for_a_commit_log_file(tmp_path: Path) -> None:
     assert "mappedFileSizeCommitLog" in line
 
 
-def test_a_disk_without_room_for_anything(tmp_path: Path) -> None:
+def test_start_fails_when_the_disk_is_full(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
-    # Four inodes: some folders can be made, and then nothing more.
+    # Four inodes: enough for some folders and nothing more.
     with HeadraceProcess(data, prefix=in_mounts(f"-t tmpfs -o nr_inodes=4 tmpfs {data}")) as appliance:
         assert one_line(appliance).startswith("no space: nothing can be written to ")
 
 
-def test_shared_memory_that_is_too_small(tmp_path: Path) -> None:
+def test_start_fails_when_shared_memory_is_too_small(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", prefix=in_mounts("-t tmpfs -o size=1m tmpfs /dev/shm")) as appliance:
         line = one_line(appliance)
     assert line.startswith("shared memory: ")
@@ -118,7 +118,7 @@ def test_shared_memory_that_is_too_small(tmp_path: Path) -> None:
     assert "queueTableCapacity" in line
 
 
-def test_a_data_folder_in_use_by_a_running_appliance(tmp_path: Path) -> None:
+def test_start_fails_when_another_appliance_uses_the_data_folder(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, toy="ok").wait_ready() as first:
         before = first.status()["roles"]["worker"]["pid"]
@@ -131,7 +131,7 @@ def test_a_data_folder_in_use_by_a_running_appliance(tmp_path: Path) -> None:
         assert first.stop() == 0
 
 
-def test_a_store_that_a_java_broker_has_locked(tmp_path: Path) -> None:
+def test_start_fails_when_a_java_broker_holds_the_store_lock(tmp_path: Path) -> None:
     data = tmp_path / "data"
     (data / "store").mkdir(parents=True)
     with (data / "store" / "lock").open("w") as lock:
@@ -154,13 +154,13 @@ def test_a_store_that_a_java_broker_has_locked(tmp_path: Path) -> None:
         (["--config", "/nowhere/appliance.toml"], "/nowhere/appliance.toml: No such file or directory"),
     ],
 )
-def test_a_configuration_that_cannot_be(tmp_path: Path, arguments: list[str], message: str) -> None:
+def test_start_fails_with_an_invalid_configuration(tmp_path: Path, arguments: list[str], message: str) -> None:
     with HeadraceProcess(tmp_path / "data", *arguments) as appliance:
         assert one_line(appliance, 2).startswith(message)
     assert not (tmp_path / "data").exists()
 
 
-def test_a_start_that_fails_leaves_a_store_as_it_was(tmp_path: Path) -> None:
+def test_failed_start_leaves_the_store_unchanged(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with HeadraceProcess(data, toy="ok").wait_ready() as first:
         assert first.stop() == 0

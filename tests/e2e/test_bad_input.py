@@ -1,4 +1,4 @@
-"""Peers that send nonsense, half of something, or nothing at all: they are answered or hung up on, and others are served."""
+"""Invalid, incomplete or missing input: the peer is answered or disconnected, and other clients are served."""
 
 import contextlib
 import random
@@ -40,7 +40,7 @@ def port(request: pytest.FixtureRequest, appliance: HeadraceProcess) -> int:
 
 
 def is_hung_up_on(peer: socket.socket) -> bool:
-    """Whether the other side closes the connection, whatever it says before."""
+    """Whether the other side closes the connection, whatever it sends before."""
     with contextlib.suppress(ConnectionResetError):
         while peer.recv(65_536):
             pass
@@ -53,13 +53,13 @@ def ask(port: int, request: RemotingCommand) -> RemotingCommand:
         decoder = FrameDecoder()
         while True:
             data = peer.recv(65_536)
-            assert data, "hung up without an answer"
+            assert data, "disconnected without an answer"
             for answer in decoder.feed(data):
                 return answer
 
 
 def assert_served(appliance: HeadraceProcess) -> None:
-    """The broker takes a message, and the name server tells where the broker is."""
+    """Checks that the broker accepts a message and that the name server returns the broker's address."""
     with PlainSender(appliance.ports[1]) as sender:
         sender.send(1, deadline_s=PATIENCE_S)
     assert ask(appliance.ports[0], create_request(106)).code == 0
@@ -78,7 +78,7 @@ def assert_served(appliance: HeadraceProcess) -> None:
     ],
     ids=["http", "huge", "negative", "empty", "header beyond frame", "bad json", "unknown encoding"],
 )
-def test_what_is_no_frame_ends_the_connection_with_a_reason(
+def test_invalid_frame_closes_the_connection_and_logs_the_reason(
     appliance: HeadraceProcess, port: int, nonsense: bytes
 ) -> None:
     with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as peer:
@@ -89,7 +89,7 @@ def test_what_is_no_frame_ends_the_connection_with_a_reason(
     assert_served(appliance)
 
 
-def test_random_bytes_harm_nobody(appliance: HeadraceProcess, port: int) -> None:
+def test_random_bytes_do_not_affect_other_clients(appliance: HeadraceProcess, port: int) -> None:
     chance = random.Random(20)
     for _ in range(50):
         with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as peer, contextlib.suppress(OSError):
@@ -97,20 +97,20 @@ def test_random_bytes_harm_nobody(appliance: HeadraceProcess, port: int) -> None
     assert_served(appliance)
 
 
-def test_half_frames_are_waited_for_and_hold_nobody_up(appliance: HeadraceProcess, port: int) -> None:
+def test_incomplete_frames_are_awaited_without_blocking_others(appliance: HeadraceProcess, port: int) -> None:
     whole = create_request(105, {"topic": "TBW102"}).encode()
     peers = [socket.create_connection(("127.0.0.1", port), PATIENCE_S) for _ in range(len(whole) - 1)]
     for cut, peer in enumerate(peers, 1):
         peer.sendall(whole[:cut])
     assert_served(appliance)
-    # The rest comes, and is answered as if it had come at once.
+    # The rest arrives, and the frame is answered as if it had arrived at once.
     peers[6].sendall(whole[7:])
     assert peers[6].recv(4)
     for peer in peers:
         peer.close()
 
 
-def test_an_unknown_code_is_answered_and_not_met_with_silence(port: int) -> None:
+def test_unknown_request_code_is_answered_with_an_error(port: int) -> None:
     answer = ask(port, create_request(31_999))
     assert answer.code == 3
     assert "31999" in str(answer.remark)
@@ -127,7 +127,7 @@ def test_an_unknown_code_is_answered_and_not_met_with_silence(port: int) -> None
         (30, {"topic": "TBW102", "queueId": "1.5"}),
     ],
 )
-def test_fields_of_the_wrong_kind_are_refused_with_a_remark(
+def test_fields_of_the_wrong_type_are_refused_with_a_remark(
     appliance: HeadraceProcess, code: int, fields: dict[str, str]
 ) -> None:
     answer = ask(appliance.ports[1], create_request(code, fields))
@@ -136,7 +136,7 @@ def test_fields_of_the_wrong_kind_are_refused_with_a_remark(
     assert_served(appliance)
 
 
-def test_a_body_that_never_comes_takes_no_memory(appliance: HeadraceProcess) -> None:
+def test_missing_body_allocates_no_memory(appliance: HeadraceProcess) -> None:
     broker = psutil.Process(appliance.pid_of("broker"))
     before = broker.memory_info().rss
     peers = [socket.create_connection(("127.0.0.1", appliance.ports[1]), PATIENCE_S) for _ in range(200)]
@@ -148,7 +148,7 @@ def test_a_body_that_never_comes_takes_no_memory(appliance: HeadraceProcess) -> 
         peer.close()
 
 
-def test_ten_thousand_connections_that_say_nothing_leave_room_for_others(appliance: HeadraceProcess) -> None:
+def test_ten_thousand_idle_connections_leave_room_for_others(appliance: HeadraceProcess) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, SILENT_CONNECTIONS + 1_000), hard))
     broker = psutil.Process(appliance.pid_of("broker"))
@@ -167,10 +167,10 @@ def test_ten_thousand_connections_that_say_nothing_leave_room_for_others(applian
     assert_served(appliance)
 
 
-def test_a_peer_that_does_not_read_its_answers_is_not_fed_without_end(appliance: HeadraceProcess) -> None:
+def test_answers_to_a_peer_that_does_not_read_are_bounded(appliance: HeadraceProcess) -> None:
     broker = psutil.Process(appliance.pid_of("broker"))
     before = broker.memory_info().rss
-    request = create_request(21).encode()  # all topics: a long answer to a short question
+    request = create_request(21).encode()  # all topics: a long answer to a short request
     with socket.socket() as peer:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         peer.connect(("127.0.0.1", appliance.ports[1]))
@@ -182,5 +182,5 @@ def test_a_peer_that_does_not_read_its_answers_is_not_fed_without_end(appliance:
         assert broker.memory_info().rss - before < 200 << 20
 
 
-def test_nothing_of_this_made_a_process_hang(appliance: HeadraceProcess) -> None:
+def test_no_process_hung_during_these_tests(appliance: HeadraceProcess) -> None:
     assert not (appliance.data / "logs" / "stacks.log").read_text()
