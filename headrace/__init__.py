@@ -57,29 +57,29 @@ if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers; see _E
     from headrace.client.consuming.subscriptions import FilterFunction as FilterFunction
     from headrace.client.consuming.subscriptions import Sql as Sql
     from headrace.client.consuming.subscriptions import Tags as Tags
-    from headrace.client.hooks import EndTransactionContext as EndTransactionContext
-    from headrace.client.hooks import EndTransactionHook as EndTransactionHook
-    from headrace.client.hooks import MessageKind as MessageKind
-    from headrace.client.hooks import SendContext as SendContext
-    from headrace.client.hooks import SendHook as SendHook
-    from headrace.client.hooks import Sending as Sending
-    from headrace.client.producing.batches import split_batches as split_batches
     from headrace.client.producing.producer import Producer as Producer
-    from headrace.client.producing.producer_settings import Compression as Compression
-    from headrace.client.producing.producer_settings import ProducerSettings as ProducerSettings
-    from headrace.client.producing.queue_choice import by_hash as by_hash
-    from headrace.client.producing.queue_choice import by_random as by_random
     from headrace.client.producing.request_reply import reply_to as reply_to
-    from headrace.client.producing.send_result import SendResult as SendResult
-    from headrace.client.producing.send_result import SendStatus as SendStatus
     from headrace.client.producing.transaction_producer import TransactionProducer as TransactionProducer
     from headrace.client.producing.transaction_producer import TransactionSendResult as TransactionSendResult
     from headrace.client.producing.transaction_producer import TransactionState as TransactionState
+    from headrace.client.sending.batches import split_batches as split_batches
+    from headrace.client.sending.producer_settings import Compression as Compression
+    from headrace.client.sending.producer_settings import ProducerSettings as ProducerSettings
+    from headrace.client.sending.queue_choice import by_hash as by_hash
+    from headrace.client.sending.queue_choice import by_random as by_random
+    from headrace.client.sending.send_hooks import EndTransactionContext as EndTransactionContext
+    from headrace.client.sending.send_hooks import EndTransactionHook as EndTransactionHook
+    from headrace.client.sending.send_hooks import MessageKind as MessageKind
+    from headrace.client.sending.send_hooks import SendContext as SendContext
+    from headrace.client.sending.send_hooks import SendHook as SendHook
+    from headrace.client.sending.send_hooks import Sending as Sending
+    from headrace.client.sending.send_result import SendResult as SendResult
+    from headrace.client.sending.send_result import SendStatus as SendStatus
     from headrace.client.settings import ClientConfig as ClientConfig
     from headrace.client.settings import ClientEvent as ClientEvent
     from headrace.client.settings import Credentials as Credentials
     from headrace.client.settings import EventKind as EventKind
-    from headrace.client.tracing.trace_settings import Trace as Trace
+    from headrace.client.settings import Trace as Trace
     from headrace.errors import BrokerError as BrokerError
     from headrace.errors import BrokerNotFound as BrokerNotFound
     from headrace.errors import ConfigError as ConfigError
@@ -109,28 +109,27 @@ _EXPORTS = {
     "headrace.client.admin.offsets": ("LATEST",),
     "headrace.client.admin.progress": ("GroupProgress", "QueueProgress"),
     "headrace.client.consuming.allocation": ("Allocator", "ConsistentHash", "Fixed", "MachineRoom", "MachineRoomNearby", "averagely", "averagely_by_circle"),
-    "headrace.client.producing.batches": ("split_batches",),
     "headrace.client.consuming.consume_hooks": ("ConsumeHook", "HandlingContext"),
-    "headrace.client.consuming.push.consume_result": ("ConsumeContext", "ConsumeResult", "Reject", "Retry", "Suspend"),
     "headrace.client.consuming.consumer_settings": ("LitePullSettings", "PullSettings", "PushSettings"),
-    "headrace.client.hooks": ("EndTransactionContext", "EndTransactionHook", "MessageKind", "SendContext", "SendHook", "Sending"),
     "headrace.client.consuming.lite_pull.lite_pull_consumer": ("LitePullConsumer",),
     "headrace.client.consuming.offset_store": ("OffsetStore",),
-    "headrace.client.producing.producer": ("Producer",),
-    "headrace.client.producing.producer_settings": ("Compression", "ProducerSettings"),
     "headrace.client.consuming.pull.pull_consumer": ("PullConsumer",),
-    "headrace.client.consuming.pull_request": ("PullResult", "PullStatus"),
     "headrace.client.consuming.pull.pull_scheduler": ("PullScheduler",),
+    "headrace.client.consuming.pull_request": ("PullResult", "PullStatus"),
+    "headrace.client.consuming.push.consume_result": ("ConsumeContext", "ConsumeResult", "Reject", "Retry", "Suspend"),
     "headrace.client.consuming.push.push_consumer": ("PushConsumer",),
-    "headrace.client.producing.queue_choice": ("by_hash", "by_random"),
     "headrace.client.consuming.received_message": ("ReceivedMessage",),
-    "headrace.client.producing.request_reply": ("reply_to",),
-    "headrace.client.producing.send_result": ("SendResult", "SendStatus"),
-    "headrace.client.settings": ("ClientConfig", "ClientEvent", "Credentials", "EventKind"),
     "headrace.client.consuming.start_offset": ("StartFrom",),
     "headrace.client.consuming.subscriptions": ("FilterFunction", "Sql", "Tags"),
-    "headrace.client.tracing.trace_settings": ("Trace",),
+    "headrace.client.producing.producer": ("Producer",),
+    "headrace.client.producing.request_reply": ("reply_to",),
     "headrace.client.producing.transaction_producer": ("TransactionProducer", "TransactionSendResult", "TransactionState"),
+    "headrace.client.sending.batches": ("split_batches",),
+    "headrace.client.sending.producer_settings": ("Compression", "ProducerSettings"),
+    "headrace.client.sending.queue_choice": ("by_hash", "by_random"),
+    "headrace.client.sending.send_hooks": ("EndTransactionContext", "EndTransactionHook", "MessageKind", "SendContext", "SendHook", "Sending"),
+    "headrace.client.sending.send_result": ("SendResult", "SendStatus"),
+    "headrace.client.settings": ("ClientConfig", "ClientEvent", "Credentials", "EventKind", "Trace"),
     "headrace.errors": (
         "BrokerError", "BrokerNotFound", "ConfigError", "ConnectError", "FlowControl", "HeadraceError", "MessageInvalid", "NoNameServer",
         "PermissionDenied", "ReplyTimeout", "RequestTimeout", "RouteNotFound", "SendFailed", "StateError", "TooManyRequests",

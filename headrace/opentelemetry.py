@@ -23,7 +23,7 @@ from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer
 
 import headrace
 from headrace.client.consuming.consume_hooks import ConsumeHook, HandlingContext
-from headrace.client.hooks import SendContext, SendHook, Sending
+from headrace.client.sending.send_hooks import SendContext, SendHook, Sending
 from headrace.model import properties as names
 from headrace.model.host import parse_host
 from headrace.model.message import Message, MessageExt

@@ -19,6 +19,7 @@ from headrace.client.durations import Duration, seconds
 from headrace.client.namespace import namespace_of_address
 from headrace.errors import ConfigError
 from headrace.model.host import parse_host
+from headrace.model.names import TRACE_TOPIC, group_problem
 
 
 class EventKind(StrEnum):
@@ -116,6 +117,26 @@ class ClientConfig:
         return cls(**settings)
 
 
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Message trace into `topic`. `cloud_region` names the region of a hosted service, whose trace topic and records are different."""
+
+    topic: str = TRACE_TOPIC
+    cloud_region: str | None = None
+
+    @property
+    def target(self) -> str:
+        """The topic that records are sent to."""
+        return f"rmq_sys_TRACE_DATA_{self.cloud_region}" if self.cloud_region else self.topic
+
+    @classmethod
+    def of(cls, given: "bool | Trace") -> "Trace | None":
+        """Returns what a `trace` setting stands for: True means the default topic."""
+        if isinstance(given, Trace):
+            return given
+        return cls() if given else None
+
+
 ConfigLike: TypeAlias = ClientConfig | str | Iterable[str] | None
 
 
@@ -167,3 +188,12 @@ def check_range(settings: Any, name: str, low: float, high: float) -> None:
     value = getattr(settings, name)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
         raise ConfigError(f"{name}={value!r}: expected a number from {low} to {high}", name)
+
+
+def check_group(group: str, reserved: str) -> None:
+    """Raises ConfigError if the group's name is invalid, or is `reserved` for RocketMQ itself."""
+    problem = group_problem(group)
+    if problem is None and group == reserved:
+        problem = f"the group {group} is reserved by RocketMQ; use a name of your own"
+    if problem is not None:
+        raise ConfigError(problem, "group")

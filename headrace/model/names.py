@@ -89,11 +89,6 @@ def is_retry_topic(topic: str) -> bool:
     return topic.startswith(RETRY_PREFIX)
 
 
-def is_dlq_topic(topic: str) -> bool:
-    """Whether the topic holds a group's dead letters."""
-    return topic.startswith(DLQ_PREFIX)
-
-
 def group_of_retry_topic(topic: str) -> str:
     """The group whose retry topic this is."""
     return topic.removeprefix(RETRY_PREFIX)

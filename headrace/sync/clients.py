@@ -30,11 +30,11 @@ from headrace.client.consuming.received_message import ReceivedMessage
 from headrace.client.consuming.subscriptions import Expression
 from headrace.client.durations import Duration, Moment
 from headrace.client.producing.producer import Producer as AsyncProducer
-from headrace.client.producing.producer_settings import ProducerOptions, ProducerSettings
-from headrace.client.producing.queue_choice import QueueSelector
-from headrace.client.producing.send_result import SendResult
 from headrace.client.producing.transaction_producer import Check, Execute, TransactionSendResult
 from headrace.client.producing.transaction_producer import TransactionProducer as AsyncTransactionProducer
+from headrace.client.sending.producer_settings import ProducerOptions, ProducerSettings
+from headrace.client.sending.queue_choice import QueueSelector
+from headrace.client.sending.send_result import SendResult
 from headrace.client.settings import ConfigLike
 from headrace.model import names
 from headrace.model.message import Message, MessageExt

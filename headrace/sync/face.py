@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from headrace.client.cluster.lifecycle import ClientObject
-from headrace.client.producing.producer_settings import ProducerSettings
+from headrace.client.sending.producer_settings import ProducerSettings
 from headrace.client.settings import ClientConfig
 from headrace.model.message import Message
 from headrace.sync.engine import shared_engine

@@ -4,7 +4,7 @@ from types import TracebackType
 from typing import Self
 
 from headrace.client.producing import transaction_producer
-from headrace.client.producing.send_result import SendResult
+from headrace.client.sending.send_result import SendResult
 from headrace.model.message import Message
 from headrace.sync.engine import shared_engine
 

@@ -17,7 +17,7 @@ from headrace import (
     reply_to,
     split_batches,
 )
-from headrace.client.producing.queue_choice import by_random, java_hash
+from headrace.client.sending.queue_choice import by_random, java_hash
 from headrace.client.tracing import trace
 from headrace.client.tracing.trace_records import FIELD_SEPARATOR, RECORD_END
 from headrace.model import sys_flag as sys_flags

@@ -33,7 +33,7 @@ import logging
 import os
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from headrace.client.cluster.answers import expect_success
 from headrace.client.cluster.broker_requests import BrokerRequests
@@ -65,6 +65,9 @@ FIRST_PERSIST_S: Final = 10.0
 RECONNECT_PAUSE_S: Final = 1.0
 """How long after a broker's connection was lost, or a broker was found, it is sent a heartbeat, so that it knows the client."""
 VIP_DISTANCE: Final = 2
+
+StartTask: TypeAlias = Callable[[Coroutine[Any, Any, Any], str], "asyncio.Task[Any]"]
+"""`ClientInstance.start_task`."""
 
 _instances: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, ClientInstance]]" = (
     weakref.WeakKeyDictionary()

@@ -20,7 +20,7 @@ from headrace.client.cluster.unique_ids import create_unique_id
 from headrace.client.consuming.received_message import ReceivedMessage
 from headrace.client.durations import now_ms
 from headrace.client.namespace import unwrap_any
-from headrace.client.producing.send_result import DEFAULT_REGION
+from headrace.client.sending.send_result import DEFAULT_REGION
 from headrace.client.tracing.trace import TraceDispatcher
 from headrace.client.tracing.trace_records import (
     TraceConsumeCode,

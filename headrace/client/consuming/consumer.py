@@ -23,8 +23,7 @@ from headrace.client.consuming.rebalance import Rebalance
 from headrace.client.consuming.subscriptions import Subscriptions
 from headrace.client.durations import now_ms
 from headrace.client.namespace import unwrap, wrap
-from headrace.client.producing.message_check import check_group
-from headrace.client.settings import ConfigLike
+from headrace.client.settings import ConfigLike, check_group
 from headrace.errors import BrokerError, ConfigError, HeadraceError, RemotingError
 from headrace.model import names
 from headrace.model.consumption import ConsumeFromWhere, ConsumeType, MessageModel

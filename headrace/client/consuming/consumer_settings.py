@@ -10,8 +10,7 @@ from headrace.client.consuming.consume_hooks import ConsumeHook
 from headrace.client.consuming.offset_store import OffsetStore
 from headrace.client.consuming.start_offset import StartFrom
 from headrace.client.durations import Duration
-from headrace.client.settings import check_range, set_positive_seconds
-from headrace.client.tracing.trace_settings import Trace
+from headrace.client.settings import Trace, check_range, set_positive_seconds
 from headrace.errors import ConfigError
 from headrace.model.consumption import MessageModel
 

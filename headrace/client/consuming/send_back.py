@@ -11,9 +11,9 @@ from typing import Final
 
 from headrace.client.cluster.instance import ClientInstance
 from headrace.client.namespace import wrap
-from headrace.client.producing.prepared_message import prepare
-from headrace.client.producing.producer_settings import ProducerSettings
-from headrace.client.producing.sender import Sender
+from headrace.client.sending.prepared_message import prepare
+from headrace.client.sending.producer_settings import ProducerSettings
+from headrace.client.sending.sender import Sender
 from headrace.errors import HeadraceError
 from headrace.model import properties as names
 from headrace.model.host import format_host

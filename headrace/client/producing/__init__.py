@@ -1,1 +1,1 @@
-"""Producers: from a message to an acknowledged send."""
+"""Producers."""

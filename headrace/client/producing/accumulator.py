@@ -8,12 +8,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
-from headrace.client.producing.batches import BatchEntry
-from headrace.client.producing.send_result import SendResult, stored_result
+from headrace.client.cluster.instance import StartTask
+from headrace.client.sending.batches import BatchEntry
+from headrace.client.sending.send_result import SendResult, stored_result
 from headrace.errors import StateError
 
 SendBatch: TypeAlias = Callable[[list[BatchEntry]], Awaitable[SendResult]]
-StartTask: TypeAlias = Callable[[Any, str], "asyncio.Task[Any]"]
 _Key: TypeAlias = tuple[str, bool]
 
 

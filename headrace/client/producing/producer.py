@@ -10,10 +10,11 @@ from headrace.client.cluster.instance import ClientInstance
 from headrace.client.cluster.lifecycle import ClientObject
 from headrace.client.cluster.members import TransactionCheck
 from headrace.client.durations import Duration, Moment, epoch_ms, milliseconds, seconds
-from headrace.client.hooks import Observation, SendHook, observers_among
 from headrace.client.namespace import unwrap, wrap
 from headrace.client.producing.accumulator import Accumulator
-from headrace.client.producing.batches import (
+from headrace.client.producing.in_flight import NO_LIMIT, InFlight
+from headrace.client.producing.request_reply import request_of
+from headrace.client.sending.batches import (
     BatchEntry,
     batch_of,
     batch_problem,
@@ -21,17 +22,14 @@ from headrace.client.producing.batches import (
     prepare_entry,
     split_batches,
 )
-from headrace.client.producing.in_flight import NO_LIMIT, InFlight
-from headrace.client.producing.message_check import check_group
-from headrace.client.producing.prepared_message import prepare
-from headrace.client.producing.producer_settings import ProducerOptions, ProducerSettings
-from headrace.client.producing.queue_choice import Destination, QueueSelector, by_hash
-from headrace.client.producing.request_reply import request_of
-from headrace.client.producing.send_result import SendResult
-from headrace.client.producing.sender import Sender
-from headrace.client.settings import ConfigLike
+from headrace.client.sending.prepared_message import prepare
+from headrace.client.sending.producer_settings import ProducerOptions, ProducerSettings
+from headrace.client.sending.queue_choice import Destination, QueueSelector, by_hash
+from headrace.client.sending.send_hooks import Observation, SendHook, observers_among
+from headrace.client.sending.send_result import SendResult
+from headrace.client.sending.sender import Sender
+from headrace.client.settings import ConfigLike, Trace, check_group
 from headrace.client.tracing.trace import TraceDispatcher, TraceHook
-from headrace.client.tracing.trace_settings import Trace
 from headrace.errors import HeadraceError, MessageInvalid, ReplyTimeout
 from headrace.model import names
 from headrace.model import properties as property_names

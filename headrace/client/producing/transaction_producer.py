@@ -20,12 +20,12 @@ from typing import Any, Final, Self, TypeAlias, Unpack
 from headrace.client.cluster.instance import ClientInstance
 from headrace.client.cluster.members import TransactionCheck
 from headrace.client.durations import Duration
-from headrace.client.hooks import EndTransactionContext, call_safely
 from headrace.client.namespace import unwrap, wrap
-from headrace.client.producing.prepared_message import prepare
 from headrace.client.producing.producer import Producer
-from headrace.client.producing.producer_settings import ProducerOptions
-from headrace.client.producing.send_result import SendResult
+from headrace.client.sending.prepared_message import prepare
+from headrace.client.sending.producer_settings import ProducerOptions
+from headrace.client.sending.send_hooks import EndTransactionContext, call_safely
+from headrace.client.sending.send_result import SendResult
 from headrace.client.settings import ConfigLike
 from headrace.errors import ConfigError, HeadraceError, SendFailed, StateError
 from headrace.model import properties as property_names

@@ -16,14 +16,14 @@ from typing import Final
 
 from headrace.client.cluster.instance import ClientInstance
 from headrace.client.durations import now_ms
-from headrace.client.hooks import EndTransactionContext, EndTransactionHook, SendContext
 from headrace.client.namespace import unwrap_any
-from headrace.client.producing.prepared_message import prepare
-from headrace.client.producing.producer_settings import ProducerSettings
-from headrace.client.producing.send_result import DEFAULT_REGION
-from headrace.client.producing.sender import Sender
+from headrace.client.sending.prepared_message import prepare
+from headrace.client.sending.producer_settings import ProducerSettings
+from headrace.client.sending.send_hooks import EndTransactionContext, EndTransactionHook, SendContext
+from headrace.client.sending.send_result import DEFAULT_REGION
+from headrace.client.sending.sender import Sender
+from headrace.client.settings import Trace
 from headrace.client.tracing.trace_records import TraceRecord, end_transaction_record, publish_record
-from headrace.client.tracing.trace_settings import Trace
 from headrace.errors import HeadraceError
 from headrace.model import properties as property_names
 from headrace.model.message import Message

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
-from headrace.client.hooks import MessageKind
+from headrace.client.sending.send_hooks import MessageKind
 
 FIELD_SEPARATOR: Final = "\x01"
 RECORD_END: Final = "\x02"

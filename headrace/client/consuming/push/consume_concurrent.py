@@ -11,9 +11,10 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, TypeAlias
 
+from headrace.client.cluster.instance import StartTask
 from headrace.client.consuming.consume_statistics import ConsumeStatistics
 from headrace.client.consuming.offset_store import OffsetStore
 from headrace.client.consuming.process_queue import ProcessQueue
@@ -33,8 +34,6 @@ AGAIN_S: Final = 5.0
 TURN_S: Final = 0.001  # limit: how long calls in a row may keep the loop from other things
 EXPIRED_AT_ONCE: Final = 16
 EXPIRED_DELAY_LEVEL: Final = 3
-
-StartTask: TypeAlias = Callable[[Coroutine[Any, Any, Any], str], "asyncio.Task[Any]"]
 
 
 class _Work:

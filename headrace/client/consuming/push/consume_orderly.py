@@ -14,15 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from headrace.client.cluster.instance import StartTask
 from headrace.client.consuming.consume_statistics import ConsumeStatistics
 from headrace.client.consuming.offset_store import OffsetStore
 from headrace.client.consuming.process_queue import ProcessQueue
 from headrace.client.consuming.push.consume_call import HandlerCalls, Handlers
-from headrace.client.consuming.push.consume_concurrent import StartTask
 from headrace.client.consuming.push.consume_handler import Handler
 from headrace.client.consuming.push.consume_result import ConsumeContext, Failure, LeftToQueue
 from headrace.client.consuming.push.consume_workers import ThreadWorkers
-from headrace.client.consuming.queue_locks import QueueLocks
+from headrace.client.consuming.push.queue_locks import QueueLocks
 from headrace.client.consuming.received_message import ReceivedMessage
 from headrace.client.consuming.send_back import SendBack
 from headrace.client.namespace import wrap

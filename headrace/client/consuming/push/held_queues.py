@@ -12,13 +12,13 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
-from headrace.client.cluster.instance import ClientInstance
+from headrace.client.cluster.instance import ClientInstance, StartTask
 from headrace.client.consuming.offset_store import OffsetStore
 from headrace.client.consuming.process_queue import ProcessQueue
 from headrace.client.consuming.pull_request import Puller
-from headrace.client.consuming.push.consume_concurrent import ConcurrentService, StartTask
+from headrace.client.consuming.push.consume_concurrent import ConcurrentService
 from headrace.client.consuming.push.consume_orderly import OrderlyService
-from headrace.client.consuming.queue_locks import QueueLocks
+from headrace.client.consuming.push.queue_locks import QueueLocks
 from headrace.client.consuming.start_offset import StartFrom, start_offset
 from headrace.errors import HeadraceError
 from headrace.model.message_queue import MessageQueue

@@ -21,7 +21,7 @@ from headrace.client.consuming.push.consume_result import ConsumeContext, Failur
 from headrace.client.consuming.push.held_queues import HeldQueues
 from headrace.client.consuming.push.loop_watch import LoopWatch
 from headrace.client.consuming.push.message_stream import MessageHandout, MessageStream
-from headrace.client.consuming.queue_locks import FIRST_REFRESH_S, REFRESH_S, QueueLocks
+from headrace.client.consuming.push.queue_locks import FIRST_REFRESH_S, REFRESH_S, QueueLocks
 from headrace.client.consuming.queue_pull import FlowLimits, PullPlan, QueuePull
 from headrace.client.consuming.rebalance import Rebalance
 from headrace.client.consuming.received_message import Origin, ReceivedMessage, cut_records
@@ -29,9 +29,8 @@ from headrace.client.consuming.send_back import DEFAULT_MAX_RECONSUME_TIMES, Sen
 from headrace.client.consuming.subscriptions import Expression, subscription_of
 from headrace.client.durations import seconds
 from headrace.client.namespace import wrap
-from headrace.client.settings import ConfigLike, EventKind
+from headrace.client.settings import ConfigLike, EventKind, Trace
 from headrace.client.tracing.trace import TraceDispatcher
-from headrace.client.tracing.trace_settings import Trace
 from headrace.errors import ConfigError, HeadraceError, StateError
 from headrace.model import names
 from headrace.model.consumption import ConsumeFromWhere, ConsumeType

@@ -21,9 +21,9 @@ from headrace import (
     TransactionState,
     split_batches,
 )
-from headrace.client.hooks import MessageKind
-from headrace.client.producing.batches import _max_entry_size
 from headrace.client.producing.transaction_producer import THREADS, state_of
+from headrace.client.sending.batches import _max_entry_size
+from headrace.client.sending.send_hooks import MessageKind
 from headrace.client.tracing.trace_records import (
     TraceConsumeCode,
     consume_after_record,

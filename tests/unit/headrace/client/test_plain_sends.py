@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from headrace import Message, MessageQueue, Producer, SendFailed, SendResult, SendStatus
 from headrace.client.cluster.answer_scan import SendAnswer, take_answers
 from headrace.client.cluster.client_connection import ClientConnection
-from headrace.client.producing.send_result import stored_result
+from headrace.client.sending.send_result import stored_result
 from headrace.errors import MessageIllegal, MessageInvalid, RequestTimeout, SendRequestError
 from headrace.protocol.remoting_command import RESPONSE_FLAG, RemotingCommand, SerializeType
 from support.loops import until

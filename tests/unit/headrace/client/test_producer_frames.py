@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from headrace import Message, MessageQueue, Producer, ProducerSettings, TransactionProducer, reply_to
-from headrace.client.producing.prepared_message import SEND_BATCH, SEND_REPLY, PreparedMessage
 from headrace.client.producing.request_reply import request_of
-from headrace.client.producing.send_header import EncodedRequest, SendHeaders
+from headrace.client.sending.prepared_message import SEND_BATCH, SEND_REPLY, PreparedMessage
+from headrace.client.sending.send_header import EncodedRequest, SendHeaders
 from headrace.errors import LocalProtocolError
 from headrace.model import MessageExt
 from headrace.model.properties import decode_properties, encode_properties

@@ -4,8 +4,8 @@ import pytest
 
 from headrace import Message, MessageQueue
 from headrace.client.cluster.routes import BrokerTable, Route, publish_queues, subscribe_queues
-from headrace.client.producing.fault_tolerance import FaultTolerance, not_available_ms
-from headrace.client.producing.queue_choice import QueueTurn, by_hash, java_hash
+from headrace.client.sending.fault_tolerance import FaultTolerance, not_available_ms
+from headrace.client.sending.queue_choice import QueueTurn, by_hash, java_hash
 from headrace.protocol.bodies import BrokerData, QueueData, TopicRouteData
 
 MESSAGE = Message("T", b"x")

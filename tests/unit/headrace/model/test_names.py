@@ -27,7 +27,6 @@ def test_topics_are_derived_from_groups_and_clusters() -> None:
     assert names.group_of_retry_topic("%RETRY%g") == "g"
     assert names.is_retry_topic("%RETRY%g")
     assert not names.is_retry_topic("g")
-    assert names.is_dlq_topic("%DLQ%g")
 
 
 def test_rocketmqs_own_topics_and_groups_are_known() -> None:

@@ -21,15 +21,15 @@ from headrace.client.cluster.answer_scan import SendAnswer
 from headrace.client.cluster.answers import error_of
 from headrace.client.cluster.instance import ClientInstance
 from headrace.client.durations import milliseconds
-from headrace.client.hooks import SendContext, SendHook, call_safely
 from headrace.client.namespace import unwrap
-from headrace.client.producing.fault_tolerance import FaultTolerance
-from headrace.client.producing.plain_send import Attempt, PlainSends
-from headrace.client.producing.prepared_message import PreparedMessage, prepare_now
-from headrace.client.producing.producer_settings import ProducerSettings
-from headrace.client.producing.queue_choice import QueueTurn
-from headrace.client.producing.send_header import SendHeaders
-from headrace.client.producing.send_result import DEFAULT_REGION, STATUS_OF_CODE, SendResult, stored_result
+from headrace.client.sending.fault_tolerance import FaultTolerance
+from headrace.client.sending.plain_send import Attempt, PlainSends
+from headrace.client.sending.prepared_message import PreparedMessage, prepare_now
+from headrace.client.sending.producer_settings import ProducerSettings
+from headrace.client.sending.queue_choice import QueueTurn
+from headrace.client.sending.send_header import SendHeaders
+from headrace.client.sending.send_hooks import SendContext, SendHook, call_safely
+from headrace.client.sending.send_result import DEFAULT_REGION, STATUS_OF_CODE, SendResult, stored_result
 from headrace.errors import (
     BrokerError,
     BrokerNotFound,

@@ -12,7 +12,7 @@ from enum import IntEnum
 from types import TracebackType
 from typing import Any
 
-from headrace.client.producing.send_result import SendResult
+from headrace.client.sending.send_result import SendResult
 from headrace.model.message import Message
 from headrace.model.message_queue import MessageQueue
 

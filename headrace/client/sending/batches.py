@@ -5,9 +5,9 @@ from typing import Final, NamedTuple
 
 from headrace.client.cluster.unique_ids import create_unique_id
 from headrace.client.namespace import wrap
-from headrace.client.producing.message_check import check_body, check_topic, property_text
-from headrace.client.producing.prepared_message import SEND_BATCH, PreparedMessage, complete_properties
-from headrace.client.producing.producer_settings import ProducerSettings
+from headrace.client.sending.message_check import check_body, check_topic, property_text
+from headrace.client.sending.prepared_message import SEND_BATCH, PreparedMessage, complete_properties
+from headrace.client.sending.producer_settings import ProducerSettings
 from headrace.errors import LocalProtocolError, MessageInvalid
 from headrace.model import names
 from headrace.model import properties as property_names

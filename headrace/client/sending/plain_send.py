@@ -15,11 +15,11 @@ from headrace.client.cluster.client_connection import ClientConnection
 from headrace.client.cluster.instance import ClientInstance
 from headrace.client.cluster.unique_ids import create_unique_id
 from headrace.client.durations import seconds
-from headrace.client.producing.message_check import check_topic, property_text
-from headrace.client.producing.producer_settings import ProducerSettings
-from headrace.client.producing.queue_choice import QueueTurn
-from headrace.client.producing.send_header import SendHeaders, frame_head
-from headrace.client.producing.send_result import DEFAULT_REGION, SendResult, SendStatus, stored_result
+from headrace.client.sending.message_check import check_topic, property_text
+from headrace.client.sending.producer_settings import ProducerSettings
+from headrace.client.sending.queue_choice import QueueTurn
+from headrace.client.sending.send_header import SendHeaders, frame_head
+from headrace.client.sending.send_result import DEFAULT_REGION, SendResult, SendStatus, stored_result
 from headrace.errors import RemotingError, RequestTimeout
 from headrace.model import names
 from headrace.model import properties as property_names

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from headrace.client.cluster.routes import Route
-from headrace.client.producing.fault_tolerance import FaultTolerance
+from headrace.client.sending.fault_tolerance import FaultTolerance
 from headrace.model.java_hash import string_hash
 from headrace.model.message import Message
 from headrace.model.message_queue import MessageQueue

@@ -6,9 +6,8 @@ from enum import Enum
 from typing import Final, TypedDict
 
 from headrace.client.durations import Duration
-from headrace.client.hooks import SendHook
-from headrace.client.settings import check_range, set_positive_seconds
-from headrace.client.tracing.trace_settings import Trace
+from headrace.client.sending.send_hooks import SendHook
+from headrace.client.settings import Trace, check_range, set_positive_seconds
 from headrace.errors import ConfigError
 from headrace.model import sys_flag as sys_flags
 from headrace.model.names import AUTO_CREATE_TOPIC

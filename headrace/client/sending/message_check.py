@@ -1,6 +1,6 @@
 """What is wrong with a message, before any broker is asked (client spec 2.16)."""
 
-from headrace.errors import ConfigError, MessageInvalid
+from headrace.errors import MessageInvalid
 from headrace.model import names
 from headrace.model.message import Message
 from headrace.model.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
@@ -44,12 +44,3 @@ def property_text(properties: dict[str, str]) -> str:
     if len(text) > MAX_PROPERTIES_LENGTH // 4 and len(text.encode()) > MAX_PROPERTIES_LENGTH:
         raise MessageInvalid(f"properties of {len(text.encode())} bytes; the most is {MAX_PROPERTIES_LENGTH}")
     return text
-
-
-def check_group(group: str, reserved: str) -> None:
-    """Raises ConfigError for the name of a group that cannot be used."""
-    problem = names.group_problem(group)
-    if problem is None and group == reserved:
-        problem = f"the group {group} is RocketMQ's own; give your program's"
-    if problem is not None:
-        raise ConfigError(problem, "group")

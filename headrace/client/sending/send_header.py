@@ -11,8 +11,8 @@ from json.encoder import encode_basestring as quote
 from typing import Final
 
 from headrace.client.durations import now_ms
-from headrace.client.producing.prepared_message import SEND, PreparedMessage
-from headrace.client.producing.producer_settings import ProducerSettings
+from headrace.client.sending.prepared_message import SEND, PreparedMessage
+from headrace.client.sending.producer_settings import ProducerSettings
 from headrace.model.message_queue import MessageQueue
 from headrace.protocol.frame_layout import FRAME_MAX_LENGTH, HEAD_SIZE, LENGTH_SIZE
 from headrace.protocol.language import LanguageCode

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from headrace.client.cluster.unique_ids import create_unique_id
-from headrace.client.hooks import MessageKind
 from headrace.client.namespace import wrap
-from headrace.client.producing.message_check import check_body, check_topic, property_text
-from headrace.client.producing.producer_settings import ProducerSettings
+from headrace.client.sending.message_check import check_body, check_topic, property_text
+from headrace.client.sending.producer_settings import ProducerSettings
+from headrace.client.sending.send_hooks import MessageKind
 from headrace.model import names
 from headrace.model import properties as property_names
 from headrace.model import sys_flag as sys_flags
