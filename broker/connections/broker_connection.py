@@ -70,6 +70,8 @@ class BrokerConnection(Connection):
         while not self.is_closed:
             if self.is_held:
                 return position
+            if self.admission.check is not None:
+                return super().take_frames(data, position)
             position = path.take(data, position, self._born_host, self._born_flag)
             if path.stopped_at == PARTIAL:
                 return position

@@ -3,10 +3,10 @@
 - All frames that one read brings are handled in one go, and their answers leave with one write (`begin_batch`, `end_batch`).
 - A plain handler runs inside the read; an asynchronous one is a task, kept here and cancelled when the connection is lost.
 - An accepted connection takes no requests while answers wait for its peer (HIGH_WATER), while too many of its requests are at work
-  (MAX_TASKS), or while the role's memory for connections is used up (`buffer_budget`). What was read by then is kept, and nothing more is read.
+  (`admission.max_tasks`), or while the role's memory for connections is used up (`buffer_budget`). What was read by then is kept, and nothing more is read.
   What was taken is answered. The peer may take its time, as long as it reads at all: see `peer_watch`.
 - A connection that was made always reads: two peers that each wait for the other to read would wait for ever. What it sends is bounded by those
-  who send (`max_in_flight` of producers), and requests of its peer beyond MAX_TASKS are refused.
+  who send (`max_in_flight` of producers), and requests of its peer beyond that number are refused.
 - Bytes that are no frames close the connection. A TLS hello is told apart by its first byte.
 - Whatever a peer does, and whatever our own code makes of it, ends with the request or with the connection: nothing is raised into the event loop.
   Faults are logged through `fault_log`.
@@ -36,6 +36,7 @@ from headrace.errors import (
 from headrace.protocol.frame import FRAME_MAX_LENGTH, decode_frame, decode_request, frame_size
 from headrace.protocol.remoting_command import RemotingCommand, SerializeType, response_to
 from headrace.protocol.response_code import ResponseCode
+from headrace.remoting.admission import OPEN
 from headrace.remoting.buffer_budget import LEAST_RATE
 from headrace.remoting.endpoint import Endpoint
 from headrace.remoting.partial_frame import LENGTH_UNKNOWN, PartialFrame
@@ -50,7 +51,6 @@ HIGH_WATER: Final = (
 )  # limit: bytes that wait to be sent to an accepted peer before no more of its requests are taken
 CLIENT_HIGH_WATER: Final = 1 << 20  # limit: the same for requests of ours; beyond it `request` waits
 BATCH_LIMIT: Final = 1 << 20  # limit: what one read's answers may grow to before they are written
-MAX_TASKS: Final = 4096  # limit: requests of one connection handled at the same time; more wait in the socket
 MAX_PENDING: Final = 65535  # limit: RocketMQ's own for requests without an answer yet
 REMARK_LIMIT: Final = 1024  # limit: a remark is for people
 
@@ -58,7 +58,7 @@ REMARK_LIMIT: Final = 1024  # limit: a remark is for people
 class Connection(asyncio.Protocol):
     """A full-duplex connection: both sides may ask.
 
-    `opened_at_ms` is wall-clock time. Made by RemotingServer and RemotingClient.
+    `opened_at_ms` is wall-clock time. `admission` may be replaced at any time. Made by RemotingServer and RemotingClient.
     """
 
     __slots__ = (
@@ -91,6 +91,7 @@ class Connection(asyncio.Protocol):
         "_turns",
         "_writable",
         "_written_bytes",
+        "admission",
         "held_bytes",
         "moved_at",
         "opened_at_ms",
@@ -100,6 +101,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
+        self.admission = OPEN
         self._transport: asyncio.Transport | None = None
         self._is_new = True
         self._partial: PartialFrame | None = None
@@ -161,7 +163,7 @@ class Connection(asyncio.Protocol):
             self._is_writing_paused
             or self._is_waiting_for_room
             or bool(self._turns)
-            or (self._tasks is not None and len(self._tasks) >= MAX_TASKS)
+            or (self._tasks is not None and len(self._tasks) >= self.admission.max_tasks)
         )
 
     @property
@@ -200,6 +202,8 @@ class Connection(asyncio.Protocol):
         if endpoint.max_connections and len(endpoint.connections) > endpoint.max_connections:
             self.close(f"more than {endpoint.max_connections} connections")
             return
+        if endpoint.admit is not None:
+            self.admission = endpoint.admit(self)
         self._is_announced = True
         if endpoint.on_open is not None:
             endpoint.on_open(self)
@@ -410,11 +414,13 @@ class Connection(asyncio.Protocol):
             self._take_answer(command)
             return
         endpoint = self._endpoint
-        if endpoint.always_reads and self._tasks is not None and len(self._tasks) >= MAX_TASKS:
-            self._answer(command, response_to(command, ResponseCode.SYSTEM_BUSY, f"{MAX_TASKS} requests are at work"))
+        admission = self.admission
+        if endpoint.always_reads and self._tasks is not None and len(self._tasks) >= admission.max_tasks:
+            remark = f"{admission.max_tasks} requests of this connection are being handled; try again later"
+            self._answer(command, response_to(command, ResponseCode.SYSTEM_BUSY, remark))
             return
         try:
-            result = endpoint.before(self, command) if endpoint.before is not None else None
+            result = None if admission.check is None else admission.check(self, command)
             if result is None:
                 answer = endpoint.handlers.handler_for(command.code)(self, command)
                 if answer is not None and not isinstance(answer, RemotingCommand):
@@ -441,7 +447,7 @@ class Connection(asyncio.Protocol):
         task = asyncio.ensure_future(answer, loop=self._endpoint.loop)
         self._tasks.add(task)
         task.add_done_callback(functools.partial(self._finish, command))
-        if len(self._tasks) >= MAX_TASKS:
+        if len(self._tasks) >= self.admission.max_tasks:
             self._hold()
 
     def _finish(self, command: RemotingCommand, task: asyncio.Future[RemotingCommand | None]) -> None:
@@ -453,7 +459,7 @@ class Connection(asyncio.Protocol):
                 self._answer(command, task.result())
             elif isinstance(error, Exception):
                 self._answer(command, self._answer_for(command, error))
-        if len(tasks) == MAX_TASKS // 2:
+        if len(tasks) == self.admission.max_tasks // 2:
             self._release()
 
     def answer_in_turn(self, command: RemotingCommand, work: Callable[[], RemotingCommand | None]) -> None:

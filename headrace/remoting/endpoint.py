@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from headrace.protocol.remoting_command import RemotingCommand
+from headrace.remoting.admission import Admission
 from headrace.remoting.buffer_budget import BufferBudget
 from headrace.remoting.deadlines import Deadlines
 from headrace.remoting.fault_log import FaultLog
@@ -17,7 +17,7 @@ from headrace.remoting.handlers import HandlerTable
 # In all of these `Any` is `headrace.remoting.connection.Connection`, which imports this module.
 OnOpen: TypeAlias = Callable[[Any], None]
 OnClose: TypeAlias = Callable[[Any, str], None]
-Before: TypeAlias = Callable[[Any, RemotingCommand], RemotingCommand | None]
+Admit: TypeAlias = Callable[[Any], Admission]
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class Endpoint:
     """Loop, handlers, hooks and the connections themselves.
 
     `always_reads`: its connections read whatever waits to be sent on them; those of clients do. `budget` and `faults` are those of all listeners
-    of a server. `before` sees each request first: what it returns is the answer, None lets the request through. `on_close` is told why.
+    of a server. `admit(connection)` is called before `on_open`; without it everything is allowed. `on_close` is given the reason.
     """
 
     loop: asyncio.AbstractEventLoop
@@ -34,7 +34,7 @@ class Endpoint:
     connections: set[Any] = field(default_factory=set)
     on_open: OnOpen | None = None
     on_close: OnClose | None = None
-    before: Before | None = None
+    admit: Admit | None = None
     budget: BufferBudget = field(default_factory=BufferBudget)
     faults: FaultLog = field(default_factory=FaultLog)
     always_reads: bool = False

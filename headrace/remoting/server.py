@@ -15,7 +15,7 @@ from headrace.remoting.buffer_budget import BufferBudget
 from headrace.remoting.closing import close_all
 from headrace.remoting.connection import Connection
 from headrace.remoting.deadlines import Deadlines
-from headrace.remoting.endpoint import Before, Endpoint, OnClose, OnOpen
+from headrace.remoting.endpoint import Admit, Endpoint, OnClose, OnOpen
 from headrace.remoting.fault_log import FaultLog
 from headrace.remoting.handlers import HandlerTable
 from headrace.remoting.idle import IdleSweep
@@ -32,8 +32,7 @@ ConnectionClass: TypeAlias = Callable[[Endpoint], Connection]
 class RemotingServer:
     """Listens, and keeps what was accepted in `connections`.
 
-    `on_open(connection)` and `on_close(connection, reason)` are called for each; `before(connection, command)` may answer a request in its
-    handler's place. `max_connections` 0 means no limit of our own. `buffer_limit`: bytes that all connections may hold together (`buffer_budget`);
+    `on_open(connection)` and `on_close(connection, reason)` are called for each; `admit(connection)` returns what it may do. `max_connections` 0 means no limit of our own. `buffer_limit`: bytes that all connections may hold together (`buffer_budget`);
     below LEAST_LIMIT it is a ValueError. `stall_grace_s`: a peer that has read nothing for so long, although answers wait, is closed.
     Made inside a running loop.
     """
@@ -45,7 +44,7 @@ class RemotingServer:
         connection_class: ConnectionClass = Connection,
         on_open: OnOpen | None = None,
         on_close: OnClose | None = None,
-        before: Before | None = None,
+        admit: Admit | None = None,
         idle_timeout_s: float = IDLE_TIMEOUT_S,
         max_connections: int = 0,
         buffer_limit: int = DEFAULT_LIMIT,
@@ -56,7 +55,7 @@ class RemotingServer:
         self._connection_class = connection_class
         self._loop = asyncio.get_running_loop()
         self._deadlines = Deadlines(self._loop)
-        self._hooks = (on_open, on_close, before)
+        self._hooks = (on_open, on_close, admit)
         self._max_connections = max_connections
         self.connections: set[Connection] = set()
         self._endpoints: list[Endpoint] = []
@@ -71,7 +70,7 @@ class RemotingServer:
 
         Returns the port, which matters where 0 was asked for. An empty host is all addresses. Raises OSError, such as EADDRINUSE.
         """
-        on_open, on_close, before = self._hooks
+        on_open, on_close, admit = self._hooks
         endpoint = Endpoint(
             self._loop,
             handlers or self._handlers,
@@ -79,7 +78,7 @@ class RemotingServer:
             self.connections,
             on_open,
             on_close,
-            before,
+            admit,
             budget=self._budget,
             faults=self._faults,
             max_connections=self._max_connections,

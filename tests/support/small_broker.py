@@ -29,6 +29,7 @@ from broker.delays.delays import Delays
 from broker.filtering.filters import ConsumerFilterTable, PullFilters
 from broker.json_file import JsonFile
 from broker.pulling.held_pulls import HeldPulls
+from broker.pulling.hot_pull import PullPath, PullPlan
 from broker.pulling.long_polling import LongPolling
 from broker.pulling.pull_answers import PullAnswers
 from broker.pulling.pull_checks import PullChecks
@@ -175,6 +176,7 @@ class SmallBroker:
         self.filters = ConsumerFilterTable(JsonFile(self.paths.config_file("consumerFilter.json")), self.config)
         self.clients.on_change(lambda: self.filters.forget_groups_beyond(self.clients.consumer_groups()))
         filters = PullFilters(self.filters, self.config)
+        self.pull_path = self._make_pull_path()
         self.pulls = self.make_pulls(filters)
         main, fast = HandlerTable(), HandlerTable()
         self.sends.register(main, fast)
@@ -205,6 +207,8 @@ class SmallBroker:
         ).register(main, fast)
         QueryProcessor(self.by_key.query, reader.copy_record, self.store_config, self.topics.all).register(main, fast)
         self._deadlines = Deadlines(self.loop)
+        self.handlers = main
+        self.handlers = main
         self._main = Endpoint(self.loop, main, self._deadlines, on_close=self._closed)
         self._fast = Endpoint(self.loop, fast, self._deadlines, on_close=self._closed)
 
@@ -234,7 +238,20 @@ class SmallBroker:
         answers = PullAnswers(self.config, self.store_config, self.stats, self.appender.append)
         polling = LongPolling(self.config, checks, answers, self.held, self.queues.bounds)
         commit = None if self.store_config.is_slave else self.offsets.commit
-        return PullProcessor(checks, answers, polling, self.visits, commit)
+        return PullProcessor(checks, answers, polling, self.visits, commit, self.pull_path)
+
+    def _make_pull_path(self) -> PullPath:
+        getter = self.getter
+
+        def read(plan: PullPlan, queue_id: int, offset: int, max_count: int) -> tuple[int, int, int, bool] | None:
+            return getter.try_gather(plan.topic, queue_id, offset, max_count, plan.codes)
+
+        commits = not self.store_config.is_slave
+        path = PullPath(getter.gatherer, read, self.offsets.commit, commits, CURRENT_VERSION)
+        self.topics.on_change(lambda _: path.forget_plans())
+        self.groups.on_change(lambda _: path.forget_plans())
+        self.clients.on_change(path.forget_plans)
+        return path
 
     def warm(self, plan: list[tuple[int, int, int]]) -> Awaitable[None]:
         """Reads parts of files on a thread."""
@@ -289,11 +306,15 @@ class SmallBroker:
         """A client."""
         return Peer(self, Connection(self._fast if fast else self._main), (address, port))
 
+    def connect_hot(self, port: int = 40000) -> "Peer":
+        """A client whose sends and pulls take the hot paths, which are prepared for topic T."""
+        self.path.prepare_topic(b"T", 4, 0)
+        return Peer(self, self.hot_connection(self._main), ("10.1.2.3", port))
+
     def hot_connection(self, endpoint: Endpoint) -> BrokerConnection:
-        """What serves a connection whose sends take the hot path."""
-        return BrokerConnection(
-            endpoint, self.path, None, self.appender, ClientMark(memoryview(bytearray(CLIENT_BYTES)), 0)
-        )
+        """What serves a connection whose sends and pulls take the hot paths."""
+        mark = ClientMark(memoryview(bytearray(CLIENT_BYTES)), 0)
+        return BrokerConnection(endpoint, self.path, self.pull_path, self.appender, mark)
 
     def run(self, work: Callable[[], object]) -> None:
         """Calls `work` on the loop, as a bell or a tick would, and lets what it set off come to its end."""

@@ -14,8 +14,7 @@ from headrace.errors import LocalProtocolError, RequestTimeout, SendRequestError
 from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.headers.name_server import PutKvConfigRequestHeader
 from headrace.protocol.remoting_command import RemotingCommand, SerializeType, create_request, response_to
-from headrace.remoting import Connection, HandlerTable, RemotingServer
-from headrace.remoting import connection as connection_module
+from headrace.remoting import OPEN, Admission, Connection, HandlerTable, RemotingServer
 from support.loops import LOOPS, run_on, until
 
 ECHO, LATER, FAIL, SILENT, BIG, SLOW = 1001, 1002, 1003, 1004, 1005, 1006
@@ -284,13 +283,29 @@ def test_an_answer_that_cannot_be_carried_becomes_code_1(run: Any) -> None:
     run(main())
 
 
-def test_a_refusal_before_the_handler_is_the_answer(run: Any) -> None:
-    def before(_: Connection, command: RemotingCommand) -> RemotingCommand | None:
+def test_a_request_that_its_admission_refuses_does_not_reach_the_handler(run: Any) -> None:
+    def check(_: Connection, command: RemotingCommand) -> RemotingCommand | None:
         return response_to(command, 16, "no") if command.ext.get("AccessKey") != "good" else None
 
     async def main() -> None:
-        async with serving(before=before) as (_, port), peer_of(port) as peer:
+        admission = Admission("alice", check)
+        async with serving(admit=lambda _: admission) as (server, port), peer_of(port) as peer:
             peer.write(create_request(ECHO), create_request(ECHO, {"AccessKey": "good"}))
+            assert [answer.code for answer in await peer.read(2)] == [16, 0]
+            (connection,) = server.connections
+            assert connection.admission.account == "alice"
+
+    run(main())
+
+
+def test_another_admission_counts_from_the_next_request_on(run: Any) -> None:
+    def check(connection: Connection, command: RemotingCommand) -> RemotingCommand | None:
+        connection.admission = OPEN
+        return response_to(command, 16, "who are you?")
+
+    async def main() -> None:
+        async with serving(admit=lambda _: Admission(check=check)) as (_, port), peer_of(port) as peer:
+            peer.write(create_request(ECHO), create_request(ECHO))
             assert [answer.code for answer in await peer.read(2)] == [16, 0]
 
     run(main())
@@ -524,8 +539,7 @@ def test_the_same_opaque_cannot_be_asked_twice_at_once(run: Any) -> None:
     run(main())
 
 
-def test_too_many_requests_of_one_connection_wait_in_the_socket(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_module, "MAX_TASKS", 8)
+def test_more_requests_than_the_admission_allows_wait_in_the_socket(run: Any) -> None:
     at_work = most = 0
     table = HandlerTable()
 
@@ -540,7 +554,8 @@ def test_too_many_requests_of_one_connection_wait_in_the_socket(run: Any, monkey
     table.register(2002, work)
 
     async def main() -> None:
-        async with serving(handlers=table) as (_, port), peer_of(port) as peer:
+        few = Admission(max_tasks=8)
+        async with serving(handlers=table, admit=lambda _: few) as (_, port), peer_of(port) as peer:
             requests = [create_request(2002) for _ in range(100)]
             peer.write(*requests)
             answers = await peer.read(100)

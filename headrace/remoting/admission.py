@@ -1,0 +1,36 @@
+"""Admission: who the peer of a connection is, what it may do, and how much of it may be at work.
+
+Every connection has exactly one, and every path of requests consults it: the plain path for each request, a hot path once for each batch
+of frames. An admission never changes. Whoever learns more about the peer (its certificate, its signature) gives the connection
+another one, which counts from the next frame on; what was admitted before is still answered.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from headrace.protocol.remoting_command import RemotingCommand
+
+MAX_TASKS: Final = 4096  # limit: requests of one connection handled at the same time; more wait in the socket
+
+# `Any` is `headrace.remoting.connection.Connection`, which imports this module.
+Check: TypeAlias = Callable[[Any, RemotingCommand], RemotingCommand | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What the owner of a listener or client allows a peer."""
+
+    account: str | None = None
+    """Who it is; None: nobody has said."""
+    check: Check | None = None
+    """Sees each request first. What it returns is the answer; None lets the request through.
+
+    None in its place: every request is allowed. Hot paths are taken only then.
+    """
+    max_tasks: int = MAX_TASKS
+    """How many of its requests are handled at the same time."""
+
+
+OPEN: Final = Admission()
+"""Everything is allowed, within the limits for all."""
