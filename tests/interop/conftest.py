@@ -1,4 +1,4 @@
-"""Every scenario runs against Apache's own servers and against the appliance: where both agree, the test is true."""
+"""Runs every scenario against Apache's servers and the appliance: expectations that hold for both are right."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -13,7 +13,7 @@ from support.sdk import await_registered
 from support.servers import Server
 
 SERVERS: dict[str, type[Reference] | type[Appliance]] = {"reference": Reference, "headrace": Appliance}
-# Apache's jars need no proof that their byte code is sound: a quarter of a broker's start.
+# Skips byte code verification of Apache's jars, which takes a quarter of a broker's start.
 Reference.flags = (*QUICK_START, "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
 
 
@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Server]]:
-    """Gives the run's server of a make, and starts it when it is first asked for."""
+    """Returns the run's server of a kind and starts it on first use."""
     started: dict[str, Server] = {}
     with ExitStack() as stack:
 
@@ -33,7 +33,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
             if make not in started:
                 server = SERVERS[make](tmp_path_factory.mktemp(make) / "data")
                 started[make] = stack.enter_context(thrown_away(server))
-                # Apache's broker serves a little before name servers know it.
+                # Apache's broker accepts requests shortly before it is registered with its name server.
                 await_registered(server.name_server)
             return started[make]
 
@@ -42,18 +42,18 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
 
 @pytest.fixture(scope="session", params=SERVERS)
 def server(request: pytest.FixtureRequest, serving: Callable[[str], Server]) -> Server:
-    """A server that serves all scenarios of a run, one after the other."""
+    """A server that runs all scenarios of a session, one after the other."""
     return serving(request.param)
 
 
 @pytest.fixture(scope="session")
 def impatient_java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
-    """A client that looks every half second, not every 20 s, whether it may lock a queue that another still holds."""
+    """A client that tries to lock queues held by others every half second instead of every 20 s."""
     with Java(tmp_path_factory.mktemp("impatient"), flags=(*QUICK_START, *IMPATIENT)) as java:
         yield java
 
 
 @pytest.fixture
 def client(java: Java, server: Server) -> Client:
-    """The official client at the server."""
+    """The official client connected to the server."""
     return Client(java, server)

@@ -1,4 +1,4 @@
-"""A client that writes its headers in the binary encoding (-Drocketmq.serialize.type=ROCKETMQ) is served alike."""
+"""Clients that use the binary header encoding (-Drocketmq.serialize.type=ROCKETMQ) are served like any other."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ def binary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Java]:
         yield java
 
 
-def test_both_encodings_share_a_topic(binary: Java, java: Java, server: Server) -> None:
+def test_clients_with_both_encodings_share_a_topic(binary: Java, java: Java, server: Server) -> None:
     in_binary, in_json = Client(binary, server), Client(java, server)
     in_binary.create_topic("Binary", 4)
     sent = [
@@ -27,7 +27,7 @@ def test_both_encodings_share_a_topic(binary: Java, java: Java, server: Server) 
         *in_json.send("Binary", 30, first=770),
     ]
     for client in (in_binary, in_json):
-        # one-way sends are in flight until they are seen
+        # one-way sends are in flight until they can be pulled
         name = f"binary-{'json' if client is in_json else 'rocketmq'}"
         for kind in ("concurrent", "orderly", "lite"):
             client.consume(f"{name}-{kind}", "Binary", kind=kind)

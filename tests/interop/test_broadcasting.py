@@ -1,4 +1,4 @@
-"""A group that broadcasts: each of its members is given every message, and the broker keeps no offsets for it."""
+"""Broadcasting consumers: each member receives every message, and the broker stores no offsets for the group."""
 
 import contextlib
 
@@ -10,13 +10,13 @@ MEMBERS = ("one-who-listens", "another-who-listens")
 
 
 def kept(client: Client, topic: str) -> dict[str, int]:
-    """The group's offsets at the broker; none where it does not know the group."""
+    """The group's offsets at the broker; empty if the broker does not know the group."""
     with contextlib.suppress(JavaError):
         return dict(client.call("consumed", group=GROUP, topic=topic))
     return {}
 
 
-def test_every_member_is_given_every_message(client: Client) -> None:
+def test_every_broadcasting_member_receives_every_message(client: Client) -> None:
     topic = "Broadcast"
     client.create_topic(topic, 2)
     for member in MEMBERS:

@@ -1,4 +1,4 @@
-"""What a broker has counted, as tools ask for it: the same work at both brokers gives the same figures."""
+"""Broker statistics as tools query them: the same work gives the same figures at both brokers."""
 
 import pytest
 
@@ -26,7 +26,7 @@ async def ask(admin: Admin, server: Server, code: RequestCode, ext: dict[str, st
 
 
 async def work(admin: Admin, server: Server, producer: Producer) -> tuple[int, int]:
-    """Three messages, a batch of four, one pull of all of them, a commit, one sent back, one delayed; bytes stored and bytes pulled."""
+    """Sends seven messages, pulls, commits, sends one back, delays one; returns bytes stored and pulled."""
     await admin.create_topic(TOPIC, 1)
     (name,) = await admin.masters()
     queue = MessageQueue(TOPIC, name, 0)
@@ -53,7 +53,7 @@ async def work(admin: Admin, server: Server, producer: Producer) -> tuple[int, i
     return sum(message.size_bytes for message in messages) + delivered.size_bytes, len(pulled.body)
 
 
-def test_the_same_work_is_counted_alike(server: Server, java: Java) -> None:
+def test_statistics_equal_apaches_for_the_same_work(server: Server, java: Java) -> None:
     async def main() -> None:
         async with Admin(patient(server)) as admin, producing(server, "counted") as producer:
             stored, pulled = await work(admin, server, producer)
@@ -77,11 +77,11 @@ def test_the_same_work_is_counted_alike(server: Server, java: Java) -> None:
                     key: sums[0] for key, sums in expected.items()
                 }
 
-            await eventually(looked_at, "the broker has looked at all that was done", 50)
+            await eventually(looked_at, "the broker has sampled all of the work", 50)
             told = await last_minute()
             assert {key: (one.sum, one.avgpt) for key, one in told.items()} == expected
             assert all(0 < one.tps <= one.sum / 10 for one in told.values())
-            # These count what other tests do, too, and each is looked at on its own.
+            # These also count the work of other tests, and each is sampled separately.
             levels = "SCHEDULE_TOPIC_XXXX"
             for name, key in (
                 ("BROKER_PUT_NUMS", "DefaultCluster"),
@@ -112,7 +112,7 @@ def test_the_same_work_is_counted_alike(server: Server, java: Java) -> None:
     said: list[str] = []
 
     def says(start: str, *arguments: str) -> bool:
-        """Whether the command line has got an answer: it waits three seconds for each, and goes on without."""
+        """Whether the command line received an answer: it waits three seconds for each and goes on without."""
         lines = java.call("mqadmin", arguments=[*arguments, "-n", server.name_server]).splitlines()
         said[:] = [line for line in lines if line.startswith(start)]
         return bool(said)

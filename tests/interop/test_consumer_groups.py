@@ -1,4 +1,4 @@
-"""Consumers that share a group: who reads what, what is remembered for whom comes back, and who is told."""
+"""Consumers that share a group: who receives what, where they resume, and whom the broker notifies."""
 
 import base64
 import json
@@ -19,30 +19,33 @@ pytestmark = pytest.mark.timeout(3 * PATIENCE_S)
 
 
 @pytest.mark.parametrize("kind", ["concurrent", "orderly", "lite"])
-def test_one_joins_late_and_leaves_and_every_message_is_received_once(
+def test_messages_are_received_once_when_a_member_joins_and_leaves(
     client: Client, impatient_java: Java, server: Server, kind: str
 ) -> None:
     if kind == "orderly":
-        client = Client(impatient_java, server)  # a queue is locked for the second only when the first has let it go
+        client = Client(
+            impatient_java, server
+        )  # a queue is locked for the second member only after the first has unlocked it
     topic, group = f"Rebalance-{kind}", f"rebalance-{kind}"
     one, two = f"{kind}-one", f"{kind}-two"
     client.create_topic(topic, QUEUES)
 
-    # Alone, it has all queues. (What it has consumed is at the broker before another may take a queue over.)
+    # Alone, it has all queues, and commits what it has consumed before another member takes over a queue.
     client.consume(one, topic, kind=kind, group=group)
     client.await_shared(QUEUES, one)
     sent = client.send(topic, 400, mode="async")
     client.receive(one, 400)
     client.await_committed(topic, group, 400, one)
 
-    # The second is given half of them, within seconds, not at the client's next look after 20 s: the broker tells both.
+    # The second is assigned half of them within seconds, not at the client's next rebalance after 20 s: the broker
+    # notifies both.
     client.consume(two, topic, kind=kind, group=group)
     _, half_of_two = client.await_shared(QUEUES, one, two, deadline_s=PATIENCE_S)
     sent += client.send(topic, 400, first=400, mode="async")
     client.await_committed(topic, group, 800, one, two)
     assert {message["queueId"] for message in client.received(two)} == set(half_of_two)
 
-    # The second leaves: the first has all again, and goes on where the second was.
+    # The second leaves: the first has all queues again and resumes where the second stopped.
     of_two = client.received(two)
     client.stop(two)
     client.await_shared(QUEUES, one, deadline_s=PATIENCE_S)
@@ -54,7 +57,7 @@ def test_one_joins_late_and_leaves_and_every_message_is_received_once(
     assert_exactly(of_one + of_two, sent)
 
 
-def test_nothing_is_lost_when_one_joins_and_leaves_under_load(client: Client) -> None:
+def test_no_message_is_lost_when_a_member_joins_and_leaves_under_load(client: Client) -> None:
     topic, group = "RebalanceBusy", "rebalance-busy"
     client.create_topic(topic, QUEUES)
     client.consume("busy-one", topic, group=group)
@@ -79,12 +82,12 @@ def test_nothing_is_lost_when_one_joins_and_leaves_under_load(client: Client) ->
         sending.result(60)
     client.await_committed(topic, group, len(sent), "busy-one")
     client.stop("busy-one")
-    # A stretch of a queue that changes hands while it is read may be read twice: the protocol promises at least once.
+    # Part of a queue may be read twice when it is reassigned under load: the protocol guarantees at least once.
     received = {message["msgId"]: message for name in ("busy-one", "busy-two") for message in client.received(name)}
     assert_exactly(list(received.values()), sent)
 
 
-def test_one_that_comes_back_goes_on_where_it_was(client: Client) -> None:
+def test_returning_consumer_resumes_at_its_offset(client: Client) -> None:
     topic, group = "ComesBack", "comes-back"
     client.create_topic(topic, 4)
     first = client.send(topic, 500, mode="async")
@@ -102,7 +105,7 @@ def test_one_that_comes_back_goes_on_where_it_was(client: Client) -> None:
     assert_exactly(received, missed + fresh)
 
 
-def test_two_groups_do_not_know_of_each_other(client: Client) -> None:
+def test_two_groups_consume_independently(client: Client) -> None:
     topic = "TwoGroups"
     client.create_topic(topic, 2)
     sent = client.send(topic, 100, mode="async")
@@ -113,7 +116,7 @@ def test_two_groups_do_not_know_of_each_other(client: Client) -> None:
     client.stop("group-a", "group-b")
 
 
-def test_a_new_group_that_asks_for_the_end_of_a_young_topic_is_given_its_beginning(client: Client) -> None:
+def test_new_group_of_a_young_topic_begins_at_the_first_message(client: Client) -> None:
     topic = "FromLast"
     client.create_topic(topic, 1)
     sent = client.send(topic, 10)
@@ -122,13 +125,13 @@ def test_a_new_group_that_asks_for_the_end_of_a_young_topic_is_given_its_beginni
     client.stop("from-last")
 
 
-def test_orderly_consumers_of_a_group_keep_the_order_of_each_queue(impatient_java: Java, server: Server) -> None:
+def test_orderly_consumers_keep_the_order_of_each_queue(impatient_java: Java, server: Server) -> None:
     client = Client(impatient_java, server)
     topic, group = "OrderShared", "order-shared"
     client.create_topic(topic, QUEUES)
     for name in ("order-one", "order-two"):
         client.consume(name, topic, kind="orderly", group=group)
-    # Before they read their own and nothing else, no message may come: one that changes hands may be given to both.
+    # No message may be sent before each member has only its own queues: a reassigned queue may be delivered to both.
     client.await_shared(QUEUES, "order-one", "order-two", deadline_s=PATIENCE_S)
     sent = client.send(topic, 800, mode="selector")
     client.await_committed(topic, group, 800, "order-one", "order-two")
@@ -141,7 +144,7 @@ def test_orderly_consumers_of_a_group_keep_the_order_of_each_queue(impatient_jav
     assert all(queue == sorted(queue) and len(queue) == 100 for queue in numbers.values())
 
 
-def test_the_broker_knows_who_is_in_a_group_until_it_leaves(client: Client) -> None:
+def test_broker_lists_group_members_until_they_leave(client: Client) -> None:
     topic, group = "WhoIsThere", "who-is-there"
     client.create_topic(topic, 2)
     for name in ("member-a", "member-b"):
@@ -155,7 +158,7 @@ def test_the_broker_knows_who_is_in_a_group_until_it_leaves(client: Client) -> N
 
 
 def members(client: Client, group: str) -> set[str]:
-    """Instance names of a group's clients, as GET_CONSUMER_LIST_BY_GROUP tells them; none when it knows no such group."""
+    """Instance names of the group's clients from GET_CONSUMER_LIST_BY_GROUP; empty if the group is unknown."""
     answer = client.call("raw", address=client.server.broker, code=38, ext={"consumerGroup": group})
     if answer["code"] == 1:
         assert answer["remark"]

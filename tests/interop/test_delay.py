@@ -1,4 +1,4 @@
-"""Messages with a delay level: when they come, what they carry, and what becomes of those that wait when a broker is restarted."""
+"""Messages with a delay level: when they are delivered, with which properties, and what happens across a restart."""
 
 import os
 from collections import Counter
@@ -20,7 +20,7 @@ from support.servers import Server
 
 LEVELS_MS = {1: 1000, 2: 2000, 5: 2000, 6: 3000}
 FULL = os.environ.get("HEADRACE_CRASH_ROUNDS") == "full"
-# RocketMQ looks every 100 ms, and its threads wait for each other here. The short form runs on machines that do other things.
+# RocketMQ checks every 100 ms, and its threads wait for each other here. The short form runs on busy machines.
 LATE_MS = {"reference": 1000, "headrace": 100} if FULL else {"reference": 50_000, "headrace": 50_000}
 SYSTEM = {"DELAY", "REAL_TOPIC", "REAL_QID"}
 
@@ -32,13 +32,13 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def bare(message: dict[str, Any]) -> dict[str, Any]:
-    """What sender and receiver agree on, but for what the delay adds."""
+    """The fields that sender and receiver have in common, without those that the delay adds."""
     said = essence(message)
     said["properties"] = {name: value for name, value in said["properties"].items() if name not in SYSTEM}
     return said
 
 
-def test_messages_come_when_they_are_due_and_unchanged(client: Client, server: Server) -> None:
+def test_delayed_messages_are_delivered_on_time_and_unchanged(client: Client, server: Server) -> None:
     topic = "Delays"
     client.create_topic(topic, 2)
     client.consume("delays", topic)
@@ -63,22 +63,22 @@ def test_messages_come_when_they_are_due_and_unchanged(client: Client, server: S
     client.stop("delays")
 
 
-def test_the_answer_tells_of_the_waiting_copy(client: Client) -> None:
+def test_send_result_refers_to_the_delayed_copy(client: Client) -> None:
     topic = "DelayAnswer"
     client.create_topic(topic, 1)
     client.consume("delay-answer", topic)
     first, second = client.call("send-with", topic=topic, first=1, count=2, set={"DELAY": "3", "WAIT": "true"})
-    assert second["queueOffset"] == first["queueOffset"] + 1  # in the queue of the level, whoever else used it
+    assert second["queueOffset"] == first["queueOffset"] + 1  # in the queue of the level, whoever else uses it
     assert first["queueId"] == second["queueId"] == 0
     received = client.receive("delay-answer", 2)
     assert {message["offsetMsgId"] for message in received}.isdisjoint({first["offsetMsgId"], second["offsetMsgId"]})
-    # WAIT is stored with a message that is delayed, and only then.
+    # WAIT is stored with delayed messages only.
     assert {message["properties"].get("WAIT") for message in received} == {"true"}
     client.stop("delay-answer")
 
 
 @pytest.mark.parametrize(("level", "stored"), [("19", "18"), ("1000", "18")])
-def test_a_level_beyond_the_last_is_the_last(client: Client, server: Server, level: str, stored: str) -> None:
+def test_level_beyond_the_last_counts_as_the_last(client: Client, server: Server, level: str, stored: str) -> None:
     topic = "DelayTooMuch"
     client.create_topic(topic, 1)
     [sent] = client.call("send-with", topic=topic, first=int(level), count=1, set={"DELAY": level})
@@ -90,7 +90,7 @@ def test_a_level_beyond_the_last_is_the_last(client: Client, server: Server, lev
 
 
 @pytest.mark.parametrize("level", ["0", "-3"])
-def test_no_level_is_no_delay(client: Client, level: str) -> None:
+def test_message_without_level_is_not_delayed(client: Client, level: str) -> None:
     topic = "DelayNone"
     client.create_topic(topic, 1)
     [sent] = client.call("send-with", topic=topic, first=1, count=1, set={"DELAY": level})
@@ -101,7 +101,7 @@ def test_no_level_is_no_delay(client: Client, level: str) -> None:
 
 
 @pytest.mark.parametrize("makes", [("reference", "headrace"), ("headrace", "reference"), ("headrace", "headrace")])
-def test_what_waits_at_the_stop_comes_after_the_next_start(java: Java, tmp_path: Path, makes: tuple[str, str]) -> None:
+def test_pending_messages_are_delivered_after_a_restart(java: Java, tmp_path: Path, makes: tuple[str, str]) -> None:
     topic = "DelayStop"
     with handed_on(lately(makes[0], tmp_path / "data")) as server:
         client = Client(java, server)
@@ -123,7 +123,7 @@ def test_what_waits_at_the_stop_comes_after_the_next_start(java: Java, tmp_path:
         assert message["storeTimestamp"] >= message["bornTimestamp"] + 2000
 
 
-def test_what_waits_in_an_apache_store_is_delivered(java: Java, tmp_path: Path) -> None:
+def test_pending_messages_of_an_apache_store_are_delivered(java: Java, tmp_path: Path) -> None:
     root = unpack("kinds", tmp_path)
     waited = {
         line["properties"]["UNIQ_KEY"]: line["properties"]["DELAY"]
@@ -138,7 +138,7 @@ def test_what_waits_in_an_apache_store_is_delivered(java: Java, tmp_path: Path) 
     sizes = {
         "mappedFileSizeCommitLog": "262144", "maxMessageSize": "65536", "mappedFileSizeConsumeQueue": "1000",
         "maxHashSlotNum": "100", "maxIndexNum": "500", "fileReservedTime": "1000000",
-        # Shorter than the times that the waiting messages were given: these are due now.
+        # Shorter than the delays when the pending messages were stored: they are due now.
         "messageDelayLevel": "1s 2s 1s 1s 2s 3s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 1s 2s",
     }  # fmt: skip
     with Appliance(data, settings=sizes) as server:
@@ -146,6 +146,6 @@ def test_what_waits_in_an_apache_store_is_delivered(java: Java, tmp_path: Path) 
         client.create_topic("Delayed", 4)
         client.await_pullable("Delayed", len(waited))
         received = client.dump("Delayed")
-    # Those that were delivered before the store was taken, and those that were not, each once.
+    # Both messages delivered before the store was moved and pending ones arrive exactly once.
     assert Counter(message["msgId"] for message in received) == Counter(waited.keys())
     assert sum(waited[message["msgId"]] in {"17", "18"} for message in received) > 0

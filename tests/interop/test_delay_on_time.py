@@ -1,4 +1,4 @@
-"""Ours alone: with ten thousand messages waiting, each comes within some milliseconds. (RocketMQ looks every 100 ms.)"""
+"""Our broker delivers each of 10,000 pending messages within milliseconds. (RocketMQ checks every 100 ms.)"""
 
 import os
 import threading
@@ -25,11 +25,11 @@ def server(tmp_path: Path) -> Iterator[Appliance]:
 
 
 @pytest.mark.timeout(240)
-def test_messages_are_on_time_while_thousands_wait(java: Java, server: Appliance) -> None:
+def test_messages_are_on_time_while_thousands_are_pending(java: Java, server: Appliance) -> None:
     topic = "OnTime"
     client = Client(java, server)
     client.create_topic(topic, 4)
-    # These wait for an hour, so that all levels' queues are not just what is about to come.
+    # These wait for an hour, so that the levels' queues do not only hold messages that are almost due.
     client.call("send-with", topic=topic, first=0, count=WAITING // 2, set={"DELAY": "18"}, timeout_s=120)
     each = WAITING // 2 // len(LEVELS)
     senders = [
@@ -55,5 +55,5 @@ def test_messages_are_on_time_while_thousands_wait(java: Java, server: Appliance
     )
     assert len(late) == each * len(LEVELS)
     assert late[0] >= 0
-    # The short form runs on machines that do other things.
+    # The short form runs on busy machines.
     assert late[len(late) * 99 // 100] <= (20 if FULL else 20_000), (late[len(late) // 2], late[-1])

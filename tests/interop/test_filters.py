@@ -1,4 +1,4 @@
-"""Tags: the broker compares their hash codes, the client the tags themselves."""
+"""Tag filters: the broker compares hash codes, the client the tags themselves."""
 
 import base64
 
@@ -14,7 +14,7 @@ def tagged(messages: list[Message], *tags: str) -> list[Message]:
     return [message for message in messages if message["tags"] in tags]
 
 
-def test_a_consumer_is_given_the_tags_that_it_asked_for(client: Client) -> None:
+def test_consumer_receives_only_subscribed_tags(client: Client) -> None:
     client.create_topic("Tags", 4)
     sent = client.send("Tags", 600, mode="async")
     for kind in ("concurrent", "orderly", "lite"):
@@ -25,7 +25,7 @@ def test_a_consumer_is_given_the_tags_that_it_asked_for(client: Client) -> None:
         client.stop(f"tags-{kind}")
 
 
-def test_a_pull_is_filtered_by_the_broker(client: Client) -> None:
+def test_broker_filters_pulls_by_tag(client: Client) -> None:
     client.create_topic("TagsPulled", 1)
     sent = client.send("TagsPulled", 90)
     client.await_pullable("TagsPulled", 90)
@@ -36,8 +36,9 @@ def test_a_pull_is_filtered_by_the_broker(client: Client) -> None:
     assert (nothing["status"], nothing["nextBeginOffset"]) == ("NO_MATCHED_MSG", 90)
 
 
-def test_two_tags_with_the_same_hash_code_are_told_apart(client: Client) -> None:
-    # "AaAa" and "BBBB" have the same hash code in Java: the broker lets both pass, the client keeps what was asked for.
+def test_tags_with_the_same_hash_code_are_distinguished(client: Client) -> None:
+    # "AaAa" and "BBBB" have the same hash code in Java: the broker returns both, the client keeps only the subscribed
+    # tag.
     client.create_topic("TagsCollide", 1)
     wanted = []
     for number in range(0, 30, 10):

@@ -1,8 +1,8 @@
-"""Stores that RocketMQ wrote, opened and served: the official client is given every message, field by field.
+"""Stores written by RocketMQ are opened and served: the official client receives every message, field by field.
 
-Apache's broker must pass the same test, so the expectations are true. What `kinds` still has to do (messages whose delay ends one day,
-half messages that nobody has decided on) is not asked for here: queues in which a broker goes on with that may grow while we look, and
-are compared as far as the golden data goes. The messages waiting in them are read as they lie, from the queues of the system topics.
+Apache's broker must pass the same test, which confirms the expectations. Work pending in `kinds` (delays that end one
+day, half messages without a decision) is not tested here. Queues that may grow because of it are compared only as far
+as the golden data goes. Pending messages are read directly from the queues of the system topics.
 """
 
 import base64
@@ -50,7 +50,7 @@ class Served:
     topics: list[str]
 
     def queued(self, topic: str) -> list[Record]:
-        """The records that lie in a topic's queues, queue by queue."""
+        """The records in a topic's queues, by queue."""
         found = [
             record
             for record in self.records
@@ -85,13 +85,13 @@ def served(request: pytest.FixtureRequest, java: Java, tmp_path_factory: pytest.
             log,
             {(line["topic"], line["queueId"]): (line["min"], line["max"]) for line in said},
             consumed["offsetTable"],
-            # The op topic has no topic settings, so no client can pull from it.
+            # The op topic has no topic configuration, so no client can pull from it.
             sorted({line["topic"] for line in said} - {"RMQ_SYS_TRANS_OP_HALF_TOPIC"}),
         )
 
 
 def body_of(record: Record) -> tuple[int, str]:
-    """Length and digest of what the sender put in."""
+    """Length and digest of the body as sent."""
     if "plainBodyLength" in record:
         return record["plainBodyLength"], record["plainBodySha256"]
     if "bodySha256" in record:
@@ -109,7 +109,7 @@ SAME = {
 
 
 def assert_same(message: Message, record: Record) -> None:
-    """A message as the client was given it is the record that RocketMQ's classes read in the store."""
+    """Checks that a message received by the client equals the record that RocketMQ's classes read in the store."""
     ours = {theirs: message[ours] for ours, theirs in SAME.items()}
     assert ours == {field: record[field] for field in SAME.values()}
     assert (message["bodyLength"], message["bodySha256"]) == body_of(record)
@@ -131,7 +131,7 @@ def test_every_message_of_every_queue_is_served(served: Served) -> None:
     assert listed == {queue for queue, (_, high) in served.offsets.items() if high and queue[0] in served.topics}
 
 
-def test_queues_begin_and_end_where_rocketmq_said(served: Served) -> None:
+def test_queue_bounds_equal_rocketmqs(served: Served) -> None:
     for topic in served.topics:
         ends = {
             int(queue): (end["min"], end["max"]) for queue, end in served.client.call("offsets", topic=topic).items()
@@ -144,7 +144,7 @@ def test_queues_begin_and_end_where_rocketmq_said(served: Served) -> None:
                 assert ends[queue] == (low, high)
 
 
-def test_groups_have_consumed_what_the_store_says(served: Served) -> None:
+def test_group_offsets_equal_those_in_the_store(served: Served) -> None:
     if served.name == "plain":
         assert not served.consumer_offsets
         return
@@ -156,7 +156,7 @@ def test_groups_have_consumed_what_the_store_says(served: Served) -> None:
             assert {int(queue): offset for queue, offset in consumed.items() if offset >= 0} == offsets
 
 
-def test_messages_are_found_by_their_keys(served: Served) -> None:
+def test_messages_are_found_by_key(served: Served) -> None:
     by_key: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for topic in set(served.topics) - GROWING:
         for record in served.queued(topic):
@@ -173,8 +173,8 @@ def test_messages_are_found_by_their_keys(served: Served) -> None:
             assert_same(message, records[message["physicalOffset"]])
 
 
-def test_messages_are_found_by_the_ids_that_clients_gave(served: Served) -> None:
-    """The client takes an id's day for one of this month or the last, and asks for what came since: of an old store, by hand."""
+def test_messages_are_found_by_unique_id(served: Served) -> None:
+    """The client assumes that an id is of this or last month, so an old store is queried directly."""
     java, server, topics = served.client.java, served.client.server, set(served.topics) - GROWING
     with_id = [record for record in served.records if record["topic"] in topics and "UNIQ_KEY" in record["properties"]]
     for record in with_id[:: max(1, len(with_id) // 40)]:
@@ -184,7 +184,7 @@ def test_messages_are_found_by_the_ids_that_clients_gave(served: Served) -> None
         }  # fmt: skip
         answer = java.call("raw", address=server.broker, code=QUERY_MESSAGE, ext=ext)
         assert answer["code"] == 0, answer
-        # A message that was sent back has the id of the first, and another place.
+        # A message that was sent back has the id of the original and another offset.
         copies = {
             one["offset"]: served.log[one["offset"] : one["offset"] + one["size"]]
             for one in with_id
@@ -196,8 +196,8 @@ def test_messages_are_found_by_the_ids_that_clients_gave(served: Served) -> None
         assert all(data in found for data in copies.values())
 
 
-def test_every_record_is_found_by_its_place_in_the_log(served: Served) -> None:
-    """Half messages, op messages and waiting ones too. The ids name the broker that stored them, so its successor is asked by hand."""
+def test_every_record_is_found_by_its_log_offset(served: Served) -> None:
+    """Including half, op and pending messages. Ids name the original broker, so its successor is queried directly."""
     java, server = served.client.java, served.client.server
     for record in served.records:
         answer = java.call("raw", address=server.broker, code=VIEW_MESSAGE_BY_ID, ext={"offset": str(record["offset"])})

@@ -1,4 +1,7 @@
-"""Settings of groups, topics and the broker, and what clients notice of them: permissions, queues, offsets, where a group begins, namespaces, traces."""
+"""Settings of groups, topics and the broker, and their effect on clients.
+
+Permissions, queues, offsets, the first offset of a group, namespaces, traces.
+"""
 
 import base64
 import json
@@ -25,7 +28,7 @@ PATIENCE_S = 60
 SETTINGS = {
     "traceTopicEnable": "true",
     "slaveReadEnable": "true",
-    # Every message counts as one that memory does not hold: who reads it is a slow consumer, and its queue an old one.
+    # Every message counts as not held in memory: every consumer is slow, and every queue old.
     "accessMessageInMemoryMaxRatio": "0",
 }
 
@@ -38,7 +41,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def ask(client: Client, code: int, ext: dict[str, Any] | None = None, body: bytes | None = None) -> dict[str, Any]:
-    """A request to the broker, written by hand."""
+    """Sends a raw request to the broker."""
     answer: dict[str, Any] = client.call(
         "raw",
         address=client.server.broker,
@@ -50,13 +53,13 @@ def ask(client: Client, code: int, ext: dict[str, Any] | None = None, body: byte
 
 
 def set_group(client: Client, group: str, **settings: Any) -> None:
-    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200); what is not said is as it is for a group that made itself."""
+    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200); omitted fields have the defaults of an auto-created group."""
     body = {"groupName": group, "consumeEnable": True, "consumeBroadcastEnable": True, **settings}
     assert ask(client, 200, body=json.dumps(body).encode())["code"] == 0
 
 
 def set_topic(client: Client, topic: str, read: int, write: int, perm: int = 6, *, order: bool = False) -> None:
-    """UPDATE_AND_CREATE_TOPIC (17); returns when the name server knows it."""
+    """UPDATE_AND_CREATE_TOPIC (17); returns when the name server knows the topic."""
     ext = {
         "topic": topic, "defaultTopic": "TBW102", "readQueueNums": read, "writeQueueNums": write, "perm": perm,
         "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": str(order).lower(),
@@ -66,7 +69,7 @@ def set_topic(client: Client, topic: str, read: int, write: int, perm: int = 6, 
 
 
 def route(client: Client, topic: str) -> dict[str, Any]:
-    """What the name server says of a topic; empty for nothing."""
+    """The route of a topic from the name server; empty if there is none."""
     answer = client.call(
         "raw", address=client.server.name_server, code=105, ext={"topic": topic, "acceptStandardJsonOnly": "true"}
     )
@@ -75,7 +78,7 @@ def route(client: Client, topic: str) -> dict[str, Any]:
 
 
 def queues(client: Client, topic: str) -> tuple[int, int, int] | None:
-    """Read queues, write queues and permission, as name servers know them."""
+    """Read queues, write queues and permission in the name server's route."""
     found = route(client, topic).get("queueDatas")
     return (found[0]["readQueueNums"], found[0]["writeQueueNums"], found[0]["perm"]) if found else None
 
@@ -87,7 +90,7 @@ def set_broker(client: Client, **settings: Any) -> None:
 
 
 def pull(client: Client, group: str, topic: str, queue: int = 0, offset: int = 0, sys_flag: int = 4) -> dict[str, Any]:
-    """PULL_MESSAGE (11), by default with a subscription, of a consumer that may be unknown."""
+    """PULL_MESSAGE (11) by a possibly unknown consumer, by default with a subscription."""
     return ask(
         client,
         11,
@@ -99,7 +102,7 @@ def pull(client: Client, group: str, topic: str, queue: int = 0, offset: int = 0
 
 
 def send(client: Client, topic: str, queue: int = 0) -> int:
-    """SEND_MESSAGE_V2 (310), one message; the answer's code."""
+    """SEND_MESSAGE_V2 (310) with one message; returns the response code."""
     ext = {
         "a": "raw-producers", "b": topic, "c": "TBW102", "d": 4, "e": queue, "f": 0, "g": 1_700_000_000_000, "h": 0, "i": "", "m": "false",
     }  # fmt: skip
@@ -107,7 +110,7 @@ def send(client: Client, topic: str, queue: int = 0) -> int:
 
 
 def offset_of(client: Client, group: str, topic: str, queue: int = 0) -> int | None:
-    """QUERY_CONSUMER_OFFSET (14); None for an answer that knows none."""
+    """QUERY_CONSUMER_OFFSET (14); None if the broker has no offset."""
     answer = ask(client, 14, {"consumerGroup": group, "topic": topic, "queueId": queue})
     assert answer["code"] in (0, 22)
     return int(answer["ext"]["offset"]) if answer["code"] == 0 else None
@@ -116,7 +119,7 @@ def offset_of(client: Client, group: str, topic: str, queue: int = 0) -> int | N
 # -- groups ---------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_group_that_may_not_consume_is_refused(client: Client) -> None:
+def test_pull_is_refused_when_the_group_may_not_consume(client: Client) -> None:
     client.create_topic("Closed", 1)
     client.send("Closed", 1)
     client.await_pullable("Closed", 1)
@@ -127,29 +130,29 @@ def test_a_group_that_may_not_consume_is_refused(client: Client) -> None:
     assert pull(client, "closed-group", "Closed")["code"] == 0
 
 
-def test_a_group_that_may_not_broadcast_is_refused(client: Client) -> None:
+def test_pull_is_refused_when_the_group_may_not_broadcast(client: Client) -> None:
     client.create_topic("Silent", 1)
     client.send("Silent", 1)
     set_group(client, "silent-group", consumeBroadcastEnable=False)
     client.consume("silent", "Silent", kind="broadcast", group="silent-group")
-    # Without a subscription of its own a pull is that of the group that the heartbeat told of.
+    # A pull without a subscription uses that of the heartbeat.
     wait_until(lambda: pull(client, "silent-group", "Silent", sys_flag=0)["code"] == 16, PATIENCE_S, "a refusal")
     assert client.received("silent") == []
     client.stop("silent")
 
 
-def test_a_group_says_from_which_broker_its_members_are_to_pull(client: Client) -> None:
+def test_group_setting_suggests_the_broker_to_pull_from(client: Client) -> None:
     client.create_topic("Slow", 1)
     client.send("Slow", 40, mode="batch", batch=40)
     client.await_pullable("Slow", 40)
     set_group(client, "slow-group", brokerId=3, whichBrokerWhenConsumeSlowly=7)
     assert pull(client, "slow-group", "Slow")["ext"]["suggestWhichBrokerId"] == "7"
-    # Who has read to the end of the log is not slow.
+    # A consumer at the end of the log is not slow.
     assert pull(client, "slow-group", "Slow", offset=40)["ext"]["suggestWhichBrokerId"] == "3"
 
 
 class Member:
-    """A consumer that only says that it is there, and listens to what it is told."""
+    """A consumer that only sends heartbeats and receives notifications."""
 
     def __init__(self, client: Client, name: str, *groups: str) -> None:
         host, port = client.server.broker.split(":")
@@ -175,7 +178,7 @@ class Member:
         return commands
 
     def await_told(self, group: str) -> None:
-        """Listens until it is told that a group has changed."""
+        """Waits for the notification that a group has changed."""
         while group not in self.told:
             self._listen()
 
@@ -183,7 +186,7 @@ class Member:
         self._socket.close()
 
 
-def test_members_are_told_of_others_unless_their_group_does_not_want_that(client: Client) -> None:
+def test_members_are_notified_of_changes_unless_their_group_disables_it(client: Client) -> None:
     set_group(client, "told-not", notifyConsumerIdsChangedEnable=False)
     set_group(client, "told", notifyConsumerIdsChangedEnable=True)
     first = Member(client, "first", "told-not", "told")
@@ -195,14 +198,14 @@ def test_members_are_told_of_others_unless_their_group_does_not_want_that(client
         member.close()
 
 
-def test_a_group_says_how_often_and_where_its_messages_are_tried_again(client: Client) -> None:
+def test_group_sets_the_number_of_retries_and_of_retry_queues(client: Client) -> None:
     client.create_topic("Tried", 1)
     sent = client.send("Tried", 4)
     client.await_pullable("Tried", 4)
     offsets = [int(one["offsetMsgId"][-16:], 16) for one in sent]
     set_group(client, "tried-group", retryQueueNums=3, retryMaxTimes=1)
     back = {"group": "tried-group", "delayLevel": 1, "originTopic": "Tried", "originMsgId": "x", "unitMode": "false"}
-    # Older clients do not say how often; newer ones do, and are believed.
+    # Older clients do not send the maximum number of retries; the value of newer ones takes precedence.
     assert ask(client, 36, back | {"offset": offsets[0]})["code"] == 0
     assert ask(client, 36, back | {"offset": offsets[1], "maxReconsumeTimes": 0})["code"] == 0
     assert ask(client, 36, back | {"offset": offsets[2], "delayLevel": -1})["code"] == 0
@@ -212,7 +215,7 @@ def test_a_group_says_how_often_and_where_its_messages_are_tried_again(client: C
     [again] = client.dump("%RETRY%tried-group")
     assert (again["msgId"], again["reconsumeTimes"]) == (sent[0]["msgId"], 1)
     client.await_pullable("%DLQ%tried-group", 2, PATIENCE_S)
-    # Tried once, as often as the group says.
+    # Tried once, which is the group's maximum.
     assert ask(client, 36, back | {"offset": again["physicalOffset"]})["code"] == 0
     client.await_pullable("%DLQ%tried-group", 3, PATIENCE_S)
     dead = [one["msgId"] for one in client.dump("%DLQ%tried-group")]
@@ -222,7 +225,7 @@ def test_a_group_says_how_often_and_where_its_messages_are_tried_again(client: C
 # -- offsets --------------------------------------------------------------------------------------------------------------------
 
 
-def test_the_offsets_of_a_group_are_cloned(client: Client) -> None:
+def test_group_offsets_can_be_cloned(client: Client) -> None:
     client.create_topic("Cloned", 2)
     client.send("Cloned", 10)
     client.consume("original", "Cloned", group="original-group")
@@ -234,7 +237,7 @@ def test_the_offsets_of_a_group_are_cloned(client: Client) -> None:
     assert client.call("consumed", group="clone-group", topic="Cloned") == {"0": 5, "1": 5}
 
 
-def test_offsets_of_a_group_that_is_not_there_are_reset_by_time(client: Client) -> None:
+def test_offsets_of_an_offline_group_are_reset_by_time(client: Client) -> None:
     client.create_topic("Reset", 2)
     client.send("Reset", 10)
     client.consume("resetting", "Reset", group="reset-group")
@@ -247,7 +250,8 @@ def test_offsets_of_a_group_that_is_not_there_are_reset_by_time(client: Client) 
     client.await_pullable("Reset", 14)
     stored = [[one["storeTimestamp"] for one in client.dump("Reset") if one["queueId"] == queue] for queue in (0, 1)]
     later = min(moment for times in stored for moment in times if moment > first_end)
-    # A time between is that of the nearest message: the first of these in its queue, unless the broker took a second over them.
+    # A time between messages maps to the nearest one: the first of these in its queue, unless storing them took a
+    # second.
     nearest = [min(range(7), key=lambda offset: abs(times[offset] - later)) for times in stored]
     assert 5 in nearest
     client.call("reset-offline", topic="Reset", group="reset-group", timestamp=0, force=True)
@@ -257,14 +261,14 @@ def test_offsets_of_a_group_that_is_not_there_are_reset_by_time(client: Client) 
 
 
 @pytest.mark.parametrize(("where", "given"), [("first", 8), ("last", 2), ("between", 5)])
-def test_a_new_group_begins_where_it_says(client: Client, where: str, given: int) -> None:
+def test_new_group_begins_where_it_requests(client: Client, where: str, given: int) -> None:
     topic = f"From-{where}"
     client.create_topic(topic, 1)
     client.send(topic, 3)
     client.await_pullable(topic, 3)
     first_end = max(one["storeTimestamp"] for one in client.dump(topic))
     if where == "between":
-        # A time between is that of the nearer message, and here a time of whole seconds.
+        # A time between messages maps to the nearer one; here times are whole seconds.
         wait_until(lambda: time.time() * 1000 > first_end + 2100, PATIENCE_S, "two more seconds")
     client.send(topic, 3, first=3)
     client.await_pullable(topic, 6)
@@ -272,7 +276,7 @@ def test_a_new_group_begins_where_it_says(client: Client, where: str, given: int
     moment = time.strftime("%Y%m%d%H%M%S", time.localtime(begin))
     client.consume(topic, topic, **{"from": moment if where == "between" else where})
     client.await_assigned(topic, 1, PATIENCE_S)
-    # Where it begins is settled when it pulls; what comes from now on it gets in any case.
+    # The first pull determines where the group begins; it receives everything sent from now on anyway.
     wait_until(lambda: pulls(client, f"{topic}-group"), PATIENCE_S, "its first pull")
     client.send(topic, 2, first=6)
     numbers = [int(one["properties"]["number"]) for one in client.receive(topic, given, PATIENCE_S)]
@@ -291,7 +295,7 @@ def pulls(client: Client, group: str) -> bool:
 
 
 @pytest.mark.parametrize(("read", "write"), [(2, 4), (3, 1)])
-def test_a_topic_may_have_more_queues_of_one_kind_than_of_the_other(client: Client, read: int, write: int) -> None:
+def test_topic_may_have_different_numbers_of_read_and_write_queues(client: Client, read: int, write: int) -> None:
     topic, consumer = f"Uneven-{read}-{write}", f"uneven-{read}-{write}"
     set_topic(client, topic, read, write)
     sent = client.send(topic, 12)
@@ -305,12 +309,12 @@ def test_a_topic_may_have_more_queues_of_one_kind_than_of_the_other(client: Clie
     assert pull(client, "uneven-raw", topic, max(read, write))["code"] == 1
 
 
-def test_topics_that_may_not_be_written_or_read(client: Client) -> None:
+def test_topic_permissions_for_reading_and_writing(client: Client) -> None:
     set_topic(client, "Kept", 1, 1)
     client.send("Kept", 2)
     client.await_pullable("Kept", 2)
     set_topic(client, "Kept", 1, 1, perm=4)
-    # Producers find no queue to send to. The broker itself takes what is sent to it all the same.
+    # Producers find no queue to send to, but the broker itself accepts messages.
     with pytest.raises(JavaError, match="No route info"):
         client.send("Kept", 1, group="kept-producers")
     assert (send(client, "Kept"), pull(client, "kept-raw", "Kept")["code"]) == (0, 0)
@@ -320,7 +324,7 @@ def test_topics_that_may_not_be_written_or_read(client: Client) -> None:
 
 
 def put_in_order(client: Client, topic: str) -> None:
-    """Makes a topic whose first two queues are those in order; returns when the broker knows."""
+    """Makes the first two queues of a topic ordered; returns when the broker knows."""
     set_topic(client, topic, 4, 4, order=True)
     [broker] = [one["brokerName"] for one in route(client, topic)["queueDatas"]]
     names = client.server.name_server
@@ -330,7 +334,7 @@ def put_in_order(client: Client, topic: str) -> None:
     assert client.call("raw", address=names, code=100, ext=ext)["code"] == 0
     assert route(client, topic)["orderTopicConf"] == f"{broker}:2"
 
-    # The broker learns it when it registers the next time, as it does with each new topic.
+    # The broker learns it at its next registration, which every new topic triggers.
     def knows() -> bool:
         client.create_topic("AnotherTopic", 1)
         return bool(json.loads(base64.b64decode(ask(client, 21)["body"]))["topicConfigTable"][topic]["order"])
@@ -338,20 +342,20 @@ def put_in_order(client: Client, topic: str) -> None:
     wait_until(knows, PATIENCE_S, "the broker knows of the order")
 
 
-def test_a_topic_in_order_has_the_queues_that_name_servers_were_told_of(client: Client) -> None:
+def test_ordered_topic_has_the_queues_configured_at_the_name_server(client: Client) -> None:
     put_in_order(client, "InOrder")
     sent = client.send("InOrder", 8, group="in-order-producers")
     assert {one["queueId"] for one in sent} == {0, 1}
 
 
-def test_a_broker_may_forbid_to_write_or_read(client: Client) -> None:
+def test_broker_permissions_for_reading_and_writing(client: Client) -> None:
     put_in_order(client, "Ordered")
     client.create_topic("Anything", 1)
     client.send("Anything", 1)
     client.await_pullable("Anything", 1)
     try:
         set_broker(client, brokerPermission=4)
-        # Name servers are told, so that producers go elsewhere; only what would come out of order is refused.
+        # Name servers are informed, so that producers use other brokers; only sends to ordered topics are refused.
         wait_until(lambda: queues(client, "Anything") == (1, 1, 4), PATIENCE_S, "a route that may be read only")
         assert (send(client, "Ordered"), send(client, "Anything")) == (16, 0)
         assert pull(client, "any-raw", "Anything")["code"] == 0
@@ -365,7 +369,7 @@ def test_a_broker_may_forbid_to_write_or_read(client: Client) -> None:
 # -- look-ups -------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_look_up_gives_so_many_as_asked_for_and_within_the_time(client: Client) -> None:
+def test_key_query_respects_maximum_count_and_time_range(client: Client) -> None:
     client.create_topic("Looked", 1)
     sent = client.call("send-with", topic="Looked", first=0, count=6, set={"KEYS": "same"})
     client.await_pullable("Looked", 6)
@@ -374,7 +378,7 @@ def test_a_look_up_gives_so_many_as_asked_for_and_within_the_time(client: Client
     assert {one["msgId"] for one in found} == {one["msgId"] for one in sent}
     for most in (1, 4):
         some = client.call("query-key", topic="Looked", key="same", max=most, count=most)
-        # The newest.
+        # The newest ones.
         assert sorted(one["queueOffset"] for one in some) == list(range(6))[-most:]
     begin, end = min(stored.values()), max(stored.values())
     assert len(client.call("query-key", topic="Looked", key="same", max=32, begin=begin - 2000, end=end + 2000)) == 6
@@ -386,7 +390,7 @@ def test_a_look_up_gives_so_many_as_asked_for_and_within_the_time(client: Client
 # -- namespaces and traces ------------------------------------------------------------------------------------------------------
 
 
-def test_a_namespace_is_a_prefix_that_its_members_do_not_see(client: Client) -> None:
+def test_namespace_is_a_prefix_hidden_from_its_members(client: Client) -> None:
     client.create_topic("north%Named", 2)
     client.create_topic("Named", 2)
     sent = client.send("Named", 6, namespace="north")
@@ -404,7 +408,7 @@ def test_a_namespace_is_a_prefix_that_its_members_do_not_see(client: Client) -> 
 
 
 @pytest.mark.parametrize("topic", ["", "MyTraces"])
-def test_what_clients_trace_is_stored(client: Client, topic: str) -> None:
+def test_client_trace_messages_are_stored(client: Client, topic: str) -> None:
     traces = topic or "RMQ_SYS_TRACE_TOPIC"
     name = f"traced-{traces}"
     if topic:
@@ -419,13 +423,13 @@ def test_what_clients_trace_is_stored(client: Client, topic: str) -> None:
         keys = [set((one["keys"] or "").split()) for one in client.dump(traces)]
         return all(
             sum(message_id in one for one in keys) >= 2 for message_id in ids
-        )  # by who sent and who was given it
+        )  # by client that sent or received it
 
     wait_until(traced, PATIENCE_S, f"traces of {len(ids)} messages in {traces}")
     client.stop(name)
 
 
-def test_messages_count_as_far_behind_by_the_ratio_that_holds_now(client: Client) -> None:
+def test_changed_memory_ratio_decides_which_messages_are_far_behind(client: Client) -> None:
     topic = "RatioNow"
     client.create_topic(topic, 1)
     client.send(topic, 1)

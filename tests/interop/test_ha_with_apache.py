@@ -1,4 +1,4 @@
-"""Replication between the two makes: the slave's CommitLog becomes its master's, byte for byte, whoever is which."""
+"""Replication between Apache's broker and ours, both ways: the slave's CommitLog equals its master's byte for byte."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ SIZES = {"mappedFileSizeCommitLog": "262144", "maxMessageSize": "65536", "mapped
 
 
 def records_of(store: Path) -> dict[str, bytes]:
-    """The CommitLog's files as far as they hold anything; none before there is a folder."""
+    """The CommitLog files up to their last record; empty before the folder exists."""
     files = {path.name: path.read_bytes().rstrip(b"\0") for path in sorted((store / "commitlog").glob("*"))}
     return {name: data for name, data in files.items() if data}
 
@@ -26,7 +26,7 @@ def slave_settings(master: Server) -> dict[str, str]:
 
 
 def replicate(java: Java, master: Server, slave: Server) -> None:
-    """Sends to the master; waits until the slave has it all. Both are empty at first, so the slave gets the log from 0."""
+    """Sends to the master and waits until the slave has everything. Both start empty, so it begins at offset 0."""
     client = Client(java, master)
     client.create_topic(TOPIC, 4)
     client.send(TOPIC, MESSAGES // 2, first=0, mode="sync")
@@ -41,7 +41,7 @@ def has_been_acknowledged(master: Appliance) -> bool:
     return bool(offsets["push2slave_max_offset"] == offsets["wrote_offset"])
 
 
-def test_a_slave_of_apaches_gets_our_log(java: Java, tmp_path: Path) -> None:
+def test_apache_slave_replicates_our_log(java: Java, tmp_path: Path) -> None:
     with Appliance(tmp_path / "master", settings=SIZES) as master:
         settings = slave_settings(master)
         with thrown_away(Reference(tmp_path / "slave", settings=settings, more=("--id=1",))) as slave:
@@ -49,7 +49,7 @@ def test_a_slave_of_apaches_gets_our_log(java: Java, tmp_path: Path) -> None:
             wait_until(lambda: has_been_acknowledged(master), DEADLINE_S, "acknowledged")
 
 
-def test_our_slave_gets_the_log_of_apaches_master(java: Java, tmp_path: Path) -> None:
+def test_our_slave_replicates_an_apache_master(java: Java, tmp_path: Path) -> None:
     with thrown_away(Reference(tmp_path / "master", settings=SIZES)) as master:
         settings = slave_settings(master) | {"brokerId": "1"}
         with Appliance(tmp_path / "slave", settings=settings) as slave:

@@ -1,4 +1,4 @@
-"""Finding single messages: by key, by either id, by time."""
+"""Finding single messages by key, by unique id, by offset id and by time."""
 
 import base64
 import json
@@ -19,26 +19,26 @@ def sent(java: Java, server: Server) -> list[Message]:
     client.create_topic(TOPIC, 2)
     messages = client.send(TOPIC, 60)
     client.await_pullable(TOPIC, 60)
-    client.call("query-key", topic=TOPIC, key="key-59", max=32)  # the index has the last: it has all
+    client.call("query-key", topic=TOPIC, key="key-59", max=32)  # the index is complete once it has the last one
     return messages
 
 
-def test_by_key(client: Client, sent: list[Message]) -> None:
+def test_query_by_key(client: Client, sent: list[Message]) -> None:
     assert_exactly(client.call("query-key", topic=TOPIC, key="key-7", max=32), [sent[7]])
 
 
 @pytest.mark.parametrize("key", ["key-13", "tens-1", "schlüssel-13"])
-def test_by_each_of_several_keys(client: Client, sent: list[Message], key: str) -> None:
+def test_query_by_each_of_several_keys(client: Client, sent: list[Message], key: str) -> None:
     assert_exactly(client.call("query-key", topic=TOPIC, key=key, max=32), [sent[13]])
 
 
-def test_by_a_key_that_nothing_has(client: Client, sent: list[Message]) -> None:
+def test_query_by_an_unknown_key(client: Client, sent: list[Message]) -> None:
     assert sent
     with pytest.raises(JavaError, match="query message by key finished, but no message"):
         client.call("query-key", topic=TOPIC, key="no-such-key", max=32, deadlineMs=0)
 
 
-def test_by_a_key_only_within_the_time_asked_for(client: Client, sent: list[Message]) -> None:
+def test_query_by_key_respects_the_time_range(client: Client, sent: list[Message]) -> None:
     found = client.call("query-key", topic=TOPIC, key="key-7", max=32)[0]
     stored = found["storeTimestamp"]
     assert client.call("query-key", topic=TOPIC, key="key-7", max=32, begin=stored - 2000, end=stored + 2000)
@@ -47,36 +47,36 @@ def test_by_a_key_only_within_the_time_asked_for(client: Client, sent: list[Mess
     assert essence(found) == essence(sent[7])
 
 
-def test_by_the_id_that_the_client_gave(client: Client, sent: list[Message]) -> None:
+def test_query_by_unique_id(client: Client, sent: list[Message]) -> None:
     assert_exactly([client.call("view", topic=TOPIC, msgId=sent[5]["msgId"])], [sent[5]])
 
 
-def test_by_the_id_alone_where_the_server_can(client: Client, sent: list[Message]) -> None:
+def test_query_by_unique_id_without_a_topic(client: Client, sent: list[Message]) -> None:
     ext = {
         "topic": "", "key": sent[5]["msgId"], "maxNum": "32", "beginTimestamp": "0", "endTimestamp": str((1 << 63) - 1),
         "_UNIQUE_KEY_QUERY": "true",
     }  # fmt: skip
     answer = client.call("raw", address=client.server.broker, code=12, ext=ext)
-    # RocketMQ's servers cannot.
+    # RocketMQ's servers do not support it.
     assert answer["code"] == (0 if client.server.name == "headrace" else 22)
     if answer["code"] == 0:
         [found] = decode_records(base64.b64decode(answer["body"]))
         assert (found.topic, found.properties["UNIQ_KEY"]) == (TOPIC, sent[5]["msgId"])
 
 
-def test_by_the_id_that_names_its_place_in_the_log(client: Client, sent: list[Message]) -> None:
+def test_view_by_offset_id(client: Client, sent: list[Message]) -> None:
     found = client.call("view", msgId=sent[9]["offsetMsgId"])
     assert essence(found) == essence(sent[9])
     assert found["storeHost"] == client.server.broker
 
 
-def test_by_an_id_that_names_no_message(client: Client, sent: list[Message]) -> None:
+def test_view_by_an_unknown_id_is_refused(client: Client, sent: list[Message]) -> None:
     nowhere = sent[0]["offsetMsgId"][:16] + "00000000FFFFFFFF"
     with pytest.raises(JavaError, match="can not find message"):
         client.call("view", msgId=nowhere)
 
 
-def test_ends_of_a_queue(client: Client, sent: list[Message]) -> None:
+def test_minimum_and_maximum_offset_of_a_queue(client: Client, sent: list[Message]) -> None:
     said = client.call("offsets", topic=TOPIC)
     assert {queue: (ends["min"], ends["max"]) for queue, ends in said.items()} == {"0": (0, 30), "1": (0, 30)}
     stored = [message["storeTimestamp"] for message in client.dump(TOPIC) if message["queueOffset"] == 0]
@@ -98,7 +98,7 @@ def search(client: Client, timestamp: int) -> int:
     return offset
 
 
-def test_the_name_server_tells_the_route(client: Client, sent: list[Message]) -> None:
+def test_name_server_returns_the_route(client: Client, sent: list[Message]) -> None:
     assert sent
     answer = client.call(
         "raw", address=client.server.name_server, code=105, ext={"topic": TOPIC, "acceptStandardJsonOnly": "true"}

@@ -1,6 +1,7 @@
-"""Every command of Apache's command line, at both brokers in the same state: what it prints of ours it prints of Apache's.
+"""Every command of Apache's command line prints the same for both brokers in the same state.
 
-Blotted out is what differs between any two brokers: addresses, ids, times, rates, and the words of an error (its code counts).
+Masked are values that differ between any two brokers: addresses, ids, times, rates, and the text of an error (its code
+is compared).
 """
 
 import json
@@ -50,7 +51,7 @@ COMMANDS = (
     "consumerProgress -g no-such-group",
     "consumerStatus -g {group}",
     "consumerStatus -g no-such-group",
-    "statsAll -t NoSuchTopic",  # figures come every ten seconds: test_broker_statistics.py waits for them
+    "statsAll -t NoSuchTopic",  # figures are updated every ten seconds: tested in test_broker_statistics.py
     "allocateMQ -t {topic} -i 10.0.0.1,10.0.0.2",
     "getConsumerConfig -g {group}",
     "queryCq -t {topic} -q 0 -i 0 -c 2 -b {broker}",
@@ -112,7 +113,7 @@ _NUMBERS_DIFFER = ("sendMessage", "sendMsgStatus", "checkMsgSendRT")
 
 
 class Made:
-    """A broker in the state that all commands look at."""
+    """A broker in the state that all commands query."""
 
     def __init__(self, server: Server, java: Java, folder: Path) -> None:
         self.server, self.folder = server, folder
@@ -122,7 +123,8 @@ class Made:
         self.reader = f"reader-{server.name}"
         self.client.consume(self.reader, TOPIC, group=GROUP)
         self.client.receive(self.reader, 6)
-        # Not with Client.await_committed: its consumer is a member of a group of its own, which a broker learns of some time.
+        # Not Client.await_committed: its consumer joins a group of its own, which a broker learns of at some later
+        # time.
         with PlainClient(server.broker) as plain:
             wait_until(lambda: self._committed(plain) == [3, 3], 60, "the group has committed its offsets")
         self.client.await_route(f"%RETRY%{GROUP}")
@@ -180,7 +182,7 @@ _TRACE = re.compile(r"\s+at |\s+\.\.\. \d+ more|For more information|See http")
 
 
 def blotted(command: str, printed: str) -> list[str]:
-    """The lines that were printed, in no order, less what differs between any two brokers."""
+    """The printed lines, sorted, with masked values that differ between any two brokers."""
     lines = []
     for line in printed.splitlines():
         if _TRACE.match(line) or not line.strip():
@@ -191,14 +193,14 @@ def blotted(command: str, printed: str) -> list[str]:
     return sorted(lines)
 
 
-def test_every_command_is_compared_or_excused(both: tuple[Made, Made]) -> None:
+def test_every_command_is_compared_or_listed_as_exception(both: tuple[Made, Made]) -> None:
     listed = re.findall(r"^   (\w+)\s", both[0].client.call("mqadmin", arguments=[]), re.MULTILINE)
     compared = {command.split()[0] for command in (*COMMANDS, *OF_KEYS)} | EXPORTS.keys()
     assert len(listed) > 50
     assert set(listed) == compared | NOT_COMPARED.keys()
 
 
-def test_commands_print_of_ours_what_they_print_of_apaches(both: tuple[Made, Made]) -> None:
+def test_commands_print_the_same_for_both_brokers(both: tuple[Made, Made]) -> None:
     differ, printed = {}, 0
     for command in COMMANDS:
         apaches, ours = (blotted(command, made.mqadmin(command)) for made in both)
@@ -210,7 +212,7 @@ def test_commands_print_of_ours_what_they_print_of_apaches(both: tuple[Made, Mad
 
 
 @pytest.mark.parametrize("command", OF_KEYS)
-def test_every_key_of_apaches_is_shown(both: tuple[Made, Made], command: str) -> None:
+def test_broker_config_has_every_key_of_apaches(both: tuple[Made, Made], command: str) -> None:
     apaches, ours = (
         {
             re.sub(r"127\.0\.0\.1:\d+|(?<=_)/\S+", "", key).strip()
@@ -235,7 +237,7 @@ def test_exported_files_have_every_key_of_apaches(both: tuple[Made, Made], comma
     assert apaches - ours == set()
 
 
-def test_the_stores_figures_count_the_same_work_alike(both: tuple[Made, Made]) -> None:
+def test_store_statistics_equal_apaches_for_the_same_work(both: tuple[Made, Made]) -> None:
     apaches, ours = (_work(made.server.broker) for made in both)
     assert ours == apaches
     assert apaches["msgPutTotalTodayNow"] == _APPENDED
@@ -246,7 +248,7 @@ _APPENDED = 14
 
 
 def _work(broker: str) -> dict[str, int]:
-    """What the figures grow by when messages are sent, delayed, sent back, and prepared, committed and rolled back."""
+    """Sends, delays, sends back, prepares, commits and rolls back messages; returns the growth of the figures."""
     topic = "Worked"
     names = ("putMessageTimesTotal", "msgPutTotalTodayNow", "msgGetTotalTodayNow")
     with PlainClient(broker) as client:

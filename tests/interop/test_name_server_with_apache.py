@@ -1,7 +1,7 @@
 """Apache's own broker and command line with our name server.
 
-One broker of Apache's registers with two name servers, Apache's and ours, so both know the same. What `mqadmin` prints of one it
-prints of the other.
+One Apache broker registers with two name servers, Apache's and ours, so both have the same data. `mqadmin` must print
+the same for both.
 """
 
 import os
@@ -54,11 +54,11 @@ class Both:
         )
 
     def stop_broker(self) -> None:
-        """Ends Apache's servers; the broker takes its leave."""
+        """Stops Apache's servers; the broker unregisters."""
         self._reference("down")
 
     def stop(self) -> None:
-        """Ends what still runs."""
+        """Stops what is still running."""
         self._reference("down", "--kill")
         self._process.send_signal(signal.SIGTERM)
         _, _ = self._process.communicate(timeout=60)
@@ -85,13 +85,13 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
 
 
 def mqadmin(java: Java, *arguments: str) -> str:
-    """What Apache's command line prints."""
+    """The output of Apache's command line."""
     said: str = java.call("mqadmin", arguments=arguments)
     return said
 
 
 def printed(java: Java, arguments: tuple[str, ...], name_server: str) -> list[str]:
-    """What mqadmin prints. Lists come in no order, so the lines are sorted; the name server's own address and rates of the broker are blotted out."""
+    """The output of mqadmin with sorted lines; the name server's address and the broker's rates are masked."""
     done = mqadmin(java, *arguments, "-n", name_server).replace(name_server, "NAME SERVER")
     return sorted(_FRACTION.sub("FRACTION", done).splitlines())
 
@@ -118,7 +118,7 @@ LOOKS = {"clusterList", "topicList", "topicRoute", "topicClusterList"}
 """Those that change nothing."""
 
 
-def test_mqadmin_prints_of_ours_what_it_prints_of_apaches(both: Both, java: Java) -> None:
+def test_mqadmin_prints_the_same_for_both_name_servers(both: Both, java: Java) -> None:
     def ask(arguments: tuple[str, ...]) -> tuple[list[str], list[str]]:
         return printed(java, arguments, both.apaches), printed(java, arguments, both.ours)
 
@@ -129,8 +129,9 @@ def test_mqadmin_prints_of_ours_what_it_prints_of_apaches(both: Both, java: Java
 
     for arguments in SAME:
         if arguments[0] in LOOKS:
-            # The broker tells both, one a moment before the other, and each a moment after it has made a topic; and where a broker
-            # does not answer in time mqadmin leaves its columns empty. So what was seen to be the same is not asked for again.
+            # The broker registers with both at slightly different times, and shortly after it has created a topic.
+            # mqadmin leaves columns empty when a broker does not answer in time. So commands that gave equal output
+            # once are not repeated.
             wait_until(lambda: is_the_same_and_known(arguments), 60, f"the same of both: {arguments}")  # noqa: B023
         else:
             apaches, ours = ask(arguments)
@@ -138,7 +139,7 @@ def test_mqadmin_prints_of_ours_what_it_prints_of_apaches(both: Both, java: Java
             assert apaches, arguments
 
 
-def test_a_broker_that_takes_its_leave_is_gone_from_ours_at_once(both: Both, java: Java) -> None:
+def test_unregistered_broker_is_removed_at_once(both: Both, java: Java) -> None:
     assert both.broker in mqadmin(java, "clusterList", "-n", both.ours)
     both.stop_broker()
     wait_until(lambda: both.broker not in mqadmin(java, "clusterList", "-n", both.ours), 60, "the broker is gone")

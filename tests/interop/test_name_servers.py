@@ -1,4 +1,4 @@
-"""Brokers and name servers of both makes register with each other, several at once."""
+"""Brokers register with several name servers of both kinds."""
 
 import base64
 import json
@@ -11,7 +11,7 @@ from support.reference import Reference, thrown_away
 from support.servers import Server, wait_until
 
 
-def test_apaches_broker_registers_with_our_name_server(java: Java, tmp_path: Path) -> None:
+def test_apache_broker_registers_with_our_name_server(java: Java, tmp_path: Path) -> None:
     with Appliance(tmp_path / "ours", settings={"brokerName": "broker-a"}) as ours:
         more = ("--no-namesrv", f"--namesrv={ours.name_server}", "--name=broker-b")
         with Reference(tmp_path / "theirs", more=more) as theirs:
@@ -23,11 +23,11 @@ def test_apaches_broker_registers_with_our_name_server(java: Java, tmp_path: Pat
             assert_serves(java, theirs, ours.name_server, "AtTheirs")
             assert_serves(java, ours, ours.name_server, "AtOurs")
             assert_spreads(java, [ours, theirs], ours.name_server)
-        # It took its leave: nobody is sent there any more.
+        # It has unregistered: clients no longer get its address.
         wait_until(lambda: brokers(java, ours.name_server) == {"broker-a": ours.broker}, 60, "unregistered")
 
 
-def test_our_broker_registers_with_apaches_name_server_and_with_ours(java: Java, tmp_path: Path) -> None:
+def test_our_broker_registers_with_both_name_servers(java: Java, tmp_path: Path) -> None:
     with (
         thrown_away(Reference(tmp_path / "theirs")) as theirs,
         Appliance(tmp_path / "first", settings={"brokerName": "broker-b"}) as first,
@@ -59,7 +59,7 @@ def brokers(java: Java, name_server: str) -> dict[str, str]:
 
 
 def assert_serves(java: Java, server: Server, names: str, topic: str) -> None:
-    """A topic of that server can be written and read by a client that knows only `names`."""
+    """Checks that a client that knows only `names` can send to and consume from a topic of the server."""
     java.call("create-topic", namesrv=names, broker=server.broker, topic=topic, queues=2)
     sent = java.call("send", namesrv=names, topic=topic, mode="sync", first=0, count=50)
     java.call("consume", namesrv=names, topic=topic, kind="concurrent", consumer=topic, group=f"{topic}-group")
@@ -69,7 +69,7 @@ def assert_serves(java: Java, server: Server, names: str, topic: str) -> None:
 
 
 def assert_spreads(java: Java, servers: list[Server], names: str) -> None:
-    """A topic that both brokers have is written to and read from both."""
+    """Checks that a topic on both brokers is written to and read from both."""
     topic = "AtBoth"
     for server in servers:
         admin = Client(java, server)

@@ -1,4 +1,4 @@
-"""Single pulls: what each says about the queue, and how long one waits for what is not there yet."""
+"""Single pulls: the queue bounds that they return, and how long they are held when there is no message."""
 
 import time
 
@@ -25,7 +25,7 @@ def topic(client: Client) -> str:
         (999, 32, "OFFSET_ILLEGAL", 5, 0),
     ],
 )
-def test_a_pull_says_where_the_queue_begins_and_ends(
+def test_pull_returns_minimum_and_maximum_offset(
     client: Client, topic: str, offset: int, most: int, status: str, next_offset: int, count: int
 ) -> None:
     client.send(topic, 5, mode="queue", queue=0)
@@ -35,36 +35,36 @@ def test_a_pull_says_where_the_queue_begins_and_ends(
     assert (said["minOffset"], said["maxOffset"]) == (0, 5)
 
 
-def test_a_pull_from_an_empty_queue(client: Client, topic: str) -> None:
+def test_pull_returns_not_found_when_queue_is_empty(client: Client, topic: str) -> None:
     here, far = (client.call("pull", topic=topic, queue=1, offset=offset, max=32) for offset in (0, 7))
     assert (here["status"], here["nextBeginOffset"], here["maxOffset"]) == ("NO_NEW_MSG", 0, 0)
     assert (far["status"], far["nextBeginOffset"], far["maxOffset"]) == ("OFFSET_ILLEGAL", 0, 0)
 
 
-def test_a_held_pull_is_answered_when_a_message_comes(client: Client, topic: str) -> None:
+def test_held_pull_is_answered_when_a_message_arrives(client: Client, topic: str) -> None:
     held = client.java.start("pull-held", namesrv=client.server.name_server, topic=topic, queue=0, offset=0, max=32)
-    # Whether it is held cannot be seen from outside; another pull of the same client and connection that was sent after
-    # it and is answered shows that the broker has it.
+    # Whether it is held cannot be seen from outside. Another pull, sent later on the same connection and answered,
+    # shows that the broker has received it.
     client.call("pull", topic=topic, queue=1, offset=0, max=1)
     sent = client.send(topic, 1, mode="queue", queue=0)
-    # Had nobody told it, it would be answered after its 20 s, without a message.
+    # Without a notification it would be answered after 20 s, without a message.
     assert_exactly(held.result(60)["messages"], sent)
 
 
-def test_a_message_with_another_tag_does_not_answer_a_held_pull(client: Client, topic: str) -> None:
+def test_held_pull_is_not_answered_by_a_message_with_another_tag(client: Client, topic: str) -> None:
     held = client.java.start(
         "pull-held", namesrv=client.server.name_server, topic=topic, queue=0, offset=0, max=32, tags="Wanted"
     )
     client.send(topic, 3, mode="queue", queue=0, tag="Unwanted")
     wanted = client.send(topic, 1, first=3, mode="queue", queue=0, tag="Wanted")
     said = held.result(60)
-    # Answered either with the wanted one at once, or first with the news that nothing before it matched.
+    # Answered either with the wanted message at once, or first with the information that nothing before it matched.
     while said["status"] != "FOUND":
         said = client.call("pull-held", topic=topic, queue=0, offset=said["nextBeginOffset"], max=32, tags="Wanted")
     assert_exactly(said["messages"], wanted)
 
 
-def test_what_was_sent_is_seen_by_the_next_pull(client: Client, topic: str) -> None:
+def test_pull_returns_a_message_sent_before(client: Client, topic: str) -> None:
     for number in range(20):
         sent = client.send(topic, 1, first=number, mode="queue", queue=0)
         found: list[str] = []

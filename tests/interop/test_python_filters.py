@@ -1,4 +1,4 @@
-"""Filter functions as the official client asks for them: a subscription of type PYTHON, which it hands on as any other."""
+"""Filter functions used by the official client: a subscription of type PYTHON, passed on like any other type."""
 
 from collections.abc import Iterator
 
@@ -30,7 +30,7 @@ def client(java: Java, server: Appliance) -> Client:
     return Client(java, server)
 
 
-def test_a_consumer_is_given_what_the_function_wants_and_another_all(client: Client, server: Appliance) -> None:
+def test_consumer_receives_what_the_function_selects_and_others_everything(client: Client, server: Appliance) -> None:
     FunctionFolder(server.store / "config" / "filters").put("even", EVEN)
     client.create_topic("Functions", 2)
     for name, more in (("chosen", {"function": "even"}), ("all", {})):
@@ -50,7 +50,7 @@ def test_a_consumer_is_given_what_the_function_wants_and_another_all(client: Cli
     client.stop("chosen", "all")
 
 
-def test_a_function_that_is_not_there_is_refused_at_the_start(client: Client) -> None:
+def test_unknown_filter_function_is_refused_at_start(client: Client) -> None:
     client.create_topic("FunctionsNone", 1)
     with pytest.raises(JavaError, match=r"no filter function nowhere|Check client in broker error"):
         client.call(

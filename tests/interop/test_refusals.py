@@ -1,4 +1,4 @@
-"""What cannot be done is refused with the response code that clients know, and a remark; nothing is met with silence."""
+"""Requests that cannot be served are refused with the response code that clients know and a remark."""
 
 import base64
 
@@ -47,7 +47,7 @@ BROKER = {
 
 
 @pytest.mark.parametrize("what", BROKER)
-def test_the_broker_answers_with_the_code_that_clients_know(client: Client, what: str) -> None:
+def test_broker_refuses_with_the_documented_code(client: Client, what: str) -> None:
     client.create_topic("Refusals", 1)
     client.send("Refusals", 1)
     client.await_pullable("Refusals", 1)
@@ -75,7 +75,7 @@ def test_the_broker_answers_with_the_code_that_clients_know(client: Client, what
         (106, None, 0),
     ],
 )
-def test_the_name_server_answers_with_the_code_that_clients_know(
+def test_name_server_refuses_with_the_documented_code(
     client: Client, code: int, ext: dict[str, str] | None, expected: int
 ) -> None:
     answer = client.call("raw", address=client.server.name_server, code=code, ext=ext)

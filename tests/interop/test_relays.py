@@ -1,4 +1,4 @@
-"""What tools ask of running consumers through the broker: their state, a message consumed at once, other offsets."""
+"""Consumer runtime information, direct consumption and offset resets, relayed to consumers by the broker."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,7 +19,7 @@ def _consumer(client: Client) -> str:
 
 @contextmanager
 def consuming(client: Client) -> Iterator[list[Message]]:
-    """A consumer that has been given all messages of the topic and has committed them."""
+    """A consumer that has received all messages of the topic and committed them."""
     client.create_topic(TOPIC, 2)
     sent = client.send(TOPIC, 20)
     consumer = _consumer(client)
@@ -40,7 +40,7 @@ def _client_id(client: Client) -> str:
 
 
 def _offsets(client: Client) -> dict[str, int]:
-    """The offsets of the only member, as it sees them itself; none when it did not answer in time."""
+    """The offsets of the only member as it reports them; empty if it did not answer in time."""
     try:
         (offsets,) = client.call("consumer-offsets", topic=TOPIC, group=GROUP).values()
     except (JavaError, ValueError):
@@ -48,8 +48,8 @@ def _offsets(client: Client) -> dict[str, int]:
     return dict(offsets)
 
 
-def test_consumers_are_asked_and_told_through_the_broker(java: Java, serving: Callable[[str], Server]) -> None:
-    """The client takes ten seconds over a reset. So both makes' are told, and then both are waited for."""
+def test_broker_relays_admin_requests_to_consumers(java: Java, serving: Callable[[str], Server]) -> None:
+    """The client takes ten seconds for a reset, so both brokers' consumers are reset first and then awaited."""
     clients = [Client(java, serving(make)) for make in SERVERS]
     with ExitStack() as stack:
         for client in clients:

@@ -1,4 +1,4 @@
-"""Request and reply through the broker, and what happens when nobody answers."""
+"""Request and reply through the broker, with and without an answer."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from support.client import Client
 from support.java import JavaError
 
 
-def test_a_request_is_answered(client: Client) -> None:
+def test_request_receives_its_reply(client: Client) -> None:
     client.create_topic("Requests", 2)
     client.call("answer-requests", topic="Requests")
     try:
@@ -16,7 +16,7 @@ def test_a_request_is_answered(client: Client) -> None:
         client.call("stop-answering", topic="Requests")
 
 
-def test_a_request_that_nobody_answers_ends_with_its_time(client: Client) -> None:
+def test_request_times_out_without_a_reply(client: Client) -> None:
     client.create_topic("Unanswered", 1)
     with pytest.raises(JavaError, match="RequestTimeoutException"):
         client.call("request", topic="Unanswered", text="anybody", timeoutMs=500)

@@ -1,4 +1,4 @@
-"""Messages that a consumer cannot handle: they come again, later each time, and end among the dead letters."""
+"""Messages that a consumer fails to process: retried after growing delays, and finally dead letters."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -21,14 +21,14 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def bare(message: Message) -> Message:
-    """What all incarnations of a message have in common. (A retried one's client says its real topic.)"""
+    """What all copies of a message have in common. (The client of a retried one reports its real topic.)"""
     said = essence(message)
     said["properties"] = {name: value for name, value in said["properties"].items() if name not in ADDED}
     return said
 
 
 def attempts(client: Client, consumer: str, count: int, deadline_s: float = 60) -> dict[str, list[dict[str, Any]]]:
-    """Waits for so many attempts; by message, in their order."""
+    """Waits for this many attempts; returns them by message, in order."""
     made = client.call("await-attempts", consumer=consumer, count=count, deadlineMs=int(deadline_s * 1000))
     assert len(made) == count, [(one["msgId"], one["reconsumeTimes"]) for one in made]
     found = defaultdict(list)
@@ -37,7 +37,7 @@ def attempts(client: Client, consumer: str, count: int, deadline_s: float = 60) 
     return found
 
 
-def test_each_retry_comes_a_level_later(client: Client) -> None:
+def test_each_retry_uses_the_next_delay_level(client: Client) -> None:
     topic, group = "Retries", "retries-group"
     client.create_topic(topic, 2)
     join(client, group, topic)
@@ -61,7 +61,7 @@ def test_each_retry_comes_a_level_later(client: Client) -> None:
             assert said["RETRY_TOPIC"] == topic
             assert said["WAIT"] == "false"
             assert said["ORIGIN_MESSAGE_ID"] == original["offsetMsgId"]
-        # Levels 3 and 4 are 1 s long here, level 5 two.
+        # Levels 3 and 4 last 1 s here, level 5 two.
         for earlier, later, pause_ms in zip(tries, tries[1:], (1000, 1000, 2000), strict=False):
             assert later["storeTimestamp"] - earlier["storeTimestamp"] >= pause_ms
     client.call("stop-attempts", consumer="retries")
@@ -74,7 +74,9 @@ def test_each_retry_comes_a_level_later(client: Client) -> None:
         ("at-once", {"level": -1, "failures": 99}, 1, 1),
     ],
 )
-def test_dead_letters(client: Client, name: str, settings: dict[str, int], reconsumed: int, tries: int) -> None:
+def test_messages_become_dead_letters_after_the_last_retry(
+    client: Client, name: str, settings: dict[str, int], reconsumed: int, tries: int
+) -> None:
     topic, group = f"Dead-{name}", f"dead-{name}"
     client.create_topic(topic, 1)
     join(client, group, topic)
@@ -82,7 +84,7 @@ def test_dead_letters(client: Client, name: str, settings: dict[str, int], recon
     sent = client.send(topic, 3)
     attempts(client, group, 3 * tries)
     dead_topic = "%DLQ%" + group
-    client.create_topic(dead_topic, 1)  # it is there; but so the name server knows it at once
+    client.create_topic(dead_topic, 1)  # it exists already; this makes the name server know it at once
     client.await_pullable(dead_topic, 3, 60)
     client.call("stop-attempts", consumer=group)
     dead = client.dump(dead_topic)
@@ -98,7 +100,7 @@ def test_dead_letters(client: Client, name: str, settings: dict[str, int], recon
         assert ("REAL_TOPIC" in said) == (tries > 1)
 
 
-def test_an_orderly_consumer_gives_up_after_its_limit(client: Client) -> None:
+def test_orderly_consumer_stops_retrying_at_its_limit(client: Client) -> None:
     topic, group = "RetryOrderly", "retry-orderly"
     client.create_topic(topic, 1)
     client.call("attempt", consumer=group, group=group, topic=topic, kind="orderly", failures=99, max=2)
@@ -108,7 +110,7 @@ def test_an_orderly_consumer_gives_up_after_its_limit(client: Client) -> None:
     client.await_pullable(dead_topic, 2, 60)
     made = client.call("attempts", consumer=group)
     client.call("stop-attempts", consumer=group)
-    # In order: the second is not tried before the first has been given up.
+    # Ordered: the second is not tried before the first has reached its limit.
     assert [one["msgId"] for one in made] == [one["msgId"] for one in sent for _ in range(3)]
     dead = client.dump(dead_topic)
     for letter, original in zip(dead, sent, strict=True):
@@ -128,13 +130,13 @@ def test_an_orderly_consumer_gives_up_after_its_limit(client: Client) -> None:
         ({"group": "back-group", "offset": "x", "delayLevel": "0"}, 1),
     ],
 )
-def test_what_cannot_be_sent_back_is_refused(client: Client, ext: dict[str, str], code: int) -> None:
+def test_invalid_send_back_is_refused(client: Client, ext: dict[str, str], code: int) -> None:
     answer = client.call("raw", address=client.server.broker, code=36, ext=ext)
     assert answer["code"] == code
     assert answer["remark"]
 
 
-def test_the_answer_to_a_message_sent_back_is_bare(client: Client) -> None:
+def test_send_back_response_has_no_fields(client: Client) -> None:
     topic = "BackRaw"
     client.create_topic(topic, 1)
     [sent] = client.send(topic, 1)

@@ -1,4 +1,4 @@
-"""The offset file of broadcasting consumers: the Java client's and ours go on where the other was."""
+"""The offset file of broadcasting consumers: the Java client and ours resume from each other's file."""
 
 import re
 import shutil
@@ -16,13 +16,13 @@ GROUP = "offset-file"
 
 
 def entries(text: str) -> tuple[str, list[str]]:
-    """What stands around the entries, and the entries."""
+    """The text around the entries, and the entries."""
     packed = "".join(text.split())
     entry = re.compile(r"\{[^{}]*\}:\d+,?")
     return entry.sub("", packed), sorted(one.rstrip(",") for one in entry.findall(packed))
 
 
-def test_java_and_python_go_on_where_the_other_was(server: Server, java: Java, tmp_path: Path) -> None:
+def test_java_and_python_resume_from_the_same_offset_file(server: Server, java: Java, tmp_path: Path) -> None:
     topic = f"OffsetFile-{server.name}"
     name = f"file-{server.name}"
     client = Client(java, server)
@@ -37,11 +37,11 @@ def test_java_and_python_go_on_where_the_other_was(server: Server, java: Java, t
     client.receive(name, 20)
 
     def is_committed() -> bool:
-        # A listener has been given a message before the offset is that of the next.
+        # The listener is called before the offset moves to the next message.
         client.call("commit", consumer=name)
         try:
             (text,) = [file.read_text() for file in directory.glob(f"*@{name}/{GROUP}/offsets.json")]
-        except (FileNotFoundError, ValueError):  # its timer is writing it at this moment
+        except (FileNotFoundError, ValueError):  # the client's timer is writing it right now
             return False
         return sum(int(one.rpartition(":")[2]) for one in entries(text)[1]) == 20
 
@@ -56,7 +56,7 @@ def test_java_and_python_go_on_where_the_other_was(server: Server, java: Java, t
         await offsets.load()
         brokers = {queue.broker_name for queue in offsets.offsets()}
         assert offsets.offsets() == {MessageQueue(topic, broker, number): 10 for broker in brokers for number in (0, 1)}
-        # Ours, written over theirs, is theirs but for blanks, and the order of queues, which Java's map has by chance.
+        # Our file equals theirs except for blanks and the order of queues, which is random in Java's map.
         shutil.copytree(directory, tmp_path / "copy")
         copy = LocalOffsets(tmp_path / "copy", client_id, GROUP)
         await copy.load()
@@ -77,7 +77,7 @@ def test_java_and_python_go_on_where_the_other_was(server: Server, java: Java, t
 
     last = run(second_part())
     again = f"{name}-again"
-    # Java reads a folder named after its instance: the same one under another name.
+    # Java uses a folder named after its instance: the same folder under another name.
     shutil.copytree(directory / client_id, directory / f"{address}@{again}")
     client.consume(again, topic, kind="broadcast", group=GROUP)
     received = client.receive(again, 20)

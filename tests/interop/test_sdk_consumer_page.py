@@ -1,4 +1,4 @@
-"""Every example in the page about receiving runs as it stands, at both brokers; the page names every public call."""
+"""Every example of the consumer page runs as printed, at both brokers; the page names every public call."""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
-def test_an_example_runs(server: Server, number: int) -> None:
+def test_example_runs(server: Server, number: int) -> None:
     await_registered(server.name_server)
     assert "127.0.0.1:9876" in EXAMPLES[number]
     program = EXAMPLES[number].replace("127.0.0.1:9876", server.name_server)
@@ -36,7 +36,7 @@ def test_an_example_runs(server: Server, number: int) -> None:
 
 
 @pytest.mark.parametrize("client", [PushConsumer, LitePullConsumer, PullConsumer])
-def test_the_page_names_every_public_call(client: type[ClientObject]) -> None:
+def test_page_names_every_public_call(client: type[ClientObject]) -> None:
     for name, value in vars(client).items():
         if (
             not name.startswith("_")

@@ -28,7 +28,7 @@ def lite(server: Server, group: str, **options: Any) -> LitePullConsumer:
 
 
 async def poll_until(consumer: LitePullConsumer, count: int) -> list[ReceivedMessage]:
-    """Polls until there are so many messages."""
+    """Polls until there are this many messages."""
     found: list[ReceivedMessage] = []
     async with asyncio.timeout(60):
         while len(found) < count:
@@ -36,7 +36,7 @@ async def poll_until(consumer: LitePullConsumer, count: int) -> list[ReceivedMes
     return found
 
 
-def test_polling_gives_every_message_once_in_the_order_of_its_queue(server: Server) -> None:
+def test_poll_returns_every_message_once_in_queue_order(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "LitePoll")
         bodies = await send(server, "LitePoll", 200)
@@ -58,7 +58,7 @@ def test_polling_gives_every_message_once_in_the_order_of_its_queue(server: Serv
     run(scenario())
 
 
-def test_iterating_commits_what_was_passed(server: Server) -> None:
+def test_iteration_commits_messages_already_passed(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "LiteIterate", 1)
         bodies = await send(server, "LiteIterate", 20)
@@ -75,12 +75,12 @@ def test_iterating_commits_what_was_passed(server: Server) -> None:
         async with again:
             rest = await poll_until(again, 9)
         assert taken == bodies[:12]
-        assert [message.body for message in rest] == bodies[11:]  # the twelfth was handed out, and not passed
+        assert [message.body for message in rest] == bodies[11:]  # the twelfth was handed out, but not passed
 
     run(scenario())
 
 
-def test_getmany_gives_as_many_as_are_here_and_no_more_than_asked_for(server: Server) -> None:
+def test_getmany_returns_available_messages_up_to_the_limit(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "LiteMany", 2)
         bodies = await send(server, "LiteMany", 100)
@@ -97,7 +97,7 @@ def test_getmany_gives_as_many_as_are_here_and_no_more_than_asked_for(server: Se
     run(scenario())
 
 
-def test_queues_may_be_assigned_and_sought_in(server: Server) -> None:
+def test_queues_can_be_assigned_and_sought(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "LiteAssign", 2)
         await send(server, "LiteAssign", 40)
@@ -128,7 +128,7 @@ def test_queues_may_be_assigned_and_sought_in(server: Server) -> None:
     run(scenario())
 
 
-def test_a_paused_queue_is_not_fetched(server: Server) -> None:
+def test_paused_queue_is_not_fetched(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "LitePause", 1)
         consumer = lite(server, "lite-pause", pull_batch_size=1)
@@ -138,7 +138,7 @@ def test_a_paused_queue_is_not_fetched(server: Server) -> None:
             await poll_until(consumer, 10)
             (queue,) = consumer.assignment()
             consumer.pause([queue])
-            # A fetch under way when it was paused may still bring one.
+            # A fetch in flight at the pause may still return one.
             more = await send(server, "LitePause", 10, first=20)
             early = await consumer.poll(0.3) + await consumer.poll(0.2)
             assert len(early) <= 1
@@ -149,7 +149,7 @@ def test_a_paused_queue_is_not_fetched(server: Server) -> None:
     run(scenario())
 
 
-def test_members_share_and_are_told(server: Server) -> None:
+def test_members_share_queues_and_are_notified(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "LiteShare", 4)
         events: list[tuple[str, int]] = []
@@ -186,7 +186,7 @@ def test_members_share_and_are_told(server: Server) -> None:
     run(scenario())
 
 
-def test_a_cancelled_poll_loses_nothing(server: Server) -> None:
+def test_cancelled_poll_loses_no_message(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "LiteCancel", 1)
         consumer = lite(server, "lite-cancel")
@@ -208,7 +208,7 @@ def test_a_cancelled_poll_loses_nothing(server: Server) -> None:
     run(scenario())
 
 
-def test_pulling_by_hand(server: Server) -> None:
+def test_pull_consumer_pulls_single_queues(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "PullHand", 1)
         bodies = await send(server, "PullHand", 20, tags="a")
@@ -240,7 +240,7 @@ def test_pulling_by_hand(server: Server) -> None:
     run(scenario())
 
 
-def test_a_pulled_message_may_be_sent_back(server: Server) -> None:
+def test_pulled_message_can_be_sent_back(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "PullBack", 1)
         await send(server, "PullBack", 1)
@@ -260,7 +260,7 @@ def test_a_pulled_message_may_be_sent_back(server: Server) -> None:
     run(scenario())
 
 
-def test_a_scheduler_pulls_from_each_queue_of_its_share(server: Server) -> None:
+def test_pull_scheduler_pulls_from_each_assigned_queue(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "PullSchedule", 4)
         bodies = await send(server, "PullSchedule", 80)
@@ -273,7 +273,7 @@ def test_a_scheduler_pulls_from_each_queue_of_its_share(server: Server) -> None:
             async def look(queue: MessageQueue, scheduler: PullScheduler) -> float | None:
                 if not found:
                     found.append((-1, b""))
-                    raise ValueError("the first call fails, and another follows")
+                    raise ValueError("the first call fails and is retried")
                 result = await scheduler.pull(queue, "*", await scheduler.fetch_offset(queue) or 0, 8)
                 found.extend((queue.queue_id, message.body) for message in result.messages)
                 scheduler.update_offset(queue, result.next_offset)
@@ -283,7 +283,7 @@ def test_a_scheduler_pulls_from_each_queue_of_its_share(server: Server) -> None:
 
         async with scheduler() as one:
             await eventually(lambda: len(found) == 81, "all of them")
-            # The first time comes by itself ten seconds after the start.
+            # The first retry comes ten seconds after the start.
             await one.persist_offsets()
             await await_consumed(server, "pull-schedule", "PullSchedule")
             async with scheduler() as two:

@@ -1,4 +1,4 @@
-"""The push consumer at Apache's broker and at ours: who gets what, what comes again, what is remembered."""
+"""The push consumer at Apache's broker and at ours: distribution, retries, offsets."""
 
 import asyncio
 import logging
@@ -64,7 +64,9 @@ def test_every_message_is_received_once_and_unchanged(server: Server) -> None:
 
 @pytest.mark.parametrize("kind", ["plain", "coroutine", "batch", "batch coroutine"])
 @pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])
-def test_handlers_may_be_functions_or_coroutines_for_one_or_many(server: Server, kind: str, orderly: bool) -> None:
+def test_handlers_may_be_functions_or_coroutines_for_one_or_many_messages(
+    server: Server, kind: str, orderly: bool
+) -> None:
     async def scenario() -> None:
         gathered = Gathered()
         threads: set[str] = set()
@@ -104,7 +106,7 @@ def test_handlers_may_be_functions_or_coroutines_for_one_or_many(server: Server,
     run(scenario())
 
 
-def test_a_consumer_that_comes_back_goes_on_where_it_was(server: Server) -> None:
+def test_returning_push_consumer_resumes_at_its_offset(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "PushAgain")
         first = await send(server, "PushAgain", 100)
@@ -123,7 +125,7 @@ def test_a_consumer_that_comes_back_goes_on_where_it_was(server: Server) -> None
     run(scenario())
 
 
-def test_tags_select(server: Server) -> None:
+def test_push_consumer_selects_by_tags(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "PushTags")
         async with producing(server, "p") as producer:
@@ -141,7 +143,7 @@ def test_tags_select(server: Server) -> None:
     run(scenario())
 
 
-def test_an_expression_that_the_broker_refuses_fails_the_start(server: Server) -> None:
+def test_start_fails_when_the_broker_refuses_the_expression(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "PushSql")
         consumer = push(server, "push-sql", "PushSql", Gathered(), expression=Sql("a > > 3"))
@@ -152,7 +154,7 @@ def test_an_expression_that_the_broker_refuses_fails_the_start(server: Server) -
     run(scenario())
 
 
-def test_a_message_that_fails_comes_again_and_then_goes_to_the_dead_letters(server: Server) -> None:
+def test_failed_message_is_retried_and_then_becomes_a_dead_letter(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "PushFails")
         seen: list[tuple[bytes, int]] = []
@@ -184,7 +186,7 @@ def test_a_message_that_fails_comes_again_and_then_goes_to_the_dead_letters(serv
     run(scenario())
 
 
-def test_those_behind_ack_index_fail_alone(server: Server) -> None:
+def test_only_messages_after_ack_index_are_retried(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "PushAckIndex", 1)
         bodies = await send(server, "PushAckIndex", 8)
@@ -204,7 +206,7 @@ def test_those_behind_ack_index_fail_alone(server: Server) -> None:
     run(scenario())
 
 
-def test_an_orderly_queue_waits_for_a_message_that_fails(server: Server) -> None:
+def test_orderly_queue_waits_for_a_failed_message(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "OrderlyFails", 1)
         bodies = await send(server, "OrderlyFails", 6)
@@ -223,7 +225,7 @@ def test_an_orderly_queue_waits_for_a_message_that_fails(server: Server) -> None
     run(scenario())
 
 
-def test_an_orderly_message_that_fails_too_often_goes_to_the_dead_letters(server: Server) -> None:
+def test_orderly_message_that_fails_too_often_becomes_a_dead_letter(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "OrderlyDead", 1)
         bodies = await send(server, "OrderlyDead", 4)
@@ -250,7 +252,7 @@ def test_an_orderly_message_that_fails_too_often_goes_to_the_dead_letters(server
         logging.getLogger("headrace.client.consuming.push.consume_handler").setLevel(logging.NOTSET)
 
 
-def test_an_orderly_handler_may_commit_by_itself(server: Server) -> None:
+def test_orderly_handler_can_commit_explicitly(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "OrderlyCommit", 1)
         await send(server, "OrderlyCommit", 6)
@@ -272,7 +274,7 @@ def test_an_orderly_handler_may_commit_by_itself(server: Server) -> None:
     run(scenario())
 
 
-def test_every_broadcasting_member_gets_everything_and_remembers_by_itself(server: Server, tmp_path: Path) -> None:
+def test_broadcasting_members_receive_everything_and_store_offsets_locally(server: Server, tmp_path: Path) -> None:
     async def scenario() -> None:
         await create_topic(server, "PushBroadcast")
         bodies = await send(server, "PushBroadcast", 40)
@@ -299,11 +301,11 @@ def test_every_broadcasting_member_gets_everything_and_remembers_by_itself(serve
     run(scenario())
 
 
-def test_where_a_group_begins(server: Server) -> None:
+def test_new_group_begins_at_the_configured_position(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "PushBegin", 1)
         bodies = await send(server, "PushBegin", 10)
-        # Brokers answer 0 for a group that is new on a young queue: a time, or the end, counts only where they know nothing.
+        # Brokers return 0 for a new group on a young queue; a time or the end applies only where they have no offset.
         for group, start in (("begin-first", StartFrom.FIRST), ("begin-last", StartFrom.LAST)):
             gathered = Gathered()
             async with push(server, group, "PushBegin", gathered, start_from=start):
@@ -312,7 +314,7 @@ def test_where_a_group_begins(server: Server) -> None:
     run(scenario())
 
 
-def test_flow_control_holds_pulls_back(server: Server) -> None:
+def test_flow_control_delays_pulls(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "PushFlow", 1)
         bodies = await send(server, "PushFlow", 200)
@@ -339,7 +341,7 @@ def test_flow_control_holds_pulls_back(server: Server) -> None:
     run(scenario())
 
 
-def test_pause_and_resume(server: Server) -> None:
+def test_paused_consumer_receives_nothing_until_resumed(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "PushPause")
         gathered = Gathered()
@@ -347,7 +349,7 @@ def test_pause_and_resume(server: Server) -> None:
             await gathered.receive(await send(server, "PushPause", 10))
             consumer.pause()
             assert consumer.is_paused
-            # The pull of each queue that was under way may still bring one; those after it do not happen.
+            # A pull of each queue that was in flight may still return one message; later ones do not happen.
             later = await send(server, "PushPause", 80, first=10)
             assert len(gathered.messages) <= 10 + 4
             consumer.resume()
@@ -357,7 +359,7 @@ def test_pause_and_resume(server: Server) -> None:
     run(scenario())
 
 
-def test_subscriptions_may_change_while_it_runs(server: Server) -> None:
+def test_subscriptions_can_change_at_run_time(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "PushMore1")
         await create_topic(server, "PushMore2")
@@ -374,7 +376,7 @@ def test_subscriptions_may_change_while_it_runs(server: Server) -> None:
     run(scenario())
 
 
-def test_messages_may_be_taken_one_by_one(server: Server) -> None:
+def test_messages_can_be_iterated_one_by_one(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "PushStream")
         bodies = await send(server, "PushStream", 50)
@@ -386,7 +388,7 @@ def test_messages_may_be_taken_one_by_one(server: Server) -> None:
                 taken.append(message.body)
                 if len(taken) == 30:
                     break
-        # The 30th was not said to be done with: it comes again.
+        # The 30th was not completed, so it is redelivered.
         rest: list[bytes] = []
         consumer = PushConsumer("push-stream", config_for(server), start_from=StartFrom.FIRST)
         consumer.subscribe("PushStream")
@@ -395,13 +397,13 @@ def test_messages_may_be_taken_one_by_one(server: Server) -> None:
                 rest.append(message.body)
                 if {*taken[:-1], *rest} == set(bodies):
                     break
-        # One a queue at most was under way.
+        # At most one per queue was in flight.
         assert len(set(taken) & set(rest)) <= 4
 
     run(scenario())
 
 
-def test_three_members_share_the_queues_and_one_takes_over_from_another(server: Server) -> None:
+def test_three_members_share_queues_and_take_over_from_each_other(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "PushShare", 6)
         gathered = [Gathered() for _ in range(3)]
@@ -417,7 +419,7 @@ def test_three_members_share_the_queues_and_one_takes_over_from_another(server: 
         await eventually(lambda: sum(len(one.messages) for one in gathered) >= 300, "all messages")
         assert sorted(body for one in gathered for body in one.bodies) == sorted(bodies)
         assert all(one.messages for one in gathered)
-        # The first time comes by itself ten seconds after the start.
+        # The first retry comes ten seconds after the start.
         for member in members:
             await member.persist_offsets()
         await await_consumed(server, "push-share", "PushShare")
@@ -432,7 +434,7 @@ def test_three_members_share_the_queues_and_one_takes_over_from_another(server: 
     run(scenario())
 
 
-def test_orderly_members_hand_a_queue_over_without_a_double_even_under_load(server: Server) -> None:
+def test_orderly_members_hand_over_queues_without_duplicates_under_load(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "OrderlyShare", 4)
         seen: list[tuple[int, int]] = []
@@ -462,7 +464,7 @@ def test_orderly_members_hand_a_queue_over_without_a_double_even_under_load(serv
     run(scenario())
 
 
-def test_tools_see_a_connected_consumer(server: Server) -> None:
+def test_admin_tools_show_a_connected_consumer(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "PushSeen", 2)
         consumer = push(server, "push-seen", "PushSeen", Gathered(), expression="a || b")
@@ -477,7 +479,7 @@ def test_tools_see_a_connected_consumer(server: Server) -> None:
 
 
 @serves("relays")
-def test_what_tools_ask_of_a_consumer_through_its_broker(server: Server) -> None:
+def test_consumer_answers_admin_requests_relayed_by_its_broker(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "PushAsked", 2)
         gathered = Gathered()
@@ -486,7 +488,7 @@ def test_what_tools_ask_of_a_consumer_through_its_broker(server: Server) -> None
             bodies = await send(server, "PushAsked", 20)
             await gathered.receive(bodies)
             await eventually(lambda: len(consumer.assignment()) == 3, "the retry topic's queue as well")
-            # A handler is given a message, and only when it has returned is the offset that of the next.
+            # The offset moves past a message only after its handler has returned.
             await eventually(lambda: sum(consumer.offsets("PushAsked").values()) == 20, "all are done with")
             await consumer.persist_offsets()
             info = await admin.running_info("push-asked", consumer.client_id)
@@ -507,7 +509,7 @@ def test_what_tools_ask_of_a_consumer_through_its_broker(server: Server) -> None
     run(scenario())
 
 
-def test_a_namespace_is_seen_by_nobody(server: Server) -> None:
+def test_namespace_is_hidden_from_handlers(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "space%PushSpace", 2)
         config = patient(server, namespace="space", persist_offsets=0.5)
@@ -533,7 +535,7 @@ def test_a_namespace_is_seen_by_nobody(server: Server) -> None:
     run(scenario())
 
 
-def test_a_topic_that_is_made_later_is_consumed_soon(server: Server) -> None:
+def test_topic_created_later_is_consumed(server: Server) -> None:
     async def scenario() -> None:
         gathered = Gathered()
         async with push(server, "push-later", "PushLater", gathered):
@@ -544,7 +546,7 @@ def test_a_topic_that_is_made_later_is_consumed_soon(server: Server) -> None:
     run(scenario())
 
 
-def test_closing_waits_for_handlers_and_stores_what_they_did(server: Server) -> None:
+def test_close_waits_for_handlers_and_stores_their_offsets(server: Server) -> None:
     async def scenario() -> None:
         await create_topic(server, "PushClose", 1)
         await send(server, "PushClose", 3)
@@ -558,7 +560,7 @@ def test_closing_waits_for_handlers_and_stores_what_they_did(server: Server) -> 
         await consumer.start()
         await eventually(began.is_set, "a handler at work")
         closing = asyncio.create_task(consumer.close())
-        # It ends its pulls first, which may take a moment; from then on no other handler begins.
+        # It ends its pulls first, which may take a moment; after that no handler starts.
         await eventually(
             lambda: consumer._service is not None and consumer._service._is_closing, "it waits for handlers"
         )

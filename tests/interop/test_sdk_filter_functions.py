@@ -1,4 +1,4 @@
-"""Filter functions as the Python client asks for them, at an appliance that has one."""
+"""Filter functions used by the Python client at an appliance that has one installed."""
 
 from collections.abc import Iterator
 
@@ -25,12 +25,12 @@ def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
         yield appliance
 
 
-def test_consumers_are_given_what_the_function_wants(appliance: Appliance) -> None:
+def test_consumers_receive_what_the_function_selects(appliance: Appliance) -> None:
     async def scenario() -> None:
         await create_topic(appliance, "SdkFunctions", queues=1)
         await send(appliance, "SdkFunctions", 10, properties={"kind": "note"})
         orders = await send(appliance, "SdkFunctions", 10, first=10, properties={"kind": "order"})
-        wanted = orders[1::2]  # the queue's last message among them: when it comes, all others have been looked at
+        wanted = orders[1::2]  # includes the queue's last message: once it arrives, all others have been examined
 
         pushed = Gathered()
         async with push(
@@ -52,7 +52,7 @@ def test_consumers_are_given_what_the_function_wants(appliance: Appliance) -> No
     run(scenario())
 
 
-def test_a_function_that_is_not_there_is_refused_at_the_start(appliance: Appliance) -> None:
+def test_unknown_filter_function_is_refused_at_start(appliance: Appliance) -> None:
     async def scenario() -> None:
         await create_topic(appliance, "SdkFunctionsNone", queues=1)
         consumer = push(

@@ -1,4 +1,4 @@
-"""Java and Python consumers in one group: the queues are shared out among all of them, with no gap and no double."""
+"""Java and Python consumers in one group share the queues, with no message lost or duplicated."""
 
 import asyncio
 import itertools
@@ -22,7 +22,7 @@ Place = tuple[int, int]
 @pytest.fixture
 def own_java(tmp_path: Path) -> Iterator[Java]:
     """A JVM that a test may kill."""
-    # It looks every half second, not every 20 s, whether it may lock a queue that another still holds.
+    # It tries to lock queues held by others every half second instead of every 20 s.
     flags = (*QUICK_START, "-Drocketmq.client.rebalance.waitInterval=500")
     java = Java(tmp_path / "java", heap="256m", flags=flags)
     yield java
@@ -30,7 +30,7 @@ def own_java(tmp_path: Path) -> Iterator[Java]:
 
 
 class Group:
-    """The members of a group, both kinds, and all that they were given."""
+    """The members of a group, Java and Python, and all messages that they received."""
 
     def __init__(self, client: Client, topic: str, folder: Path, *, orderly: bool) -> None:
         self.client = client
@@ -66,7 +66,7 @@ class Group:
         self._gone.append(member.places)
 
     def java_dies(self) -> None:
-        """The JVM is killed, with all consumers in it; what they were given was asked for before."""
+        """Kills the JVM with all its consumers, after fetching what they received."""
         for name in self.java:
             places = self._java_places(name)
             self._gone.append(lambda places=places: places)  # type: ignore[misc]
@@ -82,7 +82,7 @@ class Group:
         return [*of_java, *(member.assigned() for member in self.python)]
 
     def await_shared(self, deadline_s: float = 90) -> None:
-        """Waits until each queue has one owner, and no member has two more than another."""
+        """Waits until each queue has one owner and member shares differ by at most one queue."""
 
         def is_shared() -> bool:
             shares = self.shares()
@@ -96,13 +96,13 @@ class Group:
             raise AssertionError(message) from None
 
     def places(self) -> list[Place]:
-        """All that all members were given, those that have gone among them."""
+        """Everything that all members have received, including former members."""
         found = [one for name in self.java for one in self._java_places(name)]
         found += [one for member in self.python for one in member.places()]
         return found + [one for places in self._gone for one in places()]
 
     def await_places(self, count: int) -> Counter[Place]:
-        """Waits until so many different messages were given to somebody."""
+        """Waits until this many distinct messages have been received."""
         last: list[Place] = []
 
         def are_there() -> bool:
@@ -124,7 +124,7 @@ class Group:
 
 
 def _send_slowly(server: Server, topic: str, count: int, first: int, during: Callable[[], None]) -> None:
-    """Sends some 400 messages a second while something happens to the group; goes on until `count` are sent."""
+    """Sends about 400 messages a second while the group changes; continues until `count` are sent."""
 
     async def sending() -> None:
         happening = asyncio.create_task(asyncio.to_thread(during))
@@ -138,7 +138,7 @@ def _send_slowly(server: Server, topic: str, count: int, first: int, during: Cal
 
 
 def _new_doubles(before: Counter[Place], after: Counter[Place]) -> dict[Place, int]:
-    """Messages that were given more than once, and not all before."""
+    """Messages received more than once that were not duplicates before."""
     return {one: times for one, times in after.items() if times > 1 and times > before[one]}
 
 
@@ -152,7 +152,7 @@ def test_java_and_python_members_share_a_group(server: Server, own_java: Java, t
     sent = 0
     nothing: Counter[Place] = Counter()
     try:
-        # Two of Java's and three of ours; nobody comes or goes: each message once.
+        # Two Java and three Python members; no membership changes: each message once.
         for _ in range(2):
             group.join_java()
         for _ in range(3):
@@ -165,7 +165,7 @@ def test_java_and_python_members_share_a_group(server: Server, own_java: Java, t
         assert all(member.places() for member in group.python)
         assert all(group.client.received(name) for name in group.java)
 
-        # Members come, go and are killed while messages do not cease: none is missed.
+        # Members join, leave and are killed under load: no message is lost.
         def trouble() -> None:
             group.leave_python(killed=not orderly)  # a broker keeps a dead client's locks for a minute
             group.join_python()
@@ -177,13 +177,14 @@ def test_java_and_python_members_share_a_group(server: Server, own_java: Java, t
         _send_slowly(server, topic, 2000, sent, trouble)
         sent += 2000
         group.await_places(sent)
-        # What comes again has come when all is committed.
+        # Once everything is committed, there are no further redeliveries.
         asyncio.run(await_consumed(server, topic, topic))
         shaken = group.await_places(sent)
         doubles = _new_doubles(given, shaken)
-        # What a killed member had done and not stored yet, half a second of it, and what was under way when a queue changed hands.
-        assert len(doubles) < (20 if orderly else 300), f"{len(doubles)} of 2000 messages came more than once"
-        # It is quiet again: each message once.
+        # Half a second of a killed member's work that was not stored, and messages in flight when a queue was
+        # reassigned.
+        assert len(doubles) < (20 if orderly else 300), f"{len(doubles)} of 2000 messages were delivered more than once"
+        # Stable again: each message once.
         group.await_shared()
         asyncio.run(send(server, topic, 400, first=sent, at_once=16))
         sent += 400
@@ -192,8 +193,10 @@ def test_java_and_python_members_share_a_group(server: Server, own_java: Java, t
 
         if orderly:
             return
-        # The JVM dies: ours take all over.
-        group.client.await_committed(topic, topic, sent, *group.java)  # what is not committed comes again, and should
+        # The JVM dies: the Python members take over everything.
+        group.client.await_committed(
+            topic, topic, sent, *group.java
+        )  # uncommitted messages are redelivered, as they should be
         group.java_dies()
         group.await_shared()
         asyncio.run(send(server, topic, 200, first=sent, at_once=16))

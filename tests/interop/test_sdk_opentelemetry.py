@@ -1,4 +1,4 @@
-"""OpenTelemetry: what is sent and what is handled are spans of one trace, which travels in the messages."""
+"""OpenTelemetry: sending and handling are spans of one trace, propagated in the messages."""
 
 import subprocess
 import sys
@@ -38,7 +38,7 @@ def exporter() -> InMemorySpanExporter:
 
 
 def spans(name: str) -> list[ReadableSpan]:
-    """The spans of that name that have ended, in order."""
+    """The ended spans with that name, in order."""
     return [span for span in EXPORTER.get_finished_spans() if span.name == name]
 
 
@@ -53,7 +53,7 @@ def parent(span: ReadableSpan) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("kind", ["coroutine", "function"])
-def test_a_handler_goes_on_with_the_trace_in_which_its_message_was_sent(server: Server, kind: str) -> None:
+def test_handler_continues_the_trace_of_the_sender(server: Server, kind: str) -> None:
     topic = f"Telemetry{kind.title()}"
 
     async def main() -> None:
@@ -81,7 +81,7 @@ def test_a_handler_goes_on_with_the_trace_in_which_its_message_was_sent(server: 
             with TRACER.start_as_current_span("order") as order:
                 result = await producer.send(message)
                 await producer.send(Message(topic, b"bad"))
-            assert "traceparent" not in message.properties, "the program's own message is as it was"
+            assert "traceparent" not in message.properties, "the caller's message was changed"
             await eventually(lambda: len(spans(f"process {topic}")) == 2, "both handled")
 
         sent, _ = spans(f"send {topic}")
@@ -90,7 +90,7 @@ def test_a_handler_goes_on_with_the_trace_in_which_its_message_was_sent(server: 
         assert parent(sent) == (order.get_span_context().trace_id, order.get_span_context().span_id)
         assert {ids(span)[0] for span in (sent, good, bad)} == {order.get_span_context().trace_id}
         assert (sent.kind, good.kind) == (SpanKind.PRODUCER, SpanKind.CONSUMER)
-        assert ids(good)[1] in current, "the span is current while the handler runs"
+        assert ids(good)[1] in current, "the span was not current while the handler ran"
         assert dict(sent.attributes or {}) == {
             "messaging.system": "rocketmq",
             "messaging.destination.name": topic,
@@ -114,7 +114,7 @@ def test_a_handler_goes_on_with_the_trace_in_which_its_message_was_sent(server: 
     run(main())
 
 
-def test_a_batch_is_one_span_and_its_handler_is_linked_to_it(server: Server) -> None:
+def test_batch_is_one_span_linked_from_its_handler(server: Server) -> None:
     async def main() -> None:
         await create_topic(server, "TelemetryBatch", 1)
         consumer = PushConsumer(
@@ -140,7 +140,7 @@ def test_a_batch_is_one_span_and_its_handler_is_linked_to_it(server: Server) -> 
     run(main())
 
 
-def test_sends_that_wait_for_others_fail_or_want_no_answer_are_spans_too(server: Server) -> None:
+def test_batched_failed_and_one_way_sends_are_spans(server: Server) -> None:
     async def main() -> None:
         hooks = [ProducerTelemetry(PROVIDER)]
         await create_topic(server, "TelemetryKinds", 1)
@@ -166,7 +166,7 @@ def test_sends_that_wait_for_others_fail_or_want_no_answer_are_spans_too(server:
     run(main())
 
 
-def test_nothing_of_it_is_imported_unless_it_is_asked_for() -> None:
+def test_opentelemetry_is_imported_only_on_request() -> None:
     program = (
         "import sys, headrace, headrace.sync\n"
         "[getattr(headrace, name) for name in headrace.__all__]\n"

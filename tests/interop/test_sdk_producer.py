@@ -1,4 +1,4 @@
-"""The Python producer against both brokers: what it says of a message is where the message is, whole."""
+"""The Python producer at both brokers: messages are stored unchanged at the position in the result."""
 
 import asyncio
 
@@ -31,12 +31,12 @@ def registered(server: Server) -> None:
     await_registered(server.name_server)
 
 
-def test_what_the_appliance_does_not_serve_yet_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_features_not_served_by_the_appliance(capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         print(f"\n{report()}")  # noqa: T201 - to be seen in every run
 
 
-def test_a_message_lies_where_the_result_says_and_as_it_was_sent(server: Server) -> None:
+def test_message_is_stored_unchanged_where_the_result_says(server: Server) -> None:
     async def main() -> None:
         message = Message(
             "SdkOne",
@@ -51,7 +51,7 @@ def test_a_message_lies_where_the_result_says_and_as_it_was_sent(server: Server)
             result = await producer.send(message)
             assert result.ok
             assert result.status is SendStatus.SEND_OK
-            assert message.properties == before, "the caller's message is as it was"
+            assert message.properties == before, "the caller's message was changed"
             (stored,) = await dump(admin, "SdkOne", 1)
             assert (stored.queue_id, stored.queue_offset) == (result.queue.queue_id, result.queue_offset)
             assert stored.message_id == result.message_id
@@ -61,14 +61,14 @@ def test_a_message_lies_where_the_result_says_and_as_it_was_sent(server: Server)
             assert stored.properties["unit"] == "µm"
             assert stored.properties["blank in it"] == "a b"
             assert (await admin.view_message(result.offset_message_id)).body == stored.body
-            # The index is made after the queue.
+            # The index is built after the queue.
             again = await answered(lambda: admin.view_message(result.message_id, "SdkOne"), "the message by its id")
             assert again.body == stored.body
 
     run(main())
 
 
-def test_the_first_message_makes_the_topic_and_others_take_turns(server: Server) -> None:
+def test_first_message_creates_the_topic_and_sends_rotate_over_queues(server: Server) -> None:
     async def main() -> None:
         async with producing(server, "sdk-turns") as producer:
             results = [await producer.send(Message("SdkTurns", b"x")) for _ in range(8)]
@@ -80,7 +80,7 @@ def test_the_first_message_makes_the_topic_and_others_take_turns(server: Server)
     run(main())
 
 
-def test_many_sends_at_once_are_all_stored_once(server: Server) -> None:
+def test_concurrent_sends_are_each_stored_once(server: Server) -> None:
     async def main() -> None:
         async with producing(server, "sdk-many") as producer, Admin(patient(server)) as admin:
             results = await asyncio.gather(*(producer.send(Message("SdkMany", str(number))) for number in range(500)))
@@ -93,7 +93,7 @@ def test_many_sends_at_once_are_all_stored_once(server: Server) -> None:
 
 
 @pytest.mark.parametrize("compression", Compression)
-def test_large_bodies_travel_compressed_and_arrive_whole(server: Server, compression: Compression) -> None:
+def test_large_bodies_are_sent_compressed_and_arrive_unchanged(server: Server, compression: Compression) -> None:
     topic = f"SdkCompressed{compression.name}"
     body = b"0123456789" * 20_000
 
@@ -112,7 +112,7 @@ def test_large_bodies_travel_compressed_and_arrive_whole(server: Server, compres
     run(main())
 
 
-def test_the_same_key_goes_to_the_same_queue_as_with_the_java_client(server: Server) -> None:
+def test_sharding_key_selects_the_same_queue_as_the_java_client(server: Server) -> None:
     async def main() -> None:
         async with producing(server, "sdk-keys") as producer:
             await producer.send(Message("SdkKeys", b"made"))
@@ -133,7 +133,7 @@ def test_the_same_key_goes_to_the_same_queue_as_with_the_java_client(server: Ser
     run(main())
 
 
-def test_a_batch_lies_in_one_queue_in_its_order(server: Server) -> None:
+def test_batch_is_stored_in_one_queue_in_order(server: Server) -> None:
     async def main() -> None:
         async with producing(server, "sdk-batch") as producer, Admin(patient(server)) as admin:
             messages = [Message("SdkBatch", str(number), tags=f"t{number}", keys=f"k{number}") for number in range(50)]
@@ -151,7 +151,7 @@ def test_a_batch_lies_in_one_queue_in_its_order(server: Server) -> None:
     run(main())
 
 
-def test_any_number_of_messages_is_cut_into_batches_that_fit(server: Server) -> None:
+def test_messages_are_split_into_batches_that_fit(server: Server) -> None:
     async def main() -> None:
         messages = [Message("SdkSplit", bytes([number % 256]) * 10_000) for number in range(300)]
         assert len(list(split_batches(messages, 1_000_000))) > 2
@@ -166,7 +166,7 @@ def test_any_number_of_messages_is_cut_into_batches_that_fit(server: Server) -> 
     run(main())
 
 
-def test_messages_sent_at_nearly_the_same_time_travel_together(server: Server) -> None:
+def test_messages_sent_close_together_are_batched(server: Server) -> None:
     async def main() -> None:
         async with (
             producing(server, "sdk-linger", linger=0.01) as producer,
@@ -175,7 +175,7 @@ def test_messages_sent_at_nearly_the_same_time_travel_together(server: Server) -
             bad = producer.send(Message("SdkLinger", b"x", properties={"a": "\x01"}))
             sends = [producer.send(Message("SdkLinger", str(number))) for number in range(200)]
             results = await asyncio.gather(bad, *sends, return_exceptions=True)
-            assert isinstance(results.pop(0), MessageInvalid), "one that cannot be sent does not harm the others"
+            assert isinstance(results.pop(0), MessageInvalid), "the invalid message was not refused"
             stored = {message.message_id: message for message in await dump(admin, "SdkLinger", 200)}
             for number, result in enumerate(results):
                 assert not isinstance(result, BaseException)
@@ -183,12 +183,14 @@ def test_messages_sent_at_nearly_the_same_time_travel_together(server: Server) -
                 assert message.body == str(number).encode()
                 assert (message.queue_id, message.queue_offset) == (result.queue.queue_id, result.queue_offset)
                 assert message.offset_message_id == result.offset_message_id
-            assert len({message.queue_id for message in stored.values()}) == 1, "one batch, one queue"
+            assert len({message.queue_id for message in stored.values()}) == 1, (
+                "the batch was spread over several queues"
+            )
 
     run(main())
 
 
-def test_one_way_messages_arrive(server: Server) -> None:
+def test_one_way_messages_are_stored(server: Server) -> None:
     async def main() -> None:
         async with producing(server, "sdk-oneway") as producer, Admin(patient(server)) as admin:
             for number in range(100):
@@ -199,7 +201,7 @@ def test_one_way_messages_arrive(server: Server) -> None:
     run(main())
 
 
-def test_close_waits_for_what_is_under_way(server: Server) -> None:
+def test_close_waits_for_sends_in_flight(server: Server) -> None:
     async def main() -> None:
         producer = await producing(server, "sdk-close", linger=0.5).start()
         sends = [asyncio.create_task(producer.send(Message("SdkClose", b"x"))) for _ in range(20)]
@@ -212,7 +214,7 @@ def test_close_waits_for_what_is_under_way(server: Server) -> None:
     run(main())
 
 
-def test_what_no_broker_would_take_is_refused_before_any_is_asked(server: Server) -> None:
+def test_invalid_messages_are_refused_without_a_request(server: Server) -> None:
     async def main() -> None:
         async with producing(server, "sdk-refuse", max_message_size=100_000) as producer:
             for message in (
@@ -235,7 +237,7 @@ def test_what_no_broker_would_take_is_refused_before_any_is_asked(server: Server
     run(main())
 
 
-def test_topics_and_groups_are_in_the_namespace_and_users_do_not_see_it(server: Server) -> None:
+def test_namespace_applies_to_topics_and_groups_and_is_hidden(server: Server) -> None:
     async def main() -> None:
         config = patient(server, namespace="space")
         async with (
@@ -260,7 +262,7 @@ def test_topics_and_groups_are_in_the_namespace_and_users_do_not_see_it(server: 
     run(main())
 
 
-def test_binary_headers_say_the_same(server: Server) -> None:
+def test_binary_headers_carry_the_same_fields(server: Server) -> None:
     async def main() -> None:
         config = patient(server, binary_headers=True)
         async with producing(config, "sdk-binary") as producer, Admin(config) as admin:
@@ -271,8 +273,8 @@ def test_binary_headers_say_the_same(server: Server) -> None:
     run(main())
 
 
-def test_trace_tells_of_each_message_sent(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A record that is not stored in time is lost, which is right, and not what is tried here.
+def test_trace_has_a_record_of_each_sent_message(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A trace record that is not stored in time is dropped by design; not tested here.
     monkeypatch.setattr(trace, "SEND_TIMEOUT_S", PATIENCE_S)
 
     async def main() -> None:
@@ -295,7 +297,7 @@ def test_trace_tells_of_each_message_sent(server: Server, monkeypatch: pytest.Mo
 
 
 @serves("delay")
-def test_a_message_with_a_delay_level_comes_later(server: Server) -> None:
+def test_message_with_a_delay_level_is_delivered_later(server: Server) -> None:
     async def main() -> None:
         async with producing(server, "sdk-delay") as producer, Admin(patient(server)) as admin:
             await admin.create_topic("SdkDelay", 1)
@@ -311,7 +313,7 @@ def test_a_message_with_a_delay_level_comes_later(server: Server) -> None:
     run(main())
 
 
-def test_the_vip_channel_is_two_ports_below(server: Server) -> None:
+def test_vip_channel_uses_the_port_two_below(server: Server) -> None:
     async def main() -> None:
         config = patient(server, vip_channel=True)
         async with producing(config, "sdk-vip") as producer, Admin(config) as admin:
@@ -325,7 +327,7 @@ def test_the_vip_channel_is_two_ports_below(server: Server) -> None:
 
 
 @serves("reply")
-def test_a_request_is_answered_by_who_consumes_it(server: Server) -> None:
+def test_request_is_answered_by_its_consumer(server: Server) -> None:
     async def main() -> None:
         async with (
             producing(server, "asker") as asker,
@@ -348,14 +350,14 @@ def test_a_request_is_answered_by_who_consumes_it(server: Server) -> None:
                     with pytest.raises(ReplyTimeout):
                         await asker.request(Message("Ask", b"ping"), budget_s)
                     break
-                except SendFailed:  # all of the time was used up by a broker that took the message too slowly
+                except SendFailed:  # the broker accepted the message too slowly, which used up all of the time
                     pass
             else:
-                pytest.fail("nobody took the message")
+                pytest.fail("the broker never accepted the message")
             stored = await dump(admin, "Ask", 2)
             with pytest.raises(MessageInvalid):
                 reply_to(MessageExt("Ask"), b"x")
-            # Too late: the broker still hands it over, and nobody waits any more.
+            # Too late: the broker still delivers it, but the requester has stopped waiting.
             assert (await answerer.send(reply_to(stored[1], b"late"))).ok
 
     run(main())

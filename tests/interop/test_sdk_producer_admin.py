@@ -1,4 +1,4 @@
-"""Administration by the Python client, against both brokers."""
+"""Administration by the Python client at both brokers."""
 
 import time
 from datetime import UTC, datetime
@@ -33,7 +33,7 @@ def registered(server: Server) -> None:
     await_registered(server.name_server)
 
 
-def test_a_topics_life(server: Server) -> None:
+def test_topic_lifecycle(server: Server) -> None:
     async def main() -> None:
         async with Admin(patient(server)) as admin, producing(server, "admin-topics") as producer:
             await admin.create_topic("AdminTopic", 3)
@@ -68,7 +68,7 @@ def test_a_topics_life(server: Server) -> None:
     run(main())
 
 
-def test_a_groups_life(server: Server) -> None:
+def test_group_lifecycle(server: Server) -> None:
     async def main() -> None:
         async with Admin(patient(server)) as admin:
             config = SubscriptionGroupConfig("admin-group", retry_max_times=3, retry_queue_count=2)
@@ -82,7 +82,7 @@ def test_a_groups_life(server: Server) -> None:
     run(main())
 
 
-def test_offsets_are_found_stored_and_put_back(server: Server) -> None:
+def test_offsets_can_be_searched_stored_and_reset(server: Server) -> None:
     async def main() -> None:
         async with Admin(patient(server)) as admin, producing(server, "admin-offsets") as producer:
             await admin.create_topic("AdminOffsets", 1)
@@ -104,7 +104,7 @@ def test_offsets_are_found_stored_and_put_back(server: Server) -> None:
 
 
 @serves("relays")
-def test_a_group_without_members_is_put_to_a_time(server: Server) -> None:
+def test_offline_group_is_reset_to_a_time(server: Server) -> None:
     async def main() -> None:
         async with Admin(patient(server)) as admin, producing(server, "admin-reset") as producer:
             await admin.create_topic("AdminReset", 1)
@@ -123,7 +123,7 @@ def test_a_group_without_members_is_put_to_a_time(server: Server) -> None:
 
 
 @serves("relays")
-def test_a_group_that_has_consumed_only_some_queues_is_put_to_the_ends_of_all(server: Server) -> None:
+def test_partly_consumed_group_is_reset_to_the_end_of_all_queues(server: Server) -> None:
     async def main() -> None:
         async with Admin(patient(server)) as admin, producing(server, "admin-partly") as producer:
             await admin.create_topic("AdminPartly", 2)
@@ -138,7 +138,7 @@ def test_a_group_that_has_consumed_only_some_queues_is_put_to_the_ends_of_all(se
     run(main())
 
 
-def test_messages_are_found_by_key_and_by_both_ids(server: Server) -> None:
+def test_messages_are_found_by_key_and_both_ids(server: Server) -> None:
     async def main() -> None:
         async with Admin(patient(server)) as admin, producing(server, "admin-query") as producer:
             await admin.create_topic("AdminQuery")
@@ -173,7 +173,7 @@ def test_messages_are_found_by_key_and_by_both_ids(server: Server) -> None:
     run(main())
 
 
-def test_who_is_connected_and_how_far_they_are(server: Server) -> None:
+def test_connections_and_consumer_progress_are_listed(server: Server) -> None:
     async def main() -> None:
         async with Admin(patient(server)) as admin, producing(server, "admin-who") as producer:
             await admin.create_topic("AdminWho", 2)
@@ -192,7 +192,8 @@ def test_who_is_connected_and_how_far_they_are(server: Server) -> None:
             assert "admin-who" in (await admin.producers(server.broker)).data
             with pytest.raises(RouteNotFound):
                 await admin.consumer_progress("admin-nobody")
-            # A heartbeat of a consumer group makes its retry topic, where its members and its progress are found.
+            # The heartbeat of a consumer group creates its retry topic, through which its members and progress are
+            # found.
             beat = HeartbeatData("somebody@x", [], [ConsumerData("admin-members")]).encode()
             await admin._instance.invoke(server.broker, create_request(RequestCode.HEART_BEAT, None, beat))
             (queue, _) = await producer.queues("AdminWho")
@@ -215,7 +216,7 @@ def test_who_is_connected_and_how_far_they_are(server: Server) -> None:
     run(main())
 
 
-def test_servers_tell_and_take_their_configuration(server: Server) -> None:
+def test_server_configuration_can_be_read_and_changed(server: Server) -> None:
     async def main() -> None:
         async with Admin(patient(server)) as admin:
 
@@ -223,7 +224,7 @@ def test_servers_tell_and_take_their_configuration(server: Server) -> None:
                 try:
                     return await admin.runtime_info(server.broker)
                 except BrokerError as error:
-                    # Apache's broker has no figures in its first second, and fails over that.
+                    # Apache's broker has no figures in its first second and fails.
                     if "NoSuchElementException" not in str(error):
                         raise
                     return {}
@@ -257,7 +258,7 @@ def test_servers_tell_and_take_their_configuration(server: Server) -> None:
 
 
 @serves("broker statistics")
-def test_statistics_of_a_topic(server: Server) -> None:
+def test_topic_statistics_are_returned(server: Server) -> None:
     async def main() -> None:
         async with Admin(patient(server)) as admin, producing(server, "admin-stats") as producer:
             await producer.send(Message("AdminStats", b"x"))

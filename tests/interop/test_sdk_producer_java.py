@@ -1,4 +1,4 @@
-"""What the Python producer sends, the official Java client reads."""
+"""The official Java client reads what the Python producer sends."""
 
 import hashlib
 from typing import Any
@@ -11,7 +11,7 @@ TOPIC = "SdkToJava"
 BODY = bytes(range(256)) * 64
 
 
-def test_java_reads_every_kind_of_message_as_it_was_sent(client: Client) -> None:
+def test_java_reads_every_kind_of_message_unchanged(client: Client) -> None:
     server = client.server
     await_registered(server.name_server)
     client.create_topic(TOPIC, 4)

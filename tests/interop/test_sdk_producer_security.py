@@ -1,4 +1,4 @@
-"""Signed requests and TLS of the Python client, against RocketMQ's own servers."""
+"""Signed requests and TLS of the Python client against RocketMQ's own servers."""
 
 import re
 import ssl
@@ -31,7 +31,7 @@ TESTER = Credentials("tester-key", "tester-secret")
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reference]:
-    """A broker that wants signatures; connections may be TLS, as with all of RocketMQ's servers."""
+    """A broker that requires signatures; TLS is optional, as with all RocketMQ servers."""
     assert "acl" in NOT_SERVED, "run this against the appliance as well"
     root: Path = tmp_path_factory.mktemp("guarded")
     home = root / "home"
@@ -43,7 +43,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reference]:
 
 
 @pytest.mark.parametrize("binary_headers", [False, True])
-def test_signed_requests_are_taken(guarded: Reference, binary_headers: bool) -> None:
+def test_signed_requests_are_accepted(guarded: Reference, binary_headers: bool) -> None:
     topic = f"Signed{binary_headers}"
 
     async def main() -> None:
@@ -73,7 +73,7 @@ def test_unsigned_and_wrongly_signed_requests_are_refused_at_once(
     run(main())
 
 
-def test_an_account_may_do_what_it_is_allowed_and_no_more(guarded: Reference) -> None:
+def test_account_is_limited_to_its_permissions(guarded: Reference) -> None:
     async def main() -> None:
         config = patient(guarded, credentials=TESTER)
         async with producing(config, "allowed") as producer, Admin(config) as admin:
@@ -93,7 +93,7 @@ def test_an_account_may_do_what_it_is_allowed_and_no_more(guarded: Reference) ->
     run(main())
 
 
-def test_tls_carries_everything_and_strangers_are_not_trusted(guarded: Reference) -> None:
+def test_tls_works_for_all_requests_and_rejects_untrusted_certificates(guarded: Reference) -> None:
     async def main() -> None:
         trusting = ssl.create_default_context()
         trusting.check_hostname = False
@@ -106,7 +106,7 @@ def test_tls_carries_everything_and_strangers_are_not_trusted(guarded: Reference
                 with pytest.raises(ConnectError) as caught:
                     await producer.send(Message("Tls", b"x"))
                 said = str(caught.value)
-                return "" if "within" in said else said  # a JVM may take its time over a handshake
+                return "" if "within" in said else said  # the TLS handshake of a JVM may be slow
 
             assert re.search(r"TLS.*[Cc]ertificate|CERTIFICATE", await eventually(refused, "it is refused"))
 

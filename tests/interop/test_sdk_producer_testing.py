@@ -1,4 +1,4 @@
-"""`headrace.testing`, as somebody else's test suite uses it."""
+"""`headrace.testing` as used by another project's test suite."""
 
 import contextlib
 import os
@@ -33,7 +33,7 @@ def test_the_server_is_the_same(headrace_server):
 
 
 @pytest.mark.slow
-def test_other_peoples_tests_get_a_real_server(tmp_path: Path) -> None:
+def test_testing_server_serves_a_foreign_test_suite(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["headrace.testing"]\n')
     (tmp_path / "test_orders.py").write_text(TEST)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
@@ -47,7 +47,7 @@ def test_other_peoples_tests_get_a_real_server(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_without_the_appliance_the_error_says_what_to_install(tmp_path: Path) -> None:
+def test_error_names_the_package_to_install_when_the_appliance_is_missing(tmp_path: Path) -> None:
     program = (
         "import sys\n"
         "from pathlib import Path\n"
@@ -70,9 +70,7 @@ def test_without_the_appliance_the_error_says_what_to_install(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_a_server_whose_ports_are_taken_at_the_last_moment_takes_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_server_takes_other_ports_when_its_ports_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[tuple[int, int]] = []
     foreign = Cluster("somebody-elses")
 
@@ -98,7 +96,7 @@ def test_a_server_whose_ports_are_taken_at_the_last_moment_takes_others(
 
 
 @pytest.mark.slow
-def test_a_server_that_never_gets_its_ports_says_who_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_names_the_holder_when_no_ports_are_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with contextlib.ExitStack() as takers:
         tries = 0
 
@@ -117,9 +115,7 @@ def test_a_server_that_never_gets_its_ports_says_who_has_them(tmp_path: Path, mo
 
 
 @pytest.mark.slow
-def test_a_server_that_cannot_start_for_another_reason_is_not_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_server_start_is_not_retried_for_other_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tries = 0
 
     def counted() -> tuple[int, int]:

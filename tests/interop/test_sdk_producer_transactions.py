@@ -1,4 +1,4 @@
-"""Transactions of the Python client, against a broker that asks soon."""
+"""Transactions of the Python client at a broker that checks early."""
 
 import asyncio
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ SETTINGS = {"transactionCheckInterval": "500", "transactionTimeOut": "300"}
 
 @pytest.fixture(scope="module", params=MAKERS)
 def asking(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server whose broker asks after half a second what has become of a transaction."""
+    """A server whose broker checks undecided transactions after half a second."""
     data = tmp_path_factory.mktemp(f"asking-{request.param}") / "data"
     with thrown_away(MAKERS[request.param](data, settings=SETTINGS)) as server:
         await_registered(server.name_server)
@@ -32,10 +32,10 @@ def asking(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def nobody(message: MessageExt) -> None:
-    """A check that knows nothing."""
+    """A check that returns unknown."""
 
 
-def test_committed_messages_are_seen_and_rolled_back_ones_are_not(asking: Server) -> None:
+def test_committed_messages_are_visible_and_rolled_back_ones_are_not(asking: Server) -> None:
     async def main() -> None:
         seen: list[str] = []
 
@@ -57,7 +57,7 @@ def test_committed_messages_are_seen_and_rolled_back_ones_are_not(asking: Server
             assert committed.state is TransactionState.COMMIT
             assert rolled_back.state is TransactionState.ROLLBACK
             assert seen == [f"{committed.message_id} commit", f"{rolled_back.message_id} roll back"]
-            # A broker may carry out the ends of two transactions in any order.
+            # A broker may process the ends of two transactions in any order.
             await dump(admin, "TxCommit", 1)
             async with producer.transaction(Message("TxCommit", b"also")) as transaction:
                 assert transaction.message.unique_id == transaction.result.message_id
@@ -73,7 +73,7 @@ def test_committed_messages_are_seen_and_rolled_back_ones_are_not(asking: Server
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_the_broker_asks_and_the_check_decides(asking: Server, is_async: bool) -> None:
+def test_transaction_check_decides_the_outcome(asking: Server, is_async: bool) -> None:
     topic = f"TxCheck{is_async}"
 
     async def main() -> None:
@@ -116,7 +116,7 @@ def test_the_broker_asks_and_the_check_decides(asking: Server, is_async: bool) -
     run(main())
 
 
-def test_a_half_message_needs_a_local_transaction(asking: Server) -> None:
+def test_send_in_transaction_requires_execute(asking: Server) -> None:
     async def main() -> None:
         async with TransactionProducer("tx-none", patient(asking), check=nobody, send_timeout=PATIENCE_S) as producer:
             with pytest.raises(ValueError, match="execute"):

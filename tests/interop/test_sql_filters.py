@@ -1,4 +1,4 @@
-"""Selecting by SQL92 over properties: as the official client asks for it, at both brokers, with bit maps and without."""
+"""SQL92 filters used by the official client, at both brokers, with and without bit maps."""
 
 import time
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def selected(messages: list[Message], least: int) -> list[Message]:
     return [message for message in messages if int(message["properties"]["tens"]) >= least]
 
 
-def test_a_consumer_is_given_what_its_expression_selects(client: Client) -> None:
+def test_consumer_receives_what_its_expression_selects(client: Client) -> None:
     client.create_topic("Sql", 2)
     client.call(
         "consume",
@@ -48,9 +48,9 @@ def test_a_consumer_is_given_what_its_expression_selects(client: Client) -> None
     client.stop("sql")
 
 
-def test_an_expression_that_is_none_is_refused_at_the_start(client: Client) -> None:
+def test_invalid_expression_is_refused_at_start(client: Client) -> None:
     client.create_topic("SqlBad", 1)
-    # A client that could not start keeps its group in its process, which serves the tests of all servers.
+    # A client that failed to start keeps its group registered in its process, which runs the tests of all servers.
     name = f"bad-{time.time_ns()}"
     with pytest.raises(JavaError, match=r"SUBSCRIPTION|CODE: 23|Check client in broker error"):
         client.call("consume", consumer=name, topic="SqlBad", kind="concurrent", group=name, sql="tens >= >= 3")

@@ -1,4 +1,4 @@
-"""A store goes from our broker to Apache's and back: whoever opens it serves all of it, and builds the same indexes from its log."""
+"""A store moves from our broker to Apache's and back: each serves all of it and builds the same indexes."""
 
 import shutil
 from collections import Counter
@@ -16,7 +16,7 @@ from support.reference import Reference, thrown_away
 from support.servers import wait_until
 
 SETTINGS = {
-    # Each kind of file rolls several times.
+    # Every kind of file rolls over several times.
     "maxMessageSize": "65536",
     "mappedFileSizeCommitLog": "262144",
     "mappedFileSizeConsumeQueue": "1000",
@@ -33,7 +33,7 @@ Sent = dict[str, list[Message]]
 
 
 def fill(client: Client, sent: Sent, first: int) -> None:
-    """Sends to every topic in every way, and adds to `sent` what went where."""
+    """Sends to every topic in every way and records the positions in `sent`."""
     for topic in TOPICS:
         messages = sent.setdefault(topic, [])
         count = len(messages)
@@ -48,14 +48,16 @@ def fill(client: Client, sent: Sent, first: int) -> None:
         ):
             messages += part
             count += len(part)
-            client.await_pullable(topic, count)  # those that were sent one-way tell no place: the next come after them
+            client.await_pullable(
+                topic, count
+            )  # one-way sends return no position: wait, so that the next ones come after them
 
 
 def check(client: Client, sent: Sent) -> None:
-    """The server has all that was sent, and nothing else, and finds it by key and id."""
+    """Checks that the server has exactly what was sent, and finds it by key and id."""
     await_known(client)
     for topic, messages in sent.items():
-        # A broker that builds its queues anew may serve before it has done that.
+        # A broker that rebuilds its queues may accept requests before it is done.
         client.await_pullable(topic, len(messages))
         received = client.dump(topic)
         assert_exactly(received, messages)
@@ -67,7 +69,7 @@ def check(client: Client, sent: Sent) -> None:
 
 
 def await_known(client: Client) -> None:
-    """A broker that listens is not known to its name server yet."""
+    """Waits until the listening broker is registered with its name server."""
 
     def is_known(topic: str) -> bool:
         address = client.server.name_server
@@ -78,7 +80,7 @@ def await_known(client: Client) -> None:
 
 
 def consume_some(client: Client, name: str, sent: Sent, expected: int) -> None:
-    """A group consumes what it has not consumed yet of the first topic, and says so to the broker."""
+    """The group consumes the rest of the first topic and commits its offsets to the broker."""
     client.consume(name, "Plain", group=GROUP)
     client.receive(name, expected)
     client.await_committed("Plain", GROUP, len(sent["Plain"]), name)
@@ -86,20 +88,20 @@ def consume_some(client: Client, name: str, sent: Sent, expected: int) -> None:
 
 
 def consumed(client: Client) -> int:
-    """How much of the first topic the group has consumed, as the broker knows."""
+    """The group's committed offsets of the first topic, summed up."""
     offsets: dict[str, int] = client.call("consumed", group=GROUP, topic="Plain")
     return sum(max(0, offset) for offset in offsets.values())
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """All files below a folder."""
+    """All files in a folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def check_rebuilt_by_apache(store: Path, tmp_path: Path, sent: Sent, java: Java) -> None:
-    """Apache's broker, given our log without any index, builds the very bytes that lie in the store.
+    """Checks that Apache's broker, given only our log, builds the same index bytes as in the store.
 
-    The names of IndexFiles are the times at which they were made; nothing in them depends on when that was.
+    IndexFile names are creation times; their contents do not depend on these.
     """
     rebuilt = tmp_path / "rebuilt"
     shutil.copytree(store, rebuilt / "store")
@@ -125,7 +127,7 @@ def check_rebuilt_by_apache(store: Path, tmp_path: Path, sent: Sent, java: Java)
 
 
 def check_rolled(store: Path) -> None:
-    """The log has several files with something in them."""
+    """Checks that the log has several files with data."""
     lines = list(dump_all(store, int(SETTINGS["maxHashSlotNum"]), int(SETTINGS["maxIndexNum"])))
     written = {line["file"] for line in lines if line["kind"] == "record"}
     assert len(written) > 3
@@ -138,12 +140,12 @@ def create_topics(client: Client) -> None:
 
 
 def open_copy(store: Path, data: Path) -> Path:
-    """Copies a store to where a server looks for it."""
+    """Copies a store to where a server expects it."""
     shutil.copytree(store, data / "store")
     return data
 
 
-def test_a_store_that_we_wrote_is_apaches(java: Java, tmp_path: Path) -> None:
+def test_apache_serves_a_store_that_we_wrote(java: Java, tmp_path: Path) -> None:
     sent: Sent = {}
     with Appliance(tmp_path / "ours", settings=SETTINGS) as appliance:
         client = Client(java, appliance)
@@ -168,7 +170,7 @@ def test_a_store_that_we_wrote_is_apaches(java: Java, tmp_path: Path) -> None:
     check_rebuilt_by_apache(store, tmp_path, {topic: messages[:590] for topic, messages in sent.items()}, java)
 
 
-def test_a_store_that_apache_wrote_is_ours_and_apaches_again(java: Java, tmp_path: Path) -> None:
+def test_apache_store_is_served_by_us_and_by_apache_again(java: Java, tmp_path: Path) -> None:
     sent: Sent = {}
     with handed_on(Reference(tmp_path / "apache", settings=SETTINGS)) as apache:
         client = Client(java, apache)
@@ -200,7 +202,7 @@ def test_a_store_that_apache_wrote_is_ours_and_apaches_again(java: Java, tmp_pat
     check_rebuilt_by_apache(again.store, tmp_path, sent, java)
 
 
-def test_nothing_is_lost_when_apache_opens_what_a_killed_appliance_left(java: Java, tmp_path: Path) -> None:
+def test_apache_loses_nothing_when_opening_the_store_of_a_killed_appliance(java: Java, tmp_path: Path) -> None:
     sent: Sent = {}
     appliance = Appliance(tmp_path / "ours", settings={**SETTINGS, "flushDiskType": "SYNC_FLUSH"})
     try:

@@ -1,4 +1,4 @@
-"""Ten thousand messages, sent in every way that the official client has, reach every kind of consumer exactly as they were sent."""
+"""10,000 messages, sent in every way of the official client, reach every kind of consumer unchanged."""
 
 from collections import defaultdict
 
@@ -36,7 +36,7 @@ def sent(java: Java, server: Server) -> list[Message]:
     return messages
 
 
-def test_every_send_was_acknowledged_with_its_place(sent: list[Message]) -> None:
+def test_every_send_is_acknowledged_with_its_offset(sent: list[Message]) -> None:
     told = [message for message in sent if "status" in message]
     assert len(told) == TOTAL - 500
     assert {message["status"] for message in told} == {"SEND_OK"}
@@ -44,18 +44,18 @@ def test_every_send_was_acknowledged_with_its_place(sent: list[Message]) -> None
     assert {message["queueId"] for message in sent[9000:9250]} == {2}
 
 
-def test_pulled_from_minimum_to_maximum(client: Client, sent: list[Message]) -> None:
+def test_all_messages_can_be_pulled(client: Client, sent: list[Message]) -> None:
     received = client.dump(TOPIC)
     assert_exactly(received, sent)
     assert_dense(received, QUEUES)
-    # What a client compressed on its own (bodies over 4 KiB) says so in its system flag, and arrives as it was.
+    # Bodies over 4 KiB are compressed by the client, marked in the system flag, and arrive decompressed.
     compressed = [message for message in received if message["sysFlag"] & 1]
     assert {message["bodyLength"] for message in compressed} == {6000, 20_000}
     assert len(compressed) == 450
 
 
 @pytest.mark.parametrize("kind", ["concurrent", "orderly", "lite"])
-def test_received_by_a_consumer(client: Client, sent: list[Message], kind: str) -> None:
+def test_consumer_receives_all_messages(client: Client, sent: list[Message], kind: str) -> None:
     client.consume(f"ten-{kind}", TOPIC, kind=kind)
     received = client.receive(f"ten-{kind}", TOTAL, deadline_s=PATIENCE_S)
     client.stop(f"ten-{kind}")
@@ -65,7 +65,7 @@ def test_received_by_a_consumer(client: Client, sent: list[Message], kind: str) 
         assert_in_order(received)
 
 
-def test_broadcast_to_each_of_two_consumers(client: Client, sent: list[Message]) -> None:
+def test_two_broadcasting_consumers_each_receive_all_messages(client: Client, sent: list[Message]) -> None:
     names = [f"broadcast-{client.server.name}-{number}" for number in range(2)]
     for name in names:
         client.consume(name, TOPIC, kind="broadcast", group="ten-broadcast-group")

@@ -1,4 +1,4 @@
-"""Messages at any time, sent by the official client: RocketMQ's own 4.9 brokers know nothing of these, ours delivers them to the millisecond."""
+"""Messages for any time, sent by the official client, delivered to the millisecond (unknown to Apache's 4.9)."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ def send(client: Client, topic: str, count: int, **asked: str) -> list[Message]:
 
 
 @pytest.mark.parametrize("asked", [{"TIMER_DELAY_MS": "1234"}, {"TIMER_DELAY_SEC": "2"}])
-def test_a_consumer_is_given_messages_when_they_are_due(client: Client, asked: dict[str, str]) -> None:
+def test_consumer_receives_messages_when_they_are_due(client: Client, asked: dict[str, str]) -> None:
     [name] = asked
     topic = f"Timed-{name}"
     client.create_topic(topic, 2)
@@ -68,7 +68,7 @@ def raw_send(client: Client, topic: str, unique_id: str, properties: dict[str, s
     return answer
 
 
-def test_a_message_is_cancelled_with_its_handle(client: Client) -> None:
+def test_message_is_cancelled_with_its_handle(client: Client) -> None:
     for delay_ms in (2500, 10_000, 40_000):
         topic = f"Recalled-{delay_ms}"
         client.create_topic(topic, 1)
@@ -78,7 +78,7 @@ def test_a_message_is_cancelled_with_its_handle(client: Client) -> None:
         }
         recall = {"topic": topic, "recallHandle": handles["B"]}
         answer = client.call("raw", address=client.server.broker, code=370, ext=recall)
-        if answer["code"] != 604:  # too late: once more, with more time
+        if answer["code"] != 604:  # too late: try again with more time
             break
     assert (answer["code"], answer["ext"]["msgId"]) == (0, "B")
     client.await_pullable(topic, 2)
@@ -89,7 +89,7 @@ def test_a_message_is_cancelled_with_its_handle(client: Client) -> None:
     assert late["code"] == 604
 
 
-def test_a_time_too_far_off_is_refused(client: Client) -> None:
+def test_time_too_far_in_the_future_is_refused(client: Client) -> None:
     topic = "TooFar"
     client.create_topic(topic, 1)
     assert raw_send(client, topic, "A", {"TIMER_DELAY_SEC": str(3 * 86400 + 1)})["code"] == 13
@@ -101,12 +101,12 @@ def test_a_time_too_far_off_is_refused(client: Client) -> None:
 
 
 def lateness(store: Path, topic: str) -> dict[str, int]:
-    """How much later than due each message of a topic was stored in it, in ms, by key. None is there twice."""
+    """By key, how many ms after its due time each message of a topic was stored. Fails on duplicates."""
     found: dict[str, int] = {}
     for record in records(store, topic):
         key = record["properties"]["KEYS"]
         assert key not in found, f"{key} was delivered twice"
-        # What was due when it arrived never waited.
+        # Messages already due on arrival never wait.
         due_ms = int(record["properties"].get("TIMER_OUT_MS") or record["properties"]["TIMER_DELIVER_MS"])
         found[key] = record["storeTimestamp"] - due_ms
     return found
@@ -114,7 +114,7 @@ def lateness(store: Path, topic: str) -> dict[str, int]:
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("restart", [None, "stop", "kill"] if FULL else ["stop", "kill"])
-def test_many_messages_come_on_time(java: Java, tmp_path: Path, restart: str | None) -> None:
+def test_many_messages_are_delivered_on_time(java: Java, tmp_path: Path, restart: str | None) -> None:
     topic = "ManyTimers"
     server = Appliance(tmp_path / "data")
     try:
@@ -139,19 +139,19 @@ def test_many_messages_come_on_time(java: Java, tmp_path: Path, restart: str | N
     assert min(late.values()) >= 0
     if restart is None:
         in_order = sorted(late.values())
-        # The short form runs on machines that do other things.
+        # The short form runs on busy machines.
         assert in_order[MANY * 99 // 100] <= (50 if FULL else 20_000), (in_order[MANY // 2], in_order[-1])
 
 
 def is_delivered(client: Client, topic: str, count: int) -> bool:
-    """Whether so many messages can be pulled; not while the broker is not there."""
+    """Whether this many messages can be pulled; false while the broker is down."""
     try:
         return bool(sum(ends["max"] for ends in client.call("offsets", topic=topic).values()) >= count)
     except JavaError:
         return False
 
 
-def test_a_restart_of_the_broker_alone_changes_nothing(java: Java, tmp_path: Path) -> None:
+def test_timers_survive_a_restart_of_the_broker_role(java: Java, tmp_path: Path) -> None:
     topic = "BrokerDies"
     with Appliance(tmp_path / "data") as server:
         client = Client(java, server)
@@ -169,8 +169,8 @@ def test_a_restart_of_the_broker_alone_changes_nothing(java: Java, tmp_path: Pat
     assert min(late.values()) >= 0
 
 
-def test_a_slave_that_takes_over_delivers_what_waits_and_nothing_twice(java: Java, tmp_path: Path) -> None:
-    """Its store has the log, and no index of timers: that is made anew."""
+def test_slave_delivers_pending_timers_once_after_taking_over(java: Java, tmp_path: Path) -> None:
+    """Its store has the log but no timer index, which is rebuilt."""
     topic = "TakenOver"
     with Appliance(tmp_path / "master") as master:
         host, _, port = master.broker.rpartition(":")
@@ -190,7 +190,7 @@ def test_a_slave_that_takes_over_delivers_what_waits_and_nothing_twice(java: Jav
             wait_until(lambda: written(slave) == written(master), 60, "all of the log there")
         finally:
             slave.stop()
-    # Who lets it take over sees to it that it knows the topics.
+    # Whoever promotes it must make the topics known to it.
     shutil.copy(master.store / "config" / "topics.json", slave.store / "config" / "topics.json")
     with Appliance(tmp_path / "slave") as server:
         client = Client(java, server)
@@ -206,7 +206,7 @@ def written(server: Appliance) -> int:
     return int(server.status()["offsets"]["wrote_offset"])
 
 
-def test_what_waits_is_delivered_before_a_store_is_moved(java: Java, tmp_path: Path) -> None:
+def test_pending_timers_are_delivered_before_a_store_is_moved(java: Java, tmp_path: Path) -> None:
     topic = "Moved"
     with Appliance(tmp_path / "ours", settings=SETTINGS) as server:
         client = Client(java, server)

@@ -1,4 +1,4 @@
-"""Topics: made by the first message, made and deleted by an administrator."""
+"""Topics created by the first message or by an administrator, and deleted."""
 
 import pytest
 
@@ -7,24 +7,24 @@ from support.java import JavaError
 from support.servers import wait_until
 
 
-def test_the_first_message_makes_its_topic(client: Client) -> None:
+def test_first_message_creates_its_topic(client: Client) -> None:
     sent = client.send("MadeByItself", 8)
     assert {message["queueId"] for message in sent} == {0, 1, 2, 3}
-    # The broker tells the name server of it one-way. A consumer that asks too early asks again after half a minute, and then
-    # shares out the queues at its next look, up to 20 s later.
+    # The broker registers the topic one-way. A consumer that looks too early retries after half a minute and rebalances
+    # up to 20 s later.
     client.await_route("MadeByItself")
     client.consume("made", "MadeByItself")
     assert_exactly(client.receive("made", 8), sent)
     client.stop("made")
 
 
-def test_a_deleted_topic_is_gone_and_one_of_the_same_name_starts_anew(client: Client) -> None:
+def test_deleted_topic_is_gone_and_a_recreated_one_starts_empty(client: Client) -> None:
     client.create_topic("Deleted", 1)
     client.send("Deleted", 10)
     client.await_pullable("Deleted", 10)
 
     def is_gone() -> bool:
-        # A registration that was under way brings it back to the name server, which forgets no topic by itself.
+        # A registration in flight restores it at the name server, which never drops a topic by itself.
         client.call("delete-topic", topic="Deleted")
         answer = client.call("raw", address=client.server.name_server, code=105, ext={"topic": "Deleted"})
         return bool(answer["code"] == 17)
@@ -37,7 +37,7 @@ def test_a_deleted_topic_is_gone_and_one_of_the_same_name_starts_anew(client: Cl
     assert_exactly(client.dump("Deleted"), sent)
 
 
-def test_a_name_that_is_not_allowed_is_refused_by_the_broker(client: Client) -> None:
+def test_broker_refuses_an_invalid_topic_name(client: Client) -> None:
     answer = client.call(
         "raw",
         address=client.server.broker,
@@ -51,7 +51,7 @@ def test_a_name_that_is_not_allowed_is_refused_by_the_broker(client: Client) -> 
     assert answer["remark"]
 
 
-def test_a_topic_without_template_is_not_made(client: Client) -> None:
+def test_route_of_an_unknown_topic_is_not_found(client: Client) -> None:
     with pytest.raises(JavaError):
         client.call("view", topic="NobodyMadeThis", msgId="0" * 32, deadlineMs=0)
     answer = client.call("raw", address=client.server.name_server, code=105, ext={"topic": "NobodyMadeThis"})

@@ -1,4 +1,4 @@
-"""Messages in transactions: committed ones come, rolled back ones never do, and about the others the producer is asked."""
+"""Transactional messages: committed ones are delivered, rolled-back ones never, undecided ones are checked."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,7 +41,7 @@ UNDECIDED: dict[str, dict[str, Any]] = {
 def undecided(java: Java, server: Server) -> Iterator[dict[str, tuple[str, list[Message]]]]:
     """By topic: the producer group and the messages of UNDECIDED, sent before the first test.
 
-    What brokers do about them takes seconds, for all in the same time.
+    The broker takes seconds to process them, so all are processed at the same time.
     """
     client = Client(java, server)
     sent = {}
@@ -56,7 +56,7 @@ def undecided(java: Java, server: Server) -> Iterator[dict[str, tuple[str, list[
 
 @pytest.fixture
 def group(client: Client, undecided: object, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The producer group of a test, for one server."""
+    """The producer group of a test at one server."""
     name = f"{request.function.__name__[:60]}-{client.server.name}"
     yield name
     client.call("stop-transactions", group=name)
@@ -75,7 +75,7 @@ def transact(client: Client, group: str, topic: str, count: int, outcome: str, *
 
 
 def checks(client: Client, group: str, count: int, deadline_s: float = 60) -> list[Message]:
-    """Waits until the producer was asked so often."""
+    """Waits until the producer was checked this often."""
     made: list[Message] = []
 
     def there() -> bool:
@@ -87,7 +87,7 @@ def checks(client: Client, group: str, count: int, deadline_s: float = 60) -> li
 
 
 def first_of_each(messages: list[Message], name: str) -> list[Message]:
-    """By the id of that name. A producer whose answer takes a round of checks is asked again, and what it commits again comes again."""
+    """The first message per id: a producer that answers slowly is checked again, and its commit delivered again."""
     first: dict[str, Message] = {}
     for message in messages:
         first.setdefault(message[name], message)
@@ -98,10 +98,10 @@ def discarded(client: Client) -> list[Message]:
     try:
         return client.dump(DISCARDED)
     except JavaError:
-        return []  # the topic is made when it is needed
+        return []  # the topic is created on demand
 
 
-def test_committed_messages_come_and_rolled_back_ones_do_not(client: Client, group: str) -> None:
+def test_committed_messages_are_delivered_and_rolled_back_ones_are_not(client: Client, group: str) -> None:
     topic = "Transacted"
     client.create_topic(topic, 4)
     dropped = transact(client, group, topic, 3, "rollback", first=0)
@@ -116,21 +116,21 @@ def test_committed_messages_come_and_rolled_back_ones_do_not(client: Client, gro
         assert (said["TRAN_MSG"], said["PGROUP"], said["REAL_TOPIC"]) == ("true", group, topic)
         assert said["REAL_QID"] == str(message["queueId"]) == str(original["queueId"])
         assert message["sysFlag"] & 0xC == 8
-        # It says where the half message lies.
+        # It refers to the half message.
         half = client.call("view", msgId=message["offsetMsgId"][:-16] + f"{message['preparedTransactionOffset']:016X}")
         assert (half["topic"], half["queueId"], half["sysFlag"] & 0xC) == (HALF_TOPIC, 0, 0)
         assert half["queueOffset"] == original["queueOffset"]
         assert half["properties"] == {
             name: value for name, value in said.items() if name not in {"MIN_OFFSET", "MAX_OFFSET"}
         }
-    # A round of checks later nobody has been asked about any of these, and nothing was added.
+    # A round of checks later none of these was checked, and nothing was added.
     [asked] = transact(client, group, topic, 1, "unknown", checked="rollback", first=50)
     assert [one["transactionId"] for one in checks(client, group, 1)] == [asked["msgId"]]
     assert len(client.dump(topic)) == len(sent)
     assert len(dropped) == 3
 
 
-def test_a_producer_that_did_not_know_is_asked(client: Client, undecided: dict[str, tuple[str, list[Message]]]) -> None:
+def test_broker_checks_undecided_transactions(client: Client, undecided: dict[str, tuple[str, list[Message]]]) -> None:
     topic = "Asked"
     group, halves = undecided[topic]
     sent = {one["msgId"]: one for one in halves}
@@ -148,10 +148,10 @@ def test_a_producer_that_did_not_know_is_asked(client: Client, undecided: dict[s
     for message in received:
         assert message["properties"]["TRANSACTION_CHECK_TIMES"] == "1"
         assert bare(message) == {**bare(sent[message["msgId"]]), "flag": message["flag"]}
-        assert message["flag"] == 0  # RocketMQ forgets it with the first check
+        assert message["flag"] == 0  # RocketMQ drops it at the first check
 
 
-def test_an_immunity_time_of_its_own_is_kept(client: Client, group: str) -> None:
+def test_immunity_time_of_a_message_is_respected(client: Client, group: str) -> None:
     topic = "Immune"
     client.create_topic(topic, 1)
     [sent] = transact(client, group, topic, 1, "unknown", checked="commit", set={"CHECK_IMMUNITY_TIME_IN_SECONDS": "3"})
@@ -161,7 +161,7 @@ def test_an_immunity_time_of_its_own_is_kept(client: Client, group: str) -> None
     client.await_pullable(topic, 1)
 
 
-def test_a_producer_that_never_knows_is_asked_so_often_and_no_more(
+def test_undecided_transaction_is_checked_up_to_the_limit_and_discarded(
     client: Client, undecided: dict[str, tuple[str, list[Message]]]
 ) -> None:
     topic = "NeverKnown"
@@ -178,7 +178,7 @@ def test_a_producer_that_never_knows_is_asked_so_often_and_no_more(
     assert given_up["properties"]["TRANSACTION_CHECK_TIMES"] == "3"
     assert given_up["queueId"] == 0
     assert client.dump(topic) == []
-    # An operator has it asked about again.
+    # An operator requests another check.
     answer = client.call("raw", address=client.server.broker, code=323, ext={"msgId": given_up["offsetMsgId"]})
     assert answer["code"] == 0
     again = checks(client, group, 4)[3]
@@ -196,7 +196,7 @@ def end(client: Client, half: Message, outcome: str, patience_ms: int = 30_000, 
     )
 
 
-def test_who_names_the_wrong_message_is_refused(client: Client) -> None:
+def test_end_transaction_for_the_wrong_message_is_refused(client: Client) -> None:
     topic = "RawEnds"
     client.create_topic(topic, 1)
     with_half = {"TRAN_MSG": "true", "PGROUP": "raw-ends"}
@@ -215,9 +215,7 @@ def test_who_names_the_wrong_message_is_refused(client: Client) -> None:
 
 
 @pytest.mark.parametrize("makes", [("reference", "headrace"), ("headrace", "reference"), ("headrace", "headrace")])
-def test_what_is_pending_at_the_stop_is_asked_about_after_the_next_start(
-    java: Java, tmp_path: Path, makes: tuple[str, str]
-) -> None:
+def test_pending_transactions_are_checked_after_a_restart(java: Java, tmp_path: Path, makes: tuple[str, str]) -> None:
     topic, group = "Pending", f"pending-{'-'.join(makes)}"
     with handed_on(lately(makes[0], tmp_path / "data", transactionCheckInterval="600000")) as server:
         client = Client(java, server)
@@ -231,12 +229,12 @@ def test_what_is_pending_at_the_stop_is_asked_about_after_the_next_start(
     again = tmp_path / "again"
     again.mkdir()
     store.rename(again / "store")
-    # Until the producer is known to it, a broker asks in vain, and counts that.
+    # A broker checks in vain, and counts the check, before it knows the producer.
     settings = {"transactionTimeOut": TIMEOUT_MS, "transactionCheckMax": "100"}
     with thrown_away(lately(makes[1], again, **settings)) as server:
         client = Client(java, server)
         client.create_topic(topic, 1)
-        others = transact(client, group, topic, 1, "commit", first=30)  # so that the producer is known to the broker
+        others = transact(client, group, topic, 1, "commit", first=30)  # so that the broker knows the producer
         made = checks(client, group, 3)
         client.await_pullable(topic, 6)
         received = {one["msgId"] for one in client.dump(topic)}
@@ -246,7 +244,7 @@ def test_what_is_pending_at_the_stop_is_asked_about_after_the_next_start(
     assert received.isdisjoint({one["msgId"] for one in rolled_back})
 
 
-def test_what_is_pending_in_an_apache_store_is_asked_about(java: Java, tmp_path: Path) -> None:
+def test_pending_transactions_of_an_apache_store_are_checked(java: Java, tmp_path: Path) -> None:
     root = unpack("kinds", tmp_path)
     data = tmp_path / "data"
     data.mkdir()

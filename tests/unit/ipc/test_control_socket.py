@@ -53,7 +53,7 @@ def serve_once(server: socket.socket, answer: Callable[[bytes], bytes]) -> threa
     return thread
 
 
-def test_a_request_is_answered(tmp_path: Path) -> None:
+def test_request_receives_its_reply(tmp_path: Path) -> None:
     with listen(tmp_path / "control.sock") as server:
         thread = serve_once(server, lambda request: encode({"ok": True, "to": decode(request)}))
         assert ask(tmp_path / "control.sock", {"command": "status"}, 60) == {"ok": True, "to": {"command": "status"}}

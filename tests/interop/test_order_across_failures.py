@@ -1,7 +1,7 @@
-"""Order is kept while the broker is stopped and started again, and when a consumer dies with its queues locked.
+"""Order is kept while the broker is restarted, and when a consumer dies while it holds queue locks.
 
-In the full form only (HEADRACE_CRASH_ROUNDS=full), for a client waits half a minute for the answer of a broker that is gone, and a broker keeps the
-locks of a client that is gone for a minute.
+Full form only (HEADRACE_CRASH_ROUNDS=full): a client waits half a minute for the answer of a dead broker, and a broker
+keeps the locks of a dead client for a minute.
 """
 
 import os
@@ -41,7 +41,7 @@ class Sending:
             try:
                 self._client.send(self._topic, 1, first=self.acknowledged, mode="selector", timeoutMs=3000)
             except JavaError:
-                time.sleep(0.05)  # it may be there or not
+                time.sleep(0.05)  # it may or may not be stored
                 continue
             with self._more:
                 self.acknowledged += 1
@@ -62,7 +62,7 @@ class Sending:
 
 
 def assert_in_order(received: list[Message]) -> None:
-    """No message of a queue comes before the one in front of it has come. Some may come again."""
+    """Checks that no message of a queue is received before its predecessor. Messages may be redelivered."""
     next_offset: dict[int, int] = defaultdict(int)
     for queue, offset in map(place, received):
         assert offset <= next_offset[queue], f"queue {queue} goes on with {offset}, {next_offset[queue]} has not come"
@@ -72,14 +72,14 @@ def assert_in_order(received: list[Message]) -> None:
 if FULL:
 
     @pytest.mark.parametrize("make", SERVERS)
-    def test_order_is_kept_while_the_broker_is_away(impatient_java: Java, tmp_path: Path, make: str) -> None:
+    def test_order_is_kept_across_a_broker_restart(impatient_java: Java, tmp_path: Path, make: str) -> None:
         topic, consumer = f"OrderStays-{make}", f"order-stays-{make}"
         server = SERVERS[make](tmp_path / "data")
         try:
             await_registered(server.name_server)
             client = Client(impatient_java, server)
             client.create_topic(topic, QUEUES)
-            # A broker that has been started again knows no consumer before its next heartbeat.
+            # A restarted broker knows no consumer before its next heartbeat.
             client.consume(consumer, topic, kind="orderly", heartbeatMs=500)
             with Sending(client, topic) as sending:
                 sending.wait_for_more(50)
@@ -97,7 +97,7 @@ if FULL:
         assert len(set(map(place, received))) == stored
 
     @pytest.mark.parametrize("make", SERVERS)
-    def test_order_is_kept_when_a_consumer_dies_with_its_queues_locked(java: Java, tmp_path: Path, make: str) -> None:
+    def test_order_is_kept_when_a_consumer_dies_holding_queue_locks(java: Java, tmp_path: Path, make: str) -> None:
         topic, group = f"OrderDies-{make}", f"order-dies-{make}"
         flags = (*QUICK_START, *IMPATIENT)
         with (

@@ -1,4 +1,4 @@
-"""A store made by one make is opened by the other, and goes on: there and back."""
+"""A store of one broker is opened by the other, used, and moved back."""
 
 import shutil
 from pathlib import Path
@@ -31,7 +31,7 @@ def add(java: Java, server: Server, first: int) -> list[Message]:
     return client.dump(TOPIC)
 
 
-def test_a_store_goes_there_and_back(java: Java, tmp_path: Path) -> None:
+def test_store_can_be_moved_to_the_other_broker_and_back(java: Java, tmp_path: Path) -> None:
     seen: list[Message] = []
     store: Path | None = None
     for number, make in enumerate(("headrace", "reference", "headrace")):
@@ -41,7 +41,7 @@ def test_a_store_goes_there_and_back(java: Java, tmp_path: Path) -> None:
         with handed_on(MAKES[make](data, settings=SIZES)) as server:
             if number:
                 client = Client(java, server)
-                client.create_topic(TOPIC, QUEUES)  # it is there; but so the name server knows it at once
+                client.create_topic(TOPIC, QUEUES)  # it exists already; this makes the name server know it at once
                 client.await_pullable(TOPIC, number * EACH)
                 assert list(map(essence, client.dump(TOPIC))) == list(map(essence, seen))
             seen = add(java, server, number * EACH)
@@ -51,7 +51,7 @@ def test_a_store_goes_there_and_back(java: Java, tmp_path: Path) -> None:
         assert not (store / "abort").exists()
 
 
-def test_topic_that_was_deleted_and_created_again_stays_new_at_either_make(java: Java, tmp_path: Path) -> None:
+def test_recreated_topic_stays_new_at_either_broker(java: Java, tmp_path: Path) -> None:
     first = tmp_path / "headrace"
     with handed_on(Appliance(first, settings=SIZES)) as server:
         client = Client(java, server)
@@ -64,7 +64,7 @@ def test_topic_that_was_deleted_and_created_again_stays_new_at_either_make(java:
         data = tmp_path / str(number)
         shutil.copytree(server.store, data / "store")
         if make is Appliance:
-            shutil.rmtree(data / "store" / "consumequeue")  # rebuilt from a log that has the old messages
+            shutil.rmtree(data / "store" / "consumequeue")  # rebuilt from a log that still has the old messages
         with handed_on(make(data, settings=SIZES)) as server:
             client = Client(java, server)
             client.create_topic(TOPIC, QUEUES)

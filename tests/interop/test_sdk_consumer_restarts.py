@@ -1,4 +1,4 @@
-"""Servers killed and started again under Python consumers: every message that was acknowledged is consumed, and consuming goes on by itself."""
+"""Servers killed and restarted under Python consumers: every acknowledged message is consumed; consumers recover."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,7 +22,7 @@ MAKERS: dict[str, Callable[[Path, tuple[int, int] | None], Server]] = {
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("maker", MAKERS)
-def test_consumers_of_all_kinds_go_on_when_everything_was_killed_and_started_again(maker: str, tmp_path: Path) -> None:
+def test_all_kinds_of_consumers_continue_after_servers_are_killed_and_restarted(maker: str, tmp_path: Path) -> None:
     server = MAKERS[maker](tmp_path / "data", None)
     ports: tuple[int, int] = server.ports  # type: ignore[attr-defined]
     acknowledged: set[bytes] = set()
@@ -63,7 +63,7 @@ def test_consumers_of_all_kinds_go_on_when_everything_was_killed_and_started_aga
             tasks = [asyncio.create_task(send(producer)), asyncio.create_task(poll(lite))]
             await eventually(lambda: enough(100), "100 messages are consumed", 90)
             await asyncio.to_thread(server.kill)
-            await asyncio.sleep(0.5)  # long enough for pulls to fail, and to be tried again in vain
+            await asyncio.sleep(0.5)  # long enough for pulls to fail and to be retried in vain
             server = await asyncio.to_thread(MAKERS[maker], tmp_path / "data", ports)
             before = len(acknowledged)
             await eventually(lambda: len(acknowledged) >= before + 100, "100 more are sent", 90)

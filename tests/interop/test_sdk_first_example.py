@@ -1,4 +1,4 @@
-"""What somebody does who has never seen it: install, copy the first page, run; on a broker that has no topic yet."""
+"""A first-time user: install, copy the first example, run it against a broker without topics."""
 
 import re
 import subprocess
@@ -20,12 +20,12 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return clean_environment(build_wheel(tmp_path_factory.mktemp("wheel")), tmp_path_factory.mktemp("clean"))
 
 
-def test_the_first_page_works_on_an_empty_broker(python: Path, tmp_path: Path) -> None:
+def test_first_example_works_on_an_empty_broker(python: Path, tmp_path: Path) -> None:
     assert len(EXAMPLES) == 2
     with Appliance(tmp_path / "data") as server:
         await_registered(server.name_server)
         for example in EXAMPLES:
-            assert len(example.splitlines()) <= 12, "ten lines and a blank one or two"
+            assert len(example.splitlines()) <= 12, "the example is longer than ten lines and two blank ones"
             program = example.replace("127.0.0.1:9876", server.name_server)
             done = subprocess.run(
                 [python, "-W", "error", "-c", program],
@@ -37,4 +37,4 @@ def test_the_first_page_works_on_an_empty_broker(python: Path, tmp_path: Path) -
             )
             assert done.returncode == 0, done.stdout + done.stderr
             assert not done.stderr
-            assert re.match(r"[0-9A-F]{32}", done.stdout), "it prints the message's id"
+            assert re.match(r"[0-9A-F]{32}", done.stdout), "it did not print the message's id"

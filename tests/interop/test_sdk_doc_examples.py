@@ -1,4 +1,4 @@
-"""Every example in the pages of the Python client runs as it stands, at both brokers."""
+"""Every example in the pages of the Python client runs as printed, at both brokers."""
 
 import re
 import subprocess
@@ -21,7 +21,7 @@ EXAMPLE = re.compile(r"(?:<!-- needs: (?P<needs>[\w -]+) -->\n)?```python\n(?P<c
 
 @dataclass
 class Example:
-    """A program in a page; `needs` names what a server has to serve for it."""
+    """An example program of a page; `needs` names the features that the server must support."""
 
     name: str
     code: str
@@ -52,7 +52,7 @@ def registered(server: Server) -> None:
 
 
 @pytest.mark.parametrize(("server", "example"), RUNS, indirect=["server"], scope="session")
-def test_an_example_runs(server: Server, registered: None, example: Example) -> None:
+def test_example_runs(server: Server, registered: None, example: Example) -> None:
     assert "127.0.0.1:9876" in example.code
     program = example.code.replace("127.0.0.1:9876", server.name_server)
     done = subprocess.run(
@@ -70,7 +70,7 @@ def test_an_example_runs(server: Server, registered: None, example: Example) -> 
 @pytest.mark.parametrize(
     ("page", "client"), [("admin", Admin), ("producer", Producer), ("transactions", TransactionProducer)]
 )
-def test_a_page_names_every_public_call(page: str, client: type[ClientObject]) -> None:
+def test_page_names_every_public_call(page: str, client: type[ClientObject]) -> None:
     text = (ROOT / "docs" / "sdk" / f"{page}.md").read_text()
     for name, value in vars(client).items() if client is not Admin else [(n, getattr(client, n)) for n in dir(client)]:
         if name.startswith("_") or not callable(value):

@@ -1,6 +1,7 @@
-"""What a store's last broker had left to do, the next one does, whoever made either: waiting delays, pending transactions, retries, offsets.
+"""Pending delays, transactions, retries and offsets of a store are continued by its next broker, whichever wrote it.
 
-Delays that wait for hours are due at once where the table of levels says so: their time is further off than their level's pause.
+Delays that wait for hours are due at once when the level table makes them so: their time is further off than the
+level's delay.
 """
 
 import base64
@@ -35,7 +36,7 @@ def consumed_by(client: Client, group: str, topic: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("make", SERVERS)
-def test_what_waits_in_a_store_of_rocketmqs_goes_on(make: str, java: Java, tmp_path: Path) -> None:
+def test_pending_work_in_a_rocketmq_store_continues(make: str, java: Java, tmp_path: Path) -> None:
     head, *lines = golden.expected("kinds")
     records = [line for line in lines if line["kind"] == "record"]
     waiting = {
@@ -44,7 +45,7 @@ def test_what_waits_in_a_store_of_rocketmqs_goes_on(make: str, java: Java, tmp_p
         if one["topic"] == WAITING and one["properties"]["DELAY"] in ("17", "18")
     }
     decided = {int(base64.b64decode(one["body"])) for one in records if one["topic"] == OP}
-    # The last broker had got as far as 76 in the half topic.
+    # The last broker had processed the half topic up to 76.
     pending = {
         one["properties"]["UNIQ_KEY"]
         for one in records
@@ -79,7 +80,7 @@ def test_what_waits_in_a_store_of_rocketmqs_goes_on(make: str, java: Java, tmp_p
         assert sorted((paid - Counter(dict.fromkeys(pending, len(checks)))).elements()) == sorted(before)
         assert {check["properties"]["REAL_TOPIC"] for check in checks} == {"Paid"}
 
-        # The group goes on where it was: it is given what is new, and that again when it has failed.
+        # The group resumes at its offset: it receives what is new, and again after it has failed.
         assert consumed_by(client, "failing-group", "Failing") == {"0": 6, "1": 6, "2": 6, "3": 6}
         client.call("attempt", consumer="golden-failing", group="failing-group", topic="Failing", failures=1)
         sent = {one["msgId"] for one in client.send("Failing", 4)}
@@ -91,7 +92,7 @@ def test_what_waits_in_a_store_of_rocketmqs_goes_on(make: str, java: Java, tmp_p
 
 
 @pytest.mark.parametrize("order", [("headrace", "reference"), ("reference", "headrace")])
-def test_what_one_make_leaves_waiting_the_other_goes_on_with(
+def test_pending_work_of_one_broker_is_continued_by_the_other(
     order: tuple[str, str], java: Java, tmp_path: Path
 ) -> None:
     first, second = order
@@ -111,7 +112,7 @@ def test_what_one_make_leaves_waiting_the_other_goes_on_with(
         anytime = []
         if first == "headrace":
             anytime = client.call("send-with", topic="Anytime", first=0, count=10, set={"TIMER_DELAY_SEC": "86400"})
-        # The producer is gone before anybody could ask it.
+        # The producer is gone before it could be checked.
         bought = client.call(
             "transact", group=group, topic="Bought", first=0, count=6, outcome="unknown", checked="commit"
         )
@@ -120,7 +121,7 @@ def test_what_one_make_leaves_waiting_the_other_goes_on_with(
         client.call("attempt", consumer=group, group=f"{group}-tries", topic="Difficult", failures=9, level=17)
         difficult = client.send("Difficult", 4)
         client.call("await-attempts", consumer=group, count=4, deadlineMs=60_000)
-        # What is sent back waits with the messages of the same level; timers wait elsewhere.
+        # Messages sent back wait with those of the same level; timers wait elsewhere.
         wait_until(lambda: waiting(client, 17) == 14, 60, "four messages sent back")
         client.call("stop-attempts", consumer=group)
     if isinstance(server, Appliance):
@@ -154,7 +155,7 @@ def test_what_one_make_leaves_waiting_the_other_goes_on_with(
 
 
 def await_all(client: Client, topic: str, wanted: set[str]) -> Counter[str]:
-    """Waits until all these messages are in a topic; how often each message is."""
+    """Waits until all these messages are in a topic; returns how often each occurs."""
     came: Counter[str] = Counter()
 
     def all_there() -> bool:
@@ -167,13 +168,13 @@ def await_all(client: Client, topic: str, wanted: set[str]) -> Counter[str]:
 
 
 def assert_once_for_each_check(came: Counter[str], checks: list[Message]) -> None:
-    """A producer whose answer takes a round of checks is asked again, and what it commits again comes again."""
+    """A producer that answers too slowly is checked again, and its second commit is delivered again."""
     asked = Counter(check["transactionId"] for check in checks)
     assert all(times <= asked[message_id] for message_id, times in came.items()), (came, asked)
 
 
 def waiting(client: Client, level: int) -> int:
-    """How many messages have come to a delay level's queue."""
+    """How many messages are in a delay level's queue."""
     ext = {"topic": WAITING, "queueId": str(level - 1)}
     answer = client.call("raw", address=client.server.broker, code=30, ext=ext)
     return int(answer["ext"]["offset"])

@@ -1,4 +1,4 @@
-"""Very many sends of one program at once: none is refused, at ours and at Apache's, since the producer has only so many under way."""
+"""Very many concurrent sends: neither broker refuses one, because the producer limits those in flight."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from support.servers import Server
 
 
 @pytest.mark.slow
-def test_gathered_sends_beyond_all_queues_of_the_broker_succeed(server: Server) -> None:
+def test_concurrent_sends_beyond_the_brokers_queue_limits_succeed(server: Server) -> None:
     async def main() -> None:
         async with Producer("gathered", server.name_server) as producer:
             sends = (producer.send(Message("GatheredSends", bytes(1024))) for _ in range(20_000))
