@@ -26,6 +26,8 @@ RECORDS = 120
 DAY_MS = 86_400_000
 WITHIN_S = 120
 ROUNDS = rounds(1, 50)
+PARTS = rounds(1, 20)
+"""Tests among which the places of kills are divided."""
 
 pytestmark = [pytest.mark.crash, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -128,13 +130,19 @@ def test_rows_are_exported_exactly_once_when_runs_are_killed_or_paused(
     check_complete(server, log, target)
 
 
-def test_next_run_completes_immediately_after_a_kill_at_any_request(
-    server: S3Server, log: SmallLog, chance: random.Random
-) -> None:
+@pytest.fixture(scope="module")
+def request_count(server: S3Server, log: SmallLog) -> int:
+    """How many requests an undisturbed run makes."""
     run_to_the_end(server, "undisturbed", log, server.url("undisturbed"))
-    count = len(server.requests["undisturbed-0"])
-    places = [(number, after) for number in range(1, count + 1) for after in (False, True)]
-    for number, after in chance.sample(places, rounds(3, len(places))):
+    return len(server.requests["undisturbed-0"])
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_next_run_completes_immediately_after_a_kill_at_any_request(
+    part: int, server: S3Server, log: SmallLog, request_count: int, chance: random.Random
+) -> None:
+    places = [(number, after) for number in range(1, request_count + 1) for after in (False, True)]
+    for number, after in places[part::PARTS] if PARTS > 1 else chance.sample(places, 3):
         target = server.url(f"killed-{number}-{after}")
         with ExportRun(server, f"killed-{number}-{after}", log.root, target) as run:
             run.kill_at(number, after=after)
