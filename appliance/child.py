@@ -18,17 +18,14 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, NoReturn, TypeVar
+from typing import Final, Generic, NoReturn
 
 from appliance import exit_code, process
 from appliance.errors import ApplianceError
 from appliance.orphan import OrphanOrder
-from appliance.role import Role
+from appliance.role import C, Role, S
 from appliance.signal_pipe import STOP_ROLE, StopPipe
-from ipc.instance import Instance
-from ipc.role_context import RoleContext
-
-S = TypeVar("S")
+from ipc.role_pages import RolePages
 
 _MAX_REASON_BYTES: Final = 4096
 
@@ -62,20 +59,24 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True)
-class Inheritance:
-    """What the supervisor gives to every child, and how a child lets go of what is the supervisor's alone."""
+class Inheritance(Generic[C]):
+    """What the supervisor gives to every child of one set of roles, and how a child releases what is not its own."""
 
-    instance: Instance
+    pages: RolePages
+    make_context: Callable[[str, int, Callable[[], bool]], C]
+    """Makes the context of a role out of its name, its stop pipe and `may_stop`."""
     stacks_fd: int
     let_go: Callable[[], None]
+    """Releases what belongs to the supervisor alone, and to other brokers."""
     let_go_of_lock: Callable[[], None]
+    """Releases the store's lock, in a role that does not write to the store."""
     log_as: Callable[[str], None]
     orphan_patience_ms: int
     """How long a role waits for those it outlives, when the supervisor is gone."""
 
 
-def fork_role(role: Role[S], settings: S, inheritance: Inheritance) -> Child:
-    """Fork a process that runs the role. Raises OSError when there can be no more processes."""
+def fork_role(role: Role[C, S], full_name: str, settings: S, inheritance: Inheritance[C]) -> Child:
+    """Fork a process that runs the role. `full_name` names it in logs. Raises OSError when there can be no more processes."""
     supervisor_pid = os.getpid()
     reason_fd, reason_write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     gate_read_fd, gate_fd = os.pipe2(os.O_CLOEXEC)
@@ -86,7 +87,7 @@ def fork_role(role: Role[S], settings: S, inheritance: Inheritance) -> Child:
         pid = os.fork()
         if pid == 0:
             os.close(gate_fd)
-            _be_child(role, settings, inheritance, supervisor_pid, _Ends(reason_write_fd, gate_read_fd))
+            _be_child(role, full_name, settings, inheritance, supervisor_pid, _Ends(reason_write_fd, gate_read_fd))
     except OSError:
         os.close(reason_fd)
         os.close(gate_fd)
@@ -117,20 +118,22 @@ class _Ends:
         return stop_fd not in ready and os.read(self.gate_fd, 1) != b""
 
 
-def _be_child(role: Role[S], settings: S, inheritance: Inheritance, supervisor_pid: int, ends: _Ends) -> NoReturn:
+def _be_child(
+    role: Role[C, S], full_name: str, settings: S, inheritance: Inheritance[C], supervisor_pid: int, ends: _Ends
+) -> NoReturn:
     code = exit_code.FAILED
     try:
         stop_pipe = _set_signals(inheritance.stacks_fd)
         gc.disable()
-        process.set_title(role.name)
+        process.set_title(full_name)
         inheritance.let_go()
         if not role.holds_store:
             inheritance.let_go_of_lock()
-        inheritance.log_as(role.name)
+        inheritance.log_as(full_name)
         process.end_with_parent(supervisor_pid, STOP_ROLE)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        order = OrphanOrder(inheritance.instance, role.outlives, supervisor_pid, inheritance.orphan_patience_ms)
-        code = _run(role, settings, inheritance.instance, stop_pipe.fd, order, ends)
+        order = OrphanOrder(inheritance.pages.health, role.outlives, supervisor_pid, inheritance.orphan_patience_ms)
+        code = _run(role, settings, inheritance, stop_pipe.fd, order, ends)
     except BaseException as error:  # noqa: BLE001  nothing may carry a child back into the supervisor's loop unseen
         ends.say_reason(one_line(error))
     finally:
@@ -148,20 +151,21 @@ def _set_signals(stacks_fd: int) -> StopPipe:
     return StopPipe()
 
 
-def _run(role: Role[S], settings: S, instance: Instance, stop_fd: int, order: OrphanOrder, ends: _Ends) -> int:
+def _run(
+    role: Role[C, S], settings: S, inheritance: Inheritance[C], stop_fd: int, order: OrphanOrder, ends: _Ends
+) -> int:
     try:
         role.prepare()
         # What was imported stays for good: the collector need not look at it again and again.
         gc.freeze()
         gc.enable()
         if ends.wait_at_gate(stop_fd):
-            bell = instance.bells.get(role.name)
-            role.run(RoleContext(role.name, instance, bell, stop_fd, order.may_stop), settings)
+            role.run(inheritance.make_context(role.name, stop_fd, order.may_stop), settings)
     except Exception as error:
         # The outermost call of a process: whatever it is, it is said and becomes an exit code.
         reason = one_line(error)
         ends.say_reason(reason)
-        if role.runs_once or instance.health.read()[role.name].state == "starting":
+        if role.runs_once or inheritance.pages.health.read_role(role.name).state == "starting":
             # The supervisor says it to the operator; what a developer needs is in the log file.
             logger.info("could not start: %s", reason, exc_info=error)
             return exit_code.COULD_NOT_START

@@ -1,8 +1,11 @@
 """From files, flags and `--set` to the option dataclasses: one `Configuration`, or one clear line.
 
 For each key the strongest source counts: a flag, then `--set`, then its file, then the default. `broker.conf` holds the keys
-of broker and store as Apache's has them; what we do not know there is a warning that names the nearest known key. In
-`appliance.toml` and `--set` it is an error. A `storePathRootDir` that is not DIR/store is an error, never a new empty store.
+of broker and store as Apache's has them; an unknown key there is a warning that names the nearest known key. In
+`appliance.toml` and `--set` it is an error. A `storePathRootDir` other than the broker's store is an error, never a new empty store.
+
+An appliance has one broker, or those that `appliance.toml` lists (`broker_list`). What `-c`, `--set` and `--host` give is for all of them;
+a listed broker's own broker.conf and table are stronger than `-c`. No two brokers may share a port, a store, a file or an identity.
 
 Nothing is written here and no role is started; `headrace config check` runs the same code.
 """
@@ -15,9 +18,10 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from appliance.broker_list import BrokerEntry, read_broker_list
 from appliance.config import ApplianceConfig
 from appliance.errors import ConfigurationError
-from appliance.paths import AppliancePaths
+from appliance.paths import AppliancePaths, BrokerPaths
 from broker.config import ACCEPTED_UNUSED as BROKER_UNUSED
 from broker.config import BrokerConfig
 from headrace.errors import RemoteProtocolError
@@ -34,6 +38,10 @@ C = TypeVar("C", BrokerConfig, StoreConfig)
 
 _UNUSED = {**BROKER_UNUSED, **STORE_UNUSED}
 _WILDCARDS = ("0.0.0.0", "::", "")
+_LISTS = ("broker", "brokers")
+_ONLY_BROKER = "broker"  # not its brokerName, which a file may change while the appliance runs
+PORT_SPACING = 10
+"""From the port of a broker to that of the next one in the list: VIP channel and HA (port - 2, port + 1) never meet."""
 
 
 class Given(NamedTuple):
@@ -58,17 +66,19 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
-    """Everything that the roles are told, checked."""
+class BrokerConfiguration:
+    """What the roles of one broker are told, checked."""
 
-    paths: AppliancePaths
+    name: str
+    """What the appliance calls it. A master and a slave share brokerName, not this name."""
+    is_only: bool
+    """Whether it is the appliance's only broker, whose roles need no other name than their own."""
+    paths: BrokerPaths
     appliance: ApplianceConfig
     broker: BrokerConfig
     store: StoreConfig
-    nameserver: NameServerConfig
     broker_conf: Path | None = None
-    """The file that was given with -c: the broker writes options into it that are changed by request."""
-    warnings: list[str] = field(default_factory=list)
+    """Its own broker.conf: the broker writes options into it that are changed by request."""
 
     @property
     def store_paths(self) -> StorePaths:
@@ -77,7 +87,7 @@ class Configuration:
 
     @property
     def host(self) -> str:
-        """The address that all roles listen on."""
+        """The address that its roles listen on."""
         return self.appliance.host
 
     @property
@@ -85,19 +95,61 @@ class Configuration:
         """The name servers that the broker registers with: those of namesrvAddr, else the appliance's own."""
         return list(self.broker.name_servers)
 
+    @property
+    def label(self) -> str:
+        """Its name where there are several brokers, empty for the only one."""
+        return "" if self.is_only else self.name
+
+    def listening_ports(self) -> dict[int, str]:
+        """Every port that its roles listen on, and what for."""
+        of = f"{self.name}: " if self.label else ""
+        port = self.broker.listen_port
+        ports = {port: f"{of}broker", self.broker.fast_port: f"{of}VIP channel"}
+        if self.appliance.ha_enable and not self.store.is_slave:
+            ports[port + 1] = f"{of}HA"
+        return ports
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Everything that the appliance and its brokers are told, checked."""
+
+    paths: AppliancePaths
+    appliance: ApplianceConfig
+    nameserver: NameServerConfig
+    brokers: tuple[BrokerConfiguration, ...]
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def host(self) -> str:
+        """The address that all roles listen on."""
+        return self.appliance.host
+
+    def find_broker(self, name: str) -> BrokerConfiguration:
+        """The broker of that name. Raises ConfigurationError."""
+        for broker in self.brokers:
+            if broker.name == name:
+                return broker
+        raise ConfigurationError(
+            f"there is no broker {name}; the brokers are {', '.join(b.name for b in self.brokers)}"
+        )
+
 
 def read_configuration(sources: Sources) -> Configuration:
     """The configuration that `sources` give together. Raises ConfigurationError, whose text names source and key."""
     warnings: list[str] = []
     paths = AppliancePaths(os.path.abspath(sources.data))
-    broker_keys, store_keys, appliance_keys = keys_of(BrokerConfig), keys_of(StoreConfig), keys_of(ApplianceConfig)
+    broker_keys = {**keys_of(BrokerConfig), **keys_of(StoreConfig)}
+    appliance_keys = keys_of(ApplianceConfig)
 
-    given: dict[str, Given] = {}
+    weak: dict[str, Given] = {}
+    entries: list[BrokerEntry] = []
     if sources.broker_conf is not None:
-        given.update(_read_broker_conf(sources.broker_conf, {**broker_keys, **store_keys}, warnings))
+        weak.update(_read_broker_conf(sources.broker_conf, broker_keys, warnings))
     if sources.appliance_toml is not None:
-        given.update(_read_toml(sources.appliance_toml, appliance_keys))
-    given.update(_read_settings(sources.settings, {**broker_keys, **store_keys, **appliance_keys}, warnings))
+        given, entries = _read_toml(sources.appliance_toml, appliance_keys, broker_keys)
+        weak.update(given)
+    strong = _read_settings(sources.settings, {**broker_keys, **appliance_keys}, warnings)
     for key, flag, value in (
         ("host", "--host", sources.host),
         ("brokerIP1", "--host", _announced(sources.host)),
@@ -105,32 +157,68 @@ def read_configuration(sources: Sources) -> Configuration:
         ("listenPort", "--port", sources.port),
     ):
         if value is not None:
-            given[key] = Given(str(value), flag)
+            strong[key] = Given(str(value), flag)
 
+    given = {**weak, **strong}
     nameserver = _nameserver(sources, given, warnings)
     appliance = _make(ApplianceConfig, given)
     announced = _announced(appliance.host)
-    if "brokerIP1" not in given and announced is not None:
-        given["brokerIP1"] = Given(announced, "host")
-    if "namesrvAddr" not in given and appliance.nameserver_enable:
+    if announced is not None:
+        weak.setdefault("brokerIP1", Given(announced, "host"))
+    if appliance.nameserver_enable:
         local = "127.0.0.1" if appliance.host in _WILDCARDS else appliance.host
-        given["namesrvAddr"] = Given(f"{local}:{appliance.nameserver_port}", "nameserverPort")
-    _place_store(given, paths)
+        weak.setdefault("namesrvAddr", Given(f"{local}:{appliance.nameserver_port}", "nameserverPort"))
+
+    is_only = len(entries) <= 1
+    brokers: list[BrokerConfiguration] = []
+    for entry in entries or [BrokerEntry("", "--data", None, "", {})]:
+        own = _read_entry(entry, broker_keys, warnings)
+        given = {**weak, **own, **strong}
+        if entry.name:
+            given.setdefault("brokerName", Given(entry.name, entry.source))
+        if brokers:
+            port = Given(str(brokers[-1].broker.listen_port + PORT_SPACING), "the port of the broker before")
+            given["listenPort"] = own.get("listenPort", port)
+        # Options that are changed by request are one broker's: they never go into a file that several read.
+        file = entry.conf or (sources.broker_conf if is_only else None)
+        place = paths.broker("" if is_only else entry.name, entry.store)
+        _place_store(given, place, paths, entry)
+        brokers.append(_make_broker(entry.name, is_only, place, given, appliance, file))
+    _check_apart(brokers)
+    return Configuration(paths, appliance, nameserver, tuple(brokers), warnings)
+
+
+def _make_broker(
+    name: str,
+    is_only: bool,
+    paths: BrokerPaths,
+    given: Mapping[str, Given],
+    appliance: ApplianceConfig,
+    file: str | None,
+) -> BrokerConfiguration:
+    """One broker's configuration out of what was given, each option checked by itself."""
     broker = _make(BrokerConfig, given)
     _check_ports(broker, appliance)
     store = _make(StoreConfig, given)
     _check_store(store)
-    broker_conf = None if sources.broker_conf is None else Path(sources.broker_conf).resolve()
-    return Configuration(paths, appliance, broker, store, nameserver, broker_conf, warnings)
+    return BrokerConfiguration(
+        name or _ONLY_BROKER,
+        is_only,
+        paths,
+        appliance,
+        broker,
+        store,
+        None if file is None else Path(file).resolve(),
+    )
 
 
-def read_changes(configuration: Configuration, sources: Sources) -> Configuration:
+def read_changes(configuration: BrokerConfiguration, sources: Sources) -> BrokerConfiguration:
     """The same configuration with what may be changed at run time as `sources` say it now: for a role that is started again.
 
     Everything else stays as it was, whatever has been written into the files meanwhile: the roles must agree. Raises
     ConfigurationError.
     """
-    now = read_configuration(sources)
+    now = read_configuration(sources).find_broker(configuration.name)
     return replace(
         configuration,
         broker=_take_changeable(configuration.broker, now.broker),
@@ -158,8 +246,10 @@ def _announced(host: str | None) -> str | None:
 def check_file(path: str) -> list[str]:
     """Warnings about one file: appliance.toml by its ending, otherwise broker.conf. Raises ConfigurationError."""
     if path.endswith(".toml"):
-        _make(ApplianceConfig, _read_toml(path, keys_of(ApplianceConfig)))
-        return []
+        broker_keys = {**keys_of(BrokerConfig), **keys_of(StoreConfig)}
+        given, entries = _read_toml(path, keys_of(ApplianceConfig), broker_keys)
+        _make(ApplianceConfig, given)
+        return read_configuration(Sources(appliance_toml=path)).warnings if entries else []
     warnings: list[str] = []
     given = _read_broker_conf(path, {**keys_of(BrokerConfig), **keys_of(StoreConfig)}, warnings)
     _make(BrokerConfig, given)
@@ -220,17 +310,28 @@ def _read_broker_conf(path: str, known: Mapping[str, Any], warnings: list[str]) 
     return given
 
 
-def _read_toml(path: str, known: Mapping[str, Any]) -> dict[str, Given]:
+def _read_toml(
+    path: str, known: Mapping[str, Any], broker_keys: Mapping[str, Any]
+) -> tuple[dict[str, Given], list[BrokerEntry]]:
     try:
         values = tomllib.loads(_read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{path}: {error}") from error
+    entries = read_broker_list(values, path, broker_keys)
+    values = {key: value for key, value in values.items() if key not in _LISTS}
     for key, value in values.items():
         if key not in known:
-            raise ConfigurationError(f"{path}: {_unknown(key, known)}")
+            raise ConfigurationError(f"{path}: {_unknown(key, (*known, *_LISTS))}")
         if not isinstance(value, str | int | float | bool):
             raise ConfigurationError(f"{path}: {key}: expected a single value")
-    return {key: Given(format_value(value), path) for key, value in values.items()}
+    return {key: Given(format_value(value), path) for key, value in values.items()}, entries
+
+
+def _read_entry(entry: BrokerEntry, known: Mapping[str, Any], warnings: list[str]) -> dict[str, Given]:
+    """What a listed broker has of its own: its broker.conf, and stronger than that its table."""
+    given = {} if entry.conf is None else _read_broker_conf(entry.conf, known, warnings)
+    given.update((key, Given(text, entry.source)) for key, text in entry.options.items())
+    return given
 
 
 def _read_settings(settings: Iterable[str], known: Mapping[str, Any], warnings: list[str]) -> dict[str, Given]:
@@ -266,15 +367,26 @@ def _nameserver(sources: Sources, given: dict[str, Given], warnings: list[str]) 
     return _make(NameServerConfig, {key: Given(text.strip(), str(path)) for key, text in texts.items()})
 
 
-def _place_store(given: dict[str, Given], paths: AppliancePaths) -> None:
-    """Make storePathRootDir what --data says, or refuse when it says something else."""
-    said = given.get("storePathRootDir")
-    if said is not None and os.path.realpath(said.text) != os.path.realpath(paths.store):
-        hint = f"use --data {os.path.dirname(said.text)}" if os.path.basename(said.text) == "store" else "take it out"
+def _place_store(given: dict[str, Given], broker: BrokerPaths, paths: AppliancePaths, entry: BrokerEntry) -> None:
+    """Make storePathRootDir the broker's store, or refuse when it says something else."""
+    if os.path.realpath(broker.store) == os.path.realpath(paths.data):
         raise ConfigurationError(
-            f"{said.source}: storePathRootDir={said.text}, but the store of --data {paths.data} is {paths.store}: {hint}"
+            f"{entry.source}: store={entry.store} is the data folder itself; use a folder below it"
         )
-    given["storePathRootDir"] = Given(paths.store, "--data")
+    said = given.get("storePathRootDir")
+    if said is not None and os.path.realpath(said.text) != os.path.realpath(broker.store):
+        if entry.name:
+            whose, hint = entry.name, f'set store = "{said.text}" in its [[broker]] table'
+        else:
+            is_movable = os.path.basename(said.text) == "store"
+            whose, hint = (
+                f"--data {paths.data}",
+                f"use --data {os.path.dirname(said.text)}" if is_movable else "take it out",
+            )
+        raise ConfigurationError(
+            f"{said.source}: storePathRootDir={said.text}, but the store of {whose} is {broker.store}: {hint}"
+        )
+    given["storePathRootDir"] = Given(broker.store, entry.source)
 
 
 def _check_ports(broker: BrokerConfig, appliance: ApplianceConfig) -> None:
@@ -284,3 +396,28 @@ def _check_ports(broker: BrokerConfig, appliance: ApplianceConfig) -> None:
             raise ConfigurationError(f"listenPort={broker.listen_port}: {what} would be port {port}")
         if appliance.nameserver_enable and port == appliance.nameserver_port:
             raise ConfigurationError(f"port {port} is asked for twice: nameserverPort and {what}")
+
+
+def _check_apart(brokers: Sequence[BrokerConfiguration]) -> None:
+    """See that no two brokers share what only one can have. Raises ConfigurationError."""
+    taken: dict[tuple[str, object], str] = {}
+    for one in brokers:
+        paths = one.store_paths
+        claims: list[tuple[str, object, str]] = [
+            *(("port", port, f"port {port}") for port in one.listening_ports()),
+            *(
+                ("folder", os.path.realpath(folder), f"the folder {folder}")
+                for folder in {paths.root, paths.commit_log, paths.consume_queue, paths.index, paths.config}
+            ),
+            (
+                "identity",
+                (one.broker.broker_cluster_name, one.broker.broker_name, one.broker.broker_id),
+                f"brokerName={one.broker.broker_name} with brokerId={one.broker.broker_id}",
+            ),
+        ]
+        if one.broker_conf is not None:
+            claims.append(("file", one.broker_conf, f"the file {one.broker_conf}"))
+        for kind, value, text in claims:
+            other = taken.setdefault((kind, value), one.name)
+            if other != one.name:
+                raise ConfigurationError(f"brokers {other} and {one.name} both have {text}; give each its own")

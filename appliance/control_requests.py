@@ -10,84 +10,87 @@ start     ROLE          when it is running
 restart   ROLE          when it is running again
 ========  ============  ==========================================================================
 
-Every answer has `ok`; where that is false, `error` says why in one line.
+Where there are several brokers, the name of one may stand in place of ROLE: the command is for all its roles, and it recovers its
+store when it starts. Every answer has `ok`; where that is false, `error` says why in one line.
 """
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
+from appliance.broker_group import BrokerGroup, GroupState
 from appliance.control_server import Answer
+from appliance.errors import PreflightFailed
 from appliance.role_life import ManagedRole, Phase
-from appliance.status import lags, role_status
+from appliance.role_set import RoleSet
+from appliance.status import broker_status, role_statuses, store_status
 from appliance.supervisor import Supervisor
 from headrace.model.option import nearest_key
 from ipc.health_page import monotonic_ms
-from ipc.instance import Instance
-
-S = TypeVar("S")
 
 _SHOWN_CHARACTERS: Final = 80
+_COMMANDS: Final = frozenset({"stop", "start", "restart"})
 
 logger = logging.getLogger(__name__)
 
 
-class ControlRequests(Generic[S]):
+class ControlRequests:
     """Carries out requests on one supervisor."""
 
-    def __init__(self, supervisor: Supervisor[S], instance: Instance, about: dict[str, Any]) -> None:
-        """`about` is said with every status: pid, data folder and the like."""
+    def __init__(self, supervisor: Supervisor, about: dict[str, Any]) -> None:
+        """`about` is part of every status: pid, data folder and the like."""
         self._supervisor = supervisor
-        self._instance = instance
+        self._brokers = {group.label: group for group in supervisor.groups.values() if group.label}
+        """Several brokers, by name; empty where there is only one."""
         self._about = about
         self._began_ms = monotonic_ms()
         self._stop_answers: list[Answer] = []
-        self._commands: dict[str, Callable[[ManagedRole[S], Answer], None]] = {
-            "stop": self._stop_role,
-            "start": self._start_role,
-            "restart": self._restart_role,
-        }
 
     def handle(self, request: dict[str, Any], answer: Answer) -> None:
         """Carry out one request; `answer` is called now or later."""
-        command, role = request.get("command"), request.get("role")
+        command, name = request.get("command"), request.get("role")
         if command == "status":
             answer({"ok": True, "status": self.status()})
-        elif command == "stop" and role is None:
+        elif command == "stop" and name is None:
             logger.info("asked to stop")
             self._stop_answers = [*(one for one in self._stop_answers if one.is_wanted), answer]
             self._supervisor.stop()
-        elif not isinstance(command, str) or command not in self._commands:
+        elif not isinstance(command, str) or command not in _COMMANDS:
             answer(_refusal(f"unknown command {_shown(command)}"))
-        elif not isinstance(role, str) or role not in self._supervisor.lives:
-            answer(_refusal(self._about_unknown_role(role)))
-        elif self._supervisor.is_stopping:
-            answer(_refusal("the appliance is stopping"))
-        elif self._supervisor.lives[role].role.runs_once:
-            answer(_refusal(f"{role} runs once, before the others, and is not stopped or started by itself"))
+        elif not isinstance(name, str):
+            answer(_refusal(self._about_unknown_role(name)))
+        elif name in self._brokers:
+            self._handle_broker(command, self._brokers[name], answer)
         else:
-            logger.info("asked to %s role %s", command, role)
-            self._commands[command](self._supervisor.lives[role], answer)
+            found = self._supervisor.find_role(name)
+            if found is None:
+                answer(_refusal(self._about_unknown_role(name)))
+            else:
+                self._handle_role(command, *found, answer)
 
     def status(self) -> dict[str, Any]:
         """The status as of now."""
         supervisor, now_ms = self._supervisor, monotonic_ms()
-        health = self._instance.health.read()
-        offsets = self._instance.control.read()
         if supervisor.is_stopping:
             state = "stopping"
         else:
             state = "running" if supervisor.is_ready else "starting"
+        roles: dict[str, Any] = {}
+        for one in supervisor.role_sets():
+            roles.update(role_statuses(one, now_ms))
+        status = {"state": state, **self._about, "uptime_ms": now_ms - self._began_ms, "roles": roles}
+        own = supervisor.own
+        rates, counters = own.rates.per_second(now_ms, own.read_counters()), own.read_role_counters()
+        if self._brokers:
+            brokers = {name: broker_status(group, now_ms) for name, group in self._brokers.items()}
+            return {**status, "rates": rates, "counters": counters, "brokers": brokers}
+        [only] = supervisor.groups.values()
+        of_store = store_status(only, now_ms)
         return {
-            "state": state,
-            **self._about,
-            "uptime_ms": now_ms - self._began_ms,
-            "roles": {name: role_status(life, health[name], now_ms) for name, life in self._supervisor.lives.items()},
-            "offsets": offsets,
-            "lag": lags(offsets),
-            "rates": supervisor.rates.per_second(now_ms, supervisor.read_counters()),
-            "counters": self._instance.read_counters(),
-            "findings": self._instance.findings_page().read(),
+            **status,
+            **of_store,
+            "rates": {**of_store["rates"], **rates},
+            "counters": {**of_store["counters"], **counters},
         }
 
     def answer_stop(self, *, is_clean: bool, error: str | None) -> None:
@@ -96,39 +99,93 @@ class ControlRequests(Generic[S]):
             answer({"ok": True, "clean": is_clean, "reason": error})
 
     def _about_unknown_role(self, role: object) -> str:
-        roles = list(self._supervisor.lives)
+        roles = [*self._brokers, *(life.name for one in self._supervisor.role_sets() for life in one.lives.values())]
         near = nearest_key(role, roles) if isinstance(role, str) and len(role) <= _SHOWN_CHARACTERS else None
         hint = f" (did you mean {near}?)" if near else ""
         return f"there is no role {_shown(role)}{hint}: the roles are {', '.join(roles)}"
 
-    def _stop_role(self, life: ManagedRole[S], answer: Answer) -> None:
-        self._supervisor.stop_role(life, and_start=False)
-        self._answer_when(answer, life, Phase.STOPPED)
+    # ---- one role
 
-    def _start_role(self, life: ManagedRole[S], answer: Answer) -> None:
-        if life.phase is Phase.STOPPED:
-            self._supervisor.start_role(life)
-        elif life.phase is Phase.STOPPING:
-            life.is_to_start_again = True
-        self._answer_when(answer, life, Phase.RUNNING)
+    def _handle_role(self, command: str, roles: RoleSet[Any, Any], life: ManagedRole[Any, Any], answer: Answer) -> None:
+        if self._supervisor.is_stopping:
+            answer(_refusal("the appliance is stopping"))
+        elif life.role.runs_once:
+            answer(_refusal(f"{life.name} runs once, before the others, and is not stopped or started by itself"))
+        elif roles.is_stopping:
+            broker = life.name.partition("/")[0]
+            answer(_refusal(f"{broker} is stopped; start it with: headrace start {broker}"))
+        else:
+            logger.info("asked to %s role %s", command, life.name)
+            if command == "start":
+                if life.phase is Phase.STOPPED:
+                    roles.start_role(life)
+                elif life.phase is Phase.STOPPING:
+                    life.is_to_start_again = True
+            else:
+                roles.stop_role(life, monotonic_ms(), and_start=command == "restart")
+            self._answer_when_role_is(Phase.STOPPED if command == "stop" else Phase.RUNNING, roles, life, answer)
 
-    def _restart_role(self, life: ManagedRole[S], answer: Answer) -> None:
-        self._supervisor.stop_role(life, and_start=True)
-        self._answer_when(answer, life, Phase.RUNNING)
-
-    def _answer_when(self, answer: Answer, life: ManagedRole[S], phase: Phase) -> None:
+    def _answer_when_role_is(
+        self, phase: Phase, roles: RoleSet[Any, Any], life: ManagedRole[Any, Any], answer: Answer
+    ) -> None:
         def is_done() -> bool:
             if not answer.is_wanted:
                 return True
             if life.phase is phase:
                 answer({"ok": True, "role": life.name, "state": phase.value, "pid": life.pid})
                 return True
-            if self._supervisor.is_stopping:
-                answer(_refusal(f"the appliance is stopping; {life.name} is {life.phase.value}"))
+            if self._supervisor.is_stopping or roles.is_stopping:
+                what = "the appliance" if self._supervisor.is_stopping else "its broker"
+                answer(_refusal(f"{what} is stopping; {life.name} is {life.phase.value}"))
                 return True
             return False
 
         self._supervisor.when(is_done)
+
+    # ---- one broker
+
+    def _handle_broker(self, command: str, group: BrokerGroup, answer: Answer) -> None:
+        if self._supervisor.is_stopping:
+            answer(_refusal("the appliance is stopping"))
+            return
+        logger.info("asked to %s broker %s", command, group.name)
+        if command != "start":
+            self._supervisor.stop_group(group, and_start=command == "restart")
+        elif group.state is GroupState.STOPPING:
+            group.is_to_start_again = True
+        if command != "stop" and not group.is_open:
+            try:
+                self._supervisor.start_group(group)
+            except PreflightFailed as error:
+                answer(_refusal(str(error)))
+                return
+        self._answer_when_broker_is(_is_down if command == "stop" else _is_up, group, answer)
+
+    def _answer_when_broker_is(
+        self, is_there: Callable[[BrokerGroup], bool], group: BrokerGroup, answer: Answer
+    ) -> None:
+        def is_done() -> bool:
+            if not answer.is_wanted:
+                return True
+            if is_there(group):
+                answer({"ok": True, "broker": group.name, "state": group.state.value, "clean": group.was_clean})
+            elif group.state is GroupState.FAILED:
+                answer(_refusal(str(group.error)))
+            elif self._supervisor.is_stopping:
+                answer(_refusal(f"the appliance is stopping; {group.name} is {group.state.value}"))
+            else:
+                return False
+            return True
+
+        self._supervisor.when(is_done)
+
+
+def _is_up(group: BrokerGroup) -> bool:
+    return group.state is GroupState.RUNNING
+
+
+def _is_down(group: BrokerGroup) -> bool:
+    return not group.is_open
 
 
 def _refusal(error: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ _KILL_FIRST = "1000"
 _OWNER_ONLY = 0o600
 
 
-def run(context: RoleContext, socket: Path, memory_bytes: int) -> None:
+def run(context: RoleContext, title: str, socket: Path, memory_bytes: int) -> None:
     """Returns when told to stop before anybody calls; does not return otherwise. Raises SandboxUnavailable, OSError."""
     check_kernel()
     supervisor_pid = os.getppid()
@@ -43,5 +43,5 @@ def run(context: RoleContext, socket: Path, memory_bytes: int) -> None:
         file.write(_KILL_FIRST)
     server.setblocking(True)
     server.set_inheritable(True)
-    command = launch.command(server.fileno(), memory_bytes, f"headrace: {context.name}")
+    command = launch.command(server.fileno(), memory_bytes, f"headrace: {title}")
     os.execve(command[0], command, launch.environment())  # noqa: S606  (no shell, a program of our own)

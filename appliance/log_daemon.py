@@ -22,14 +22,14 @@ from appliance.config import ApplianceConfig
 from appliance.log_channel import LogChannel, PacketHandler
 from appliance.log_line import LineFormatter
 from appliance.paths import AppliancePaths
-from ipc.role_context import RoleContext
+from ipc.role_context import ApplianceRoleContext
 
 _WAIT_MS: Final = 500
 _BEAT_EVERY_RECORDS: Final = 256
 _SAY_EVERY_S: Final = 60.0
 
 
-def run(context: RoleContext, channel: LogChannel, config: ApplianceConfig, paths: AppliancePaths) -> None:
+def run(context: ApplianceRoleContext, channel: LogChannel, config: ApplianceConfig, paths: AppliancePaths) -> None:
     """Carry records from the channel to the log file and standard error until told to stop and nothing waits."""
     supervisor = os.getppid()
     orphaned = False

@@ -8,16 +8,15 @@ something to finish waits for the end of the processes before it, as the health 
 import os
 import select
 
-from ipc.health_page import monotonic_ms
-from ipc.instance import Instance
+from ipc.health_page import HealthPage, monotonic_ms
 
 
 class OrphanOrder:
     """Whether a role that was told to stop may: at once while there is a supervisor, which keeps the order itself."""
 
-    def __init__(self, instance: Instance, outlives: tuple[str, ...], supervisor_pid: int, most_ms: int) -> None:
+    def __init__(self, health: HealthPage, outlives: tuple[str, ...], supervisor_pid: int, most_ms: int) -> None:
         """`outlives`: the roles whose end is awaited, `most_ms` at most."""
-        self._instance = instance
+        self._health = health
         self._outlives = outlives
         self._supervisor_pid = supervisor_pid
         self._most_ms = most_ms
@@ -31,7 +30,7 @@ class OrphanOrder:
             self._deadline_ms = monotonic_ms() + self._most_ms
         if monotonic_ms() >= self._deadline_ms:
             return True
-        health = self._instance.health.read()
+        health = self._health.read()
         return not any(lives(health[name].pid) for name in self._outlives if name in health)
 
 

@@ -2,10 +2,16 @@
 
 ::
 
-    DIR/store          RocketMQ's storePathRootDir: commitlog, consumequeue, index, config, checkpoint, abort, lock
+    DIR/lock           held by the supervisor as long as it runs
     DIR/namesrv        the name server's kvConfig.json
     DIR/logs           headrace.log and its older files; stacks.log, where a silent role leaves its stacks
     DIR/control.sock   the control socket, mode 0600
+
+and for its broker, or under DIR/NAME for each of several brokers:
+
+::
+
+    DIR/store          RocketMQ's storePathRootDir: commitlog, consumequeue, index, config, checkpoint, abort, lock
     DIR/filter-N.sock  where the process of a filter function waits for the broker, mode 0600
 """
 
@@ -14,15 +20,37 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerPaths:
+    """The folder of one broker, and its store. Nothing is made or looked at here."""
+
+    folder: str
+    store: str
+
+    def filter_socket(self, role: str) -> str:
+        """Where a filter role waits for the broker's call."""
+        return os.path.join(self.folder, f"{role}.sock")
+
+    @property
+    def filter_report(self) -> str:
+        """The broker's report about filter functions: `store.filter.python.functions.REPORT`, which is slow to import."""
+        return os.path.join(self.store, "config", "pythonFilters.json")
+
+
+@dataclass(frozen=True, slots=True)
 class AppliancePaths:
     """The folders and files of one appliance. Nothing is made or looked at here."""
 
     data: str
 
+    def broker(self, name: str = "", store: str = "") -> BrokerPaths:
+        """The paths of one of several brokers; without a name those of the only one. `store`: its store, if it lies elsewhere."""
+        folder = os.path.join(self.data, name) if name else self.data
+        return BrokerPaths(folder, os.path.join(self.data, store) if store else os.path.join(folder, "store"))
+
     @property
-    def store(self) -> str:
-        """The store's root, where Apache's broker has storePathRootDir."""
-        return os.path.join(self.data, "store")
+    def lock(self) -> str:
+        """What keeps a second supervisor out of this data folder."""
+        return os.path.join(self.data, "lock")
 
     @property
     def nameserver(self) -> str:
@@ -48,12 +76,3 @@ class AppliancePaths:
     def control_socket(self) -> str:
         """Where the supervisor listens. Longer than a socket address may be, it is reached through its folder."""
         return os.path.join(self.data, "control.sock")
-
-    def filter_socket(self, role: str) -> str:
-        """Where a filter role waits for the broker's call."""
-        return os.path.join(self.data, f"{role}.sock")
-
-    @property
-    def filter_report(self) -> str:
-        """Where the broker says how filter functions fare: `store.filter.python.functions.REPORT`, which is not imported for its name alone."""
-        return os.path.join(self.store, "config", "pythonFilters.json")

@@ -9,11 +9,12 @@ import errno
 import os
 import socket
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from appliance.errors import PreflightFailed
+from appliance.paths import AppliancePaths, BrokerPaths
 
 _FEWEST_OPEN_FILES: Final = 1_024
 
@@ -39,6 +40,19 @@ def check_links(folders: Iterable[str | Path]) -> None:
                         f"data folder: {entry.path} is a symbolic link, and the appliance does not write through links; "
                         f"put the file itself there, or remove the link"
                     )
+
+
+def check_layout(paths: AppliancePaths, brokers: Sequence[BrokerPaths]) -> None:
+    """See that no store lies where this configuration does not look for it: the appliance would begin with a new, empty one."""
+    used = {os.path.realpath(broker.store) for broker in brokers}
+    if any(os.path.isdir(os.path.join(store, "commitlog")) for store in used):
+        return
+    for store in (paths.broker().store, *(paths.broker(name).store for name in sorted(os.listdir(paths.data)))):
+        if os.path.isdir(os.path.join(store, "commitlog")) and os.path.realpath(store) not in used:
+            raise PreflightFailed(
+                f"data folder {paths.data} has a store at {store}, which no broker of this configuration uses; "
+                f"list its broker in appliance.toml ([[broker]] with store), or move the store to {brokers[0].store}"
+            )
 
 
 def _about_folder(folder: str, error: OSError) -> str:

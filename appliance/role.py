@@ -1,12 +1,13 @@
-"""A role: a kind of process, as data. What roles there are is said in `role_table`."""
+"""A role: a kind of process, as data. `role_table` lists the roles."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from ipc.control_block import ControlBlock
-from ipc.role_context import RoleContext
+from ipc.role_context import ApplianceRoleContext
 
+C = TypeVar("C", bound=ApplianceRoleContext)
 S = TypeVar("S")
 
 
@@ -18,19 +19,24 @@ def _no_condition(_block: ControlBlock) -> bool:
     return True
 
 
+def qualified_name(broker: str, role: str) -> str:
+    """What operators call a role: `broker-b/flush`, or the role's name alone where `broker` is empty."""
+    return f"{broker}/{role}" if broker else role
+
+
 @dataclass(frozen=True, slots=True)
-class Role(Generic[S]):
-    """One row of the role table. `S` is what the roles are told: the same settings for all.
+class Role(Generic[C, S]):
+    """One row of a role table. `C` is the context in which its roles run, `S` their settings.
 
     Roles stop in the order of `stops`, lowest first; those with the same number stop together.
     """
 
     name: str
-    run: Callable[[RoleContext, S], None]
+    run: Callable[[C, S], None]
     """Called in the forked child when it is let go; returns when told to stop and its work is done."""
 
     after: tuple[str, ...]
-    """Roles that must have been running (or, running once, have ended well) before this one is let go."""
+    """Roles that must have been running (or, running once, have ended well) before this one is let go: of the same table, or the appliance's own."""
 
     stops: int
     prepare: Callable[[], None] = _nothing

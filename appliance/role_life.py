@@ -8,16 +8,14 @@ import enum
 import os
 import signal
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic
 
 from appliance import exit_code
 from appliance.child import Child, Inheritance, fork_role
 from appliance.health_watch import Verdict, judge
-from appliance.role import Role
+from appliance.role import C, Role, S
 from appliance.signal_pipe import STOP_ROLE
 from ipc.health_page import RoleHealth, monotonic_ms
-
-S = TypeVar("S")
 
 
 class Phase(enum.Enum):
@@ -63,11 +61,12 @@ class End:
         return f"{how} ({self.reason})" if self.reason else how
 
 
-class ManagedRole(Generic[S]):
-    """The supervisor's record of one role."""
+class ManagedRole(Generic[C, S]):
+    """The supervisor's record of one role. `name` is what operators call it, with its broker where there are several."""
 
-    def __init__(self, role: Role[S], inheritance: Inheritance) -> None:
+    def __init__(self, role: Role[C, S], name: str, inheritance: Inheritance[C]) -> None:
         self.role = role
+        self.name = name
         self.phase = Phase.WAITING
         self.has_run = False
         """Whether it was running once, or has ended well: what roles that come after it wait for. Stays so."""
@@ -77,18 +76,13 @@ class ManagedRole(Generic[S]):
         self.ended_badly = False
         """Whether its last process ended otherwise than with 0 after being told to."""
         self._inheritance = inheritance
-        self._health = inheritance.instance.health
+        self._health = inheritance.pages.health
         self._row = self._health.supervised_row(role.name)
         self._child: Child | None = None
         self._began_ms = 0
         self._ready_at_ms: int | None = None
         self._stop_by_ms = 0
         self._aborted_at_ms: int | None = None
-
-    @property
-    def name(self) -> str:
-        """The role's name."""
-        return self.role.name
 
     @property
     def pid(self) -> int | None:
@@ -101,7 +95,7 @@ class ManagedRole(Generic[S]):
         self._began_ms = monotonic_ms()
         self._ready_at_ms = None
         self._aborted_at_ms = None
-        self._child = fork_role(self.role, settings, self._inheritance)
+        self._child = fork_role(self.role, self.name, settings, self._inheritance)
         self._row.forked(self._child.pid)
         self.phase = Phase.PREPARING
 
@@ -122,7 +116,7 @@ class ManagedRole(Generic[S]):
     @property
     def client(self) -> str:
         """The address whose request it handles, empty if there is none. True of a role that hangs or has died."""
-        return self._health.read_client(self.name)
+        return self._health.read_client(self.role.name)
 
     def tell_to_stop(self, now_ms: int, timeout_ms: int) -> None:
         """Send `STOP_ROLE` (SIGKILL to an expendable one); after `timeout_ms` it is made to end."""
@@ -169,7 +163,7 @@ class ManagedRole(Generic[S]):
         if pid == 0:
             return None
         # order: before its row is cleared. It may have died between being ready and our looking.
-        if self.phase is Phase.STARTING and self._health.read_role(self.name).state in {"running", "stopping"}:
+        if self.phase is Phase.STARTING and self._health.read_role(self.role.name).state in {"running", "stopping"}:
             self.became_ready()
         now_ms = monotonic_ms()
         end = End(

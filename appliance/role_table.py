@@ -1,4 +1,4 @@
-"""The roles of the appliance, and what each needs: a table.
+"""The roles of a broker, and the appliance's own, and what each needs: two tables.
 
 One of the few files that know what the roles are. Each function here imports its role's package when it is called, which is
 in the forked child: the supervisor stays small and starts quickly, and the roles import side by side.
@@ -11,41 +11,61 @@ the checkpoint. Nobody needs the name server after the broker has taken its leav
 
 import contextlib
 import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from appliance import process
-from appliance.configuration import Configuration
+from appliance.configuration import BrokerConfiguration, Configuration
 from appliance.log_channel import LogChannel
-from appliance.role import Role
+from appliance.role import Role, qualified_name
 from ipc.control_block import ControlBlock
-from ipc.role_context import RoleContext
+from ipc.role_context import ApplianceRoleContext, RoleContext
 
 
 @dataclass(frozen=True, slots=True)
-class RoleSettings:
-    """What the roles are told."""
+class ApplianceSettings:
+    """What the appliance's own roles are told."""
 
     configuration: Configuration
     log_channel: LogChannel
 
 
-def role_table(configuration: Configuration) -> tuple[Role[RoleSettings], ...]:
-    """The roles that this configuration asks for, in the order in which they are started."""
-    appliance = configuration.appliance
-    wanted = {"nameserver": appliance.nameserver_enable, "ha": appliance.ha_enable}
-    roles = tuple(role for role in _ROLES if wanted.get(role.name, True)) + _filter_roles(configuration)
+ApplianceRole = Role[ApplianceRoleContext, ApplianceSettings]
+BrokerRole = Role[RoleContext, BrokerConfiguration]
+
+
+@dataclass(frozen=True, slots=True)
+class RoleTables:
+    """The two tables, as functions of the configuration; a test may bring its own."""
+
+    appliance: Callable[[Configuration], Sequence[ApplianceRole]]
+    broker: Callable[[BrokerConfiguration], Sequence[BrokerRole]]
+
+
+def appliance_roles(configuration: Configuration) -> tuple[ApplianceRole, ...]:
+    """The roles that serve all brokers, in the order in which they are started."""
+    wanted = {"nameserver": configuration.appliance.nameserver_enable}
+    return tuple(role for role in _APPLIANCE_ROLES if wanted.get(role.name, True))
+
+
+def broker_roles(broker: BrokerConfiguration) -> tuple[BrokerRole, ...]:
+    """The roles of one broker, in the order in which they are started."""
+    wanted = {"ha": broker.appliance.ha_enable}
+    roles = tuple(role for role in _BROKER_ROLES if wanted.get(role.name, True)) + _filter_roles(broker)
     names = {role.name for role in roles}
+    if broker.appliance.nameserver_enable:
+        names.add("nameserver")
     return tuple(_without_absent(role, names) for role in roles)
 
 
-def filter_role_names(configuration: Configuration) -> list[str]:
+def filter_role_names(broker: BrokerConfiguration) -> list[str]:
     """The roles in which filter functions run."""
-    return [f"filter-{number}" for number in range(configuration.appliance.python_filter_workers)]
+    return [f"filter-{number}" for number in range(broker.appliance.python_filter_workers)]
 
 
-def _filter_roles(configuration: Configuration) -> tuple[Role[RoleSettings], ...]:
-    """They need nothing and nobody, are the broker's tools and end with it."""
+def _filter_roles(broker: BrokerConfiguration) -> tuple[BrokerRole, ...]:
+    """They depend on no other role, serve the broker role alone and end with it."""
     return tuple(
         Role(
             name=name,
@@ -56,19 +76,19 @@ def _filter_roles(configuration: Configuration) -> tuple[Role[RoleSettings], ...
             is_expendable=True,
             holds_store=False,
         )
-        for name in filter_role_names(configuration)
+        for name in filter_role_names(broker)
     )
 
 
-def _run_filter(context: RoleContext, settings: RoleSettings) -> None:
+def _run_filter(context: RoleContext, broker: BrokerConfiguration) -> None:
     from appliance import filter_role
 
-    configuration = settings.configuration
-    socket = Path(configuration.paths.filter_socket(context.name))
-    filter_role.run(context, socket, configuration.appliance.python_filter_memory)
+    socket = Path(broker.paths.filter_socket(context.name))
+    title = qualified_name(broker.label, context.name)
+    filter_role.run(context, title, socket, broker.appliance.python_filter_memory)
 
 
-def _without_absent(role: Role[RoleSettings], names: set[str]) -> Role[RoleSettings]:
+def _without_absent(role: BrokerRole, names: set[str]) -> BrokerRole:
     after, outlives = (tuple(name for name in listed if name in names) for listed in (role.after, role.outlives))
     return replace(role, after=after, outlives=outlives)
 
@@ -78,12 +98,12 @@ def _has_dispatch_caught_up(block: ControlBlock) -> bool:
     return block.reput_offset >= block.wrote_offset
 
 
-def _mark_store(settings: RoleSettings) -> None:
+def _mark_store(broker: BrokerConfiguration) -> None:
     """Create `abort`: from now on the store is being written, and whoever finds the file knows it was not left in order.
 
     # order: recover takes the file's absence for a clean stop, so it must have looked before; and no writer may have begun.
     """
-    paths = settings.configuration.store_paths
+    paths = broker.store_paths
     os.close(process.open_own_file(os.fspath(paths.abort), os.O_WRONLY | os.O_CREAT))
     folder = os.open(paths.root, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -92,7 +112,7 @@ def _mark_store(settings: RoleSettings) -> None:
         os.close(folder)
 
 
-def _run_logger(context: RoleContext, settings: RoleSettings) -> None:
+def _run_logger(context: ApplianceRoleContext, settings: ApplianceSettings) -> None:
     from appliance import log_daemon
 
     configuration = settings.configuration
@@ -109,10 +129,10 @@ def _prepare_recover() -> None:
     import store.recovery.daemon  # noqa: F401
 
 
-def _run_recover(context: RoleContext, settings: RoleSettings) -> None:
+def _run_recover(context: RoleContext, broker: BrokerConfiguration) -> None:
     from store.recovery import daemon
 
-    daemon.run(context, settings.configuration.store, settings.configuration.store_paths)
+    daemon.run(context, broker.store, broker.store_paths)
 
 
 def _prepare_nameserver() -> None:
@@ -121,7 +141,7 @@ def _prepare_nameserver() -> None:
     _prepare_loop()
 
 
-def _run_nameserver(context: RoleContext, settings: RoleSettings) -> None:
+def _run_nameserver(context: ApplianceRoleContext, settings: ApplianceSettings) -> None:
     from nameserver import daemon
 
     configuration = settings.configuration
@@ -140,56 +160,48 @@ def _prepare_housekeeper() -> None:
     import store.housekeeping.daemon  # noqa: F401
 
 
-def _run_housekeeper(context: RoleContext, settings: RoleSettings) -> None:
+def _run_housekeeper(context: RoleContext, broker: BrokerConfiguration) -> None:
     from store.housekeeping import daemon
 
-    daemon.run(context, settings.configuration.store, settings.configuration.store_paths)
+    daemon.run(context, broker.store, broker.store_paths)
 
 
 def _prepare_flush() -> None:
     import store.flush.daemon  # noqa: F401
 
 
-def _run_flush(context: RoleContext, settings: RoleSettings) -> None:
+def _run_flush(context: RoleContext, broker: BrokerConfiguration) -> None:
     from store.flush import daemon
 
-    daemon.run(context, settings.configuration.store, settings.configuration.store_paths)
+    daemon.run(context, broker.store, broker.store_paths)
 
 
 def _prepare_dispatch() -> None:
     import store.reput.daemon  # noqa: F401
 
 
-def _run_dispatch(context: RoleContext, settings: RoleSettings) -> None:
+def _run_dispatch(context: RoleContext, broker: BrokerConfiguration) -> None:
     from store.filter.bit_map import BitMapCalculator
     from store.filter.bloom import BloomFilter
     from store.reput import daemon
     from store.reput.queue_entry import BitMap, no_bit_map
 
-    configuration = settings.configuration
-    broker, paths = configuration.broker, configuration.store_paths
+    options, paths = broker.broker, broker.store_paths
     bit_map: BitMap = no_bit_map
-    if broker.enable_calc_filter_bit_map:
-        bloom = BloomFilter(broker.max_error_rate_of_bloom_filter, broker.expect_consumer_num_use_filter)
+    if options.enable_calc_filter_bit_map:
+        bloom = BloomFilter(options.max_error_rate_of_bloom_filter, options.expect_consumer_num_use_filter)
         bit_map = BitMapCalculator(paths.config_file("consumerFilter.json"), bloom)
-    daemon.run(context, configuration.store, paths, bit_map)
+    daemon.run(context, broker.store, paths, bit_map)
 
 
 def _prepare_ha() -> None:
     import store.ha.daemon  # noqa: F401
 
 
-def _run_ha(context: RoleContext, settings: RoleSettings) -> None:
+def _run_ha(context: RoleContext, broker: BrokerConfiguration) -> None:
     from store.ha import daemon
 
-    configuration = settings.configuration
-    daemon.run(
-        context,
-        configuration.store,
-        configuration.store_paths,
-        configuration.host,
-        configuration.broker.listen_port + 1,
-    )
+    daemon.run(context, broker.store, broker.store_paths, broker.host, broker.broker.listen_port + 1)
 
 
 def _prepare_broker() -> None:
@@ -198,10 +210,9 @@ def _prepare_broker() -> None:
     _prepare_loop()
 
 
-def _run_broker(context: RoleContext, settings: RoleSettings) -> None:
+def _run_broker(context: RoleContext, configuration: BrokerConfiguration) -> None:
     from broker import broker
 
-    configuration = settings.configuration
     broker.run(
         context,
         configuration.broker,
@@ -215,9 +226,15 @@ def _run_broker(context: RoleContext, settings: RoleSettings) -> None:
     )
 
 
-_ROLES: tuple[Role[RoleSettings], ...] = (
-    # Nobody waits for the logger: what is logged before it runs waits in the channel.
-    Role(name="logger", run=_run_logger, after=(), stops=7, holds_store=False),
+_APPLIANCE_ROLES: tuple[ApplianceRole, ...] = (
+    # No role waits for the logger: records that are logged before it runs wait in the channel.
+    Role(name="logger", run=_run_logger, after=(), stops=2, holds_store=False),
+    # It has no store, so it does not wait for recover.
+    Role(name="nameserver", run=_run_nameserver, prepare=_prepare_nameserver, after=(), stops=1, holds_store=False),
+)
+"""They stop when every broker has stopped."""
+
+_BROKER_ROLES: tuple[BrokerRole, ...] = (
     Role(
         name="recover",
         run=_run_recover,
@@ -227,8 +244,6 @@ _ROLES: tuple[Role[RoleSettings], ...] = (
         runs_once=True,
         afterwards=_mark_store,
     ),
-    # It knows nothing of the store, so it need not wait for recover.
-    Role(name="nameserver", run=_run_nameserver, prepare=_prepare_nameserver, after=(), stops=6, holds_store=False),
     Role(
         name="housekeeper",
         run=_run_housekeeper,
@@ -264,3 +279,5 @@ _ROLES: tuple[Role[RoleSettings], ...] = (
         stops=1,
     ),
 )
+
+ROLE_TABLES = RoleTables(appliance_roles, broker_roles)

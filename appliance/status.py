@@ -7,21 +7,33 @@
      "offsets": {CELL: NUMBER, …},     the control block's cells, by their names
      "lag":     {"flush": BYTES, "dispatch": BYTES, "ha": BYTES},
      "rates":   {"wrote_bytes": PER SECOND, "broker.<counter>": PER SECOND, …},
-     "counters": {"broker": {NAME: NUMBER}, …}}
+     "counters": {"broker": {NAME: NUMBER}, …},
+     "findings": […]}
 
-A role's state is one of `role_life.Phase`; a role without a process has pid and heartbeat age null, an expendable one the age always.
+With several brokers, a role of one is called `NAME/ROLE`, and what belongs to one broker stands under its name::
+
+     "brokers": {NAME: {"state", "reason", "address", "store", "offsets", "lag", "rates", "counters", "findings"}, …}
+
+A role's state is one of `role_life.Phase`, a broker's one of `broker_group.GroupState`. A role without a process has pid and heartbeat age
+null, an expendable one the age always. A broker that never had its store has no offsets.
 """
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import Any
 
+from appliance.broker_group import BrokerGroup
 from appliance.role_life import ManagedRole
+from appliance.role_set import RoleSet
 from ipc.health_page import RoleHealth
 
-S = TypeVar("S")
+
+def role_statuses(roles: RoleSet[Any, Any], now_ms: int) -> dict[str, dict[str, Any]]:
+    """The roles of one set, by the names that operators call them."""
+    health = roles.read_health()
+    return {life.name: role_status(life, health[name], now_ms) for name, life in roles.lives.items()}
 
 
-def role_status(life: ManagedRole[S], health: RoleHealth, now_ms: int) -> dict[str, Any]:
+def role_status(life: ManagedRole[Any, Any], health: RoleHealth, now_ms: int) -> dict[str, Any]:
     """One role's part of the status."""
     has_process = life.pid is not None
     return {
@@ -32,6 +44,33 @@ def role_status(life: ManagedRole[S], health: RoleHealth, now_ms: int) -> dict[s
         if has_process and not life.role.is_expendable
         else None,
         "long_call": health.long_call if has_process else None,
+    }
+
+
+def store_status(group: BrokerGroup, now_ms: int) -> dict[str, Any]:
+    """What the shared memory of one broker holds, as of now or of its last stop."""
+    if group.instance is None or group.roles is None:
+        return {"offsets": {}, "lag": {}, "rates": {}, "counters": {}, "findings": []}
+    offsets = group.instance.control.read()
+    return {
+        "offsets": offsets,
+        "lag": lags(offsets),
+        "rates": group.roles.rates.per_second(now_ms, group.roles.read_counters()) if group.is_open else {},
+        "counters": group.instance.read_counters(),
+        "findings": group.instance.findings_page().read(),
+    }
+
+
+def broker_status(group: BrokerGroup, now_ms: int) -> dict[str, Any]:
+    """One of several brokers' part of the status."""
+    configuration = group.configuration
+    return {
+        "state": group.state.value,
+        "reason": None if group.error is None else str(group.error),
+        "address": configuration.broker.address,
+        "role": configuration.store.broker_role,
+        "store": str(configuration.store_paths.root),
+        **store_status(group, now_ms),
     }
 
 

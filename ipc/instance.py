@@ -1,9 +1,9 @@
-"""All shared objects of one appliance: its segments and its bells.
+"""All shared objects of one broker: its segments and its bells.
 
-The supervisor creates the instance, after it has locked the store and before it forks; children inherit it as it is.
-Visitors (the console, the command line) open it by name, read-only and without bells, and their leaving changes nothing.
+The supervisor creates the instance after it has locked the store and before it forks the broker's roles, which inherit it.
+Visitors (the console, the command line) open it by name, read-only and without bells. Closing a visitor's view changes nothing.
 
-The control block is made last and unlinked first: a visitor that finds it finds the rest.
+The control block is created last and unlinked first: a visitor that finds it finds the rest.
 """
 
 import os
@@ -21,6 +21,7 @@ from ipc.health_page import HealthPage
 from ipc.names import BELL_ROLES, ROLES, instance_hash, segment_name
 from ipc.posix import Segment, create_segment, find_segments, open_segment, unlink_segment
 from ipc.queue_table import QueueTable, QueueTableWriter
+from ipc.role_pages import RolePages
 from ipc.segment_header import check_header, store_header
 
 _CONTROL = "control"
@@ -33,15 +34,18 @@ _COUNTERS = "counters-"
 
 
 class Instance:
-    """The shared objects of the appliance on one store path."""
+    """The shared objects of the broker on one store path."""
 
     def __init__(self, store_path: str, segments: dict[str, Segment], bells: dict[str, Bell]) -> None:
         self.store_path = store_path
         self.bells = bells
         self.control = ControlBlock(segments[_CONTROL])
-        self.health = HealthPage(segments[_HEALTH])
+        self.pages = RolePages(
+            segments[_HEALTH],
+            {page.removeprefix(_COUNTERS): segment for page, segment in segments.items() if page.startswith(_COUNTERS)},
+        )
+        self.health: HealthPage = self.pages.health
         self._segments = segments
-        self._counters: dict[str, CounterPage] = {}
 
     # ---- making, finding, removing
 
@@ -87,7 +91,7 @@ class Instance:
 
     @classmethod
     def open(cls, store_path: str | os.PathLike[str]) -> "Instance":
-        """Look at an appliance that runs, read-only. Raises SegmentMissing, LayoutMismatch."""
+        """Open a running broker's segments, read-only. Raises SegmentMissing, LayoutMismatch."""
         store_path = os.path.realpath(store_path)
         store_hash = instance_hash(store_path)
         segments: dict[str, Segment] = {}
@@ -115,13 +119,13 @@ class Instance:
 
     @staticmethod
     def remove_stale(store_path: str | os.PathLike[str]) -> list[str]:
-        """Unlink what a crashed appliance left on this store path. Only for the holder of its lock. Returns the names."""
+        """Unlink the segments that a crashed appliance left on this store path. Only for the holder of its lock. Returns their names."""
         names = find_segments(segment_name(store_path, ""))
         control = segment_name(store_path, _CONTROL)
         return [name for name in sorted(names, key=lambda name: name != control) if unlink_segment(name)]
 
     def unlink(self) -> None:
-        """Take the names away, at the end of the appliance. For the supervisor only. Children keep what they have mapped."""
+        """Remove the names when the broker has stopped. For the supervisor only. Processes keep what they have mapped."""
         self.remove_stale(self.store_path)
 
     def close(self) -> None:
@@ -136,8 +140,8 @@ class Instance:
 
     @property
     def roles(self) -> list[str]:
-        """The roles this appliance was made with."""
-        return self.health.roles
+        """The roles of this broker."""
+        return self.pages.roles
 
     @property
     def queue_table_segment(self) -> Segment:
@@ -174,18 +178,13 @@ class Instance:
         return ChangedOptionsWriter(self._segments[_CHANGED_OPTIONS], self.control)
 
     def findings_page(self) -> FindingsPage:
-        """What the broker has findings."""
+        """The findings about consumer groups; the broker alone stores them."""
         return FindingsPage(self._segments[_FINDINGS])
 
     def counters(self, role: str, names: Iterable[str] = ()) -> CounterPage:
-        """The counters of a role: that role names what it counts, a reader names nothing. Raises KeyError."""
-        page = self._counters.get(role)
-        if page is None:
-            page = self._counters[role] = CounterPage(self._segments[_COUNTERS + role])
-        for name in names:
-            page.index_of(name)
-        return page
+        """The counters of a role, as `RolePages` has them. Raises KeyError."""
+        return self.pages.counters(role, names)
 
     def read_counters(self) -> dict[str, dict[str, int]]:
         """All counters of all roles."""
-        return {role: self.counters(role).read() for role in self.roles}
+        return self.pages.read_counters()

@@ -1,4 +1,6 @@
-"""What a role is given to run with: its name, the shared objects, its bell, and how it is told to stop.
+"""What a role is given to run with: its name, its broker's shared objects, its bell, and the order to stop.
+
+`RoleContext` is for the roles of a broker. The appliance's own roles, which have no store, get an `ApplianceRoleContext`.
 
 Made by the supervisor's child after the fork and handed to the role's `run(context, …)`. The stop signal's handler writes a byte to a
 pipe and nothing else; the role takes the order with `take_stop_order`, and its loop ends when its work is done.
@@ -16,6 +18,7 @@ from ipc.control_block import ControlBlock
 from ipc.counter_page import CounterPage
 from ipc.health_page import monotonic_ms
 from ipc.instance import Instance
+from ipc.role_pages import RolePages
 
 MISSED_RINGS = "missed_rings"
 """The counter of waits that ended by time-out with work to do: the net below the bells was used. Should stay 0."""
@@ -26,28 +29,26 @@ _LAST_LOOK_MS = 50  # limit: how soon a role that was told to stop, and may not 
 _GRACE_MS = 20  # limit: a ringer that has published may be put aside for some ticks before it rings
 
 
-class RoleContext:
-    """One role's view of the appliance. Not for threads: the role's main loop only."""
+class ApplianceRoleContext:
+    """What every role has: signs of life, the order to stop, and waiting. For the role's main loop only, not for threads."""
 
     def __init__(
         self,
         name: str,
-        instance: Instance,
+        pages: RolePages,
         bell: Bell | None,
         stop_fd: int,
         may_stop: Callable[[], bool] = lambda: True,
     ) -> None:
         """`bell` is None for a role that nobody rings. `stop_fd` is the reading end of the signal pipe.
 
-        `may_stop` is asked once the role is told to stop, until it says True: there may be others to outlive.
+        `may_stop` is called once the role is told to stop, until it returns True: the role may have to outlive others.
         """
         self.name = name
-        self.instance = instance
         self.bell = bell
         self.stop_fd = stop_fd
-        self.control: ControlBlock = instance.control
-        self.counters: CounterPage = instance.counters(name, [MISSED_RINGS])
-        self._health = instance.health.row(name)
+        self.counters: CounterPage = pages.counters(name, [MISSED_RINGS])
+        self._health = pages.health.row(name)
         self.client_mark: ClientMark = self._health.client_mark()
         self._missed_rings = self.counters.index_of(MISSED_RINGS)
         self._may_stop = may_stop
@@ -169,3 +170,19 @@ class RoleContext:
         now_ms = monotonic_ms()
         self._health.beat(now_ms)
         self._next_beat_ms = now_ms + _BEAT_MS
+
+
+class RoleContext(ApplianceRoleContext):
+    """What a role of a broker has besides: that broker's shared objects."""
+
+    def __init__(
+        self,
+        name: str,
+        instance: Instance,
+        bell: Bell | None,
+        stop_fd: int,
+        may_stop: Callable[[], bool] = lambda: True,
+    ) -> None:
+        super().__init__(name, instance.pages, bell, stop_fd, may_stop)
+        self.instance = instance
+        self.control: ControlBlock = instance.control

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from appliance.cli.supervisor_client import paths_of
+from appliance.cli.broker_store import store_of
 from appliance.config import ApplianceConfig
 from appliance.errors import ApplianceError
 from store.filter.python import launch
@@ -18,9 +18,9 @@ _START_S: Final = 20.0  # limit: an interpreter starts in a fifth of a second
 _LOAD_S: Final = 5.0
 
 
-def folder_of(data: str) -> FunctionFolder:
-    """The functions of the appliance on a data folder. Raises ApplianceError where there is none."""
-    config = Path(paths_of(data).store) / "config"
+def folder_of(data: str, broker: str | None) -> FunctionFolder:
+    """The functions of a broker of the appliance on a data folder, or of its only one. Raises ApplianceError where there is none."""
+    config = store_of(data, broker) / "config"
     if not config.is_dir():
         raise ApplianceError(
             f"{config.parent.parent}: no appliance has run in this folder; give its data folder with --data DIR"

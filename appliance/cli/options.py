@@ -7,6 +7,9 @@ data_option = click.option(
 )
 """Which appliance is meant."""
 
+broker_option = click.option("--broker", metavar="NAME", help="The broker that is meant, where DIR has several.")
+"""Which broker of the appliance is meant."""
+
 timeout_option = click.option(
     "--timeout", "timeout_s", type=click.FloatRange(min=0.1), default=120.0, show_default=True, metavar="SECONDS",
     help="How long to wait for it to be done.",

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from appliance.cli.broker_store import store_of
 from appliance.errors import ApplianceError
 
 slots_option = click.option(
@@ -20,15 +21,26 @@ entries_option = click.option(
 )
 
 
-def store_root(path: str) -> Path:
-    """The store's root, or an error that says where it might be. Raises ApplianceError."""
+broker_of_path_option = click.option(
+    "--broker",
+    metavar="NAME",
+    help="PATH is the data folder of an appliance with several brokers; take the store of this one.",
+)
+
+
+def store_root(path: str, broker: str | None = None) -> Path:
+    """The store's root; with `broker`, that broker's store below a data folder. Raises ApplianceError, which suggests where the store is."""
     root = Path(path)
     if not root.is_dir():
         raise ApplianceError(f"{path}: no such folder")
+    if broker is not None:
+        root = store_of(path, broker)
     if any((root / name).exists() for name in ("commitlog", "consumequeue", "index")):
         return root
-    hint = f"; did you mean {root / 'store'}?" if (root / "store" / "commitlog").is_dir() else ""
-    raise ApplianceError(f"{path} is not a store: it has no folder commitlog{hint}")
+    stores = [root / "store", *(folder / "store" for folder in sorted(root.iterdir()))]
+    found = [str(store) for store in stores if (store / "commitlog").is_dir()]
+    hint = f"; did you mean {' or '.join(found)}?" if found else ""
+    raise ApplianceError(f"{root} is not a store: it has no folder commitlog{hint}")
 
 
 def index_sizes(slots: int | None, entries: int | None) -> dict[str, int]:

@@ -156,7 +156,9 @@ def test_next_start_waits_for_draining_children(tmp_path: Path) -> None:
         psutil.wait_procs([child for child in children if child.name() == "headrace: sink"], timeout=60)
         try:
             with HeadraceProcess(data, toy="ok") as second:
-                wait_until(lambda: f"waiting for pids {worker} to let go" in second.err, 60, "it says that it waits")
+                wait_until(
+                    lambda: f"waiting for pids {worker} to release the store" in second.err, 60, "it says that it waits"
+                )
                 os.kill(worker, signal.SIGKILL)
                 second.wait_ready()
         finally:

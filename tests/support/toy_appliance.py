@@ -14,10 +14,11 @@ import time
 
 from appliance import boot
 from appliance.cli import main as cli
+from appliance.configuration import BrokerConfiguration
 from appliance.role import Role
-from appliance.role_table import RoleSettings, _mark_store, _run_logger
+from appliance.role_table import ApplianceRole, ApplianceSettings, BrokerRole, RoleTables, _mark_store, _run_logger
 from ipc.publish.recover import RecoverPublisher
-from ipc.role_context import RoleContext
+from ipc.role_context import ApplianceRoleContext, RoleContext
 
 RECOVER_KILLS = 3
 """How often recover is killed in the scenario `recover-is-killed`."""
@@ -25,7 +26,7 @@ RECOVER_KILLS = 3
 log = logging.getLogger("toy")
 
 
-def recover(context: RoleContext, settings: RoleSettings) -> None:
+def recover(context: RoleContext, broker: BrokerConfiguration) -> None:
     context.running()
     if scenario == "recover-fails":
         raise OSError("the disk is on fire")
@@ -37,7 +38,7 @@ def recover(context: RoleContext, settings: RoleSettings) -> None:
     log.info("recovered")
 
 
-def live(context: RoleContext, settings: RoleSettings) -> None:
+def live(context: RoleContext, broker: BrokerConfiguration) -> None:
     starts = context.instance.health.read()[context.name].start_count
     if scenario == f"{context.name}-cannot-start" or (scenario == f"{context.name}-cannot-start-again" and starts > 1):
         raise OSError("its port is taken")
@@ -47,7 +48,7 @@ def live(context: RoleContext, settings: RoleSettings) -> None:
     if scenario == f"{context.name}-dies-once-it-is-ready":
         os._exit(9)
     log.info("lives: name=%s", context.name)
-    told = os.path.join(settings.configuration.paths.data, f"{context.name}.do")
+    told = os.path.join(broker.paths.folder, f"{context.name}.do")
     while not context.take_stop_order():
         context.nap(20)
         if os.path.exists(told):
@@ -88,7 +89,7 @@ def do(context: RoleContext, what: str, end: str) -> None:
             log.info("%s", what)
 
 
-def run_broken_logger(context: RoleContext, settings: RoleSettings) -> None:
+def run_broken_logger(context: ApplianceRoleContext, settings: ApplianceSettings) -> None:
     if scenario == "logger-sleeps":
         settings.log_channel.sender.close()
         context.running()
@@ -99,8 +100,10 @@ def run_broken_logger(context: RoleContext, settings: RoleSettings) -> None:
 
 
 scenario = sys.argv[1]
-ROLES = (
-    Role(name="logger", run=run_broken_logger, after=(), stops=9, holds_store=False),
+OWN_ROLES: tuple[ApplianceRole, ...] = (
+    Role(name="logger", run=run_broken_logger, after=(), stops=1, holds_store=False),
+)
+ROLES: tuple[BrokerRole, ...] = (
     Role(name="recover", run=recover, after=("logger",), stops=0, runs_once=True, afterwards=_mark_store),
     Role(name="sink", run=live, after=("recover",), stops=2),
     Role(name="worker", run=live, after=("sink",), stops=1),
@@ -109,5 +112,5 @@ ROLES = (
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
     sys.argv = ["headrace", "run", *sys.argv[2:]]
-    boot.run_appliance = functools.partial(boot.run_appliance, roles=ROLES)
+    boot.run_appliance = functools.partial(boot.run_appliance, tables=RoleTables(lambda _: OWN_ROLES, lambda _: ROLES))
     cli.main()

@@ -45,6 +45,9 @@ def command(
 ) -> int:
     """Run an appliance in the foreground: name server, broker and their workers.
 
+    One broker runs, unless appliance.toml lists several (brokers = 3, or a [[broker]] table for each): then broker.conf and --set are for
+    all of them, and --port is the port of the first.
+
     The store lies in DIR/store as RocketMQ's broker has it under storePathRootDir; a store of RocketMQ 4.9 can be put there
     and taken away again. Of several sources of a setting the flag counts most, then --set, then the file.
 
@@ -56,8 +59,9 @@ def command(
     """
     # What the supervisor needs is imported here, so that --help and mistakes answer at once. It all stays: no collecting.
     gc.disable()
-    from appliance.boot import Announcements, run_appliance  # noqa: PLC0415
+    from appliance.boot import run_appliance  # noqa: PLC0415
     from appliance.configuration import Sources  # noqa: PLC0415
+    from appliance.supervisor import Announcements  # noqa: PLC0415
 
     sources = Sources(data, broker_conf, appliance_toml, nameserver_conf, settings, host, nameserver_port, port)
     result = run_appliance(sources, Announcements(_say, _warn))

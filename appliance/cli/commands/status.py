@@ -9,29 +9,34 @@ import click
 
 from appliance.cli.filter_table import function_lines
 from appliance.cli.options import data_option
-from appliance.cli.supervisor_client import ask_supervisor
+from appliance.cli.supervisor_client import ask_supervisor, paths_of
 from appliance.cli.text_table import text_table
-from appliance.paths import AppliancePaths
+from appliance.paths import BrokerPaths
 from spark_exporter.running.held_segments import count_held
 
 
-@click.command("status", short_help="Say how an appliance fares.")
+@click.command("status", short_help="Show the appliance's status.")
 @data_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
 def command(data: str, as_json: bool) -> None:
-    """Say how an appliance fares: its roles, the offsets of its log, how far each role is behind, rates.
+    """Show the appliance's status: its roles, the offsets of its log, how far each role is behind, rates.
 
     With --json: {"roles": {ROLE: {"pid", "state", "restarts", "heartbeat_age_ms", ...}}, "offsets": {CELL: NUMBER},
     "lag": {ROLE: BYTES}, "rates": {NAME: PER SECOND}, "filter_functions": {NAME: {"calls", "failures", "last_reason", ...}}, ...,
     "held": {"runs", "segments", "kept_bytes"} while exports hold
     segments against retention, else null, "findings": [{"since", "group", "kind", "about", "what", "members", "queues", "advice", "count"}, ...]:
     consumer groups that an operator should look at, as long as it lasts}. Fails when no appliance runs on DIR.
+
+    With several brokers a role is called BROKER/ROLE, and all from "offsets" on stands under "brokers": {BROKER: {"state", "reason",
+    "address", "role", "store", ...}}.
     """
     status = ask_supervisor(data, {"command": "status"}, timeout_s=5.0)["status"]
-    # Looked for here: the supervisor waits for no disk.
-    held = count_held(Path(AppliancePaths(data).store))
-    status["held"] = asdict(held) if held.segments else None
-    status["filter_functions"] = _filter_functions(Path(AppliancePaths(data).filter_report))
+    for broker in status["brokers"].values() if "brokers" in status else [status]:
+        # Looked for here: the supervisor waits for no disk.
+        paths = BrokerPaths(data, broker.get("store") or paths_of(data).broker().store)
+        held = count_held(Path(paths.store))
+        broker["held"] = asdict(held) if held.segments else None
+        broker["filter_functions"] = _filter_functions(Path(paths.filter_report))
     print(json.dumps(status, indent=2) if as_json else "\n".join(_lines(status)))
 
 
@@ -46,7 +51,7 @@ def _filter_functions(report: Path) -> dict[str, dict[str, Any]]:
 def _lines(status: dict[str, Any]) -> list[str]:
     seconds = status["uptime_ms"] // 1000
     uptime = f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    return [
+    lines = [
         f"{status['state']}, pid {status['pid']}, up {uptime}, data {status['data']}",
         "",
         *text_table(
@@ -63,11 +68,27 @@ def _lines(status: dict[str, Any]) -> list[str]:
                 for name, role in status["roles"].items()
             ],
         ),
+    ]
+    if "brokers" not in status:
+        return [*lines, *_broker_lines(status)]
+    for name, broker in status["brokers"].items():
+        lines += ["", f"{name}: {broker['state']}, {broker['role']}, {broker['address']}, store {broker['store']}"]
+        if broker["reason"] is not None:
+            lines.append(f"could not start: {broker['reason']}")
+        lines += _broker_lines(broker)
+    return lines
+
+
+def _broker_lines(status: dict[str, Any]) -> list[str]:
+    offsets = status["offsets"]
+    if not offsets:
+        return []  # it never had its store
+    return [
         "",
         *text_table(
             ("OFFSET", "BYTES", "BEHIND"),
             [
-                (name, f"{status['offsets'][name]:,}", f"{status['lag'][role]:,}" if role in status["lag"] else "")
+                (name, f"{offsets[name]:,}", f"{status['lag'][role]:,}" if role in status["lag"] else "")
                 for name, role in (
                     ("min_offset", ""),
                     ("wrote_offset", ""),
@@ -77,7 +98,7 @@ def _lines(status: dict[str, Any]) -> list[str]:
                 )
             ],
         ),
-        *(f"raised: {name}" for name, value in status["offsets"].items() if name.startswith("flag_") and value),
+        *(f"raised: {name}" for name, value in offsets.items() if name.startswith("flag_") and value),
         *_discarded(status["counters"].get("recover", {})),
         *_deleted_early(status["counters"].get("housekeeper", {})),
         *_unreadable(status["counters"]),

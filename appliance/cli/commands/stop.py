@@ -10,18 +10,24 @@ from appliance.cli.supervisor_client import ask_supervisor
 from appliance.errors import ApplianceError
 
 
-@click.command("stop", short_help="Stop the appliance, or one of its roles.")
+@click.command("stop", short_help="Stop the appliance, one of its brokers, or one role.")
 @click.argument("role", required=False)
 @data_option
 @timeout_option
 def command(role: str | None, data: str, timeout_s: float) -> None:
     """Stop ROLE, which then stays down until it is started; without ROLE, stop the whole appliance.
 
+    With several brokers ROLE is a broker's name, which stops that broker and releases its store, or BROKER/ROLE.
+
     The appliance stops in the order in which data flows, and what was accepted is durable before this command ends. It
     fails when the appliance could not be put in order.
     """
     if role is not None:
-        ask_supervisor(data, {"command": "stop", "role": role}, timeout_s)
+        answer = ask_supervisor(data, {"command": "stop", "role": role}, timeout_s)
+        if not answer.get("clean", True):
+            raise ApplianceError(
+                f"{role} stopped, but not everything was in order: its next start will check the store"
+            )
         print(f"{role} is stopped")
         return
     supervisor_fd = os.pidfd_open(ask_supervisor(data, {"command": "status"}, timeout_s=5.0)["status"]["pid"])

@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from appliance.boot import CurrentConfiguration, listening_ports
+from appliance.boot import listening_ports
+from appliance.broker_group import CurrentConfiguration
 from appliance.configuration import Sources, read_configuration
 
 
@@ -17,7 +18,7 @@ def test_a_changed_broker_conf_counts_for_the_next_start_of_a_role(tmp_path: Pat
     conf = tmp_path / "broker.conf"
     conf.write_text("fileReservedTime=72\n")
     sources = Sources(data=str(tmp_path), broker_conf=str(conf))
-    current = CurrentConfiguration(read_configuration(sources), sources)
+    current = CurrentConfiguration(read_configuration(sources).brokers[0], sources)
     assert current.read().store.file_reserved_time == 72
     change(conf, "fileReservedTime=24\n")
     assert current.read().store.file_reserved_time == 24
@@ -29,7 +30,7 @@ def test_a_broker_conf_that_became_wrong_or_went_away_changes_nothing(
     conf = tmp_path / "broker.conf"
     conf.write_text("fileReservedTime=72\n")
     sources = Sources(data=str(tmp_path), broker_conf=str(conf))
-    current = CurrentConfiguration(read_configuration(sources), sources)
+    current = CurrentConfiguration(read_configuration(sources).brokers[0], sources)
     change(conf, "fileReservedTime=long\n")
     assert current.read().store.file_reserved_time == 72
     assert "expected a whole number" in caplog.text
@@ -49,4 +50,5 @@ def test_a_broker_conf_that_became_wrong_or_went_away_changes_nothing(
 def test_the_ports_are_those_of_the_roles_that_run(
     tmp_path: Path, settings: list[str], expected: dict[int, str]
 ) -> None:
-    assert listening_ports(read_configuration(Sources(data=str(tmp_path), settings=settings))) == expected
+    configuration = read_configuration(Sources(data=str(tmp_path), settings=settings))
+    assert listening_ports(configuration, configuration.brokers) == expected

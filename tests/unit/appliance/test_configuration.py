@@ -14,10 +14,10 @@ def write(path: Path, text: str) -> str:
 def test_without_anything_it_is_an_appliance_for_this_machine_alone(tmp_path: Path) -> None:
     configuration = read_configuration(Sources(data=str(tmp_path)))
     assert configuration.host == "127.0.0.1"
-    assert configuration.broker.broker_ip1 == "127.0.0.1"
-    assert configuration.broker.listen_port == 10911
-    assert configuration.nameserver_addresses == ["127.0.0.1:9876"]
-    assert str(configuration.store_paths.root) == str(tmp_path / "store")
+    assert configuration.brokers[0].broker.broker_ip1 == "127.0.0.1"
+    assert configuration.brokers[0].broker.listen_port == 10911
+    assert configuration.brokers[0].nameserver_addresses == ["127.0.0.1:9876"]
+    assert str(configuration.brokers[0].store_paths.root) == str(tmp_path / "store")
     assert configuration.warnings == []
 
 
@@ -30,9 +30,9 @@ def test_a_flag_wins_over_set_and_that_over_the_file(tmp_path: Path) -> None:
         port=3000,
     )
     configuration = read_configuration(sources)
-    assert configuration.broker.broker_cluster_name == "file"
-    assert configuration.broker.broker_name == "set"
-    assert configuration.broker.listen_port == 3000
+    assert configuration.brokers[0].broker.broker_cluster_name == "file"
+    assert configuration.brokers[0].broker.broker_name == "set"
+    assert configuration.brokers[0].broker.listen_port == 3000
     assert configuration.appliance.heartbeat_timeout == 7000
 
 
@@ -109,25 +109,27 @@ def test_a_store_path_that_agrees_is_none(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     conf = write(tmp_path / "broker.conf", f"storePathRootDir={tmp_path}/link/store\n")
     configuration = read_configuration(Sources(data=str(tmp_path), broker_conf=conf))
-    assert str(configuration.store_paths.root) == str(tmp_path / "store")
+    assert str(configuration.brokers[0].store_paths.root) == str(tmp_path / "store")
 
 
 def test_the_commit_log_may_lie_elsewhere(tmp_path: Path) -> None:
     sources = Sources(data=str(tmp_path), settings=[f"storePathCommitLog={tmp_path}/fast"])
-    assert str(read_configuration(sources).store_paths.commit_log) == f"{tmp_path}/fast"
+    assert str(read_configuration(sources).brokers[0].store_paths.commit_log) == f"{tmp_path}/fast"
 
 
 def test_the_host_is_bound_and_announced(tmp_path: Path) -> None:
     conf = write(tmp_path / "broker.conf", "brokerIP1=198.51.100.7\n")
-    assert read_configuration(Sources(data=str(tmp_path), broker_conf=conf)).broker.broker_ip1 == "198.51.100.7"
+    assert (
+        read_configuration(Sources(data=str(tmp_path), broker_conf=conf)).brokers[0].broker.broker_ip1 == "198.51.100.7"
+    )
     flagged = read_configuration(Sources(data=str(tmp_path), broker_conf=conf, host="127.0.0.2"))
-    assert (flagged.host, flagged.broker.broker_ip1) == ("127.0.0.2", "127.0.0.2")
+    assert (flagged.host, flagged.brokers[0].broker.broker_ip1) == ("127.0.0.2", "127.0.0.2")
 
 
 def test_a_role_started_again_takes_over_what_may_change_and_nothing_else(tmp_path: Path) -> None:
     conf = write(tmp_path / "broker.conf", "fileReservedTime=72\nbrokerName=first\n")
     sources = Sources(data=str(tmp_path), broker_conf=conf, settings=["brokerPermission=4"])
-    first = read_configuration(sources)
+    [first] = read_configuration(sources).brokers
     write(tmp_path / "broker.conf", "fileReservedTime=24\nbrokerName=second\nbrokerPermission=2\nlistenPort=1000\n")
     again = read_changes(first, sources)
     assert again.store.file_reserved_time == 24
@@ -139,7 +141,7 @@ def test_a_role_started_again_takes_over_what_may_change_and_nothing_else(tmp_pa
 
 def test_a_host_name_is_announced_as_its_address(tmp_path: Path) -> None:
     configuration = read_configuration(Sources(data=str(tmp_path), host="localhost"))
-    assert (configuration.host, configuration.broker.broker_ip1) == ("localhost", "127.0.0.1")
+    assert (configuration.host, configuration.brokers[0].broker.broker_ip1) == ("localhost", "127.0.0.1")
     with pytest.raises(ConfigurationError, match=r"^host=no\.such\.host\.invalid: "):
         read_configuration(Sources(data=str(tmp_path), host="no.such.host.invalid"))
 
@@ -147,13 +149,13 @@ def test_a_host_name_is_announced_as_its_address(tmp_path: Path) -> None:
 def test_a_wildcard_is_bound_but_never_announced(tmp_path: Path) -> None:
     configuration = read_configuration(Sources(data=str(tmp_path), host="0.0.0.0"))
     assert configuration.host == "0.0.0.0"
-    assert configuration.broker.broker_ip1 != "0.0.0.0"
-    assert configuration.nameserver_addresses == ["127.0.0.1:9876"]
+    assert configuration.brokers[0].broker.broker_ip1 != "0.0.0.0"
+    assert configuration.brokers[0].nameserver_addresses == ["127.0.0.1:9876"]
 
 
 def test_name_servers_elsewhere_are_those_the_broker_registers_with(tmp_path: Path) -> None:
     sources = Sources(data=str(tmp_path), settings=["namesrvAddr=a:1;b:2", "nameserverEnable=false"])
-    assert read_configuration(sources).nameserver_addresses == ["a:1", "b:2"]
+    assert read_configuration(sources).brokers[0].nameserver_addresses == ["a:1", "b:2"]
 
 
 def test_the_name_servers_file_gives_its_port_and_a_flag_wins(tmp_path: Path) -> None:

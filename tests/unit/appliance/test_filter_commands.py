@@ -102,4 +102,4 @@ def test_the_list_shows_what_the_broker_has_said_of_this_version(data: Path, tmp
 
 
 def test_the_commands_look_where_the_broker_reports(tmp_path: Path) -> None:
-    assert Path(AppliancePaths(str(tmp_path)).filter_report) == tmp_path / "store" / "config" / REPORT
+    assert Path(AppliancePaths(str(tmp_path)).broker().filter_report) == tmp_path / "store" / "config" / REPORT

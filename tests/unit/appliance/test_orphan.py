@@ -34,14 +34,14 @@ def test_under_a_supervisor_a_role_stops_when_it_is_told(
     instance: Instance, process: "subprocess.Popen[bytes]"
 ) -> None:
     instance.health.supervised_row("broker").forked(process.pid)
-    assert OrphanOrder(instance, ("broker",), os.getppid(), 60_000).may_stop()
+    assert OrphanOrder(instance.health, ("broker",), os.getppid(), 60_000).may_stop()
 
 
 def test_an_orphan_outlives_those_whose_work_it_finishes(
     instance: Instance, process: "subprocess.Popen[bytes]"
 ) -> None:
     instance.health.supervised_row("broker").forked(process.pid)
-    order = OrphanOrder(instance, ("broker",), NOBODY, 60_000)
+    order = OrphanOrder(instance.health, ("broker",), NOBODY, 60_000)
     assert not order.may_stop()
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
@@ -50,16 +50,16 @@ def test_an_orphan_outlives_those_whose_work_it_finishes(
 
 def test_an_orphan_does_not_wait_for_ever(instance: Instance, process: "subprocess.Popen[bytes]") -> None:
     instance.health.supervised_row("broker").forked(process.pid)
-    assert OrphanOrder(instance, ("broker",), NOBODY, 0).may_stop()
+    assert OrphanOrder(instance.health, ("broker",), NOBODY, 0).may_stop()
 
 
 def test_an_orphan_does_not_wait_for_a_role_that_was_down_or_is_not_there(instance: Instance) -> None:
-    assert OrphanOrder(instance, ("broker", "ha"), NOBODY, 60_000).may_stop()
+    assert OrphanOrder(instance.health, ("broker", "ha"), NOBODY, 60_000).may_stop()
 
 
 def test_a_role_that_outlives_nobody_stops_at_once(instance: Instance, process: "subprocess.Popen[bytes]") -> None:
     instance.health.supervised_row("broker").forked(process.pid)
-    assert OrphanOrder(instance, (), NOBODY, 60_000).may_stop()
+    assert OrphanOrder(instance.health, (), NOBODY, 60_000).may_stop()
 
 
 def test_a_process_lives_until_it_has_ended(process: "subprocess.Popen[bytes]") -> None:

@@ -1,27 +1,35 @@
 from pathlib import Path
 
 from appliance.configuration import Sources, read_configuration
-from appliance.role_table import role_table
+from appliance.role_table import BrokerRole, appliance_roles, broker_roles
 
 
-def table(tmp_path: Path, *settings: str) -> list[str]:
-    return [role.name for role in role_table(read_configuration(Sources(data=str(tmp_path), settings=settings)))]
+def table(tmp_path: Path, *settings: str) -> tuple[BrokerRole, ...]:
+    [broker] = read_configuration(Sources(data=str(tmp_path), settings=settings)).brokers
+    return broker_roles(broker)
+
+
+def names_of_own(tmp_path: Path, *settings: str) -> list[str]:
+    return [role.name for role in appliance_roles(read_configuration(Sources(data=str(tmp_path), settings=settings)))]
 
 
 def test_every_role_is_there_by_default(tmp_path: Path) -> None:
-    assert table(tmp_path) == ["logger", "recover", "nameserver", "housekeeper", "flush", "dispatch", "ha", "broker"]
+    assert names_of_own(tmp_path) == ["logger", "nameserver"]
+    names = [role.name for role in table(tmp_path)]
+    assert names == ["recover", "housekeeper", "flush", "dispatch", "ha", "broker"]
 
 
 def test_what_configuration_leaves_out_nobody_waits_for(tmp_path: Path) -> None:
     settings = ("nameserverEnable=false", "haEnable=false", "namesrvAddr=elsewhere:9876")
-    roles = role_table(read_configuration(Sources(data=str(tmp_path), settings=settings)))
+    roles = table(tmp_path, *settings)
     names = {role.name for role in roles}
-    assert names.isdisjoint({"nameserver", "ha"})
+    assert "ha" not in names
+    assert names_of_own(tmp_path, *settings) == ["logger"]
     assert all(names.issuperset(role.after) for role in roles)
 
 
 def test_whoever_may_write_to_the_store_waits_for_recover_and_holds_the_lock(tmp_path: Path) -> None:
-    roles = {role.name: role for role in role_table(read_configuration(Sources(data=str(tmp_path))))}
+    roles = {role.name: role for role in table(tmp_path)}
     for name in ("housekeeper", "flush", "dispatch", "ha"):
         assert roles[name].after == ("recover",)
         assert roles[name].holds_store
@@ -29,13 +37,14 @@ def test_whoever_may_write_to_the_store_waits_for_recover_and_holds_the_lock(tmp
 
 
 def test_roles_stop_in_the_order_in_which_data_flows(tmp_path: Path) -> None:
-    roles = role_table(read_configuration(Sources(data=str(tmp_path))))
-    in_order = [role.name for role in sorted(roles, key=lambda role: role.stops) if not role.runs_once]
-    assert in_order == ["broker", "ha", "dispatch", "flush", "housekeeper", "nameserver", "logger"]
+    in_order = [role.name for role in sorted(table(tmp_path), key=lambda role: role.stops) if not role.runs_once]
+    assert in_order == ["broker", "ha", "dispatch", "flush", "housekeeper"]
+    own = appliance_roles(read_configuration(Sources(data=str(tmp_path))))
+    assert [role.name for role in sorted(own, key=lambda role: role.stops)] == ["nameserver", "logger"]
 
 
 def test_filter_roles_are_there_where_there_are_to_be_workers_and_nobody_depends_on_them(tmp_path: Path) -> None:
-    roles = role_table(read_configuration(Sources(data=str(tmp_path), settings=("pythonFilterWorkers=3",))))
+    roles = table(tmp_path, "pythonFilterWorkers=3")
     filters = [role for role in roles if role.name.startswith("filter-")]
     assert [role.name for role in filters] == ["filter-0", "filter-1", "filter-2"]
     assert all(role.is_expendable and not role.holds_store and role.ends_with == "broker" for role in filters)

@@ -3,7 +3,7 @@
 import click
 
 from appliance.cli.filter_functions import folder_of, known_function
-from appliance.cli.options import data_option
+from appliance.cli.options import broker_option, data_option
 from appliance.errors import ApplianceError
 from store.filter.python.functions import BadFunctionFile
 
@@ -11,12 +11,13 @@ from store.filter.python.functions import BadFunctionFile
 @click.command("enable", short_help="Enable a function again.")
 @click.argument("name")
 @data_option
-def command(name: str, data: str) -> None:
+@broker_option
+def command(name: str, data: str, broker: str | None) -> None:
     """Enable the filter function NAME again, unchanged, after the broker disabled it for failing three times within a minute.
 
     Takes effect in a running broker within two seconds. The function's statistics are reset.
     """
-    folder = folder_of(data)
+    folder = folder_of(data, broker)
     known_function(folder, name)
     try:
         found = folder.find(name)

@@ -1,21 +1,20 @@
 """`headrace filter list`."""
 
 import json
-from pathlib import Path
 
 import click
 
 from appliance.cli.filter_functions import folder_of
 from appliance.cli.filter_table import function_lines
-from appliance.cli.options import data_option
-from appliance.cli.supervisor_client import paths_of
-from store.filter.python.functions import read_report
+from appliance.cli.options import broker_option, data_option
+from store.filter.python.functions import REPORT, read_report
 
 
 @click.command("list", short_help="List functions and their statistics.")
 @data_option
+@broker_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(data: str, as_json: bool) -> None:
+def command(data: str, broker: str | None, as_json: bool) -> None:
     """List the filter functions of an appliance and their statistics.
 
     STATE is "in use" (it has a process), "idle" (no consumer has used it recently) or "disabled" (it failed three times within
@@ -23,8 +22,8 @@ def command(data: str, as_json: bool) -> None:
     and `enable` reset a function's statistics. With --json: {NAME: {"calls", "messages", "wanted", "busy_ms", "failures",
     "failed_messages", "last_reason", "last_failure_ms", "out_of_use", "worker"}}.
     """
-    folder = folder_of(data)
-    report = read_report(Path(paths_of(data).filter_report))
+    folder = folder_of(data, broker)
+    report = read_report(folder.path.parent / REPORT)
     found = {}
     for name in folder.names():
         said = report.get(name, {})

@@ -3,15 +3,16 @@
 import click
 
 from appliance.cli.filter_functions import check_function, folder_of, read_function
-from appliance.cli.options import data_option
+from appliance.cli.options import broker_option, data_option
 
 
 @click.command("put", short_help="Install or update a function.")
 @click.argument("file")
 @data_option
+@broker_option
 @click.option("--name", metavar="NAME", help="Name of the function. Default: the file's name.")
 @click.option("--no-check", is_flag=True, help="Do not load it first, if the broker runs on another machine.")
-def command(file: str, data: str, name: str | None, no_check: bool) -> None:
+def command(file: str, data: str, broker: str | None, name: str | None, no_check: bool) -> None:
     """Install the filter function in FILE, or update the one of the same name.
 
     \b
@@ -24,7 +25,7 @@ def command(file: str, data: str, name: str | None, no_check: bool) -> None:
     seconds, a stopped one when it starts. Consumers name it in a subscription of type PYTHON; the broker must run with
     pythonFilterWorkers greater than 0.
     """  # noqa: D301  (click's mark for preformatted lines)
-    folder = folder_of(data)
+    folder = folder_of(data, broker)
     name, source = read_function(file, name)
     if not no_check:
         check_function(name, source)

@@ -3,15 +3,16 @@
 import click
 
 from appliance.cli.filter_functions import folder_of, known_function
-from appliance.cli.options import data_option
+from appliance.cli.options import broker_option, data_option
 
 
 @click.command("remove", short_help="Remove a function.")
 @click.argument("name")
 @data_option
-def command(name: str, data: str) -> None:
+@broker_option
+def command(name: str, data: str, broker: str | None) -> None:
     """Remove the filter function NAME. From then on pulls that use it are refused."""
-    folder = folder_of(data)
+    folder = folder_of(data, broker)
     known_function(folder, name)
     folder.remove(name)
     print(f"{name} removed")

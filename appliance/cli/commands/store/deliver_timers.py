@@ -15,16 +15,17 @@ from pathlib import Path
 import click
 
 from appliance import exit_code
-from appliance.cli.store_path import store_root
+from appliance.cli.store_path import broker_of_path_option, store_root
 
 
 @click.command("deliver-timers", short_help="Turn messages that wait for a given time into ordinary ones.")
 @click.argument("path")
+@broker_of_path_option
 @click.option("-c", "broker_conf", metavar="FILE", help="broker.conf with the settings of this store (file sizes).")
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A key of broker.conf. May be given several times."
 )
-def command(path: str, broker_conf: str | None, settings: tuple[str, ...]) -> int:
+def command(path: str, broker: str | None, broker_conf: str | None, settings: tuple[str, ...]) -> int:
     """Deliver at once all messages in the store at PATH that wait for a given time (TIMER_DELIVER_MS), whenever they are due.
 
     RocketMQ's 4.9 brokers do not know such messages and would never deliver them: run this before a store is moved there.
@@ -33,10 +34,11 @@ def command(path: str, broker_conf: str | None, settings: tuple[str, ...]) -> in
 
     Exit codes: 0 all delivered; 1 not all; others as `headrace run`.
     """
-    root = store_root(path)
-    from appliance.boot import Announcements, run_appliance  # noqa: PLC0415
-    from appliance.configuration import Sources, read_configuration  # noqa: PLC0415
-    from appliance.role_table import RoleSettings, role_table  # noqa: PLC0415
+    root = store_root(path, broker)
+    from appliance.boot import run_appliance  # noqa: PLC0415
+    from appliance.configuration import BrokerConfiguration, Sources  # noqa: PLC0415
+    from appliance.role_table import BrokerRole, RoleTables, appliance_roles, broker_roles  # noqa: PLC0415
+    from appliance.supervisor import Announcements  # noqa: PLC0415
     from ipc.role_context import RoleContext  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
@@ -53,10 +55,9 @@ def command(path: str, broker_conf: str | None, settings: tuple[str, ...]) -> in
             _free_port(),
         )
 
-        def deliver(context: RoleContext, role_settings: RoleSettings) -> None:
+        def deliver(context: RoleContext, configuration: BrokerConfiguration) -> None:
             from broker.broker import deliver_timers  # noqa: PLC0415
 
-            configuration = role_settings.configuration
             delivered = deliver_timers(context, configuration.broker, configuration.store, configuration.store_paths)
             told.write_text(str(delivered))
             os.kill(os.getppid(), signal.SIGTERM)
@@ -64,11 +65,13 @@ def command(path: str, broker_conf: str | None, settings: tuple[str, ...]) -> in
                 context.beat()
                 time.sleep(0.01)
 
-        roles = [
-            replace(role, run=deliver) if role.name == "broker" else role
-            for role in role_table(read_configuration(sources))
-        ]
-        result = run_appliance(sources, Announcements(lambda _: None, _warn), roles)
+        def roles(configuration: BrokerConfiguration) -> list[BrokerRole]:
+            return [
+                replace(role, run=deliver) if role.name == "broker" else role for role in broker_roles(configuration)
+            ]
+
+        announcements = Announcements(lambda _: None, _warn)
+        result = run_appliance(sources, announcements, RoleTables(appliance_roles, roles))
         if result.error is not None:
             raise result.error
         if not told.exists() or not result.is_clean:

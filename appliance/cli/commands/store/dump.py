@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
-from appliance.cli.store_path import entries_option, index_sizes, slots_option, store_root
+from appliance.cli.store_path import broker_of_path_option, entries_option, index_sizes, slots_option, store_root
 
 
 @click.command("dump", short_help="Print what the files of a store hold.")
 @click.argument("path")
+@broker_of_path_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
 @click.option("--from", "from_offset", type=click.IntRange(0), metavar="OFFSET", help="Begin at this physical offset.")
 @click.option("--queue", metavar="TOPIC:ID", help="The entries of one ConsumeQueue instead of the records.")
@@ -23,6 +24,7 @@ from appliance.cli.store_path import entries_option, index_sizes, slots_option, 
 @entries_option
 def command(
     path: str,
+    broker: str | None,
     as_json: bool,
     from_offset: int | None,
     queue: str | None,
@@ -45,7 +47,7 @@ def command(
         raise click.UsageError(
             f"{' and '.join([*chosen, *(['--from'] if from_offset is not None else [])])} exclude each other"
         )
-    root = store_root(path)
+    root = store_root(path, broker)
     # Slow to import, and of no use to --help.
     from store.inspect import dump  # noqa: PLC0415
 

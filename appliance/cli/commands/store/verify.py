@@ -4,14 +4,15 @@ import click
 
 from appliance import exit_code
 from appliance.cli.progress import ProgressLine
-from appliance.cli.store_path import entries_option, index_sizes, slots_option, store_root
+from appliance.cli.store_path import broker_of_path_option, entries_option, index_sizes, slots_option, store_root
 
 
 @click.command("verify", short_help="Read a whole store and say what is wrong where.")
 @click.argument("path")
+@broker_of_path_option
 @slots_option
 @entries_option
-def command(path: str, slots: int | None, entries: int | None) -> int:
+def command(path: str, broker: str | None, slots: int | None, entries: int | None) -> int:
     """Read the whole store at PATH, check every invariant of its formats, and say what does not hold, and where.
 
     PATH is what RocketMQ calls storePathRootDir (DIR/store of an appliance). The store may be ours or RocketMQ's. Nothing is
@@ -19,7 +20,7 @@ def command(path: str, slots: int | None, entries: int | None) -> int:
 
     Exit codes: 0 all holds; 1 something does not, a line for each.
     """
-    root = store_root(path)
+    root = store_root(path, broker)
     # Slow to import, and of no use to --help.
     from store.inspect.finding import Finding  # noqa: PLC0415
     from store.inspect.verify import verify  # noqa: PLC0415
