@@ -1,6 +1,7 @@
-"""A broker's tables without a broker: what administrative requests are answered from, built by hand.
+"""A broker's tables without a broker: the state from which administrative requests are answered, set up by hand.
 
-Queues are a dictionary of store times. Clients are those of the real table, on connections that are only an address.
+Queues are dictionaries of store times. Clients are registered in the real table, on connections that have only an
+address.
 """
 
 import asyncio
@@ -49,14 +50,14 @@ RECORD_SIZE = 200
 
 @dataclass(eq=False)
 class Peer:
-    """A connection, as far as the table of clients looks at it."""
+    """A connection as the table of clients sees it."""
 
     remote: str
 
 
 @dataclass
 class Log:
-    """Where the log is."""
+    """The folder of the log."""
 
     min_offset: int = 0
     wrote_offset: int = 27665
@@ -66,28 +67,28 @@ class Log:
 
 @dataclass
 class NameServer:
-    """Agrees to everything and remembers what it was asked."""
+    """Accepts everything and records the requests."""
 
     asked: list[RemotingCommand] = field(default_factory=list)
 
     async def request(self, address: str, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
-        """Agrees."""
+        """Accepts a request."""
         assert address
         assert timeout_ms
         self.asked.append(command)
         return response_to(command, ResponseCode.SUCCESS, ext={})
 
     async def oneway(self, address: str, command: RemotingCommand) -> None:
-        """Hears it."""
+        """Records a one-way request."""
         assert address
         self.asked.append(command)
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Does nothing."""
 
 
 class AdminWorld:
-    """All that administration is given, and `ask`, which sends it a request."""
+    """Everything that administration needs, and `ask`, which sends it a request."""
 
     def __init__(self, root: Path, *, is_slave: bool = False, broker_conf: Path | None = None, **options: Any) -> None:
         given = {"broker_name": "broker-a", "broker_ip1": "127.0.0.1", "listen_port": 21011, "namesrv_addr": "n:1"}
@@ -145,29 +146,29 @@ class AdminWorld:
         ]
         register(self.handlers, self.families)
 
-    # -- what is passed on to other processes ------------------------------------------------------------------------------
+    # -- requests to other processes ---------------------------------------------------------------------------------
 
     def clean_topics(self) -> None:
-        """Asks dispatch."""
+        """Records the request to dispatch."""
         self.cleaned += 1
 
     async def queues_dropped(self) -> None:
-        """Asks dispatch, and waits for it."""
+        """Records the request to dispatch and waits for it."""
         self.clean_topics()
 
     def delete_expired(self) -> None:
-        """Asks the housekeeper."""
+        """Records the request to the housekeeper."""
         self.deleted += 1
 
     def announce(self, changed: Mapping[str, str]) -> None:
-        """Tells all that an option has changed."""
+        """Notifies everyone of a changed option."""
         self.announced += 1
         self.changed_options = dict(changed)
 
     # -- queues -----------------------------------------------------------------------------------------------------------
 
     def fill(self, topic: str, queue_id: int, times_ms: list[int], first_offset: int = 0) -> None:
-        """Gives a queue one message for each store time, beginning at `first_offset`."""
+        """Fills a queue with one message per store time, starting at `first_offset`."""
         self.store_times[topic, queue_id] = times_ms
         self.first_offsets[topic, queue_id] = first_offset
 
@@ -182,7 +183,7 @@ class AdminWorld:
         return self.store_times[topic, queue_id][queue_offset - first] if first <= queue_offset < end else -1
 
     def entries(self, topic: str, queue_id: int, queue_offset: int) -> memoryview | None:
-        """Two entries at a time, as if files were that short."""
+        """Entries in pairs, as if files were that short."""
         first, end = self.bounds(topic, queue_id)
         if not first <= queue_offset < end:
             return None
@@ -192,14 +193,14 @@ class AdminWorld:
     # -- clients ----------------------------------------------------------------------------------------------------------
 
     def connect_consumer(self, group: str, *topics: str, remote: str = "127.0.0.1:49844") -> None:
-        """Lets a member of the group send a heartbeat that subscribes to these topics."""
+        """Registers a member of the group by a heartbeat that subscribes to these topics."""
         subscriptions = [SubscriptionData.build(topic, "*", sub_version=1) for topic in topics]
         client = self._client(f"127.0.0.1@{group}", remote)
         words = ("CONSUME_PASSIVELY", "CLUSTERING", "CONSUME_FROM_FIRST_OFFSET")
         self.clients.register_consumer(group, client, *words, subscriptions)
 
     def connect_producer(self, group: str, remote: str = "127.0.0.1:49820") -> None:
-        """Lets a producer of the group send a heartbeat."""
+        """Registers a producer of the group by a heartbeat."""
         self.clients.register_producer(group, self._client(f"127.0.0.1@{group}", remote))
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""A network between a client and a server that is slow, breaks connections, or is not there: a proxy that does as it is told."""
+"""A slow, interrupted or absent network between a client and a server: a proxy controlled by the test."""
 
 import asyncio
 import socket
@@ -11,14 +11,14 @@ _PIECE = 64 * 1024
 
 
 class BadNetwork:
-    """Forwards connections to a port of this machine. `delay_s`: each piece is so long on its way; `piece`: the largest piece."""
+    """Forwards connections to a port of this machine. `delay_s`: latency of each piece; `piece`: its maximum size."""
 
     def __init__(self, port: int) -> None:
         self.delay_s = 0.0
         self.piece = _PIECE
         self.resets = 0
         self._target = port
-        # Nobody else is given it while it is cut off: neither a server nor a client's connection.
+        # Reserved while it is cut off: no server and no client's connection gets the port.
         self._port = free_port()
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -30,18 +30,18 @@ class BadNetwork:
         return f"127.0.0.1:{self._port}"
 
     async def restore(self) -> None:
-        """It is there, on its port."""
+        """Listens on its port again."""
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", self._port)
 
     async def cut(self) -> None:
-        """It is gone: connections break, new ones are refused."""
+        """Closes its port: connections break, new ones are refused."""
         assert self._server is not None
         self._server.close()
         self.reset()
         await self._server.wait_closed()
 
     def reset(self) -> None:
-        """Breaks all connections with a reset."""
+        """Resets all connections."""
         for writer in list(self._writers):
             connected = writer.get_extra_info("socket")
             if connected is not None and not writer.transport.is_closing():

@@ -8,12 +8,12 @@ from headrace.protocol.request_code import RequestCode
 
 
 def ask(port: int, code: RequestCode, body: bytes = b"") -> RemotingCommand:
-    """One request on a connection of its own, and its answer."""
+    """Sends one request on a new connection and returns the response."""
     decoder = FrameDecoder()
     with socket.create_connection(("127.0.0.1", port), 60) as connection:
         connection.sendall(create_request(code, body=body).encode())
         while True:
             data = connection.recv(65_536)
-            assert data, "hung up without an answer"
+            assert data, "disconnected without an answer"
             for answer in decoder.feed(data):
                 return answer

@@ -1,4 +1,4 @@
-"""The official client at one server, in a test's words; and how what was received is compared with what was sent."""
+"""The official client connected to one server, and comparisons of received with sent messages."""
 
 from collections import Counter
 from typing import Any
@@ -6,40 +6,40 @@ from typing import Any
 from support.java import Java
 from support.servers import Server, wait_until
 
-# The receiving client adds these itself.
+# Added by the receiving client.
 _ADDED_BY_RECEIVER = ("MIN_OFFSET", "MAX_OFFSET", "CONSUME_START_TIME")
 
 Message = dict[str, Any]
 
 
 class Client:
-    """The official client, told which server to talk to."""
+    """The official client, connected to one server."""
 
     def __init__(self, java: Java, server: Server) -> None:
-        """Commands of `java`, with the addresses of `server`."""
+        """Sends commands to `java` with the addresses of `server`."""
         self.java = java
         self.server = server
 
     def call(self, do: str, **arguments: Any) -> Any:
-        """A command with the server's addresses."""
+        """Runs a command with the server's addresses."""
         return self.java.call(do, namesrv=self.server.name_server, broker=self.server.broker, **arguments)
 
     def create_topic(self, topic: str, queues: int) -> None:
-        """Makes a topic; returns when clients can find it."""
+        """Creates a topic and returns when clients can find it."""
         self.call("create-topic", topic=topic, queues=queues)
 
     def await_route(self, topic: str) -> None:
-        """Waits until clients can find a topic that was not made by `create_topic`: brokers tell name servers a little later."""
+        """Waits until clients can find a topic not created by `create_topic`: brokers register it a little later."""
         self.call("await-route", topic=topic)
 
     def send(self, topic: str, count: int, *, first: int = 0, mode: str = "sync", **arguments: Any) -> list[Message]:
-        """Sends messages first..first+count-1; what was sent, and where it went."""
+        """Sends messages first..first+count-1 and returns what was sent and where it was stored."""
         sent: list[Message] = self.call("send", topic=topic, count=count, first=first, mode=mode, **arguments)
         assert len(sent) == count
         return sent
 
     def await_pullable(self, topic: str, count: int, deadline_s: float = 60) -> None:
-        """Waits until `count` messages of a topic can be pulled: a broker acknowledges a little before that."""
+        """Waits until `count` messages of a topic can be pulled, which is a little after they are acknowledged."""
 
         def ends() -> int:
             return sum(ends["max"] - ends["min"] for ends in self.call("offsets", topic=topic).values())
@@ -49,11 +49,11 @@ class Client:
     def consume(
         self, consumer: str, topic: str, *, kind: str = "concurrent", group: str | None = None, **arguments: Any
     ) -> None:
-        """Starts a consumer under a name of the test's choice; it reads from the first message on."""
+        """Starts a consumer, under a name chosen by the test, that reads from the first message."""
         self.call("consume", consumer=consumer, topic=topic, kind=kind, group=group or f"{consumer}-group", **arguments)
 
     def receive(self, consumer: str, count: int, deadline_s: float = 60) -> list[Message]:
-        """Waits for `count` different messages and returns all that the consumer was given so far."""
+        """Waits for `count` different messages and returns everything received so far."""
         said = self.call(
             "await", consumer=consumer, count=count, deadlineMs=int(deadline_s * 1000), timeout_s=deadline_s + 30
         )
@@ -61,12 +61,12 @@ class Client:
         return self.received(consumer)
 
     def received(self, consumer: str) -> list[Message]:
-        """All that a consumer was given so far, in the order in which it was given."""
+        """Everything a consumer has received so far, in order."""
         messages: list[Message] = self.call("received", consumer=consumer)
         return messages
 
     def await_assigned(self, consumer: str, count: int, deadline_s: float = 60) -> list[int]:
-        """Waits until a consumer reads `count` queues; which. It may still come by more: `await_shared` waits for the end."""
+        """Waits until a consumer has `count` queues and returns them. It may still get more (see `await_shared`)."""
         queues: list[int] = self.call(
             "await-assigned",
             consumer=consumer,
@@ -78,7 +78,7 @@ class Client:
         return queues
 
     def await_shared(self, queues: int, *consumers: str, deadline_s: float = 60) -> list[list[int]]:
-        """Waits until each consumer reads what is to be its own in the end, in the order of their names; what that is."""
+        """Waits until each consumer has its final queues, in the order of their names, and returns them."""
         each = queues // len(consumers)
         ends = [list(range(first, first + each)) for first in range(0, queues, each)]
         shares: list[list[int]] = []
@@ -95,10 +95,11 @@ class Client:
         return shares
 
     def await_committed(self, topic: str, group: str, count: int, *consumers: str, deadline_s: float = 60) -> None:
-        """Waits until the broker knows that a group has consumed `count` messages of a topic.
+        """Waits until the broker has stored that a group has consumed `count` messages of a topic.
 
-        The `consumers` are made to tell it at once; on their own they begin with that 10 s after their start. Ask before they
-        stop: Apache's broker loses one of the first offsets of a group and topic that come at once, and here they are told again.
+        The `consumers` are made to commit at once; by themselves they begin 10 s after their start. Call it before they
+        stop: when the first offsets of a group and topic arrive concurrently, Apache's broker loses one, and here they
+        are sent again.
         """
 
         def knows() -> bool:
@@ -110,20 +111,20 @@ class Client:
         wait_until(knows, deadline_s, f"{group} has consumed {count} messages of {topic}")
 
     def stop(self, *consumers: str) -> None:
-        """Stops consumers in order: they commit their offsets and take leave."""
+        """Stops consumers in an orderly way: they commit their offsets and unregister."""
         for consumer in consumers:
             self.call("stop-consuming", consumer=consumer)
 
     def dump(self, topic: str, **arguments: Any) -> list[Message]:
-        """Every message of a topic, queue by queue, pulled one by one from the lowest offset to the highest."""
+        """Every message of a topic, queue by queue, pulled one at a time from the lowest offset to the highest."""
         queues = self.call("dump-topic", topic=topic, **arguments)
         return [message for queue in queues for message in queue["messages"]]
 
 
 def essence(message: Message) -> Message:
-    """What must be the same at the sender and at every receiver."""
+    """What must be equal at the sender and at every receiver."""
     properties = {name: value for name, value in message["properties"].items() if name not in _ADDED_BY_RECEIVER}
-    # The broker strikes WAIT, when it is true, from what it stores, and adds its cluster's name.
+    # The broker drops a true WAIT from what it stores and adds its cluster's name.
     properties.pop("CLUSTER", None)
     properties.pop("WAIT", None)
     return {
@@ -134,16 +135,16 @@ def essence(message: Message) -> Message:
 
 
 def place(message: Message) -> tuple[int, int]:
-    """Queue and offset in it."""
+    """The queue and the offset in it."""
     return message["queueId"], message["queueOffset"]
 
 
 def assert_exactly(received: list[Message], sent: list[Message]) -> None:
-    """Each message that was sent was received, once, unchanged, from the place that the sender was told; nothing else was."""
+    """Checks that exactly the sent messages were received, each once, unchanged, from the acknowledged position."""
     ids = Counter(message["msgId"] for message in received)
     again = [one for one, times in ids.items() if times > 1]
     wanted = {message["msgId"]: message for message in sent}
-    assert len(wanted) == len(sent), "the sender used an id twice"
+    assert len(wanted) == len(sent), "the sender used a message id twice"
     assert not again, f"{len(again)} messages were received more than once, such as {again[:3]}"
     missing = wanted.keys() - ids.keys()
     assert not missing, f"{len(missing)} messages are missing, such as {wanted[next(iter(missing))]}"
@@ -161,7 +162,7 @@ def assert_exactly(received: list[Message], sent: list[Message]) -> None:
 
 
 def assert_dense(received: list[Message], queues: int) -> None:
-    """The messages fill their queues from offset 0 on, without a hole."""
+    """Checks that the messages fill their queues from offset 0 without gaps."""
     for queue in range(queues):
         offsets = sorted(offset for number, offset in map(place, received) if number == queue)
         assert offsets == list(range(len(offsets)))

@@ -1,4 +1,4 @@
-"""Python consumers at one server, in a test's words: what they were given, gathered until it is enough."""
+"""Python consumers connected to one server, and handlers that collect what they receive."""
 
 import asyncio
 import time
@@ -18,12 +18,12 @@ DEADLINE_S = 60.0
 
 
 def config_for(server: Server, **settings: Any) -> ClientConfig:
-    """The configuration of a client of this server. Offsets go to the broker every half second, as in the Java client of the tests."""
+    """A configuration for clients of this server: offsets are committed every half second, as by the Java client."""
     return patient(server, **{"persist_offsets": 0.5, **settings})
 
 
 async def eventually(condition: Callable[[], object], what: str, deadline_s: float = DEADLINE_S) -> None:
-    """Waits until a condition is true; AssertionError naming `what` when it is not in time."""
+    """Waits until a condition is true; raises AssertionError naming `what` if it is not in time."""
     end = time.monotonic() + deadline_s
     while not condition():
         if time.monotonic() > end:
@@ -33,7 +33,7 @@ async def eventually(condition: Callable[[], object], what: str, deadline_s: flo
 
 
 async def create_topic(server: Server, topic: str, queues: int = 4) -> None:
-    """Makes a topic, and waits until clients can find it."""
+    """Creates a topic and waits until clients can find it."""
     async with Admin(patient(server)) as admin:
         await admin.update_topic(TopicConfig(topic, queues, queues), broker=server.broker)
         end = time.monotonic() + DEADLINE_S
@@ -41,7 +41,7 @@ async def create_topic(server: Server, topic: str, queues: int = 4) -> None:
             try:
                 if len(await admin.subscribe_queues(topic)) == queues:
                     return
-            except HeadraceError:  # whatever it is, the deadline decides
+            except HeadraceError:  # any error is retried until the deadline
                 pass
             assert time.monotonic() < end, f"no route of {topic}"
             await asyncio.sleep(0.02)
@@ -50,9 +50,10 @@ async def create_topic(server: Server, topic: str, queues: int = 4) -> None:
 async def send(
     server: Server, topic: str, count: int, *, first: int = 0, at_once: int = 1, **fields: Any
 ) -> list[bytes]:
-    """Sends messages with the bodies first … first+count-1 in text, one after another or some at once; the bodies.
+    """Sends messages whose bodies are the numbers first … first+count-1 as text and returns the bodies.
 
-    When it returns the messages can be pulled: a broker acknowledges what is in its CommitLog, before its queues know of it.
+    Sends one after the other or several at once. Returns when the messages can be pulled: the broker acknowledges them
+    before its queues have them.
     """
     bodies = [str(number).encode() for number in range(first, first + count)]
     ends: dict[MessageQueue, int] = {}
@@ -74,12 +75,12 @@ async def _max_offset(admin: Admin, queue: MessageQueue) -> int:
     try:
         return await admin.max_offset(queue)
     except (BrokerNotFound, RouteNotFound):
-        # A broker that makes a topic when it is first sent to tells name servers after it has acknowledged.
+        # A broker that auto-creates a topic registers it with name servers after acknowledging the message.
         return 0
 
 
 async def await_consumed(server: Server, group: str, topic: str) -> None:
-    """Waits until the broker knows that a group has consumed all of a topic."""
+    """Waits until the broker has stored that a group has consumed all of a topic."""
     async with Admin(patient(server)) as admin:
         end = time.monotonic() + DEADLINE_S
         while (await admin.consumer_progress(group, topic)).lag:
@@ -88,7 +89,7 @@ async def await_consumed(server: Server, group: str, topic: str) -> None:
 
 
 class Gathered:
-    """A handler that keeps what it was given."""
+    """A handler that keeps what it receives."""
 
     def __init__(self) -> None:
         self.messages: list[ReceivedMessage] = []
@@ -98,11 +99,11 @@ class Gathered:
 
     @property
     def bodies(self) -> list[bytes]:
-        """The bodies, in the order in which they came."""
+        """The bodies in the order received."""
         return [message.body for message in self.messages]
 
     async def receive(self, bodies: Iterable[bytes], deadline_s: float = DEADLINE_S) -> None:
-        """Waits until all these bodies have come."""
+        """Waits until all these bodies have been received."""
         wanted = set(bodies)
         try:
             await eventually(
@@ -115,7 +116,7 @@ class Gathered:
 
 
 def push(server: Server, group: str, topic: str, handler: Any, **options: Any) -> PushConsumer:
-    """A push consumer from the first message on, not yet started."""
+    """Creates a push consumer that reads from the first message; it is not started."""
     settings = options.pop("config", None) or config_for(server)
     expression = options.pop("expression", "*")
     batch = options.pop("batch", False)

@@ -1,4 +1,4 @@
-"""A broker of the test's own spec that consumers can talk to: queues in memory, offsets, members, locks.
+"""A broker written for tests that consumers can use: queues in memory, offsets, members, locks.
 
 async with consuming_cluster(queues=2) as (cluster, broker):
     broker.store("T", b"one", b"two")                # to the queues in turn
@@ -24,7 +24,7 @@ HOST = ("127.0.0.1", 10911)
 
 
 class ConsumingBroker(FakeBroker):
-    """Serves pulls, offsets, members and locks. `errors`: a response code for the next requests of a code."""
+    """Serves pulls, offsets, members and locks. `errors`: response codes for the next requests with a request code."""
 
     def __init__(self, name: str, queues: int) -> None:
         super().__init__(name)
@@ -38,7 +38,7 @@ class ConsumingBroker(FakeBroker):
         self._arrived = asyncio.Event()
 
     def store(self, topic: str, *bodies: bytes, queue_id: int | None = None, **properties: str) -> None:
-        """Appends messages, to the queues in turn unless it is said to which."""
+        """Appends messages, to the queues in turn unless a queue is given."""
         for number, body in enumerate(bodies):
             queue = number % self.queues if queue_id is None else queue_id
             records = self.records[topic, queue]
@@ -52,7 +52,7 @@ class ConsumingBroker(FakeBroker):
         self._arrived = asyncio.Event()
 
     def requests(self, code: int) -> list[RemotingCommand]:
-        """All requests of a code so far."""
+        """All requests with a code so far."""
         return [command for command in self.others if command.code == code]
 
     async def _serve(self, command: RemotingCommand) -> RemotingCommand | None:
@@ -122,7 +122,7 @@ class ConsumingBroker(FakeBroker):
 
 @contextlib.asynccontextmanager
 async def consuming_cluster(*topics: str, queues: int = 1) -> AsyncIterator[tuple[Cluster, ConsumingBroker]]:
-    """A name server and one broker. Topics: T, and those given; a group's retry topic has to be given if it is to be found."""
+    """A name server and one broker. Topics: T and those given; a group's retry topic must be given to exist."""
     cluster = Cluster(queues=queues)
     broker = ConsumingBroker("broker-a", queues)
     cluster.brokers["broker-a"] = broker

@@ -1,4 +1,4 @@
-"""A Python consumer in a process of its own, so that it can be killed; and the program that runs there.
+"""A Python consumer in a separate process, so that it can be killed, and the program that runs there.
 
     member = PythonMember(server, "group", "Topic", tmp_path / "one.txt")
     member.assigned()          # ids of the queues that it has now
@@ -36,13 +36,13 @@ class PythonMember:
             )  # fmt: skip
 
     def _lines(self, kind: str) -> list[list[str]]:
-        # A kill may have cut the last line short.
+        # A kill may have cut off the last line.
         text = self.record.read_text() if self.record.exists() else ""
         lines = [line.split() for line in text[: text.rfind("\n") + 1].splitlines()]
         return [line[1:] for line in lines if line and line[0] == kind]
 
     def assigned(self) -> list[int]:
-        """The queues of the topic that it has now."""
+        """The queues of the topic that are assigned to it now."""
         lines = self._lines("assigned")
         return [int(number) for number in lines[-1]] if lines else []
 
@@ -51,12 +51,12 @@ class PythonMember:
         return [(int(queue), int(offset)) for queue, offset in self._lines("message")]
 
     def stop(self) -> None:
-        """Has it close, and waits."""
+        """Closes it and waits."""
         self._process.send_signal(signal.SIGTERM)
         assert self._process.wait(60) == 0, self.log.read_text()
 
     def kill(self) -> None:
-        """Ends it as a crash would."""
+        """Kills it, as in a crash."""
         self._process.kill()
         self._process.wait()
 

@@ -1,4 +1,4 @@
-"""Crash tests: a load that keeps a journal, and the checks of what must be true whatever was killed.
+"""Crash tests: a load that keeps a journal, and the checks that must hold whatever was killed.
 
     with Appliance(data, settings=SETTINGS) as appliance, Load(java, appliance, tmp_path) as load:
         load.wait_for_more(100)
@@ -36,9 +36,9 @@ from support.journal import Journal
 from support.servers import wait_until
 
 SETTINGS = {
-    # Small files, so that every kind of file rolls within seconds.
+    # Small files, so that every kind of file rolls over within seconds.
     "flushDiskType": "SYNC_FLUSH",
-    # A disk that others keep busy is waited for: what is stored and not yet synced would be a message that counts for neither side.
+    # Long enough for a disk that others keep busy: a stored but unsynced message would count for neither side.
     "syncFlushTimeout": "60000",
     "maxMessageSize": "65536",
     "mappedFileSizeCommitLog": "262144",
@@ -58,20 +58,20 @@ _NUMBERS = itertools.count()
 
 
 def rounds(short: int, full: int) -> int:
-    """How often to do it: HEADRACE_CRASH_ROUNDS is `full`, a number, or not set."""
+    """How many rounds to run: HEADRACE_CRASH_ROUNDS is `full`, a number, or unset."""
     asked = os.environ.get("HEADRACE_CRASH_ROUNDS", "")
     return full if asked == "full" else int(asked or short)
 
 
 def chance() -> random.Random:
-    """Random numbers from a seed that is printed, or from HEADRACE_CRASH_SEED."""
+    """A random number generator with a printed seed, or with the seed HEADRACE_CRASH_SEED."""
     seed = int(os.environ.get("HEADRACE_CRASH_SEED") or secrets.randbelow(1 << 32))
     sys.stdout.write(f"HEADRACE_CRASH_SEED={seed}\n")
     return random.Random(seed)
 
 
 class Load:
-    """The official client sends from several threads and keeps its journal; a message that failed is tried again until it is acknowledged."""
+    """The official client sends from several threads, keeps a journal, and retries until acknowledged."""
 
     def __init__(
         self,
@@ -85,10 +85,11 @@ class Load:
         prefix: str = "c",
         timeout_ms: int = 6000,
     ) -> None:
-        """Makes the topic. `home`: where the journal goes. `size` of a body in bytes, `pause_ms` between two messages of a thread.
+        """Creates the topic.
 
-        `prefix`: what keys begin with, where several loads send to one store. `timeout_ms`: how long a client waits for an answer;
-        it does not notice that the broker which owes it is dead.
+        `home`: the folder of the journal. `size` of a body in bytes, `pause_ms` between two messages of a thread.
+        `prefix`: of the keys, where several loads send to one store. `timeout_ms`: how long a client waits for a
+        response; it does not notice that the broker that owes it is dead.
         """
         self.path = home / "journal"
         self.java = java
@@ -102,11 +103,11 @@ class Load:
         self._goes = False
 
     def acknowledged(self) -> int:
-        """How many messages were acknowledged so far."""
+        """How many messages have been acknowledged so far."""
         return int(self._say()["acknowledged"])
 
     def failed(self) -> int:
-        """How many sends failed so far, the client's own retries included."""
+        """How many sends have failed so far, including the client's own retries."""
         return int(self._say()["failed"])
 
     def _say(self) -> dict[str, Any]:
@@ -116,18 +117,18 @@ class Load:
         return said
 
     def wait_for_more(self, count: int) -> None:
-        """Waits until so many more are acknowledged."""
+        """Waits until this many more are acknowledged."""
         goal = self.acknowledged() + count
         wait_until(lambda: self.acknowledged() >= goal, PATIENCE_S, f"{count} more messages, {self._say()}")
 
     def end(self) -> None:
-        """Sends no more, and waits for the answers."""
+        """Stops sending and waits for pending responses."""
         if self._goes:
             self._goes = False
             self.java.call("stop-producing", producer=self._name)
 
     def journal(self) -> Journal:
-        """What the client wrote down so far."""
+        """The client's journal so far."""
         return Journal.read(self.path)
 
     def __enter__(self) -> Self:
@@ -140,15 +141,16 @@ class Load:
 
 
 def records(store: Path, topic: str = TOPIC) -> Iterator[Record]:
-    """The records of a topic, in the order of the log."""
+    """The records of a topic, in log order."""
     return (line for line in dump_records(store) if line["kind"] == "record" and line["topic"] == topic)
 
 
 def check_log(store: Path, journal: Journal, *, min_offset: int = 0, damaged: range = range(0)) -> Counter[str]:
-    """Everything acknowledged is in the log where the client was told; each message as often as it was sent, at most; nothing else is.
+    """Checks that the log has every acknowledged message where the client was told, none too often, and no others.
 
-    What lay below `min_offset` was deleted on purpose. Between the `damaged` offsets properties may be torn, which no checksum covers
-    (docs/storage/crash-safety.md), so only bodies count there. Returns how often each key is there, the damaged left out.
+    Messages below `min_offset` were deleted on purpose. Between the `damaged` offsets properties may be torn, which no
+    checksum covers (docs/storage/crash-safety.md), so only bodies are checked there. Returns how often each key occurs,
+    without the damaged ones.
     """
     by_offset = {record["offset"]: record for record in records(store)}
     kept = [one for one in journal.acknowledged.values() if one.physical_offset >= min_offset]
@@ -165,14 +167,14 @@ def check_log(store: Path, journal: Journal, *, min_offset: int = 0, damaged: ra
     assert not foreign, f"{len(foreign)} messages were never sent, such as {next(iter(foreign))}"
     too_often = {key: (times, journal.sent[key]) for key, times in copies.items() if times > journal.sent[key]}
     assert not too_often, (
-        f"{len(too_often)} messages are there more often than they were sent, such as {list(too_often.items())[:3]}"
+        f"{len(too_often)} messages are stored more often than they were sent, such as {list(too_often.items())[:3]}"
     )
     _check_places(by_offset.values())
     return copies
 
 
 def _check_places(found: Any) -> None:
-    """The records of each queue have consecutive offsets, in the order of the log."""
+    """Checks that the records of each queue have consecutive offsets in log order."""
     last: dict[int, int] = defaultdict(lambda: -1)
     for record in found:
         queue, offset = record["queueId"], record["queueOffset"]
@@ -183,7 +185,7 @@ def _check_places(found: Any) -> None:
 
 
 def check_pulled(client: Client, copies: Counter[str], *, damaged: range = range(0)) -> list[Message]:
-    """A consumer is given exactly what is in the log, what `check_log` returned; what lies between the `damaged` offsets does not count."""
+    """Checks that a consumer receives exactly what `check_log` found, except between the `damaged` offsets."""
     wait_until(lambda: _has_route(client), 60, "the route of the topic at the name server")
     client.await_pullable(TOPIC, copies.total())
     pulled = client.dump(TOPIC)
@@ -196,7 +198,7 @@ def _has_route(client: Client) -> bool:
 
 
 def verify(store: Path, settings: dict[str, str] = SETTINGS) -> None:
-    """`headrace store verify` finds nothing."""
+    """Checks that `headrace store verify` finds nothing."""
     said = subprocess.run(
         [
             str(HEADRACE), "store", "verify", str(store),
@@ -208,9 +210,9 @@ def verify(store: Path, settings: dict[str, str] = SETTINGS) -> None:
 
 
 def check_indexes(store: Path, scratch: Path) -> None:
-    """The indexes of a log that begins at 0 are, byte for byte, as if nobody had ever been killed: as built from it in one go.
+    """Checks that the indexes of a log that begins at 0 equal, byte for byte, a rebuild from the log.
 
-    That build is given which topics were deleted, and when.
+    The rebuild knows which topics were deleted, and when.
     """
     known = {key: value for key, value in SETTINGS.items() if key in keys_of(StoreConfig)}
     shutil.copytree(store / "commitlog", scratch / "commitlog")
@@ -225,5 +227,5 @@ def check_indexes(store: Path, scratch: Path) -> None:
 
 
 def segments(store: Path) -> list[str]:
-    """The shared memory segments of an appliance that exist now."""
+    """The existing shared memory segments of an appliance."""
     return sorted(path.name for path in SEGMENTS.glob(f"headrace-{instance_hash(store)}-*"))

@@ -1,4 +1,4 @@
-"""Damage at rest: bytes of a CommitLog that the disk has lost."""
+"""Damage at rest: bytes of a CommitLog lost by the disk."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from store.mapped_file import path_of
 
 
 def damage(commit_log: Path, file_size: int, physical_offset: int, length: int) -> None:
-    """Makes `length` bytes of a CommitLog zero, from a physical offset on, within one file."""
+    """Zeroes `length` bytes of a CommitLog from a physical offset, within one file."""
     start = physical_offset - physical_offset % file_size
     with path_of(commit_log, start).open("r+b") as file:
         file.seek(physical_offset - start)

@@ -1,4 +1,4 @@
-"""A store whose log is written by hand and dispatched in this process, or in a child that is killed at a named place."""
+"""A store whose log is written by hand and dispatched in this process, or in a child that is killed at a kill point."""
 
 import os
 import signal
@@ -34,14 +34,14 @@ FIRST_TIMESTAMP = 1_700_000_000_000
 
 
 def config_of(head: dict[str, Any]) -> StoreConfig:
-    """The configuration that a golden store's first line tells."""
+    """The configuration in a golden store's first line."""
     settings = {key: str(value) for key, value in head["settings"].items()}
     return from_mapping(StoreConfig, {key: value for key, value in settings.items() if key in keys_of(StoreConfig)})
 
 
 @dataclass
 class HandWrittenLog:
-    """Appends records to CommitLog files, with blanks at their ends, and counts queue offsets as a broker does."""
+    """Appends records to CommitLog files, with blanks at file ends, and counts queue offsets like a broker."""
 
     paths: StorePaths
     config: StoreConfig
@@ -51,7 +51,7 @@ class HandWrittenLog:
     def append(
         self, topic: str = "Topic", queue_id: int = 0, queue_offset: int | None = None, sys_flag: int = 0, **fields: Any
     ) -> int:
-        """Appends a record; returns its physical offset. Further fields are those of `encode_record`."""
+        """Appends a record and returns its physical offset. Further fields are those of `encode_record`."""
         if queue_offset is None:
             queue_offset = self.next_offsets.get((topic, queue_id), 0)
         if sys_flag & 0xC in (0, 8):
@@ -67,7 +67,7 @@ class HandWrittenLog:
         return self.write(record)
 
     def write(self, data: bytes) -> int:
-        """Appends bytes as they are; returns where they begin."""
+        """Appends raw bytes and returns their offset."""
         size = self.config.mapped_file_size_commit_log
         start, at = self.end - self.end % size, self.end
         path = self.paths.commit_log / file_name(start)
@@ -81,7 +81,7 @@ class HandWrittenLog:
 
 
 class DispatchedStore:
-    """Shared memory over a store's files, and dispatch as often as it is asked for."""
+    """Shared memory over a store's files; dispatch can be run any number of times."""
 
     def __init__(self, paths: StorePaths, config: StoreConfig, bit_map: BitMap = no_bit_map) -> None:
         self.paths = paths
@@ -105,7 +105,7 @@ class DispatchedStore:
         HousekeeperPublisher(self.control).min_offset(physical_offset)
 
     def open(self) -> Reput:
-        """Dispatch, as it begins after a start."""
+        """A dispatcher in its state after a start."""
         reput = Reput(
             self.instance, self.instance.counters("dispatch", COUNTERS), self.config, self.paths, self.bit_map
         )
@@ -121,7 +121,7 @@ class DispatchedStore:
         reput.close()
 
     def killed_at(self, place: str) -> bool:
-        """Dispatch in a child that kills itself at a fault point (`name` or `name:n`); False if it never came by."""
+        """Runs dispatch in a child that kills itself at a kill point (`name`, `name:n`); False if not reached."""
         child = os.fork()
         if child == 0:
             os.environ[fault_point.ENVIRONMENT] = place
@@ -139,7 +139,7 @@ class DispatchedStore:
         return self.instance.read_counters()["dispatch"][name]
 
     def close(self) -> None:
-        """Takes the shared memory away."""
+        """Removes the shared memory."""
         self.instance.unlink()
         self.instance.close()
 
@@ -148,7 +148,7 @@ class DispatchedStore:
 def dispatched_store(
     root: Path, config: StoreConfig = SMALL, bit_map: BitMap = no_bit_map
 ) -> Iterator[DispatchedStore]:
-    """A store at `root`, its directories made, its shared memory gone in the end."""
+    """A store at `root` with its directories; its shared memory is removed at the end."""
     paths = StorePaths(root)
     paths.make_directories()
     store = DispatchedStore(paths, config, bit_map)
@@ -159,7 +159,7 @@ def dispatched_store(
 
 
 def built_files(root: Path) -> dict[str, bytes]:
-    """The files that dispatch builds; those of the index by their number, since their names are times."""
+    """The files that dispatch builds; index files by number, because their names are times."""
     built = {
         str(path.relative_to(root)): path.read_bytes()
         for kind in ("consumequeue", "consumequeue_ext")
@@ -171,7 +171,7 @@ def built_files(root: Path) -> dict[str, bytes]:
 
 
 def build(root: Path, config: StoreConfig, bit_map: BitMap = no_bit_map) -> dict[str, bytes]:
-    """Dispatches the whole log at `root`; returns the files that came of it."""
+    """Dispatches the whole log at `root` and returns the files built."""
     with dispatched_store(root, config, bit_map) as store:
         files = MappedFileQueue(store.paths.commit_log, config.mapped_file_size_commit_log)
         files.refresh()
@@ -181,7 +181,7 @@ def build(root: Path, config: StoreConfig, bit_map: BitMap = no_bit_map) -> dict
 
 
 def entries_of(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """The entries of a ConsumeQueue file up to the first that is none."""
+    """The entries of a ConsumeQueue file up to the first empty one."""
     for at in range(0, len(data), ENTRY_SIZE):
         entry = ENTRY.unpack_from(data, at)
         if entry[1] <= 0:

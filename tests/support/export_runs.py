@@ -1,4 +1,4 @@
-"""Exports, and compactions, as processes that are forked from one which has all imported: cheap enough for many at once, on one target in an object store.
+"""Exports and compactions in processes forked from one that has everything imported, so that many can run at once.
 
     with ExportRun(server, "one", source, target) as run:
         run.pause_at(7)                      with its 7th request
@@ -41,7 +41,7 @@ _CONTEXT.set_forkserver_preload([__name__])
 
 
 class ExportRun:
-    """One run, which the server knows by its name. Used as a context: it is gone at its end."""
+    """One run, which the server knows by its name. A context manager that ends the run on exit."""
 
     def __init__(self, server: S3Server, name: str, source: Path, target: str, *, compacts: bool = False) -> None:
         self.name = name
@@ -53,15 +53,15 @@ class ExportRun:
         )
 
     def start(self) -> None:
-        """Begin."""
+        """Starts the run."""
         self._process.start()
 
     def kill_at(self, number: int, *, after: bool = False) -> None:
-        """With SIGKILL, when its request of that number has come, or has been carried out."""
+        """Kills it with SIGKILL when the request with this number arrives, or after it was carried out."""
         (self._server.after if after else self._server.before)(self.name, number, lambda: self._signal(signal.SIGKILL))
 
     def pause_at(self, number: int, *, after: bool = False) -> None:
-        """With SIGSTOP."""
+        """Pauses it with SIGSTOP."""
 
         def pause() -> None:
             self._signal(signal.SIGSTOP)
@@ -71,7 +71,7 @@ class ExportRun:
         (self._server.after if after else self._server.before)(self.name, number, pause)
 
     def proceed(self) -> None:
-        """Let it go on, if it was paused."""
+        """Resumes it if it was paused."""
         if self._process.is_alive():
             self._signal(signal.SIGCONT)
         self.is_paused.clear()
@@ -82,7 +82,7 @@ class ExportRun:
         return self._process.is_alive() and not self.is_paused.is_set()
 
     def join(self) -> int:
-        """Its exit code."""
+        """Waits for the end and returns the exit code."""
         self._process.join(_WITHIN_S)
         assert self._process.exitcode is not None, f"{self.name} does not end"
         return self._process.exitcode
@@ -103,7 +103,7 @@ class ExportRun:
 def _run(source: str, target: str, environment: dict[str, str], compacts: bool) -> None:
     os.environ.update(environment)
     target_lock.LEASE_S = LEASE_S  # type: ignore[misc]
-    reach._reached.add(target)  # which would take a process more
+    reach._reached.add(target)  # which would need another process
     try:
         if compacts:
             found = find_target(target)

@@ -1,6 +1,7 @@
-"""Exports in tests: run one, read it back as the format's readers do, and what golden stores say should be in it.
+"""Helpers for tests of exports: run one, read it back as readers of the format do, and compare with golden stores.
 
-Readers are imported where they read: programs that only export, in many short processes, would spend half their time on it.
+Readers are imported where they are used: programs that only export, in many short processes, would spend half their
+time on the imports.
 """
 
 import base64
@@ -42,7 +43,7 @@ def request(
     spec: TargetSpec | None = None,
     **more: Any,
 ) -> ExportRequest:
-    """What tests ask for: all records, in small ranges, however full the machine's disk is."""
+    """The default request of tests: all records, in small ranges, however full the disk is."""
     spec = spec or TargetSpec(table_format, layout or Layout(), choice)
     return ExportRequest(
         source, str(target), spec, **{"least_range_bytes": SMALL_RANGES, "cleaning_level": 1.0, **more}
@@ -50,13 +51,13 @@ def request(
 
 
 def export(source: Path, target: Path | str, table_format: str = "parquet", **more: Any) -> Summary:
-    """One run of the local engine."""
+    """Runs the local engine once."""
     with Export(request(source, target, table_format, **more), LocalEngine(2)) as run:
         return run.run_once()
 
 
 def read(target: Path, table_format: str) -> pa.Table:
-    """All rows of the one table, read by what users of the format have."""
+    """All rows of the single table, read as users of the format read them."""
     if table_format == "iceberg":
         return iceberg_table(target, "headrace.messages").scan().to_arrow()
     if table_format == "delta":
@@ -69,7 +70,7 @@ def read(target: Path, table_format: str) -> pa.Table:
 
 
 def read_quarantine(target: Path, table_format: str) -> list[Row]:
-    """The damage, in the log's order."""
+    """The quarantined records, in log order."""
     if table_format == "iceberg":
         table = iceberg_table(target, "headrace.messages_dlq").scan().to_arrow()
     elif table_format == "delta":
@@ -85,7 +86,10 @@ def read_quarantine(target: Path, table_format: str) -> list[Row]:
 
 
 def query(target: Path, table_format: str, columns: str) -> list[tuple[Any, ...]]:
-    """What DuckDB reads: the columns of all rows in the log's order. Its readers of table formats need a download, so there it is handed Arrow."""
+    """What DuckDB reads: the columns of all rows in log order.
+
+    Its readers of table formats need a download, so for these it gets Arrow data.
+    """
     import duckdb  # noqa: PLC0415
 
     connection = duckdb.connect()
@@ -98,7 +102,7 @@ def query(target: Path, table_format: str, columns: str) -> list[tuple[Any, ...]
 
 
 def iceberg_table(target: Path, name: str) -> Any:
-    """A table of a folder of Iceberg tables, as its readers load it. Its catalog is closed with it."""
+    """A table of a folder of Iceberg tables, loaded as by its readers. Its catalog is closed with it."""
     from pyiceberg.catalog import load_catalog  # noqa: PLC0415
 
     catalog = load_catalog("headrace", uri=f"sqlite:///{target}/catalog.db")
@@ -108,7 +112,7 @@ def iceberg_table(target: Path, name: str) -> Any:
 
 
 def rows_of(table: pa.Table) -> list[Row]:
-    """Rows in the log's order, ready to compare with `expected_row`."""
+    """Rows in log order, comparable with `expected_row`."""
     return [_comparable(row) for row in table.sort_by("commit_log_offset").to_pylist()]
 
 
@@ -159,7 +163,7 @@ def expected_row(line: Row, broker_name: str = "broker", cluster: str = "") -> R
 
 
 def expected_rows(name: str, without: Sequence[int] = ()) -> list[Row]:
-    """The rows of a whole golden store, but for the records at these offsets."""
+    """The rows of a whole golden store, without the records at these offsets."""
     return [
         expected_row(line)
         for line in golden.expected(name)
@@ -178,7 +182,7 @@ def _ms(value: Any) -> int | None:
 
 
 def _as_java(host: str) -> str:
-    """As Java writes a host, and so the golden lines."""
+    """A host as formatted by Java and in the golden lines."""
     address, port = parse_host(host)
     parsed = ipaddress.ip_address(address)
     if isinstance(parsed, ipaddress.IPv6Address):

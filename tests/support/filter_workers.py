@@ -1,4 +1,4 @@
-"""Filter workers for a test, without a supervisor: each is started again when it has ended, as the supervisor does.
+"""Filter workers without a supervisor: each is restarted when it ends, as the supervisor would do.
 
 with FilterWorkers(tmp_path, 2) as workers:
     FilterFunctions(folder, workers.paths, …)
@@ -18,7 +18,7 @@ MEMORY = 256 << 20
 
 
 class FilterWorkers:
-    """Real workers that listen at `paths`. `starts`: how often one was started."""
+    """Real workers that listen at `paths`. `starts`: how often any was started."""
 
     def __init__(self, folder: Path, count: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Runs fuzz targets in processes of their own, and tells seed and input of what it finds.
+"""Runs fuzz targets in child processes and reports the seed and the input of a finding.
 
     python -m support.fuzz run SEED FOLDER TARGET:FIRST:COUNT … [interpreted] [digest]     batches FIRST to FIRST + COUNT - 1
     python -m support.fuzz input SEED TARGET BATCH INDEX                                   an input, in hexadecimal digits
@@ -55,7 +55,7 @@ class Work(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """What `str` gave."""
+        """Parses the output of `str`."""
         target, first, count = text.split(":")
         return cls(target, int(first), int(count))
 
@@ -67,7 +67,7 @@ def make_batch(target: Any, seed: int, number: int) -> list[bytes]:
 
 
 class _Finding(Exception):  # noqa: N818  (never leaves this module)
-    """What was found."""
+    """A finding."""
 
 
 def _run(work: Work, number_of_work: int, seed: int, folder: Path, place: memoryview, digest: bool) -> None:
@@ -111,7 +111,7 @@ def _described(target: str, seed: int, number: int, index: int, data: bytes) -> 
 
 
 class Run:
-    """Work done by a child."""
+    """Work done by a child process."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class Run:
         self._since = time.monotonic()
 
     def place(self) -> tuple[int, int, int]:
-        """Number of the work, batch and index of the input in hand; -1 before the first."""
+        """Index of the work, batch and index of the current input; -1 before the first."""
         try:
             numbers = memoryview((self._work / "place").read_bytes()).cast("q").tolist()
         except FileNotFoundError:
@@ -151,7 +151,7 @@ class Run:
         return (numbers[0], numbers[1], numbers[2]) if numbers else (-1, -1, -1)
 
     def has_ended(self) -> bool:
-        """Whether it has. Kills one that makes no progress."""
+        """Whether it has ended. Kills a child that makes no progress."""
         if self._child.poll() is not None:
             return True
         place = self.place()
@@ -163,7 +163,7 @@ class Run:
         return self._child.poll() is not None
 
     def finish(self) -> str:
-        """What it printed, once it has ended. AssertionError with the finding if there was one."""
+        """Returns the output of an ended child. Raises AssertionError with the finding, if any."""
         while not self.has_ended():
             time.sleep(0.05)
         code = self._child.returncode
@@ -186,7 +186,7 @@ class Run:
         return f"ended with {code} (-9: stuck for {STUCK_S} s)\n{described}{out[-8000:]}"
 
     def kill(self) -> None:
-        """Ends it."""
+        """Kills it."""
         self._child.kill()
         self._child.wait()
 

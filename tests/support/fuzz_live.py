@@ -1,4 +1,4 @@
-"""Mutated input over the sockets of a running appliance, while somebody else watches whether all roles still answer."""
+"""Mutated input on the sockets of a running appliance, while a watcher checks that all roles still respond."""
 
 import contextlib
 import random
@@ -19,12 +19,12 @@ from support.appliance import Appliance
 from support.fuzz_targets import ControlLines, FrameMutator, HaFrames
 from support.mutations import Mutator
 
-_UNKNOWN_CODE = 29_999  # is answered at once, by every server of frames
+_UNKNOWN_CODE = 29_999  # answered at once by every server
 _PING_S = 0.1
 _SILENT_S = 1.0
 _DEAD_S = 15.0
 _READ_S = 2.0
-# They do what they are asked: options that make a broker refuse everybody are no finding.
+# These work as requested: options that make a broker refuse all clients are no finding.
 _LEFT_OUT = frozenset({RequestCode.UPDATE_BROKER_CONFIG, RequestCode.UPDATE_NAMESRV_CONFIG})
 _STOPPING = (b"stop", b"start")
 
@@ -37,19 +37,20 @@ class Memory:
 
     @classmethod
     def of(cls, appliance: Appliance) -> "Memory":
-        """What they are now."""
+        """The current values."""
         roles = appliance.status()["roles"]
         return cls({name: psutil.Process(role["pid"]).memory_info().rss for name, role in roles.items() if role["pid"]})
 
     def growth_since(self, before: "Memory") -> dict[str, int]:
-        """Bytes by role."""
+        """Growth in bytes, by role."""
         return {name: now - before.by_role[name] for name, now in self.by_role.items() if name in before.by_role}
 
 
 class Watch:
-    """Asks the name server, both ports of the broker, and the supervisor ten times a second; `findings` is what was wrong.
+    """Queries the name server, both ports of the broker, and the supervisor ten times a second; collects `findings`.
 
-    A role that is silent for more than a second is a finding if it was busy itself meanwhile, or if it stays so: on a loaded machine others are.
+    A role silent for more than a second is a finding if it used the CPU meanwhile, or if it stays silent: on a loaded
+    machine other processes may be at fault.
     """
 
     def __init__(self, appliance: Appliance, slowdown: int = 1) -> None:
@@ -74,7 +75,7 @@ class Watch:
             thread.start()
 
     def stop(self) -> None:
-        """Ends the watch. What has restarted meanwhile is a finding."""
+        """Ends the watch. Restarts meanwhile are findings."""
         self._ends.set()
         for thread in self._threads:
             thread.join()
@@ -134,7 +135,10 @@ class Attack:
         self._lines = Mutator(ControlLines.seeds(ControlLines.__new__(ControlLines))[:1], texts=True)
 
     def run(self, connections: int, inputs: int = 6) -> None:
-        """So many connections, by turns to each socket, with so many inputs each: few, because the first one that is no frame ends a connection."""
+        """Opens this many connections, alternating between sockets, with this many inputs each.
+
+        The inputs are few, because the first one that is no frame ends a connection.
+        """
         name_server, broker = self._appliance.ports
         for number in range(connections):
             kind = number % 8
@@ -160,7 +164,10 @@ class Attack:
         self.last[name] = inputs
         self.sent += len(inputs)
         family = socket.AF_UNIX if port is None else socket.AF_INET
-        with socket.socket(family) as client, contextlib.suppress(OSError):  # it may hang up, and leave the rest unread
+        with (
+            socket.socket(family) as client,
+            contextlib.suppress(OSError),
+        ):  # the peer may disconnect and leave the rest unread
             client.settimeout(_READ_S)
             client.connect(str(self._appliance.data / "control.sock") if port is None else ("127.0.0.1", port))
             for one in inputs:
@@ -177,7 +184,7 @@ def _has_code(frame: bytes, code: int) -> bool:
 
 
 def make_topic(appliance: Appliance, name: str) -> None:
-    """A topic of eight queues."""
+    """Creates a topic of eight queues."""
     header = CreateTopicRequestHeader(
         topic=name, default_topic="TBW102", read_queue_nums=8, write_queue_nums=8, perm=6, topic_filter_type="SINGLE_TAG", topic_sys_flag=0, order=False,
     )  # fmt: skip
@@ -191,7 +198,7 @@ def make_topic(appliance: Appliance, name: str) -> None:
 
 
 def hostile_batches() -> list[bytes]:
-    """The frames that ended a broker once: lengths in a batch's body that are negative as signed numbers."""
+    """Frames that once crashed the broker: lengths in a batch's body that are negative as signed numbers."""
     head = bytes.fromhex("00000016 00000000 00000000 00000000")
     bodies = [head + length + bytes(52) for length in (b"\x80\0\0\0", b"\x90\0\0\0", b"\xff\xff\xff\xea")]
     entry = head + bytes(6)

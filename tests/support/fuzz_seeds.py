@@ -1,4 +1,4 @@
-"""Good inputs to begin with: Apache's own frames and records, and records of every shape that the format has."""
+"""Valid inputs to start from: Apache's own frames and records, and records of every shape that the format has."""
 
 import json
 import lzma
@@ -16,7 +16,7 @@ _LONGEST_SEED = 4096
 
 @cache
 def request_frames() -> tuple[bytes, ...]:
-    """Whole request frames of all wire scenarios, a few of each code and encoding, each once."""
+    """Whole request frames of all wire scenarios: a few of each code and encoding, without duplicates."""
     by_kind: dict[tuple[int, int], set[bytes]] = {}
     for scenario in golden.scenarios():
         for line in golden.frames(scenario):
@@ -30,7 +30,7 @@ def request_frames() -> tuple[bytes, ...]:
 
 
 def _code_of(frame: bytes) -> int:
-    """Something that differs from code to code: the number after the first `"code":`, or a binary header's first two bytes."""
+    """A key that differs between codes: the number after the first `"code":`, or a binary header's first two bytes."""
     if frame[4]:
         return int.from_bytes(frame[8:10], "big")
     before, _, after = frame.partition(b'"code":')
@@ -44,7 +44,7 @@ def split_frame(frame: bytes) -> tuple[int, bytes, bytes]:
 
 
 def join_frame(kind: int, header: bytes, body: bytes) -> bytes:
-    """A frame whose lengths are right."""
+    """A frame with correct lengths."""
     length = 4 + len(header) + len(body)
     assert length < FRAME_MAX_LENGTH
     return length.to_bytes(4, "big") + bytes([kind & 255]) + len(header).to_bytes(3, "big") + header + body
@@ -52,7 +52,7 @@ def join_frame(kind: int, header: bytes, body: bytes) -> bytes:
 
 @cache
 def golden_records() -> tuple[bytes, ...]:
-    """Some records of each golden store, as they lie there."""
+    """Some raw records of each golden store."""
     records = []
     for store in golden.stores():
         with tarfile.open(golden.GOLDEN / "stores" / f"{store}.tar.xz") as archive:
@@ -99,7 +99,7 @@ def shapes() -> tuple[dict[str, Any], ...]:
 
 
 def record(shape: dict[str, Any], physical_offset: int, queue_offset: int = 0) -> bytes:
-    """A record of this shape that says that it lies there."""
+    """A record of this shape whose header has this physical offset."""
     fields = dict(shape)
     flag = int(fields["sys_flag"])
     hosts: dict[str, Any] = {
@@ -113,7 +113,7 @@ def record(shape: dict[str, Any], physical_offset: int, queue_offset: int = 0) -
 
 @cache
 def expressions() -> tuple[str, ...]:
-    """Expressions whose outcomes Apache's filter has told."""
+    """Expressions whose outcomes are known from Apache's filter."""
     lines = lzma.decompress((golden.GOLDEN / "sql92.jsonl.xz").read_bytes()).splitlines()
     found = {json.loads(line)["expression"] for line in lines[::7]}
     return tuple(sorted(one for one in found if len(one) < 300))

@@ -1,7 +1,7 @@
-"""What is fuzzed inside one process: each target takes bytes and gives what came of them, and nothing but the errors of its contract may be raised.
+"""Fuzz targets within one process: each processes bytes, returns the outcome, and may raise only its declared errors.
 
-A target has seeds, makes inputs of them, and keeps no state from one batch to the next (`begin`), so that the seed and the number of a
-batch bring a finding back. What `run` returns is the same for compiled and interpreted modules.
+A target has seeds, derives inputs from them, and keeps no state between batches (`begin`), so that the seed and the
+number of a batch reproduce a finding. `run` returns the same for compiled and interpreted modules.
 """
 
 import inspect
@@ -60,22 +60,22 @@ class Target:
     weight = 1
 
     def __init__(self, folder: Path) -> None:
-        """`folder` is empty, and the target's own."""
+        """`folder` is empty and belongs to the target."""
         self.folder = folder
 
     def begin(self) -> None:
-        """Forgets all that earlier inputs left."""
+        """Drops all state of earlier inputs."""
 
     def make(self, chance: random.Random) -> bytes:
         """The next input."""
         raise NotImplementedError
 
     def run(self, data: bytes) -> object:
-        """Does with an input what the product does, and returns what came of it."""
+        """Processes an input as the product does and returns the outcome."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Lets go of everything."""
+        """Releases all resources."""
 
 
 class _Mutated(Target):
@@ -95,7 +95,7 @@ class _Mutated(Target):
 
 
 def _refused(work: Callable[[], object]) -> object:
-    """What `work` returns, or the name of the error of ours that it raised."""
+    """What `work` returns, or the name of the declared error that it raised."""
     try:
         return work()
     except HeadraceError as error:
@@ -115,7 +115,7 @@ FIELD_VALUES = [
 
 
 class FrameMutator:
-    """Mutated request frames: raw; a changed header or body under lengths that are right; another code; other values of ext fields, in either encoding."""
+    """Mutated request frames: raw; changed header or body with correct lengths; other code; other ext fields."""
 
     def __init__(self) -> None:
         frames = fuzz_seeds.request_frames()
@@ -163,7 +163,7 @@ class FrameMutator:
         made.serialize_type = kind
         try:
             return made.encode()
-        except HeadraceError:  # a value that this encoding cannot carry
+        except HeadraceError:  # a value that this encoding cannot represent
             made.serialize_type = SerializeType.JSON
             return made.encode()
 
@@ -177,7 +177,7 @@ class FrameMutator:
 
 
 class Frames(Target):
-    """A connection's bytes, both header encodings."""
+    """The byte stream of a connection, in both header encodings."""
 
     weight = 5
 
@@ -223,7 +223,7 @@ _C = TypeVar("_C")
 
 
 class _EachClass(_Mutated):
-    """Texts that are read by one class after the other, beginning with the same class in each run."""
+    """Texts parsed by one class after the other, starting with the same class in each run."""
 
     texts = True
     weight = 2
@@ -247,7 +247,7 @@ def _dataclasses_in(module: ModuleType, base: type[_C]) -> list[type[_C]]:
 
 
 class TypedHeaders(_EachClass):
-    """The ext fields of each request and response, read by each header class."""
+    """The ext fields of each request and response, parsed by each header class."""
 
     _classes = _dataclasses_in(headers, CommandHeader)
 
@@ -262,7 +262,7 @@ class TypedHeaders(_EachClass):
 
 
 class Bodies(_EachClass):
-    """JSON bodies, read by each body class."""
+    """JSON bodies, parsed by each body class."""
 
     _classes = _dataclasses_in(bodies, JsonBody)
 
@@ -279,7 +279,7 @@ class Bodies(_EachClass):
 
 
 class Registrations(_Mutated):
-    """Compressed registrations, mutated below their compression, and compressed bodies."""
+    """Registrations mutated before compression, and mutated compressed bodies."""
 
     def seeds(self) -> list[bytes]:
         version = b'{"counter":1,"timestamp":2}'
@@ -340,7 +340,7 @@ class ControlLines(_Mutated):
 
 
 class HotSends(Target):
-    """SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE frames: what is appended are records, what is answered are frames."""
+    """SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE frames: appended data must be records, and answers must be frames."""
 
     weight = 16
 
@@ -397,7 +397,7 @@ class HotSends(Target):
 
 
 def _assert_records(view: memoryview, start: int, file_size: int) -> None:
-    """Records from `start` on lie one behind the other, but for blanks at the ends of files."""
+    """Checks that contiguous records begin at `start`, except for blanks at file ends."""
     at = 0
     while at < len(view):
         size = check_record(view, at, len(view), start + at, True)
@@ -489,7 +489,7 @@ def _log_of(chance: random.Random, count: int) -> _Log:
 
 
 class Records(_Mutated):
-    """One record: the check of recovery and pulls, and what is read of a record that has passed it."""
+    """One record: the check of recovery and pulls, and the fields of a record that passes it."""
 
     weight = 18
 
@@ -503,7 +503,7 @@ class Records(_Mutated):
         self._programs = _programs()
 
     def run(self, data: bytes) -> object:
-        view = memoryview(bytearray(data))  # an object of its own, so that the sanitizer sees its end
+        view = memoryview(bytearray(data))  # a separate object, so that the sanitizer sees its end
         size = check_record(view, 0, len(view), 0, False)
         checked = check_record(view, 0, len(view), 0, True)
         decoded = _refused(lambda: record.decode_record(data) is not None)
@@ -522,7 +522,7 @@ def _programs() -> list[Program]:
 
 
 class _LogTarget(Target):
-    """Whole logs with one or two records mutated, or their entries."""
+    """Whole logs with one or two mutated records, or mutated entries."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -531,7 +531,7 @@ class _LogTarget(Target):
         self._entries = Mutator([one.entries for one in self.logs])
 
     def make(self, chance: random.Random) -> bytes:
-        """The number of a log, its end, its entries, its records: `cut` takes it apart."""
+        """Encodes the log's number, its end, its entries and its records; `cut` decodes them."""
         number = int(chance.random() * len(self.logs))
         log = self.logs[number]
         kind = chance.getrandbits(2)
@@ -542,7 +542,7 @@ class _LogTarget(Target):
 
     @staticmethod
     def cut(data: bytes) -> tuple[int, memoryview, memoryview]:
-        """Where the log ends, its entries, its one file. Both memories are of their own."""
+        """The end of the log, its entries, and its only file, in separate memory."""
         _, end, length = struct.unpack_from(">BHI", data)
         entries = memoryview(bytearray(data[7 : 7 + length]))
         file = bytearray(data[7 + length :])
@@ -551,7 +551,7 @@ class _LogTarget(Target):
 
 
 class Gathered(_LogTarget):
-    """What a pull gathers, by its entries and through filters."""
+    """What a pull gathers from its entries and through filters."""
 
     weight = 6
 
@@ -586,7 +586,7 @@ class Gathered(_LogTarget):
 
 
 class _Memory:
-    """Stands for a mapped file."""
+    """Stands in for a mapped file."""
 
     def __init__(self, length: int) -> None:
         self.view = memoryview(bytearray(length))
@@ -597,7 +597,7 @@ class _Memory:
 
 
 class _Queues:
-    """Queues of at most some hundred entries each, in memory: as much of the writer as the walk sees."""
+    """Queues in memory of at most some hundred entries each: the part of the writer that dispatch uses."""
 
     ROOM = 64
 
@@ -621,7 +621,7 @@ class _Queues:
 
 
 class _Indexes:
-    """IndexFiles in memory: as much of the writer as the walk sees."""
+    """IndexFiles in memory: the part of the writer that dispatch uses."""
 
     SLOTS, CAPACITY = 5, 8
 
@@ -645,14 +645,14 @@ class _Indexes:
 
 
 class Walked(_LogTarget):
-    """What dispatch makes of a log: entries of queues and of indexes, in memory."""
+    """Dispatch of a log: entries of queues and indexes, in memory."""
 
     weight = 7
 
     def run(self, data: bytes) -> object:
         end, entries, file = self.cut(data)
         queues = _Queues()
-        # What an IndexFile's header may hold after damage: some bytes of the entries.
+        # What a damaged IndexFile header may hold: some bytes of the entries.
         header = bytes(entries[: HEADER.size]) if end & 3 == 3 else b""
         indexes = _Indexes(header)
         walk = LogWalk(queues, indexes, queues.put, all_unusual=end % 11 == 0, multi_dispatch=end % 7 == 0)  # type: ignore[arg-type]
@@ -664,7 +664,7 @@ class Walked(_LogTarget):
             steps.append((answer, walk.position, walk.bad_reason))
             at = walk.position
             if answer == BAD:
-                # As dispatch does: on to where the next record may begin.
+                # As in dispatch: continue where the next record may begin.
                 magic = bytes(file[:end]).find(b"\xda\xa3\x20", at + 5)
                 at = magic - 4 if magic >= 0 else end
             elif answer != END:
@@ -678,7 +678,7 @@ class Walked(_LogTarget):
 
 
 class Decoded(_LogTarget):
-    """What the exporter makes of a log."""
+    """The exporter's columns of a log."""
 
     def begin(self) -> None:
         self._columns = [
@@ -715,7 +715,7 @@ class Decoded(_LogTarget):
 
 
 class GatheredAndDecoded(_LogTarget):
-    """What the exporter makes of records that it has read apart, at places that a scan gave."""
+    """The exporter's columns of records that were read separately, at the positions of a scan."""
 
     def run(self, data: bytes) -> object:
         end, _, file = self.cut(data)
@@ -742,7 +742,7 @@ class GatheredAndDecoded(_LogTarget):
 
 
 class Expressions(Target):
-    """SQL92 expressions, compiled, over property strings."""
+    """SQL92 expressions, compiled, and evaluated on property strings."""
 
     weight = 4
 
@@ -795,7 +795,7 @@ class Expressions(Target):
 
 
 class _Warnings(logging.Handler):
-    """Holds the first records of what our own code raised: whatever a client sends, it is answered or refused."""
+    """Collects unexpected exceptions of our code: whatever a client sends must be answered or refused."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -832,7 +832,7 @@ class Requests(Target):
 
     def run(self, data: bytes) -> object:
         assert self._broker is not None
-        if not data:  # no event loop brings nothing
+        if not data:  # an event loop never delivers nothing
             return None
         if self._client.is_closed:
             self._client.close()
@@ -840,7 +840,7 @@ class Requests(Target):
         self._client.handle(data)
         answers = self._client.received()
         if not data.startswith(b"\0") or self._client.connection.is_closed or not answers:
-            # Half a frame may be waiting for its rest.
+            # Half a frame may still be incomplete.
             self._client.close()
             self._client = self._broker.connect()
         if self._log.found:

@@ -1,6 +1,6 @@
 """Reads the golden data in `tests/golden`: `unpack` a store, its `expected` lines, the `frames` of a wire scenario.
 
-What the lines mean is told in `tests/golden/README.md`. Nothing here decodes a frame or a record: that is what the tests are for.
+`tests/golden/README.md` describes the lines. Nothing here decodes a frame or a record: that is left to the tests.
 """
 
 import base64
@@ -15,7 +15,7 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 
 
 def stores() -> list[str]:
-    """Names of the whole stores (not of their damaged variants)."""
+    """Names of the intact stores (without their damaged variants)."""
     return sorted(path.name.removesuffix(".tar.xz") for path in (GOLDEN / "stores").glob("*.tar.xz"))
 
 
@@ -30,14 +30,14 @@ def scenarios() -> list[str]:
 
 
 def unpack(name: str, target: Path) -> Path:
-    """Unpacks store `name` (or a damaged variant of one) under `target`; returns its root (what storePathRootDir is).
+    """Unpacks store `name` (or a damaged variant) under `target` and returns its root (the storePathRootDir).
 
-    Files keep the modification time that they had, which searching by time looks at.
+    Files keep their modification times, which searching by time uses.
     """
     variant = GOLDEN / "stores" / f"{name}.json"
     damaged: dict[str, Any] = json.loads(variant.read_text()) if variant.exists() else {"base": name, "steps": []}
     with tarfile.open(GOLDEN / "stores" / f"{damaged['base']}.tar.xz") as tar:
-        # Python 3.11.2 has no filters yet; 3.12 and later want one to be named.
+        # Python 3.11.2 has no filters yet; 3.12 and later require one.
         tar.extraction_filter = getattr(tarfile, "data_filter", None)
         tar.extractall(target)  # noqa: S202  (archives of our own)
     store = target / str(damaged["base"])
@@ -46,7 +46,7 @@ def unpack(name: str, target: Path) -> Path:
 
 
 def damage(store: Path, steps: list[dict[str, Any]]) -> None:
-    """Does what a variant's file says: delete a file, or write or zero bytes in place."""
+    """Applies a variant's file: deletes a file, or writes or zeroes bytes in place."""
     for step in steps:
         if "delete" in step:
             (store / step["delete"]).unlink()
@@ -70,14 +70,14 @@ def expected(name: str) -> Iterator[dict[str, Any]]:
 
 
 def recovered(name: str) -> Iterator[dict[str, Any]]:
-    """What Apache's broker said (and, for killed and damaged stores, left) after it had opened store or variant `name`."""
+    """What Apache's broker reported (and left, if the store was killed or damaged) after opening store `name`."""
     return lines(GOLDEN / "stores" / f"{name}.recovered.jsonl.xz")
 
 
 def frames(scenario: str) -> Iterator[dict[str, Any]]:
-    """The lines of a wire scenario; in a frame's line `bytes` is the whole frame, or None where only its head was kept.
+    """The lines of a wire scenario; `bytes` is the whole frame, or None where only its head was kept.
 
-    `head` is always there: the frame's first bytes, all of them unless it was cut.
+    `head` is always present: the frame's first bytes, all of them unless it was cut.
     """
     for line in lines(GOLDEN / "wire" / f"{scenario}.jsonl"):
         if "frame" in line:

@@ -1,4 +1,4 @@
-"""Sends by the hot path into a log in memory: what records and answers come of a stream of frames."""
+"""Sends by the hot path into a log in memory, and the records and answers for a stream of frames."""
 
 import json
 import random
@@ -19,7 +19,7 @@ VERSION = 409
 
 
 class LogInMemory:
-    """A CommitLog of `files` files without a disk, and what has been published of it."""
+    """A CommitLog of `files` files in memory, and what has been published of it."""
 
     def __init__(self, files: int = 4, file_size: int = FILE_SIZE, wrote_offset: int = 0) -> None:
         self.file_size = file_size
@@ -48,7 +48,7 @@ class LogInMemory:
         self.published = physical_offset
 
     def bytes(self) -> bytes:
-        """All files one after the other, up to the log's end."""
+        """All files concatenated, up to the end of the log."""
         joined = b"".join(bytes(self.memory[start]) for start in sorted(self.memory))
         return joined[: self.appender.wrote_offset - min(self.memory, default=0)]
 
@@ -69,7 +69,7 @@ def frame(header: bytes, body: bytes = b"") -> bytes:
 
 
 def send_frame(body: bytes = b"hello", opaque: int = 7, flag: int = 0, code: int = 310, **fields: str | None) -> bytes:
-    """A SEND_MESSAGE_V2 frame as fastjson writes it; `fields` replace or add ext fields, None takes one away."""
+    """A SEND_MESSAGE_V2 frame in fastjson's format; `fields` replace or add ext fields, None removes one."""
     ext: dict[str, str | None] = {
         "a": "PG",
         "b": "TopicTest",
@@ -98,7 +98,7 @@ def send_frame(body: bytes = b"hello", opaque: int = 7, flag: int = 0, code: int
 
 
 def random_body(chance: random.Random, is_batch: bool) -> bytes:
-    """A message's body, or that of a batch: nearly always a good one."""
+    """The body of a message or a batch, nearly always valid."""
     if not is_batch:
         return chance.randbytes(chance.choice([0, 1, 100, 1500]))
     entries = [
@@ -116,7 +116,7 @@ def random_body(chance: random.Random, is_batch: bool) -> bytes:
 
 
 def take_all(path: hot_send.SendPath, data: bytes) -> list[int]:
-    """Feeds the path all frames, stepping over those that it leaves; returns the positions of these."""
+    """Feeds all frames to the path, skipping those it declines; returns the positions of the skipped ones."""
     left: list[int] = []
     position = 0
     while True:
@@ -128,7 +128,7 @@ def take_all(path: hot_send.SendPath, data: bytes) -> list[int]:
 
 
 def outcome(data: bytes, timestamp_free: bool = True) -> bytes:
-    """Everything that the hot path makes of a stream of frames, as JSON: for comparing its two forms."""
+    """The complete outcome of a stream of frames as JSON, to compare compiled and interpreted form."""
     log = LogInMemory()
     path = send_path(log)
     log.appender.begin()

@@ -1,4 +1,4 @@
-"""Runs a function of a test module in a second interpreter: with no hot module compiled, or as it is here.
+"""Runs a function of a test module in a second interpreter, with or without compiled hot modules.
 
     python -m support.interpreted MODULE FUNCTION [compiled] < input > output
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class _SourcesOnly:
-    """Finds the `.py` of a module where a compiled one lies beside it."""
+    """Finds the `.py` of a module even if a compiled one is beside it."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG004
@@ -27,12 +27,12 @@ class _SourcesOnly:
 
 
 def run_interpreted(module: str, function: str, given: bytes) -> bytes:
-    """What the function returns where all hot modules are plain Python."""
+    """The result of the function with all hot modules interpreted."""
     return _run(module, function, given)
 
 
 def run_compiled(module: str, function: str, given: bytes) -> bytes:
-    """What the function returns where the hot modules are compiled, if they are here. Its crash is a failure, not the end of the tests."""
+    """The result of the function with compiled hot modules, if available. A crash there fails only the test."""
     return _run(module, function, given, "compiled")
 
 
@@ -51,7 +51,7 @@ def _run(module: str, function: str, given: bytes, *form: str) -> bytes:
 
 
 def sources_only() -> None:
-    """Lets this process import no compiled module of ours."""
+    """Prevents this process from importing our compiled modules."""
     sys.meta_path.insert(0, _SourcesOnly)
 
 

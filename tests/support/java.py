@@ -1,4 +1,4 @@
-"""The official Java client, driven from a test: one long-lived JVM that takes commands (`tests/interop/java`).
+"""The official Java client, driven by tests: one long-lived JVM that takes commands (`tests/interop/java`).
 
     with Java(tmp_path) as java:
         java.call("create-topic", namesrv=..., broker=..., topic="Orders", queues=4)
@@ -33,16 +33,16 @@ LOCKED_S = 60
 
 
 class JavaError(Exception):
-    """The client threw: its class and message."""
+    """The client threw an exception: its class and message."""
 
 
 class Java:
-    """A JVM with the official client. Ends with its input, so also when the test run dies."""
+    """A JVM with the official client. It ends when its input closes, so also when the test run dies."""
 
     def __init__(
         self, home: Path, *, serialize: str = "JSON", heap: str = "768m", flags: tuple[str, ...] = QUICK_START
     ) -> None:
-        """`home`: its logs and local offsets. `serialize`: JSON or ROCKETMQ, how it writes headers. `flags`: of the JVM."""
+        """`home`: its logs and local offsets. `serialize`: header encoding, JSON or ROCKETMQ. `flags`: of the JVM."""
         home.mkdir(parents=True, exist_ok=True)
         told = {
             "user.home": str(home),
@@ -59,7 +59,7 @@ class Java:
                     "-cp", f"{compile_program()}:{class_path()}", "Interop",
                 ],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf-8", start_new_session=True,
-                cwd=home,  # commands of mqadmin write files into the current directory
+                cwd=home,  # mqadmin commands write files into the current directory
             )  # fmt: skip
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
@@ -69,11 +69,11 @@ class Java:
 
     @property
     def pid(self) -> int:
-        """Of the JVM."""
+        """The JVM's process id."""
         return self._process.pid
 
     def start(self, do: str, **arguments: Any) -> "Future[Any]":
-        """Gives a command and does not wait for its answer."""
+        """Sends a command without waiting for its result."""
         answer: Future[Any] = Future()
         number = next(self._ids)
         with self._lock:
@@ -84,7 +84,7 @@ class Java:
         return answer
 
     def call(self, do: str, *, timeout_s: float = 90, **arguments: Any) -> Any:
-        """Gives a command and returns its result. JavaError when the client threw, TimeoutError when it said nothing."""
+        """Runs a command and returns its result. JavaError if the client threw, TimeoutError if there was no answer."""
         try:
             return self.start(do, **arguments).result(timeout_s)
         except TimeoutError:
@@ -107,7 +107,7 @@ class Java:
             self._waiting.clear()
 
     def close(self) -> None:
-        """Ends the JVM without leave-taking: stop consumers first where their offsets matter."""
+        """Ends the JVM without unregistering: stop consumers first if their offsets matter."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -120,7 +120,7 @@ class Java:
         self._process.stdout.close()
 
     def kill(self) -> None:
-        """SIGKILL, as a client's crash would be."""
+        """Kills the JVM, as in a crash of the client."""
         self._process.kill()
         self.close()
 
@@ -132,14 +132,14 @@ class Java:
 
 
 def class_path() -> str:
-    """The official client's jars; the first call of all fetches them through Maven."""
+    """The official client's jars; the first call ever fetches them with Maven."""
     done = subprocess.run([sys.executable, str(SCRIPT), "classpath"], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
 def compile_program() -> Path:
-    """The folder with the compiled `tests/interop/java`; compiles when a source has changed."""
+    """The folder with the compiled `tests/interop/java`; compiles it if a source has changed."""
     sources = sorted(SOURCES.glob("*.java"))
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     target = BUILD / digest
@@ -147,7 +147,7 @@ def compile_program() -> Path:
         return target
     BUILD.mkdir(parents=True, exist_ok=True)
     with (BUILD / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # several test workers may come at once
+        fcntl.flock(lock, fcntl.LOCK_EX)  # several test workers may compile at once
         if not target.exists():
             fresh = BUILD / f"{digest}.new"
             shutil.rmtree(fresh, ignore_errors=True)

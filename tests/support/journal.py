@@ -1,4 +1,4 @@
-"""What a client wrote down while servers were killed under it: the journal of `produce-continuously`, line by line.
+"""What a client recorded while servers were killed: the journal of `produce-continuously`, line by line.
 
     try KEY                 it is about to send this message
     send KEY                a request went out; more than one to a try if the client retried by itself
@@ -15,7 +15,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Acknowledged:
-    """Where the broker said that it put a message, durably (SEND_OK)."""
+    """Where the broker durably stored a message (SEND_OK)."""
 
     key: str
     message_id: str
@@ -37,14 +37,14 @@ class Journal:
 
     @classmethod
     def read(cls, path: Path) -> "Journal":
-        """The journal as it is now; a line that is being written does not count."""
+        """The current journal; an incomplete last line is ignored."""
         journal = cls()
         for line in path.read_text().split("\n")[:-1]:
             journal._add(line.split("\t"))
         return journal
 
     def followed_by(self, other: "Journal") -> "Journal":
-        """Both as one. They speak of different keys."""
+        """Both journals as one. Their keys must differ."""
         assert not self.tried.keys() & other.tried.keys()
         return Journal(
             self.tried + other.tried,

@@ -1,6 +1,8 @@
-"""A program for tests that kill it: `killed_export.py SOURCE TARGET FORMAT [--pool] [--by-topic] [--tables] [--typed] [--kill-worker] [--compact]` exports, or compacts, and ends with 0.
+"""Exports or compacts in a process that a test kills.
 
-It commits after every range, so that there are many instants to be killed at.
+killed_export.py SOURCE TARGET FORMAT [--pool] [--by-topic] [--tables] [--typed] [--kill-worker] [--compact]
+
+It commits after every range, so that there are many instants to be killed at, and exits with 0.
 """
 
 import os
@@ -22,7 +24,7 @@ from support.exported import EVERYTHING, request
 
 
 def kill_a_worker() -> None:
-    """Kill the first worker there is."""
+    """Kills the first worker found."""
     me = psutil.Process()
     while True:
         for child in me.children():

@@ -1,7 +1,10 @@
-"""A program for tests that kill it: `killed_spark_export.py SOURCE MASTER WORKERS` exports with Spark into the targets that its input names, one after the other.
+"""Exports with Spark in a process that a test kills.
 
-A line is `FORMAT TARGET`. When an export is done, `TARGET.done` is there. In many ranges, two for each of the workers that it says it has, with a commit after each, so that
-there are many instants to be killed at. One session for all of them, which ends with the input.
+killed_spark_export.py SOURCE MASTER WORKERS
+
+Each input line `FORMAT TARGET` names the next target; when its export is done, `TARGET.done` exists. There are many
+ranges, two for each worker, with a commit after each, so that there are many instants to be killed at. All exports
+share one session, which ends with the input.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Servers with short delays and quick transaction checks, for tests that wait for what a broker does by itself."""
+"""Servers with short delays and frequent transaction checks, for tests that wait for a broker's own actions."""
 
 from pathlib import Path
 
@@ -19,14 +19,15 @@ SERVERS: dict[str, type[Reference] | type[Appliance]] = {"reference": Reference,
 
 
 def lately(make: str, data: Path, **settings: str) -> Reference | Appliance:
-    """A running server of this make; `settings` replace some of SETTINGS."""
+    """A running server of this kind; `settings` override some of SETTINGS."""
     return SERVERS[make](data, settings=SETTINGS | settings)
 
 
 def join(client: Client, group: str, topic: str) -> None:
     """Returns when name servers know the group's retry topic.
 
-    The broker makes it when it first hears of the group. A consumer that started before looks for it again half a minute later.
+    The broker creates it when it first hears of the group. A consumer started earlier looks for it again half a minute
+    later.
     """
     client.consume(f"{group}-joins", topic, group=group)
     route = {"topic": f"%RETRY%{group}"}

@@ -1,4 +1,4 @@
-"""Servers that leave in order because the next one opens their store: Apache's without the waits that have nothing to do with it.
+"""Servers that stop cleanly because another one opens their store; Apache's without unrelated waits.
 
     with handed_on(Reference(data)) as server:
         ...
@@ -25,7 +25,7 @@ VIP = -2
 
 @contextmanager
 def handed_on(server: _Made) -> Iterator[_Made]:
-    """For a server whose store somebody opens afterwards: it ends as it does on SIGTERM, or as it must when the test has failed."""
+    """A server whose store is opened afterwards: it stops as on SIGTERM, or is killed if the test has failed."""
     with server:
         yield server
         if isinstance(server, Reference):
@@ -33,10 +33,10 @@ def handed_on(server: _Made) -> Iterator[_Made]:
 
 
 def _leave(server: Reference) -> None:
-    """Ends the broker in order, and the name server, which keeps nothing and would take three seconds, at once.
+    """Stops the broker cleanly, and kills the name server, which keeps no data and would take three seconds.
 
-    The threads with which a broker follows connections end after three seconds, or as soon as a connection does: it is given one on
-    each port, which it closes as it begins to end.
+    The broker's connection threads end after three seconds, or as soon as a connection does: each port gets a
+    connection that is closed as the broker begins to stop.
     """
     file = server.data / "namesrv.pid"
     os.kill(int(file.read_text()), signal.SIGKILL)

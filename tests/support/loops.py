@@ -1,4 +1,4 @@
-"""Both event loops that the servers run on, as a parameter of a test, and tools to wait in them."""
+"""Both event loops of the servers as a test parameter, and helpers to wait in them."""
 
 import asyncio
 import warnings
@@ -18,7 +18,7 @@ LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
 
 
 def run_on(loop: str, main: Awaitable[T], deadline_s: float = 100) -> T:
-    """Runs `main` on a new loop of that kind; TimeoutError when it takes too long."""
+    """Runs `main` on a new loop of that kind; TimeoutError if it takes too long."""
 
     async def within() -> T:
         async with asyncio.timeout(deadline_s):
@@ -34,8 +34,8 @@ def run_on(loop: str, main: Awaitable[T], deadline_s: float = 100) -> T:
 
 
 def _close(runner: asyncio.Runner) -> list[str]:
-    """Closes the loop and tells what a test has left open on it."""
-    # uvloop never returns from closing when a warning about something open becomes an exception on the way.
+    """Closes the loop and reports what a test has left open on it."""
+    # uvloop never returns from close when a warning about an open resource is raised as an exception.
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         runner.close()

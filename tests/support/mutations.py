@@ -1,4 +1,4 @@
-"""Mutated copies of good inputs, for fuzzing: the same ones for the same random numbers."""
+"""Mutated copies of valid inputs for fuzzing, reproducible from the random numbers."""
 
 import random
 import struct
@@ -49,7 +49,7 @@ LONGEST = 1 << 17
 
 
 class Mutator:
-    """Makes inputs out of `seeds`; with `texts`, pieces of text are inserted too."""
+    """Makes inputs from `seeds`; with `texts`, pieces of text are inserted too."""
 
     def __init__(self, seeds: Sequence[bytes], texts: bool = False, extra: Sequence[bytes] = ()) -> None:
         self.seeds = list(seeds)

@@ -1,4 +1,4 @@
-"""What the appliance's broker does not serve yet, in one place; the tests that need it run against RocketMQ's own servers only, and say so.
+"""Features that the appliance's broker does not support yet; tests that need them run only against RocketMQ's servers.
 
     @serves("reply")
     def test_...(server: Server) -> None: ...
@@ -19,12 +19,12 @@ NOT_SERVED: Final[dict[str, str]] = {
 
 
 def serves(what: str) -> Callable[[Any], Any]:
-    """Runs a test against the servers that serve it. `what` is a key of NOT_SERVED, or was one."""
+    """Runs a test against the servers that support it. `what` is a current or former key of NOT_SERVED."""
     servers = ["reference"] if what in NOT_SERVED else ["reference", "headrace"]
     return pytest.mark.parametrize("server", servers, indirect=True, scope="session")
 
 
 def report() -> str:
-    """The list, to be printed."""
+    """The list as text."""
     lines = [f"  {name}: {what}" for name, what in NOT_SERVED.items()]
     return "\n".join(["the appliance's broker does not serve yet:", *lines])

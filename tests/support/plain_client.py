@@ -1,4 +1,4 @@
-"""A client without a library: one blocking socket, requests as a test makes them, and what the broker says, in its order."""
+"""A client without a library: one blocking socket, raw requests, and the broker's frames in order."""
 
 import socket
 import time
@@ -14,7 +14,7 @@ PATIENCE_S = 30.0
 
 
 class PlainClient:
-    """Talks to one address, `host:port`."""
+    """Connects to one address, `host:port`."""
 
     def __init__(self, address: str) -> None:
         host, port = address.rsplit(":", 1)
@@ -26,7 +26,7 @@ class PlainClient:
     def ask(
         self, code: int, ext: dict[str, Any] | None = None, body: bytes = b"", deadline_s: float = PATIENCE_S
     ) -> RemotingCommand:
-        """The answer to a request. AssertionError if there is none by the deadline."""
+        """Sends a request and returns the response. AssertionError if there is none by the deadline."""
         request = self._send(code, ext, body, 0)
         end = time.monotonic() + deadline_s
         while True:
@@ -36,11 +36,11 @@ class PlainClient:
                 self.told.append(command)
 
     def tell(self, code: int, ext: dict[str, Any] | None = None, body: bytes = b"") -> None:
-        """A request that wants no answer."""
+        """Sends a one-way request."""
         self._send(code, ext, body, ONEWAY_FLAG)
 
     def await_told(self, code: int, deadline_s: float = PATIENCE_S) -> RemotingCommand:
-        """Waits until the broker asks this of the client. AssertionError if it has not by the deadline."""
+        """Waits for this request from the broker. AssertionError if it has not arrived by the deadline."""
         end = time.monotonic() + deadline_s
         while True:
             for command in self.told:
@@ -72,7 +72,7 @@ class PlainClient:
         return self.ask(RequestCode.PULL_MESSAGE, ext | fields, deadline_s=deadline_s)
 
     def runtime(self) -> dict[str, str]:
-        """What `brokerStatus` shows."""
+        """The figures shown by `brokerStatus`."""
         table: dict[str, str] = fastjson.loads(self.ask(RequestCode.GET_BROKER_RUNTIME_INFO).body)["table"]
         return table
 
@@ -91,11 +91,11 @@ class PlainClient:
             data = self._socket.recv(1 << 20)
         except TimeoutError:
             raise AssertionError(f"{what} is late") from None
-        assert data, f"the connection was closed while {what} was awaited"
+        assert data, f"the connection was closed while waiting for {what}"
         return list(self._decoder.feed(data))
 
     def close(self) -> None:
-        """Hangs up."""
+        """Closes the connection."""
         self._socket.close()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""A consumer without a client library: one blocking socket, one request at a time, and the broker's answers as they are."""
+"""A consumer without a client library: one blocking socket, one request at a time, raw answers."""
 
 import socket
 from types import TracebackType
@@ -14,18 +14,18 @@ PATIENCE_S = 60
 
 
 class PlainPuller:
-    """Pulls from one broker with expressions of its own."""
+    """Pulls from one broker with its own expressions."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
         self._decoder = FrameDecoder()
 
     def ask(self, request: RemotingCommand) -> RemotingCommand:
-        """The answer to a request."""
+        """Sends a request and returns the response."""
         self._socket.sendall(request.encode())
         while True:
             data = self._socket.recv(1 << 20)
-            assert data, "the broker has hung up"
+            assert data, "the broker closed the connection"
             for answer in self._decoder.feed(data):
                 return answer
 
@@ -40,7 +40,7 @@ class PlainPuller:
         hold_ms: int = 0,
         count: int = 32,
     ) -> RemotingCommand:
-        """The answer to a pull, which waits up to `hold_ms` for messages."""
+        """Pulls and returns the response; waits up to `hold_ms` for messages."""
         header = PullMessageRequestHeader(
             consumer_group="plain", topic=topic, queue_id=queue_id, queue_offset=offset, max_msg_nums=count,
             sys_flag=pull_sys_flag.SUBSCRIPTION | (pull_sys_flag.SUSPEND if hold_ms else 0), commit_offset=0,
@@ -58,5 +58,5 @@ class PlainPuller:
 
 
 def bodies(answer: RemotingCommand) -> list[bytes]:
-    """Of the messages in an answer to a pull."""
+    """The bodies of the messages in a response to a pull."""
     return [message.body for message in decode_records(answer.body)]

@@ -1,6 +1,6 @@
-"""A producer without a client library: blocking sockets, one message at a time or many in flight, and what was acknowledged.
+"""A producer without a client library: blocking sockets, one message at a time or many in flight, acknowledgements.
 
-It tries again as a client would: after a lost connection, a refusal or silence the message is sent anew, under the same number.
+It retries like a client: after a lost connection, a refusal or silence the message is sent again under the same number.
 """
 
 import contextlib
@@ -14,12 +14,12 @@ from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.headers.send import SendMessageRequestHeaderV2
 from headrace.protocol.remoting_command import RemotingCommand, create_request
 
-OK = (0, 10, 12)  # success; flush or slave not there in time: stored all the same
+OK = (0, 10, 12)  # success; or stored, but not flushed or replicated in time
 
 
 @dataclass
 class PlainSender:
-    """Sends numbered messages to one broker. `acknowledged` has the number of each that was answered, in order."""
+    """Sends numbered messages to one broker. `acknowledged` has the number of each acknowledged one, in order."""
 
     port: int
     topic: str = "PlainTopic"
@@ -29,7 +29,7 @@ class PlainSender:
     _decoder: FrameDecoder = field(default_factory=FrameDecoder)
 
     def send(self, number: int, size_bytes: int = 100, *, deadline_s: float = 60.0) -> None:
-        """Send one message until it is acknowledged; AssertionError when that takes too long."""
+        """Sends one message until it is acknowledged; AssertionError if that takes too long."""
         end = time.monotonic() + deadline_s
         while True:
             assert time.monotonic() < end, f"message {number} not acknowledged within {deadline_s:g} s"
@@ -44,7 +44,7 @@ class PlainSender:
     def _try_once(self, number: int, size_bytes: int) -> RemotingCommand:
         self.attempts += 1
         if self._socket is None:
-            # A broker that dies hangs up; one that is slow is waited for.
+            # A broker that dies closes the connection; a slow one is awaited.
             self._socket = socket.create_connection(("127.0.0.1", self.port), 30)
             self._decoder = FrameDecoder()
         request = self.request(number, size_bytes)
@@ -58,7 +58,7 @@ class PlainSender:
                     return answer
 
     def request(self, number: int, size_bytes: int) -> RemotingCommand:
-        """A SEND_MESSAGE_V2 whose key and body say its number."""
+        """A SEND_MESSAGE_V2 whose key and body contain its number."""
         header = SendMessageRequestHeaderV2(
             producer_group="plain",
             topic=self.topic,

@@ -19,7 +19,7 @@ from support.appliance import Appliance
 from support.servers import free_ports
 
 PATIENT = {
-    # It refuses what has waited 200 ms for its turn, or while an append takes a second: on a busy machine that says nothing.
+    # It refuses requests that waited 200 ms, or during an append of a second, which happens on a busy machine.
     "waitTimeMillsInSendQueue": "30000",
     "osPageCacheBusyTimeOutMills": "30000",
 }
@@ -29,7 +29,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "bench" / "reference" / "referenc
 
 
 class Reference:
-    """A running name server and broker of Apache's; serves when the constructor returns."""
+    """Running name server and broker of Apache; ready when the constructor returns."""
 
     name = "reference"
     flags: ClassVar[tuple[str, ...]] = ()
@@ -45,7 +45,7 @@ class Reference:
     ) -> None:
         """`settings`: broker keys. `ports`: name server's and broker's. `more`: further arguments of `reference up`.
 
-        With flags set, only those take TLS that ask for signatures (aclEnable): who comes by TLS is one who signs.
+        If flags are set, TLS applies only to settings with signatures (aclEnable).
         """
         self.data = data
         self.ports = ports or free_ports()
@@ -78,7 +78,7 @@ class Reference:
         _run("down", str(self.data))
 
     def kill(self) -> None:
-        """SIGKILL to both."""
+        """Kills both processes with SIGKILL."""
         _run("down", str(self.data), "--kill")
 
     def __enter__(self) -> Self:
@@ -93,9 +93,9 @@ _Made = TypeVar("_Made", Reference, Appliance, Reference | Appliance)
 
 @contextmanager
 def thrown_away(server: _Made) -> Iterator[_Made]:
-    """For a fixture: a server whose store nobody looks at afterwards; it takes gigabytes, and is removed.
+    """A server for a fixture whose store is not needed afterwards; it takes gigabytes and is removed.
 
-    Apache's takes ten seconds to leave in order, and is killed.
+    Apache's needs ten seconds to stop cleanly and is killed.
     """
     with server:
         yield server

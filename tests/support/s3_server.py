@@ -1,4 +1,4 @@
-"""An S3 server for tests: moto's, on a free port of this machine, one request at a time, so that conditional writes are atomic.
+"""An S3 server for tests: moto on a free port, one request at a time, so that conditional writes are atomic.
 
     with S3Server() as server:
         server.environment("run-1")          for a client: its access key is the name by which requests are counted
@@ -23,11 +23,11 @@ Act = Callable[[], None]
 
 class _QuietHandler(WSGIRequestHandler):
     def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002  its name there
-        """A line for each request is for nobody."""
+        """Suppresses the log line of each request."""
 
 
 class S3Server:
-    """Used as a context. It has one empty bucket."""
+    """A context manager with one empty bucket."""
 
     def __init__(self) -> None:
         self._app = DomainDispatcherApplication(create_backend_app)
@@ -41,25 +41,25 @@ class S3Server:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port on which it listens."""
         return int(self._server.server_port)
 
     def url(self, path: str, *, with_query: bool = True) -> str:
-        """The URL of a folder in the bucket; with what a client needs to find the server, unless its environment says so."""
+        """The URL of a folder in the bucket, with the server's address for clients whose environment lacks it."""
         query = f"?endpoint_override=127.0.0.1:{self.port}&scheme=http&region=us-east-1" if with_query else ""
         return f"s3://{BUCKET}/{path}{query}"
 
     @staticmethod
     def environment(name: str) -> dict[str, str]:
-        """What a client of that name must have in its environment."""
+        """The environment that a client with this name needs."""
         return {"AWS_ACCESS_KEY_ID": name, "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true"}
 
     def before(self, name: str, number: int, act: Act) -> None:
-        """Call `act` when a client's request of that number has come (the first one is 1), before it is carried out."""
+        """Calls `act` when a client's request with this number (from 1) has arrived, before it is carried out."""
         self._acts[name, number, "before"] = act
 
     def after(self, name: str, number: int, act: Act) -> None:
-        """Call `act` when a client's request of that number has been carried out, before it is answered."""
+        """Calls `act` when a client's request with this number has been carried out, before it is answered."""
         self._acts[name, number, "after"] = act
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
-"""The compiled modules with sanitizers in them (`make sanitized`), and how a process comes to use them in place of the ordinary ones.
+"""Compiled modules with sanitizers (`make sanitized`), and how a process imports them instead of the ordinary ones.
 
-A process that was started with `environment()` imports them: with the sanitizers' library loaded first, and with each object in memory of its
-own, so that a read beyond its end is seen. What they find ends the process.
+A process started with `environment()` imports them. The sanitizers' library is preloaded, and each object has its own
+allocation, so that a read beyond its end is detected. A detected error ends the process.
 """
 
 import importlib.util
@@ -17,7 +17,7 @@ _SWITCH = "HEADRACE_SANITIZED"
 
 
 class _SanitizedFirst:
-    """Finds the sanitized form of a module, where there is one."""
+    """Finds the sanitized form of a module, if there is one."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG004
@@ -28,7 +28,7 @@ class _SanitizedFirst:
 
 
 def is_built() -> bool:
-    """Whether there are any, all newer than their sources."""
+    """Whether sanitized modules exist and are newer than their sources."""
     built = list(MODULES.rglob("*.so"))
     sources = [Path(str(one).replace(str(MODULES), str(ROOT)).split(".cpython")[0] + ".py") for one in built]
     return bool(built) and all(
@@ -38,7 +38,7 @@ def is_built() -> bool:
 
 
 def environment() -> dict[str, str]:
-    """What a process needs in its environment."""
+    """The environment variables that a process needs."""
     libraries = [
         subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
         for name in ("libasan.so", "libubsan.so")
@@ -47,24 +47,24 @@ def environment() -> dict[str, str]:
         _SWITCH: "1",
         "LD_PRELOAD": ":".join(libraries),
         "PYTHONMALLOC": "malloc",
-        # Python keeps what it has until it ends; memory that was freed is kept apart, but not too much of it. Stacks of allocations cost a third of
-        # the time; who needs one runs the finding's batch again.
+        # Python keeps its objects until exit (no leak check); the quarantine of freed memory is limited. Allocation
+        # stacks cost a third of the time; to get them, run the finding's batch again.
         "ASAN_OPTIONS": "detect_leaks=0:quarantine_size_mb=16:allocator_may_return_null=1:max_malloc_fill_size=0:malloc_context_size=1",
         "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
     }
 
 
 def site() -> str:
-    """A PYTHONPATH with which a program that knows nothing of this imports them too."""
+    """A PYTHONPATH that makes any program import them."""
     return f"{ROOT / 'tests' / 'support' / 'sanitizing'}:{ROOT / 'tests'}:{ROOT}"
 
 
 def is_on() -> bool:
-    """Whether this process was started so."""
+    """Whether this process was started that way."""
     return _SWITCH in os.environ
 
 
 def install() -> None:
-    """Lets this process import them, if it was started so."""
+    """Makes this process import them if it was started that way."""
     if is_on():
         sys.meta_path.insert(0, _SanitizedFirst)

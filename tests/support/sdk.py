@@ -1,4 +1,4 @@
-"""The Python client in tests: run a coroutine with a deadline, read what a topic holds, leak nothing, be patient.
+"""Helpers for tests of the Python client: run a coroutine with a deadline, read a topic, detect leaks, wait patiently.
 
 run(main(server))          # fails if tasks are left behind in the loop
 """
@@ -26,7 +26,7 @@ PATIENCE_S = 60.0
 
 
 def run(main: Coroutine[Any, Any, T], deadline_s: float = DEADLINE_S) -> T:
-    """Runs a test's coroutine on a new loop; AssertionError if it leaves a task or a thread of its own behind."""
+    """Runs a test's coroutine on a new loop; AssertionError if it leaves a task or a thread behind."""
     threads = set(threading.enumerate())
 
     async def within() -> T:
@@ -39,7 +39,7 @@ def run(main: Coroutine[Any, Any, T], deadline_s: float = DEADLINE_S) -> T:
     result = asyncio.run(within())
     end = time.monotonic() + DEADLINE_S
     for one in set(threading.enumerate()) - threads:
-        # One that was told to end does so when it gets its turn.
+        # A thread that was told to end does so when it is scheduled.
         one.join(max(0.0, end - time.monotonic()))
     left = [one.name for one in set(threading.enumerate()) - threads if one.is_alive()]
     assert not left, f"threads are left behind: {left}"
@@ -47,18 +47,18 @@ def run(main: Coroutine[Any, Any, T], deadline_s: float = DEADLINE_S) -> T:
 
 
 def patient(server: Server, **settings: Any) -> ClientConfig:
-    """The configuration of a client of this server that gives up no request because the machine is busy."""
+    """The configuration of a client with timeouts long enough for a busy machine."""
     return ClientConfig(server.name_server, **{"api_timeout": PATIENCE_S, **settings})
 
 
 def producing(server: Server | ClientConfig, group: str, **options: Any) -> Producer:
-    """A producer that gives up no send because the machine is busy, not yet started."""
+    """A producer with timeouts long enough for a busy machine; not yet started."""
     config = server if isinstance(server, ClientConfig) else patient(server)
     return Producer(group, config, **{"send_timeout": PATIENCE_S, **options})
 
 
 async def eventually(condition: Callable[[], Awaitable[T]], what: str, deadline_s: float = 60) -> T:
-    """Waits until the condition is true; what it said then."""
+    """Waits until the condition is true and returns its value."""
     loop = asyncio.get_running_loop()
     end = loop.time() + deadline_s
     while True:
@@ -70,7 +70,10 @@ async def eventually(condition: Callable[[], Awaitable[T]], what: str, deadline_
 
 
 async def answered(ask: Callable[[], Awaitable[T]], what: str, deadline_s: float = 60) -> T:
-    """Waits until a question is not refused any more; the answer. For what brokers note down after they have acknowledged: indexes, members, figures."""
+    """Repeats a request until it is not refused and returns the answer.
+
+    For data that brokers record after they have acknowledged: indexes, members, figures.
+    """
     answers: list[T] = []
 
     async def is_answered() -> bool:
@@ -85,7 +88,7 @@ async def answered(ask: Callable[[], Awaitable[T]], what: str, deadline_s: float
 
 
 async def pull(instance: ClientInstance, queue: MessageQueue, offset: int = 0) -> list[MessageExt]:
-    """All messages of a queue from an offset on, as far as the broker has them now."""
+    """All messages of a queue from an offset on that the broker has now."""
     address = await instance.find_broker(queue.broker_name, queue.topic)
     messages: list[MessageExt] = []
     while True:
@@ -101,12 +104,12 @@ async def pull(instance: ClientInstance, queue: MessageQueue, offset: int = 0) -
 
 
 async def dump(admin: Admin, topic: str, count: int, deadline_s: float = 60) -> list[MessageExt]:
-    """All messages of a topic, once there are `count`: a broker acknowledges a little before messages can be pulled."""
+    """All messages of a topic once there are `count`: they can be pulled only a little after they are acknowledged."""
 
     async def all_of_it() -> list[MessageExt]:
         try:
             queues = await admin.subscribe_queues(topic)
-        except RouteNotFound:  # a broker that makes a topic tells name servers after it has acknowledged
+        except RouteNotFound:  # a broker registers an auto-created topic after it has acknowledged the message
             return []
         found = [message for queue in queues for message in await pull(admin._instance, queue)]
         return found if len(found) >= count else []
@@ -117,7 +120,7 @@ async def dump(admin: Admin, topic: str, count: int, deadline_s: float = 60) -> 
 
 
 def await_registered(name_server: str, deadline_s: float = 60) -> None:
-    """Waits until a broker that makes topics by itself is known to the name server."""
+    """Waits until a broker with auto-creation is known to the name server."""
 
     async def main() -> None:
         async with Admin(name_server) as admin:

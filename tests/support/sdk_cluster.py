@@ -1,4 +1,4 @@
-"""A cluster of the test's own spec, on real sockets in the test's loop: a name server and brokers that answer as they are told.
+"""A cluster written for tests, on real sockets in the test's loop: a name server and brokers with scripted answers.
 
 async with Cluster("a", "b") as cluster:
     cluster.brokers["a"].answers.append(Answer(code=1))      # the next send is refused; then sends succeed again
@@ -23,7 +23,7 @@ from headrace.remoting.server import RemotingServer
 
 @dataclass
 class Answer:
-    """What a broker says to a send in place of success; `delay_s` later."""
+    """A broker's answer to a send in place of success, delayed by `delay_s`."""
 
     code: int = 0
     remark: str | None = None
@@ -31,7 +31,7 @@ class Answer:
 
 
 class FakeBroker:
-    """Takes sends and heartbeats, and remembers both."""
+    """Accepts and records sends and heartbeats."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -51,7 +51,10 @@ class FakeBroker:
         return f"127.0.0.1:{self.port}"
 
     async def start(self) -> None:
-        """Listens; on the port it had before. Who stops a broker and starts it again gives it a `free_port`, or another may have it by then."""
+        """Listens, on its former port if it has one.
+
+        A test that restarts a broker gives it a `free_port`; otherwise another process may have taken the port.
+        """
         handlers = HandlerTable(self._other)
         for code in (RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2):
             handlers.register(code, self._send)
@@ -60,7 +63,7 @@ class FakeBroker:
         self.port = await self._server.listen("127.0.0.1", self.port)
 
     async def stop(self) -> None:
-        """Closes all connections and listens no more."""
+        """Closes all connections and stops listening."""
         if self._server is not None:
             await self._server.stop(0.1)
             self._server = None
@@ -95,16 +98,16 @@ class FakeBroker:
         return response_to(command, 0)
 
     def push(self, code: int, ext: dict[str, str], body: bytes = b"") -> None:
-        """A one-way request to the client that was heard last."""
+        """Sends a one-way request to the client that sent last."""
         self.connections[-1].send_oneway(create_request(code, ext, body))
 
     async def ask(self, code: int, ext: dict[str, str], body: bytes = b"") -> RemotingCommand:
-        """A request to the client that was heard last."""
+        """Sends a request to the client that sent last."""
         return await self.connections[-1].request(create_request(code, ext, body), 60_000)
 
 
 class Cluster:
-    """A name server that knows every topic of `topics`, each with `queues` queues at each broker. It is silent about those `not_answered`."""
+    """A name server with `topics` of `queues` queues at each broker; requests for `not_answered` get no answer."""
 
     def __init__(self, *names: str, queues: int = 2) -> None:
         self.queues = queues
@@ -117,11 +120,11 @@ class Cluster:
 
     @property
     def name_server(self) -> str:
-        """All name servers, with `;` between them."""
+        """All name servers, separated by `;`."""
         return ";".join(self.name_servers)
 
     async def add_name_server(self, port: int = 0) -> RemotingServer:
-        """One more name server, on a port of the kernel's choice if none is given."""
+        """Adds a name server, on any free port if none is given."""
         handlers = HandlerTable()
         handlers.register(RequestCode.GET_ROUTEINFO_BY_TOPIC, self._route)
         server = RemotingServer(handlers)

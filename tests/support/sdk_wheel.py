@@ -1,4 +1,4 @@
-"""The wheel `headrace`, and an environment that has it and what it depends on, and no more."""
+"""The wheel `headrace`, and an environment with nothing but the wheel and its dependencies."""
 
 import importlib.util
 import shutil
@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def build_wheel(folder: Path) -> Path:
-    """Builds it into the folder; its path."""
+    """Builds the wheel into the folder and returns its path."""
     spec = importlib.util.spec_from_file_location("build_wheel", ROOT / "packaging" / "sdk" / "build_wheel.py")
     assert spec is not None
     assert spec.loader is not None
@@ -23,7 +23,7 @@ def build_wheel(folder: Path) -> Path:
 
 
 def clean_environment(wheel: Path, home: Path) -> Path:
-    """A virtual environment at `home` with the wheel in it; its interpreter. Nothing is fetched."""
+    """Creates a virtual environment at `home` with the wheel and returns its interpreter. Nothing is downloaded."""
     venv.create(home, with_pip=False)
     (site,) = home.glob("lib/python*/site-packages")
     with zipfile.ZipFile(wheel) as archive:

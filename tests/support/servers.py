@@ -1,4 +1,4 @@
-"""What a test may ask of a running server, whoever made it, and free ports to start one on."""
+"""The interface of a running server of either kind, and free ports to start one on."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Server(Protocol):
-    """A name server and a broker that serve: Apache's (`support.reference`) or ours (`support.appliance`)."""
+    """A running name server and broker: Apache's (`support.reference`) or ours (`support.appliance`)."""
 
     name: str
     data: Path
@@ -27,20 +27,20 @@ class Server(Protocol):
 
     @property
     def store(self) -> Path:
-        """The store's root: commitlog, consumequeue, index, config lie in it."""
+        """The store's root, which contains commitlog, consumequeue, index and config."""
 
     def pids(self) -> list[int]:
-        """All processes of the server that live now."""
+        """All running processes of the server."""
 
     def stop(self) -> None:
-        """Ends it in order, and waits until it has ended."""
+        """Stops it cleanly and waits until it has ended."""
 
     def kill(self) -> None:
-        """Ends it as a crash would."""
+        """Kills it, as in a crash."""
 
 
 def wait_until(condition: Callable[[], object], deadline_s: float, what: str) -> None:
-    """Waits until `condition()` is true; AssertionError naming `what` when it is not by the deadline."""
+    """Waits until `condition()` is true; AssertionError naming `what` if it is not by the deadline."""
     end = time.monotonic() + deadline_s
     while not condition():
         if time.monotonic() > end:
@@ -50,11 +50,13 @@ def wait_until(condition: Callable[[], object], deadline_s: float, what: str) ->
 
 
 def _ports_for_servers() -> range:
-    """The brokers' ports to choose from: none that the kernel gives to clients, so that no connection of another test sits there."""
+    """Candidate ports for brokers, outside the kernel's ephemeral range, which outgoing connections use."""
     first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
     below, above = range(11_000, min(first, 32_000) - 8, 8), range(last // 8 * 8 + 16, 65_528, 8)
     most = max(below, above, key=len)
-    return most if len(most) > 500 else range(11_000, 32_000, 8)  # so many a run may need, whatever clients are given
+    return (
+        most if len(most) > 500 else range(11_000, 32_000, 8)
+    )  # one run may need this many, whatever the ephemeral range is
 
 
 _PORTS = _ports_for_servers()
@@ -63,10 +65,11 @@ _reservations = (Path(tempfile.gettempdir()) / f"headrace-test-ports-{os.getuid(
 
 
 def free_ports() -> tuple[int, int]:
-    """A port for a name server and one for a broker; the broker's VIP (port - 2) and HA (port + 1) ports are free as well.
+    """Reserves a port for a name server and one for a broker; the VIP (port - 2) and HA (port + 1) ports are free too.
 
-    They are this process's own until it ends. No other test process on this machine is given them in the time before a server
-    takes them; and no later server of this process either, whose address the clients in its long-lived JVM would take for the first's.
+    They are reserved until this process ends: no other test process on this machine gets them before a server binds
+    them. No later server of this process gets them either, because the clients in its long-lived JVM would take it for
+    the first one.
     """
     chosen = random.Random(os.urandom(8))
     for _ in range(2000):
@@ -79,7 +82,7 @@ def free_ports() -> tuple[int, int]:
 
 
 def _is_ours_alone(broker: int) -> bool:
-    """Whether no test process has been given the ports at `broker`, this one included: one byte of a file stands for each, and is locked."""
+    """Whether no test process has reserved the ports at `broker`; each is a lock on one byte of a file."""
     if broker in _chosen_here:
         return False
     try:
@@ -91,7 +94,7 @@ def _is_ours_alone(broker: int) -> bool:
 
 
 def free_port() -> int:
-    """One free port, which no outgoing connection will be given by the kernel: it is below the ephemeral ones."""
+    """One free port below the ephemeral range, so that no outgoing connection gets it."""
     return free_ports()[0]
 
 

@@ -1,6 +1,6 @@
 """A broker's processors over a real store in a directory, with clients whose socket is a list of bytes.
 
-Log, queues, index, shared memory and tables are the real ones; dispatch runs when a test says so (`dispatch`). Everything
+Log, queues, index, shared memory and tables are the real ones; dispatch runs when a test calls `dispatch`. Everything
 happens on the broker's own event loop, inside `ask`.
 """
 
@@ -86,7 +86,7 @@ MEMORY = 1 << 40
 
 
 class SmallBroker:
-    """The parts of a broker, put together as its composition root does, less what needs processes and sockets."""
+    """The parts of a broker, assembled as in production, without processes and sockets."""
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ STORE_MS = 1_795_000_000_000
 
 
 class SmallLog:
-    """A CommitLog with files of `file_size` bytes. `offsets`: where each record lies."""
+    """A CommitLog with files of `file_size` bytes. `offsets`: the physical offset of each record."""
 
     def __init__(self, root: Path, file_size: int = 1 << 16) -> None:
         self.root = root
@@ -22,11 +22,11 @@ class SmallLog:
 
     @property
     def end(self) -> int:
-        """Where the next record would lie."""
+        """The physical offset of the next record."""
         return (len(self._files) - 1) * self._file_size + len(self._files[-1])
 
     def append(self, body: bytes = b"body", topic: str = "Orders", **fields: Any) -> int:
-        """One more record; a blank record before it and a new file where it does not fit. Returns its offset."""
+        """Appends a record, after a blank record and in a new file if it does not fit. Returns its offset."""
         fields = {"store_timestamp": STORE_MS + len(self.offsets), "queue_offset": len(self.offsets), **fields}
         record = encode_record(topic=topic, body=body, physical_offset=self.end, **fields)
         if len(self._files[-1]) + len(record) + 8 > self._file_size:
@@ -39,18 +39,18 @@ class SmallLog:
         return self.offsets[-1]
 
     def append_bytes(self, data: bytes) -> None:
-        """Whatever, in place of a record."""
+        """Appends raw bytes in place of a record."""
         self._files[-1] += data
 
     def write(self, reserved_files: int = 1) -> Path:
-        """Put it on disk, each file in its full length, and some more that hold nothing. Returns the store's root."""
+        """Writes it to disk in full-length files, and some more empty ones. Returns the store's root."""
         for number, data in enumerate([*self._files, *[bytearray()] * reserved_files]):
             path = self.folder / f"{number * self._file_size:020}"
             path.write_bytes(bytes(data).ljust(self._file_size, b"\0"))
         return self.root
 
     def overwrite(self, offset: int, data: bytes) -> None:
-        """Damage what has been written."""
+        """Overwrites bytes that have been written."""
         number, at = divmod(offset, self._file_size)
         with (self.folder / f"{number * self._file_size:020}").open("r+b") as file:
             file.seek(at)
@@ -58,7 +58,7 @@ class SmallLog:
 
 
 def write_log(root: Path, bodies: Sequence[bytes], file_size: int = 1 << 16) -> SmallLog:
-    """A log of these bodies, on disk."""
+    """Writes a log with these bodies to disk."""
     log = SmallLog(root, file_size)
     for body in bodies:
         log.append(body)

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of a process, started when it is first asked for: it takes seconds, and half a gigabyte."""
+"""One Spark session for all tests of a process, started on first use: it takes seconds and half a gigabyte."""
 
 import atexit
 import functools
@@ -18,7 +18,7 @@ def spark_engine() -> SparkEngine:
 
 @functools.cache
 def spark_session() -> SparkSession:
-    """The session that the engine has, with filters pushed down and few partitions to shuffle."""
+    """The engine's session, with filters pushed down and few shuffle partitions."""
     session = SparkSession(spark_engine()._open())
     session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     session.conf.set("spark.sql.shuffle.partitions", "2")

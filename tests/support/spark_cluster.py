@@ -1,4 +1,4 @@
-"""A standalone cluster of Spark on this machine: a master and two workers of one core each, as processes, on free ports.
+"""A standalone Spark cluster on this machine: a master and two workers of one core each, on free ports.
 
     with SparkCluster(tmp_path) as cluster:
         subprocess.run([..., "--master", cluster.url], env=cluster.environment())
@@ -23,12 +23,12 @@ WORKERS: Final = 2
 _START_S: Final = 300
 _SPARK_CLASS: Final = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _QUICK_START: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-_NO_REST: Final = "-Dspark.master.rest.enabled=false"  # it would want a port of its own, one of a few
+_NO_REST: Final = "-Dspark.master.rest.enabled=false"  # it would need a port of its own, one of a few
 _PR_SET_PDEATHSIG: Final = 1
 
 
 class SparkCluster:
-    """Used as a context. `url`: what `--master` takes."""
+    """A context manager. `url`: the argument of `--master`."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -62,7 +62,7 @@ class SparkCluster:
             process.wait()
 
     def work_folder(self, number: int) -> Path:
-        """Where a worker keeps a folder for each application that it had an executor of."""
+        """The folder in which a worker keeps one folder for each application that had an executor there."""
         return self._home / f"work-{number}"
 
     def executors(self) -> list[psutil.Process]:
@@ -71,7 +71,7 @@ class SparkCluster:
         return [each for each in found if is_executor(each)]
 
     def environment(self) -> dict[str, str]:
-        """For a driver: small executors that start quickly, no look at the machine's host name."""
+        """The environment for a driver: small executors that start quickly, no lookup of the host name."""
         options = {
             "spark.executor.memory": "512m",
             "spark.executor.cores": "1",
@@ -100,7 +100,7 @@ class SparkCluster:
             )
 
     def _await(self, name: str, wanted: str, count: int) -> list[str]:
-        """What a log says, once it says it so often."""
+        """Waits until a log contains a text this often."""
         until = time.monotonic() + _START_S
         while time.monotonic() < until:
             text = self._log(name).read_text(errors="replace")
@@ -109,7 +109,7 @@ class SparkCluster:
                 return found
             assert all(process.poll() is None for process in self._processes), text
             time.sleep(0.05)
-        raise AssertionError(f"the {name} has not said {wanted} {count} times: {text[-4000:]}")
+        raise AssertionError(f"the {name} has not logged {wanted} {count} times: {text[-4000:]}")
 
     def _log(self, name: str) -> Path:
         return self._home / f"{name}.log"

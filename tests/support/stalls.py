@@ -1,7 +1,7 @@
-"""How long an event loop was held by one thing: the CPU time of its longest step.
+"""How long one step blocked an event loop, in CPU time.
 
-CPU time and not the clock's, so that a busy machine says nothing. The garbage collector rests meanwhile: what a pass of it takes depends on all that
-the test process has made before.
+CPU time instead of wall-clock time, so that a busy machine does not matter. The garbage collector is off meanwhile: the
+time of a pass depends on everything that the test process did before.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import pytest
 
 
 class Steps:
-    """`longest_ms`: what the longest step took, in ms of CPU time."""
+    """`longest_ms`: the CPU time of the longest step in ms."""
 
     def __init__(self) -> None:
         self.longest_ms = 0.0
@@ -22,7 +22,7 @@ class Steps:
 
 @contextmanager
 def watched_steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[Steps]:
-    """Watches all steps of asyncio's own loops until it is left."""
+    """Measures all steps of asyncio's loops while the context is active."""
     steps = Steps()
     run = asyncio.Handle._run
 

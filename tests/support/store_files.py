@@ -1,4 +1,4 @@
-"""Stores for tests: small settings, logs of real records, ConsumeQueues that agree with them, and a role's surroundings."""
+"""Stores for tests: small settings, logs of real records, matching ConsumeQueues, and the environment of a role."""
 
 import os
 import threading
@@ -51,7 +51,7 @@ class Written:
 
 
 class LogBuilder:
-    """Writes a log and its queues as a broker would have left them. Store timestamps are a second apart."""
+    """Writes a log and its queues as a broker would. Store timestamps are a second apart."""
 
     def __init__(self, config: StoreConfig, first_offset: int = 0) -> None:
         self.config = config
@@ -70,7 +70,7 @@ class LogBuilder:
     def append(
         self, topic: str = "T", queue_id: int = 0, body: bytes = b"body" * 100, sys_flag: int = 0, **fields: Any
     ) -> Written:
-        """One record, after a blank if it does not fit its file."""
+        """Appends one record, after a blank if it does not fit its file."""
         timestamp = FIRST_TIMESTAMP + 1000 * len(self.written)
         queue_offset = self._next[topic, queue_id]
 
@@ -98,12 +98,12 @@ class LogBuilder:
         return record
 
     def append_many(self, count: int, topics: tuple[str, ...] = ("T", "U"), queues: int = 2) -> None:
-        """Records of several queues in turn."""
+        """Appends records of several queues in turn."""
         for number in range(count):
             self.append(topics[number % len(topics)], number // len(topics) % queues)
 
     def write(self, data: bytes) -> None:
-        """Bytes at the end of the log."""
+        """Writes raw bytes at the end of the log."""
         start = self.offset - self.offset % self._file_size
         if start == self.offset:
             self._reserve(start)
@@ -116,14 +116,14 @@ class LogBuilder:
         reserve_file(path_of(self.paths.commit_log, start), self._file_size)
 
     def write_queues(self, keep: Callable[[Written], bool] = lambda _: True) -> None:
-        """The entries of those records that have one and that `keep` lets through."""
+        """Writes the entries of those records that have one and for which `keep` is true."""
         for record in self.written:
             if keep(record):
                 put_entry(self.paths, record)
 
 
 def put_entry(paths: StorePaths, record: Written, tags_code: int = 0) -> None:
-    """One ConsumeQueue entry at its place."""
+    """Writes one ConsumeQueue entry."""
     directory = paths.queue(record.topic, record.queue_id)
     directory.mkdir(parents=True, exist_ok=True)
     position = record.queue_offset * ENTRY_SIZE
@@ -147,7 +147,7 @@ def entries_of(paths: StorePaths, topic: str, queue_id: int) -> list[tuple[int, 
 
 
 class RunningRole:
-    """A role's function in a thread of this process, with a context as the supervisor's child makes it."""
+    """A role's function in a thread of this process, with a context like that of a supervised child."""
 
     def __init__(self, instance: Instance, name: str, work: Callable[[RoleContext], None]) -> None:
         self._stop_fd, self._write_fd = os.pipe()
@@ -158,7 +158,7 @@ class RunningRole:
         self._thread.start()
 
     def stop(self) -> None:
-        """As SIGTERM does; waits for the end, and raises what the role raised."""
+        """Stops it as SIGTERM does, waits for the end, and raises what the role raised."""
         self.end()
         if self.error is not None:
             raise self.error
@@ -171,7 +171,7 @@ class RunningRole:
         assert not self._thread.is_alive(), "the role did not stop"
 
     def close(self) -> None:
-        """Stops it if need be, and closes the pipe."""
+        """Stops it if needed and closes the pipe."""
         self.end()
         os.close(self._stop_fd)
         os.close(self._write_fd)
@@ -185,7 +185,7 @@ class RunningRole:
 
 @contextmanager
 def running_instance(root: Path, **first_values: int) -> Iterator[Instance]:
-    """The shared objects of a store, with the first value of every cell as recovery would publish it."""
+    """The shared objects of a store, with each cell's initial value as published by recovery."""
     instance = Instance.create(root, queue_table_capacity=64)
     try:
         values = {"min_offset": 0, "wrote_offset": 0, "allocated_offset": 0, "reput_offset": 0, **first_values}
@@ -197,7 +197,7 @@ def running_instance(root: Path, **first_values: int) -> Iterator[Instance]:
 
 
 def change_options(instance: Instance, **texts: str) -> None:
-    """Changes options as the broker does when an operator asks it to, by their keys."""
+    """Changes options by key, as the broker does on an operator's request."""
     instance.changed_options_writer().store(texts)
     BrokerPublisher(instance.control).config_version()
     for bell in instance.bells.values():
@@ -205,8 +205,8 @@ def change_options(instance: Instance, **texts: str) -> None:
 
 
 def eventually(condition: Callable[[], object], within_s: float = 60) -> None:
-    """Waits for a condition that another thread or process brings about."""
+    """Waits for a condition that another thread or process fulfils."""
     deadline = time.monotonic() + within_s
     while not condition():
-        assert time.monotonic() < deadline, "did not come true"
+        assert time.monotonic() < deadline, "the condition did not become true"
         time.sleep(0.001)

@@ -1,4 +1,4 @@
-"""What a power cut leaves of an appliance's files: what it has synced; and of the rest, page by page and name by name, what chance lets it keep.
+"""What a power cut leaves of an appliance's files: everything synced, and random pages and names of the rest.
 
     record = SyncRecord(tmp_path / "synced")
     with Appliance(data, environment=record.environment()) as appliance:
@@ -21,14 +21,14 @@ PAGE = 4096
 
 @dataclass(frozen=True)
 class Entry:
-    """What a name stands for: a file or a directory, whatever else it is called."""
+    """A directory entry: the file or directory that it refers to, whatever its other names."""
 
     key: str
     is_directory: bool
 
 
 class SyncRecord:
-    """What the processes that were given its `environment` have synced."""
+    """What the processes with its `environment` have synced."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -36,12 +36,12 @@ class SyncRecord:
             (folder / name).mkdir(parents=True)
 
     def environment(self) -> dict[str, str]:
-        """For the appliance."""
+        """The environment for the appliance."""
         path = os.pathsep.join(filter(None, (str(RECORDER), os.environ.get("PYTHONPATH"))))
         return {**os.environ, "PYTHONPATH": path, "HEADRACE_SYNC_RECORD": str(self._folder)}
 
     def leave(self, root: Path, target: Path, is_lost: Callable[[], bool]) -> None:
-        """Makes `target` what a power cut leaves of the directory `root`. `is_lost` is asked of each page and name that was not synced."""
+        """Copies what a power cut leaves of `root` to `target`; `is_lost` is called per unsynced page and name."""
         self._leave_directory(root, _entry(root).key, target, is_lost)
 
     def _leave_directory(self, now: Path | None, key: str, target: Path, is_lost: Callable[[], bool]) -> None:
@@ -54,7 +54,7 @@ class SyncRecord:
                 entry = synced.get(name)
             if entry is None:
                 continue
-            # The bytes of a file that has lost its name since are gone from the page cache too.
+            # The bytes of a file that has since lost its name are gone from the page cache too.
             path = now / name if now is not None and entry == stored.get(name) else None
             if entry.is_directory:
                 self._leave_directory(path, entry.key, target / name, is_lost)

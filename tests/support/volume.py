@@ -1,4 +1,4 @@
-"""A small file system of its own, in a file: a disk that a test may fill."""
+"""A small file system in a file: a disk that a test can fill."""
 
 import os
 import shutil
@@ -30,34 +30,34 @@ class Volume:
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        # Lazily: should a process of a failed test still be there, the volume goes with it.
+        # Lazily: if a process of a failed test is left, the volume is detached when it ends.
         subprocess.run(["umount", "-l", self.path], check=True, capture_output=True)
         self._image.unlink()
 
     @property
     def used_ratio(self) -> float:
-        """The used share, as RocketMQ reckons."""
+        """The used share, computed as in RocketMQ."""
         figures = os.statvfs(self.path)
         used = figures.f_blocks - figures.f_bfree
         return used / (used + figures.f_bavail)
 
     def fill_to(self, ratio: float) -> None:
-        """Somebody else's file takes so much that this share of the disk is used."""
+        """Fills the disk to this share with a foreign file."""
         self.free()
         figures = os.statvfs(self.path)
         used = figures.f_blocks - figures.f_bfree
         blocks = int(ratio * (used + figures.f_bavail)) - used
-        assert blocks > 0, "the disk is fuller already"
+        assert blocks > 0, "the disk is already fuller"
         with self._foreign.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, blocks * figures.f_frsize)
 
     def free(self) -> None:
-        """Takes that file away."""
+        """Removes that file."""
         self._foreign.unlink(missing_ok=True)
 
 
 def deleted_files_held(pids: list[int], folder: Path) -> dict[int, set[str]]:
-    """The files under `folder` that are deleted and that these processes still map or have open, by pid."""
+    """The deleted files under `folder` that these processes still map or have open, by pid."""
     held: dict[int, set[str]] = {}
     for pid in pids:
         names: set[str] = set()

@@ -1,4 +1,4 @@
-"""Python imports this by itself when it starts, where this folder is on its path: writes down what each sync has made durable.
+"""Imported by Python at start when this folder is on its path: records what each sync has made durable.
 
 Under HEADRACE_SYNC_RECORD:
 
@@ -22,7 +22,7 @@ _held: dict[str, int] = {}
 
 
 def key_of(status: os.stat_result) -> str:
-    """What a file is called in the record, whatever names it has."""
+    """The name of a file in the record, independent of its path."""
     return f"{status.st_dev}-{status.st_ino}"
 
 
@@ -47,7 +47,7 @@ def _recorded(sync: Callable[[Any], None]) -> Callable[[Any], None]:
         if key not in _held:
             _held[key] = os.dup(descriptor)
         with open(_FOLDER / f"lock-{key}", "wb") as lock:
-            # Two processes may sync a file at once: the later word must not be the older one.
+            # Two processes may sync a file at once: the later record must not be the older one.
             fcntl.flock(lock, fcntl.LOCK_EX)
             content = _names(descriptor) if is_directory else _bytes(descriptor)
             sync(file)

@@ -1,4 +1,4 @@
-"""Python imports this at its start where `support.sanitized.site()` is in its path: every process of an appliance then has the sanitized modules."""
+"""Imported by Python at start with `support.sanitized.site()` in its path: all processes use the sanitized modules."""
 
 from support import sanitized
 
