@@ -198,9 +198,12 @@ def _make_broker(
 ) -> BrokerConfiguration:
     """One broker's configuration out of what was given, each option checked by itself."""
     broker = _make(BrokerConfig, given)
-    _check_ports(broker, appliance)
     store = _make(StoreConfig, given)
-    _check_store(store)
+    try:
+        _check_ports(broker, appliance)
+        _check_store(store)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"[[broker]] {name}: {error}" if name else str(error)) from error
     return BrokerConfiguration(
         name or _ONLY_BROKER,
         is_only,

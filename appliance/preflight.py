@@ -51,7 +51,7 @@ def check_layout(paths: AppliancePaths, brokers: Sequence[BrokerPaths]) -> None:
         if os.path.isdir(os.path.join(store, "commitlog")) and os.path.realpath(store) not in used:
             raise PreflightFailed(
                 f"data folder {paths.data} has a store at {store}, which no broker of this configuration uses; "
-                f"list its broker in appliance.toml ([[broker]] with store), or move the store to {brokers[0].store}"
+                f"give the appliance.toml that lists its broker with --config, or move the store to {brokers[0].store}"
             )
 
 

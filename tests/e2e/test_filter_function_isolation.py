@@ -168,7 +168,7 @@ def test_failing_function_affects_no_other_consumer_and_is_reported_by_name(
         for shown in (text, listed):
             line = next(line for line in shown.splitlines() if line.startswith(name))
             assert reason in line
-            assert ("out of use" in line) is (name in FAILS_AS_A_PROCESS)
+            assert ("disabled" in line) is (name in FAILS_AS_A_PROCESS)
     assert status["roles"]["broker"]["restarts"] == 0
     assert sum(one["restarts"] for name, one in status["roles"].items() if name.startswith("filter-")) >= 9
     assert appliance.stop() == 0

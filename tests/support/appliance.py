@@ -149,7 +149,8 @@ class Appliance:
                 process.kill()
         self.process.wait()
         psutil.wait_procs(processes, timeout=60)
-        Instance.remove_stale(self.store)
+        for store in (self.store, *self.data.glob("*/store")):
+            Instance.remove_stale(store)
 
     def __enter__(self) -> Self:
         return self

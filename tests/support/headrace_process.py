@@ -151,4 +151,5 @@ class HeadraceProcess:
         self.process.wait()
         psutil.wait_procs(processes, timeout=10)
         # What was killed here has no successor that would clear it away.
-        Instance.remove_stale(self.data / "store")
+        for store in (self.data / "store", *self.data.glob("*/store")):
+            Instance.remove_stale(store)

@@ -9,7 +9,7 @@ A line is written and flushed before the client goes on, so what was acknowledge
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 
@@ -19,6 +19,8 @@ class Acknowledged:
 
     key: str
     message_id: str
+    port: int
+    """The port of the broker."""
     physical_offset: int
     queue_id: int
     queue_offset: int
@@ -54,6 +56,10 @@ class Journal:
             self.failed + other.failed,
         )
 
+    def at(self, port: int) -> "Journal":
+        """The same, with only what the broker at this port has acknowledged."""
+        return replace(self, acknowledged={key: one for key, one in self.acknowledged.items() if one.port == port})
+
     def _add(self, words: list[str]) -> None:
         kind, key, *more = words
         match kind:
@@ -67,8 +73,10 @@ class Journal:
                 message_id, offset_message_id, queue_id, queue_offset, status = more
                 if status == "SEND_OK":
                     assert key not in self.acknowledged, f"{key} was sent again after it was acknowledged"
-                    offset = int(offset_message_id[-16:], 16)
-                    self.acknowledged[key] = Acknowledged(key, message_id, offset, int(queue_id), int(queue_offset))
+                    port, offset = int(offset_message_id[-24:-16], 16), int(offset_message_id[-16:], 16)
+                    self.acknowledged[key] = Acknowledged(
+                        key, message_id, port, offset, int(queue_id), int(queue_offset)
+                    )
                 else:
                     self.unsafe.add(key)
             case _:
