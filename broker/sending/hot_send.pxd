@@ -3,9 +3,13 @@ cimport cython
 
 from broker.connections.json_scan cimport BAD, bytes_pointer, parse_number
 from headrace.protocol.big_endian cimport copy_bytes, find_byte, load_i32, load_u16, load_u32
+from headrace.protocol.record_layout cimport (
+    BATCH_BODY_AT, BATCH_BODY_LENGTH_AT, BATCH_ENTRY_OVERHEAD, BATCH_FLAG_AT, BODY_CRC_MASK, BORN_HOST_V6, HOSTLESS_SIZE, MAX_PROPERTIES_LENGTH,
+    NAME_END, STORE_HOST_V6, TRANSACTION_MASK, V4_SIZE, VALUE_END,
+)
 from store.commit_log.append cimport CommitLogAppender, TopicQueues
 
-cdef int _PARTIAL, _OTHER, _NO_FILE, _PROPERTIES_LIMIT, _ENTRY_HEAD, _FIXED_LENGTH, _ANSWER_ROOM, _ONEWAY, _TRANSACTION_BITS, _HOST_V6_BITS, _FRAME_LIMIT, _BATCH_LIMIT, _MALFORMED, _COPIED
+cdef int _PARTIAL, _OTHER, _NO_FILE, _ANSWER_ROOM, _ONEWAY, _HOST_V6_BITS, _FRAME_LIMIT, _BATCH_LIMIT, _MALFORMED, _COPIED
 cdef int _TOPIC, _QUEUE_ID, _SYS_FLAG, _BORN_TIMESTAMP, _FLAG, _PROPERTIES, _RECONSUME_TIMES, _BATCH
 cdef bytes _HEX
 

@@ -22,7 +22,19 @@ if cython.compiled:
     from cython.cimports.libc.string import memcpy
 else:
     from broker.connections.json_scan import BAD, parse_number
+    from headrace.model.host import V4_SIZE
+    from headrace.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6, TRANSACTION_MASK
     from headrace.protocol.big_endian import copy_bytes, find_byte, load_i32, load_u16, load_u32
+    from headrace.protocol.record_layout import (
+        BATCH_BODY_AT,
+        BATCH_BODY_LENGTH_AT,
+        BATCH_ENTRY_OVERHEAD,
+        BATCH_FLAG_AT,
+        BODY_CRC_MASK,
+        HOSTLESS_SIZE,
+        MAX_PROPERTIES_LENGTH,
+        VALUE_END,
+    )
 
 COMPILED = cython.compiled
 
@@ -44,13 +56,9 @@ MAX_BATCH = 65_536
 MALFORMED = -1
 """A batch's body that is not a list of messages."""
 
-_PROPERTIES_LIMIT = 32767
-_ENTRY_HEAD = 20  # of a message in a batch's body, before its own body (headrace/protocol/batch.py)
-_FIXED_LENGTH = 75  # of a record without hosts, body, topic and properties
 _ANSWER_ROOM = 160  # the numbers and the flag of an answer, on top of its fixed parts
 _ONEWAY = 2
-_TRANSACTION_BITS = 12
-_HOST_V6_BITS = 48
+_HOST_V6_BITS = BORN_HOST_V6 | STORE_HOST_V6
 _HEX = b"0123456789ABCDEF"
 _FRAME_LIMIT = 16_777_216
 _BATCH_LIMIT = 65_536
@@ -156,7 +164,7 @@ class SendPath:
         self._topics: dict[bytes, HotTopic] = {}
         self._counted: list[HotTopic] = []
         self._store_host = store_host
-        self._store_flag = 0x20 if len(store_host) > 8 else 0
+        self._store_flag = STORE_HOST_V6 if len(store_host) > V4_SIZE else 0
         self._cluster_property = b"CLUSTER\x01" + cluster.encode()
         self.body_limit = body_limit
         self._hold = hold
@@ -173,8 +181,8 @@ class SendPath:
         self.writeable = True
         self.stopped_at = _PARTIAL
         # Stored properties, before it is known whether they are too long: those sent, a separator, the cluster's.
-        self._properties = memoryview(bytearray(_PROPERTIES_LIMIT + 1 + len(self._cluster_property)))
-        self._unescaped = memoryview(bytearray(_PROPERTIES_LIMIT + 1024))
+        self._properties = memoryview(bytearray(MAX_PROPERTIES_LENGTH + 1 + len(self._cluster_property)))
+        self._unescaped = memoryview(bytearray(MAX_PROPERTIES_LENGTH + 1024))
         self._out = memoryview(bytearray(65536))
         self._out_length = 0
         self._held = memoryview(bytearray(65536))
@@ -352,7 +360,7 @@ class SendPath:
         """
         at = self._value_start[_PROPERTIES]
         length = self._value_length[_PROPERTIES]
-        if length > _PROPERTIES_LIMIT:
+        if length > MAX_PROPERTIES_LENGTH:
             return False
         end = at + max(length, 0)
         raw = self._unescaped
@@ -412,19 +420,19 @@ class SendPath:
                     if self._is_repeated(stored, written, raw, start, name_length):
                         return False
                     if written:
-                        stored[written] = 2
+                        stored[written] = VALUE_END
                         written += 1
                     _copy_within(stored, written, raw, start, stop - start)
                     written += stop - start
             start = stop + 1
         if written:
-            stored[written] = 2
+            stored[written] = VALUE_END
             written += 1
         cluster = self._cluster_property
         length = len(cluster)
         _copy(stored, written, cluster, 0, length)
         self._properties_length = written + length
-        return self._properties_length <= _PROPERTIES_LIMIT
+        return self._properties_length <= MAX_PROPERTIES_LENGTH
 
     def _is_repeated(self, stored: memoryview, written: int, raw: memoryview, start: int, name_length: int) -> bool:
         """Whether a property of this name is among those written already (then the later one must win)."""
@@ -435,7 +443,7 @@ class SendPath:
                 i += 1
             if i > name_length:
                 return True
-            while at < written and stored[at] != 2:
+            while at < written and stored[at] != VALUE_END:
                 at += 1
             at += 1
         return False
@@ -471,7 +479,7 @@ class SendPath:
         if (
             not 0 <= queue_id < topic.queue_count
             or not 0 <= sys_flag <= 0x7FFFFFFF
-            or sys_flag & _TRANSACTION_BITS
+            or sys_flag & TRANSACTION_MASK
             or born == BAD
             or not -0x80000000 <= flag <= 0x7FFFFFFF
             or not 0 <= reconsume_times <= 0x7FFFFFFF
@@ -526,13 +534,13 @@ class SendPath:
         file. `stored_bytes` and `message_ids` tell of these messages until the next are appended.
         """
         length = len(properties)
-        if length > _PROPERTIES_LIMIT:
+        if length > MAX_PROPERTIES_LENGTH:
             return 0
         _copy(self._properties, 0, properties, 0, length)
         self._properties_length = length
         self._queues = self.appender.queues_of(topic)
         self._queue_id = queue_id
-        born_flag = 0x10 if len(born_host) > 8 else 0
+        born_flag = BORN_HOST_V6 if len(born_host) > V4_SIZE else 0
         self._sys_flag = (sys_flag & ~_HOST_V6_BITS) | born_flag | self._store_flag
         self._born_timestamp = born_timestamp
         self._born_host = born_host
@@ -555,21 +563,21 @@ class SendPath:
         self._longest = 0
         count = 0
         while at < end and count <= _BATCH_LIMIT:
-            if end - at < _ENTRY_HEAD + 2:
+            if end - at < BATCH_ENTRY_OVERHEAD:
                 return _MALFORMED
             # A negative length, or properties of more than 32,767 bytes, are unsigned numbers too large to be left.
-            length = load_u32(p, at + 16)
-            at += _ENTRY_HEAD
+            length = load_u32(p, at + BATCH_BODY_LENGTH_AT)
+            at += BATCH_BODY_AT
             if length > end - at - 2:
                 return _MALFORMED
             self._batch_bytes += length
             at += length
             length = load_u16(p, at)
             at += 2
-            if length > end - at or length > _PROPERTIES_LIMIT:
+            if length > end - at or length > MAX_PROPERTIES_LENGTH:
                 return _MALFORMED
             at += length
-            if length and p[at - 1] != 2:
+            if length and p[at - 1] != VALUE_END:
                 length += 1
             self._batch_bytes += length
             self._longest = max(self._longest, length)
@@ -583,9 +591,9 @@ class SendPath:
         """
         end = body + body_length
         added = self._properties_length
-        alike = _FIXED_LENGTH + len(self._born_host) + len(self._store_host) + len(self._queues.topic) + added
+        alike = HOSTLESS_SIZE + len(self._born_host) + len(self._store_host) + len(self._queues.topic) + added
         count = self._measure(p, body, body_length)
-        if not 0 < count <= _BATCH_LIMIT or self._longest + added > _PROPERTIES_LIMIT:
+        if not 0 < count <= _BATCH_LIMIT or self._longest + added > MAX_PROPERTIES_LENGTH:
             return 0
         total = self._batch_bytes + count * alike
         if total > self.appender.largest_record:
@@ -596,16 +604,16 @@ class SendPath:
         stored = self._unescaped
         at = body
         while at < end:
-            flag = load_i32(p, at + 12)
-            length = load_u32(p, at + 16)
-            message = at + _ENTRY_HEAD
+            flag = load_i32(p, at + BATCH_FLAG_AT)
+            length = load_u32(p, at + BATCH_BODY_LENGTH_AT)
+            message = at + BATCH_BODY_AT
             at = message + length
             written = load_u16(p, at)
             at += 2
             _copy(stored, 0, p, at, written)
             at += written
-            if written and p[at - 1] != 2:
-                stored[written] = 2
+            if written and p[at - 1] != VALUE_END:
+                stored[written] = VALUE_END
                 written += 1
             _copy_within(stored, written, self._properties, 0, added)
             self._put(p, data, message, length, flag, stored, written + added)
@@ -628,7 +636,7 @@ class SendPath:
                 crc = self._crc32(copy_bytes(p, body, body + body_length))
             else:
                 crc = self._crc32(memoryview(data)[body : body + body_length])
-            crc &= 0x7FFFFFFF
+            crc &= BODY_CRC_MASK
         if cython.compiled:
             offset = self.appender.put(
                 self._queues,

@@ -1,28 +1,16 @@
-"""The body of a batch send: messages one after another, in a shorter form than a record (remoting spec 4.6).
+"""The body of a batch send: messages one after another, in a shorter form than a record, drawn in `record_layout`.
 
-    4  size of the entry = 22 + b + p
-    4  magic, 0
-    4  body CRC, 0: the broker reckons it
-    4  flag
-    4  b, then the body
-    2  p, then the property string
-
-Topic, queue and all else are in the request's header, once for all. Readers go by the two lengths and do not look at size, magic and CRC.
+Topic, queue and everything else are in the request's header, once for all messages.
 """
 
 from collections.abc import Iterable
-from struct import Struct
 from struct import error as struct_error
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from headrace.errors import LocalProtocolError, RemoteProtocolError
 from headrace.model.message import Message
 from headrace.model.properties import decode_properties, encode_properties
-
-ENTRY_OVERHEAD: Final = 22
-
-_HEAD: Final = Struct(">iiiii")
-_I16: Final = Struct(">h")
+from headrace.protocol.record_layout import BATCH_ENTRY_OVERHEAD, BATCH_HEAD, LENGTH
 
 
 class BatchEntry(NamedTuple):
@@ -41,9 +29,9 @@ class BatchEntry(NamedTuple):
 def encode_entry(body: bytes, flag: int, properties: bytes) -> bytes:
     """One message of a batch. Raises LocalProtocolError if its properties do not fit."""
     length = len(body)
-    size = ENTRY_OVERHEAD + length + len(properties)
+    size = BATCH_ENTRY_OVERHEAD + length + len(properties)
     try:
-        return b"".join((_HEAD.pack(size, 0, 0, flag, length), body, _I16.pack(len(properties)), properties))
+        return b"".join((BATCH_HEAD.pack(size, 0, 0, flag, length), body, LENGTH.pack(len(properties)), properties))
     except struct_error:
         raise LocalProtocolError(f"a message of {size} bytes does not fit a batch") from None
 
@@ -61,13 +49,13 @@ def decode_batch(body: bytes | bytearray | memoryview) -> list[BatchEntry]:
     entries, at, end = [], 0, len(body)
     try:
         while at < end:
-            _, _, _, flag, length = _HEAD.unpack_from(body, at)
-            at += _HEAD.size
+            _, _, _, flag, length = BATCH_HEAD.unpack_from(body, at)
+            at += BATCH_HEAD.size
             if not 0 <= length <= end - at:
                 raise RemoteProtocolError(f"batch: a body of {length} bytes where {end - at} are left")
             message_body = bytes(body[at : at + length])
             at += length
-            (length,) = _I16.unpack_from(body, at)
+            (length,) = LENGTH.unpack_from(body, at)
             at += 2
             if not 0 <= length <= end - at:
                 raise RemoteProtocolError(f"batch: properties of {length} bytes where {end - at} are left")

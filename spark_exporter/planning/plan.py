@@ -16,7 +16,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from headrace.protocol.record import SYS_FLAG_AT, check_record, store_timestamp_at
+from headrace.protocol.big_endian import load_i32, load_i64
+from headrace.protocol.record import check_record
+from headrace.protocol.record_layout import (
+    PHYSICAL_OFFSET_AT,
+    PHYSICAL_OFFSET_END,
+    RECORD_OVERHEAD,
+    SYS_FLAG_AT,
+    TOTAL_SIZE_AT,
+    store_timestamp_at,
+)
 from spark_exporter.errors import SourceError
 from spark_exporter.planning.log_end import find_record_from, find_record_since, find_settled_end, written_segments
 from spark_exporter.planning.queue_cuts import QueueCuts
@@ -28,8 +37,7 @@ from spark_exporter.reading.segments import Segment, find_commit_log, list_segme
 LEAST_RANGE_BYTES: Final = 64 << 20
 """# limit: smaller ranges make many small files, and what a task costs by itself shows."""
 
-_RECORD_HEAD: Final = 36
-_HEAD_WITH_TIME: Final = 76
+_HEAD_WITH_TIME: Final = RECORD_OVERHEAD  # has the store timestamp whatever the hosts are
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +164,14 @@ def _cut(whole: ByteRange, parts: int, cuts: QueueCuts) -> list[ByteRange]:
 
 def _store_timestamp(descriptor: int, segment: Segment, offset: int) -> int:
     data = read_some(descriptor, segment, offset, _HEAD_WITH_TIME)
-    at = store_timestamp_at(int.from_bytes(data[SYS_FLAG_AT : SYS_FLAG_AT + 4], "big"))
-    return int.from_bytes(data[at : at + 8], "big", signed=True)
+    return load_i64(data, store_timestamp_at(load_i32(data, SYS_FLAG_AT)))
 
 
 def _is_record(descriptor: int, segment: Segment, offset: int, limit: int) -> bool:
-    head = read_some(descriptor, segment, offset, _RECORD_HEAD)
-    size = int.from_bytes(head[:4], "big", signed=True)
-    if len(head) < _RECORD_HEAD or not _RECORD_HEAD < size <= limit - offset:
+    head = read_some(descriptor, segment, offset, PHYSICAL_OFFSET_END)
+    size = load_i32(head, TOTAL_SIZE_AT)
+    if len(head) < PHYSICAL_OFFSET_END or not PHYSICAL_OFFSET_END < size <= limit - offset:
         return False
-    if int.from_bytes(head[28:36], "big", signed=True) != offset:
+    if load_i64(head, PHYSICAL_OFFSET_AT) != offset:
         return False
     return check_record(read_some(descriptor, segment, offset, size), check_crc=False) == (True, size)

@@ -1,7 +1,8 @@
 cimport cython
 
-from headrace.protocol.big_endian cimport address_of, copy_bytes, find_byte, is_equal
-from spark_exporter.reading.memory cimport is_ascii, put_bit, put_bytes, put_int
+from headrace.protocol.big_endian cimport address_of, copy_bytes, is_equal, store_bytes
+from headrace.protocol.record_layout cimport PropertyParts, read_property
+from spark_exporter.reading.memory cimport is_ascii, put_bit, put_int
 
 ctypedef unsigned char *_memory
 ctypedef const unsigned char *_log_memory
@@ -23,8 +24,8 @@ cdef class PropertyColumns:
     @cython.locals(
         raw=bytes, text=bytes, first_pair=Py_ssize_t, names_from=Py_ssize_t, values_from=Py_ssize_t, start=Py_ssize_t,
         msg_id=Py_ssize_t, msg_id_end=Py_ssize_t, keys=Py_ssize_t, keys_end=Py_ssize_t, tags=Py_ssize_t, tags_end=Py_ssize_t,
-        real=Py_ssize_t, real_end=Py_ssize_t, retry=Py_ssize_t, retry_end=Py_ssize_t, next_at=Py_ssize_t, separator=Py_ssize_t,
-        length=Py_ssize_t, is_promoted=bint,
+        real=Py_ssize_t, real_end=Py_ssize_t, retry=Py_ssize_t, retry_end=Py_ssize_t, found=PropertyParts, length=Py_ssize_t,
+        is_promoted=bint,
     )
     cdef Py_ssize_t put(self, _log_memory log, Py_ssize_t row, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int end_row(self, Py_ssize_t row) except -1

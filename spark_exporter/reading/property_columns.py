@@ -17,8 +17,9 @@ import pyarrow as pa
 from headrace.model.properties import decode_properties
 
 if not cython.compiled:
-    from headrace.protocol.big_endian import address_of, copy_bytes, find_byte, is_equal
-    from spark_exporter.reading.memory import is_ascii, put_bit, put_bytes, put_int
+    from headrace.protocol.big_endian import address_of, copy_bytes, is_equal, store_bytes
+    from headrace.protocol.record_layout import read_property
+    from spark_exporter.reading.memory import is_ascii, put_bit, put_int
 
 COLUMNS: Final = frozenset({"msg_id", "keys", "tags", "real_topic", "retry_topic", "properties"})
 """Which columns of `schema.MESSAGES` these are."""
@@ -98,34 +99,31 @@ class PropertyColumns:
         start = at
         msg_id = msg_id_end = keys = keys_end = tags = tags_end = real = real_end = retry = retry_end = 0
         while at < end:
-            next_at = find_byte(log, 2, at, end)
-            if next_at < 0:
-                next_at = end
-            separator = find_byte(log, 1, at, next_at)
-            if separator > at and separator < next_at - 1:
-                length = separator - at
+            found = read_property(log, at, end)
+            length = found.name_length
+            if length:
                 is_promoted = False
                 if length == 4:
                     if is_equal(log, at, b"KEYS", 0, 4):
-                        keys = separator + 1
-                        keys_end = next_at
+                        keys = found.value_at
+                        keys_end = found.end
                         is_promoted = True
                     elif is_equal(log, at, b"TAGS", 0, 4):
-                        tags = separator + 1
-                        tags_end = next_at
+                        tags = found.value_at
+                        tags_end = found.end
                         is_promoted = True
                 elif length == 8:
                     if is_equal(log, at, b"UNIQ_KEY", 0, 8):
-                        msg_id = separator + 1
-                        msg_id_end = next_at
+                        msg_id = found.value_at
+                        msg_id_end = found.end
                         is_promoted = True
                 elif length == 10:
                     if is_equal(log, at, b"REAL_TOPIC", 0, 10):
-                        real = separator + 1
-                        real_end = next_at
+                        real = found.value_at
+                        real_end = found.end
                 elif length == 11 and is_equal(log, at, b"RETRY_TOPIC", 0, 11):
-                    retry = separator + 1
-                    retry_end = next_at
+                    retry = found.value_at
+                    retry_end = found.end
                 if not is_promoted or self._all_properties:
                     if self.pairs - first_pair >= _MANY_PROPERTIES or self._has_name(
                         log, first_pair, names_from, at, length
@@ -136,32 +134,32 @@ class PropertyColumns:
                         self._value_end = values_from
                         self._put_pairs(row, decode_properties(copy_bytes(log, start, end).decode()))
                         return 0
-                    put_bytes(self._name_text, self._name_end, log, at, length)
+                    store_bytes(self._name_text, self._name_end, log, at, length)
                     self._name_end += length
-                    put_bytes(self._value_text, self._value_end, log, separator + 1, next_at - separator - 1)
-                    self._value_end += next_at - separator - 1
+                    store_bytes(self._value_text, self._value_end, log, found.value_at, found.end - found.value_at)
+                    self._value_end += found.end - found.value_at
                     self.pairs += 1
                     put_int(self._name_ends, self.pairs, self._name_end)
                     put_int(self._value_ends, self.pairs, self._value_end)
-            at = next_at + 1
+            at = found.end + 1
         if msg_id > 0:
-            put_bytes(self._msg_id_text, self._msg_id_end, log, msg_id, msg_id_end - msg_id)
+            store_bytes(self._msg_id_text, self._msg_id_end, log, msg_id, msg_id_end - msg_id)
             self._msg_id_end += msg_id_end - msg_id
             put_bit(self._msg_id_valid, row)
         if keys > 0:
-            put_bytes(self._keys_text, self._keys_end, log, keys, keys_end - keys)
+            store_bytes(self._keys_text, self._keys_end, log, keys, keys_end - keys)
             self._keys_end += keys_end - keys
             put_bit(self._keys_valid, row)
         if tags > 0:
-            put_bytes(self._tags_text, self._tags_end, log, tags, tags_end - tags)
+            store_bytes(self._tags_text, self._tags_end, log, tags, tags_end - tags)
             self._tags_end += tags_end - tags
             put_bit(self._tags_valid, row)
         if real > 0:
-            put_bytes(self._real_topic_text, self._real_topic_end, log, real, real_end - real)
+            store_bytes(self._real_topic_text, self._real_topic_end, log, real, real_end - real)
             self._real_topic_end += real_end - real
             put_bit(self._real_topic_valid, row)
         if retry > 0:
-            put_bytes(self._retry_topic_text, self._retry_topic_end, log, retry, retry_end - retry)
+            store_bytes(self._retry_topic_text, self._retry_topic_end, log, retry, retry_end - retry)
             self._retry_topic_end += retry_end - retry
             put_bit(self._retry_topic_valid, row)
         return 0
@@ -201,36 +199,36 @@ class PropertyColumns:
             if not self._all_properties and name in {"UNIQ_KEY", "KEYS", "TAGS"}:
                 continue
             text = name.encode()
-            put_bytes(self._name_text, self._name_end, text, 0, len(text))
+            store_bytes(self._name_text, self._name_end, text, 0, len(text))
             self._name_end += len(text)
             text = value.encode()
-            put_bytes(self._value_text, self._value_end, text, 0, len(text))
+            store_bytes(self._value_text, self._value_end, text, 0, len(text))
             self._value_end += len(text)
             self.pairs += 1
             put_int(self._name_ends, self.pairs, self._name_end)
             put_int(self._value_ends, self.pairs, self._value_end)
         text = properties.get("UNIQ_KEY", "").encode()
         if text:
-            put_bytes(self._msg_id_text, self._msg_id_end, text, 0, len(text))
+            store_bytes(self._msg_id_text, self._msg_id_end, text, 0, len(text))
             self._msg_id_end += len(text)
             put_bit(self._msg_id_valid, row)
         text = properties.get("KEYS", "").encode()
         if text:
-            put_bytes(self._keys_text, self._keys_end, text, 0, len(text))
+            store_bytes(self._keys_text, self._keys_end, text, 0, len(text))
             self._keys_end += len(text)
             put_bit(self._keys_valid, row)
         text = properties.get("TAGS", "").encode()
         if text:
-            put_bytes(self._tags_text, self._tags_end, text, 0, len(text))
+            store_bytes(self._tags_text, self._tags_end, text, 0, len(text))
             self._tags_end += len(text)
             put_bit(self._tags_valid, row)
         text = properties.get("REAL_TOPIC", "").encode()
         if text:
-            put_bytes(self._real_topic_text, self._real_topic_end, text, 0, len(text))
+            store_bytes(self._real_topic_text, self._real_topic_end, text, 0, len(text))
             self._real_topic_end += len(text)
             put_bit(self._real_topic_valid, row)
         text = properties.get("RETRY_TOPIC", "").encode()
         if text:
-            put_bytes(self._retry_topic_text, self._retry_topic_end, text, 0, len(text))
+            store_bytes(self._retry_topic_text, self._retry_topic_end, text, 0, len(text))
             self._retry_topic_end += len(text)
             put_bit(self._retry_topic_valid, row)

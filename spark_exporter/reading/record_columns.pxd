@@ -1,15 +1,20 @@
 cimport cython
 
-from headrace.protocol.big_endian cimport address_of, copy_bytes, is_equal, load_i16, load_i32, load_i64
-from spark_exporter.reading.memory cimport crc_of, put_bit, put_bytes, put_hex, put_int, put_ipv4, put_long, take_crc_function
+from headrace.protocol.big_endian cimport address_of, copy_bytes, is_equal, load_i32, load_i64, store_bytes
+from headrace.protocol.record_layout cimport (
+    BLANK_RECORD, BODY_CRC_AT, BODY_CRC_MASK, BORN_HOST_AT, BORN_TIMESTAMP_AT, COMPRESSED, END_FILE_MIN_BLANK_LENGTH, FLAG_AT, NO_ROOM,
+    PHYSICAL_OFFSET_AT, PHYSICAL_OFFSET_END, QUEUE_ID_AT, QUEUE_OFFSET_AT, RECORD_OVERHEAD, TAIL_PREPARED_OFFSET_AT, TAIL_RECONSUME_TIMES_AT,
+    TOTAL_SIZE_AT, V4_SIZE, WHOLE, WRONG_PLACE, RecordParts, read_record,
+)
+from spark_exporter.reading.memory cimport crc_of, put_bit, put_hex, put_int, put_ipv4, put_long, take_crc_function
 from spark_exporter.reading.property_columns cimport PropertyColumns
 
 ctypedef unsigned char *_memory
 ctypedef const unsigned char *_log_memory
 
 cdef int _END, _MORE, _BLANK, _BAD, _FULL
-cdef int _MESSAGE_MAGIC, _MESSAGE_MAGIC_V2, _BLANK_MAGIC, _SMALLEST_RECORD, _LARGEST_RECORD
-cdef int _COMPRESSED, _BORN_HOST_V6, _STORE_HOST_V6, _LONGEST_HOST, _TEXT_SLACK, _SLOTS, _MOST_HOSTS
+cdef int _LARGEST_RECORD
+cdef int _LONGEST_HOST, _LONGEST_ID, _PORT_SIZE, _TEXT_SLACK, _SLOTS, _MOST_HOSTS
 cdef long long _FIRST_MS, _LAST_MS, _EVER
 
 cdef class _Topic:
@@ -62,13 +67,14 @@ cdef class RecordColumns:
     cdef _memory _new_bits(self, str name, Py_ssize_t rows) except NULL
 
     @cython.locals(
-        log=_log_memory, limit=Py_ssize_t, physical_offset=cython.longlong, size=cython.longlong, magic=int, end=Py_ssize_t, sys_flag=int,
-        born_host_length=Py_ssize_t, store_host_length=Py_ssize_t, timestamp_at=Py_ssize_t, store_host_at=Py_ssize_t, body_at=Py_ssize_t,
-        body_length=Py_ssize_t, topic_at=Py_ssize_t, topic_length=Py_ssize_t, properties_at=Py_ssize_t, properties_length=Py_ssize_t,
+        log=_log_memory, limit=Py_ssize_t, physical_offset=cython.longlong, parts=RecordParts, end=Py_ssize_t, born_host_at=Py_ssize_t,
+        store_host_length=Py_ssize_t, body_length=Py_ssize_t,
         store_ms=cython.longlong, born_ms=cython.longlong, topic=_Topic, body_crc=int, crc=cython.longlong, plain=bytes, row=Py_ssize_t, text=bytes,
     )
     cdef int _decode_one(self, Py_ssize_t at, long long view_offset, long long file_end) except -1
 
+    @cython.locals(log=_log_memory, room=Py_ssize_t, size=cython.longlong)
+    cdef int _look_beyond(self, Py_ssize_t at, long long physical_offset, long long file_end) except -1
     cdef int _bad(self, str reason)
     cdef int _more(self, long long needed)
     cdef int _damage(self, long long physical_offset, long long size, str reason) except -1

@@ -1,11 +1,11 @@
 # cython: wraparound=False, cdivision=True
-# ruff: noqa: PLR1714  (a set or tuple to look in is an object; comparisons are C)
+
 """Decodes records of the CommitLog into the memory of Arrow columns, one pass over the bytes.
 
 The hot module of the exporter: compiled where there is a compiler (types in the `.pxd`), plain Python elsewhere, with the same columns as
 result. One call of `decode` takes a stretch of log that lies in memory and fills buffers which `arrow_batches` makes arrays of. A record costs its numbers, one copy of each of its texts, and a CRC of its body.
 
-A record is taken if its lengths make its size and it says that it lies where it lies. If then its body does not have its CRC, or cannot be
+A record is taken if its lengths add up to its size and it states the physical offset at which it is stored. If then its body does not have its CRC, or cannot be
 inflated, or its times mean nothing, it goes into `damaged` and the next one is where its size says. Anything else ends the call: the
 caller decides where to go on.
 
@@ -22,15 +22,38 @@ import pyarrow as pa
 from headrace.errors import RemoteProtocolError
 from headrace.model.host import decode_host, format_host
 from headrace.protocol.compression import decompress
+from headrace.protocol.record_layout import REASONS
 from spark_exporter.reading.crc_function import find_crc_function
 from spark_exporter.reading.property_columns import PropertyColumns
 
 if not cython.compiled:
-    from headrace.protocol.big_endian import address_of, copy_bytes, is_equal, load_i16, load_i32, load_i64
+    from headrace.model.host import V4_SIZE
+    from headrace.model.sys_flag import COMPRESSED
+    from headrace.protocol.big_endian import address_of, copy_bytes, is_equal, load_i32, load_i64, store_bytes
+    from headrace.protocol.record_layout import (
+        BLANK_RECORD,
+        BODY_CRC_AT,
+        BODY_CRC_MASK,
+        BORN_HOST_AT,
+        BORN_TIMESTAMP_AT,
+        END_FILE_MIN_BLANK_LENGTH,
+        FLAG_AT,
+        NO_ROOM,
+        PHYSICAL_OFFSET_AT,
+        PHYSICAL_OFFSET_END,
+        QUEUE_ID_AT,
+        QUEUE_OFFSET_AT,
+        RECORD_OVERHEAD,
+        TAIL_PREPARED_OFFSET_AT,
+        TAIL_RECONSUME_TIMES_AT,
+        TOTAL_SIZE_AT,
+        WHOLE,
+        WRONG_PLACE,
+        read_record,
+    )
     from spark_exporter.reading.memory import (
         crc_of,
         put_bit,
-        put_bytes,
         put_hex,
         put_int,
         put_ipv4,
@@ -61,21 +84,17 @@ _MORE = MORE
 _BLANK = BLANK
 _BAD = BAD
 _FULL = FULL
-_MESSAGE_MAGIC = -626843481
-_MESSAGE_MAGIC_V2 = -626843477
-_BLANK_MAGIC = -875286124
-_SMALLEST_RECORD = 91
 _LARGEST_RECORD = 64 << 20  # limit: sixteen times what brokers take by default; it is read whole into memory
-_COMPRESSED = 0x1
-_BORN_HOST_V6 = 0x10
-_STORE_HOST_V6 = 0x20
 _LONGEST_HOST = 53  # eight groups in brackets, a colon, the port with its sign
+_PORT_SIZE = 4
+_LONGEST_ID = 56  # hexadecimal digits of an IPv6 host and an offset
 _TEXT_SLACK = 1 << 18  # limit: two property strings of bad bytes, each of which becomes three
 _SLOTS = 1024  # limit: a power of two
 _MOST_HOSTS = 1 << 14  # limit: of IPv6 hosts that are remembered; then it begins anew
 _FIRST_MS = -62135596800000  # 0001-01-01
 _LAST_MS = 253402300799999  # 9999-12-31
 _EVER = 0x7FFFFFFFFFFFFFFF
+_IMPOSSIBLE_SIZE = "the record's total size is out of range"
 
 
 class _Topic:
@@ -194,7 +213,7 @@ class RecordColumns:
         # Bodies are most of the log: they are copied but once, into memory that the batch then has.
         self._body_room = self._span if self._with_body else 0
         self._body_data = self._take_body_memory()
-        rows = span // _SMALLEST_RECORD + 2
+        rows = span // RECORD_OVERHEAD + 2
         self._born_valid = self._new_bits("born_timestamp", rows)
         if self.properties is not None:
             self.properties.begin(rows)
@@ -203,7 +222,7 @@ class RecordColumns:
         """Buffers that are used again with each stretch. What is in them is copied out: it is much less than their size."""
         self._span = span
         self._body_memories = []
-        rows = span // _SMALLEST_RECORD + 2
+        rows = span // RECORD_OVERHEAD + 2
         text = span + _TEXT_SLACK
         self._queue_id = self._new("queue_id", 4 * rows)
         self._store_size = self._new("store_size", 4 * rows)
@@ -219,7 +238,7 @@ class RecordColumns:
         self._topic_ends = self._new("topic.ends", 4 * rows + 4)
         self._topic_text = self._new("topic.text", text)
         self._offset_id_ends = self._new("offset_msg_id.ends", 4 * rows + 4)
-        self._offset_id_text = self._new("offset_msg_id.text", 56 * rows)
+        self._offset_id_text = self._new("offset_msg_id.text", _LONGEST_ID * rows)
         self._born_host_ends = self._new("born_host.ends", 4 * rows + 4)
         self._born_host_text = self._new("born_host.text", _LONGEST_HOST * rows)
         self._store_host_ends = self._new("store_host.ends", 4 * rows + 4)
@@ -261,87 +280,50 @@ class RecordColumns:
         log = self._log
         limit = self._limit
         physical_offset = view_offset + at
-        if file_end - physical_offset < 8:
-            return self._bad("too few bytes for a record")
-        if limit - at < 8:
-            return self._more(8)
-        size = load_i32(log, at)
-        magic = load_i32(log, at + 4)
-        if magic == _BLANK_MAGIC:
+        if file_end - physical_offset < END_FILE_MIN_BLANK_LENGTH:
+            return self._bad(REASONS[NO_ROOM])
+        parts = read_record(log, at, limit, physical_offset)
+        if parts.outcome == NO_ROOM:
+            return self._look_beyond(at, physical_offset, file_end)
+        if parts.outcome == BLANK_RECORD:
             return _BLANK
-        if magic != _MESSAGE_MAGIC and magic != _MESSAGE_MAGIC_V2:
-            return self._bad("no magic code")
-        if size < _SMALLEST_RECORD or size > _LARGEST_RECORD or size > file_end - physical_offset:
-            return self._bad("its total size cannot be")
-        end = at + size
-        if end > limit:
-            # What lies in the stretch already tells whether it is worth reading more for.
-            if limit - at >= 36 and load_i64(log, at + 28) != physical_offset:
-                return self._bad("the record says that it lies elsewhere")
-            return self._more(size)
-        if load_i64(log, at + 28) != physical_offset:
-            return self._bad("the record says that it lies elsewhere")
-        sys_flag = load_i32(log, at + 36)
-        born_host_length = 20 if sys_flag & _BORN_HOST_V6 else 8
-        store_host_length = 20 if sys_flag & _STORE_HOST_V6 else 8
-        timestamp_at = at + 48 + born_host_length
-        store_host_at = timestamp_at + 8
-        body_at = store_host_at + store_host_length + 16
-        if body_at > end:
-            return self._bad("its lengths do not add up to its total size")
-        body_length = load_i32(log, body_at - 4)
-        body_length = max(body_length, 0)
-        if body_length > end - body_at - 3:
-            return self._bad("its lengths do not add up to its total size")
-        topic_at = body_at + body_length
-        if magic == _MESSAGE_MAGIC:
-            topic_length = log[topic_at]
-            topic_at += 1
-            if topic_length > 127:
-                return self._bad("the topic's length is negative")
-        else:
-            topic_length = load_i16(log, topic_at)
-            topic_at += 2
-            if topic_length < 0:
-                return self._bad("the topic's length is negative")
-        properties_at = topic_at + topic_length + 2
-        if properties_at > end:
-            return self._bad("its lengths do not add up to its total size")
-        properties_length = load_i16(log, properties_at - 2)
-        properties_length = max(properties_length, 0)
-        if properties_at + properties_length != end:
-            return self._bad("its lengths do not add up to its total size")
+        if parts.outcome != WHOLE:
+            return self._bad(REASONS[parts.outcome])
+        if parts.size > _LARGEST_RECORD or parts.size > file_end - physical_offset:
+            return self._bad(_IMPOSSIBLE_SIZE)
+        end = at + parts.size
+        body_length = parts.body_length
 
         # A record: from here on it is walked over, whatever is in it.
-        if self._body_end >= self._most_body_bytes or self._slack < 3 * (properties_length + topic_length):
+        if self._body_end >= self._most_body_bytes or self._slack < 3 * (parts.properties_length + parts.topic_length):
             return _FULL
-        store_ms = load_i64(log, timestamp_at)
+        store_ms = load_i64(log, parts.store_timestamp_at)
         if store_ms < _FIRST_MS or store_ms > _LAST_MS:
-            return self._damage(physical_offset, size, "its store timestamp is no time")
-        topic = self._find_topic(topic_at, topic_length)
+            return self._damage(physical_offset, parts.size, "its store timestamp is no time")
+        topic = self._find_topic(parts.topic_at, parts.topic_length)
         if not topic.is_wanted or store_ms < self._first_ms or store_ms >= self._end_ms:
             self.last_store_timestamp = store_ms
             self.last_physical_offset = physical_offset
             self.records += 1
             self.position = end
             return _END
-        body_crc = load_i32(log, at + 8)
+        body_crc = load_i32(log, at + BODY_CRC_AT)
         if body_length > 0:
-            crc = crc_of(log, body_at, body_length)
-            if crc & 0x7FFFFFFF != body_crc:
-                return self._damage(physical_offset, size, "its body does not have its CRC")
+            crc = crc_of(log, parts.body_at, body_length)
+            if crc & BODY_CRC_MASK != body_crc:
+                return self._damage(physical_offset, parts.size, "its body does not have its CRC")
         if self._with_body:
-            if sys_flag & _COMPRESSED and self._inflate and body_length > 0:
+            if parts.sys_flag & COMPRESSED and self._inflate and body_length > 0:
                 try:
-                    plain = decompress(copy_bytes(log, body_at, body_at + body_length), sys_flag)
+                    plain = decompress(copy_bytes(log, parts.body_at, parts.body_at + body_length), parts.sys_flag)
                 except RemoteProtocolError as error:
-                    return self._damage(physical_offset, size, str(error))
+                    return self._damage(physical_offset, parts.size, str(error))
                 if self._body_end + len(plain) + (limit - end) > self._body_room:
                     self._grow_bodies(self._body_end + len(plain) + (limit - end))
-                put_bytes(self._body_data, self._body_end, plain, 0, len(plain))
+                store_bytes(self._body_data, self._body_end, plain, 0, len(plain))
                 self._body_end += len(plain)
             else:
-                put_bytes(self._body_data, self._body_end, log, body_at, body_length)
+                store_bytes(self._body_data, self._body_end, log, parts.body_at, body_length)
                 self._body_end += body_length
 
         row = self.rows
@@ -350,47 +332,65 @@ class RecordColumns:
         self.records += 1
         self.rows = row + 1
         self.position = end
-        put_int(self._store_size, row, size)
+        put_int(self._store_size, row, parts.size)
         put_int(self._body_crc, row, body_crc)
-        put_int(self._queue_id, row, load_i32(log, at + 12))
-        put_int(self._flag, row, load_i32(log, at + 16))
-        put_long(self._queue_offset, row, load_i64(log, at + 20))
+        put_int(self._queue_id, row, load_i32(log, at + QUEUE_ID_AT))
+        put_int(self._flag, row, load_i32(log, at + FLAG_AT))
+        put_long(self._queue_offset, row, load_i64(log, at + QUEUE_OFFSET_AT))
         put_long(self._commit_log_offset, row, physical_offset)
-        put_int(self._sys_flag, row, sys_flag)
-        born_ms = load_i64(log, at + 40)
+        put_int(self._sys_flag, row, parts.sys_flag)
+        born_ms = load_i64(log, at + BORN_TIMESTAMP_AT)
         if born_ms >= _FIRST_MS and born_ms <= _LAST_MS:
             put_long(self._born_timestamp, row, born_ms * 1000)
             put_bit(self._born_valid, row)
         else:
             put_long(self._born_timestamp, row, 0)
         put_long(self._store_timestamp, row, store_ms * 1000)
-        put_int(self._reconsume_times, row, load_i32(log, body_at - 16))
-        put_long(self._prepared_offset, row, load_i64(log, body_at - 12))
+        put_int(self._reconsume_times, row, load_i32(log, parts.tail_at + TAIL_RECONSUME_TIMES_AT))
+        put_long(self._prepared_offset, row, load_i64(log, parts.tail_at + TAIL_PREPARED_OFFSET_AT))
 
         text = topic.text
-        if len(text) > topic_length:  # bad bytes became longer
-            self._slack -= len(text) - topic_length
-        put_bytes(self._topic_text, self._topic_end, text, 0, len(text))
+        if len(text) > parts.topic_length:  # bad bytes became longer
+            self._slack -= len(text) - parts.topic_length
+        store_bytes(self._topic_text, self._topic_end, text, 0, len(text))
         self._topic_end += len(text)
         put_int(self._topic_ends, row + 1, self._topic_end)
         put_int(self._body_ends, row + 1, self._body_end)
         if self._with_hosts:
-            put_hex(self._offset_id_text, self._offset_id_end, log, store_host_at, store_host_length)
+            born_host_at = at + BORN_HOST_AT
+            store_host_length = parts.tail_at - parts.store_host_at
+            put_hex(self._offset_id_text, self._offset_id_end, log, parts.store_host_at, store_host_length)
             self._offset_id_end += 2 * store_host_length
-            put_hex(self._offset_id_text, self._offset_id_end, log, at + 28, 8)
+            put_hex(self._offset_id_text, self._offset_id_end, log, at + PHYSICAL_OFFSET_AT, 8)
             self._offset_id_end += 16
-            self._born_host_end = self._put_host(self._born_host_text, self._born_host_end, at + 48, born_host_length)
+            self._born_host_end = self._put_host(
+                self._born_host_text, self._born_host_end, born_host_at, parts.store_timestamp_at - born_host_at
+            )
             self._store_host_end = self._put_host(
-                self._store_host_text, self._store_host_end, store_host_at, store_host_length
+                self._store_host_text, self._store_host_end, parts.store_host_at, store_host_length
             )
             put_int(self._offset_id_ends, row + 1, self._offset_id_end)
             put_int(self._born_host_ends, row + 1, self._born_host_end)
             put_int(self._store_host_ends, row + 1, self._store_host_end)
         if self.properties is not None:
-            if properties_length > 0:
-                self._slack -= self.properties.put(log, row, properties_at, end)
+            if parts.properties_length > 0:
+                self._slack -= self.properties.put(log, row, parts.properties_at, end)
             self.properties.end_row(row)
         return _END
+
+    def _look_beyond(self, at: int, physical_offset: int, file_end: int) -> int:
+        """The stretch ends before the record at `at` does: MORE, or BAD if what is there cannot be a record's begin."""
+        log = self._log
+        room = self._limit - at
+        if room < END_FILE_MIN_BLANK_LENGTH:
+            return self._more(END_FILE_MIN_BLANK_LENGTH)
+        size = load_i32(log, at + TOTAL_SIZE_AT)
+        if size < RECORD_OVERHEAD or size > _LARGEST_RECORD or size > file_end - physical_offset:
+            return self._bad(_IMPOSSIBLE_SIZE)
+        # What is in the stretch already tells whether it is worth reading more.
+        if room >= PHYSICAL_OFFSET_END and load_i64(log, at + PHYSICAL_OFFSET_AT) != physical_offset:
+            return self._bad(REASONS[WRONG_PLACE])
+        return self._more(size)
 
     def _bad(self, reason: str) -> int:
         self.reason = reason
@@ -433,8 +433,8 @@ class RecordColumns:
 
     def _put_host(self, data: memoryview, end: int, at: int, length: int) -> int:
         """A host's text, behind `end`. Returns the new end."""
-        if length == 8:
-            port = load_i32(self._log, at + 4)
+        if length == V4_SIZE:
+            port = load_i32(self._log, at + length - _PORT_SIZE)
             if port >= 0:
                 return end + put_ipv4(data, end, self._log, at, port)
         stored = copy_bytes(self._log, at, at + length)
@@ -443,5 +443,5 @@ class RecordColumns:
             if len(self._hosts) >= _MOST_HOSTS:
                 self._hosts.clear()
             text = self._hosts[stored] = format_host(decode_host(stored)).encode()
-        put_bytes(data, end, text, 0, len(text))
+        store_bytes(data, end, text, 0, len(text))
         return end + len(text)

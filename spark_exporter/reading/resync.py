@@ -6,14 +6,23 @@ says that it lies there and its lengths make its size. That is safe against acci
 
 from typing import Final
 
-from headrace.protocol.record import BLANK_MAGIC, check_record
+from headrace.protocol.big_endian import load_i32, load_i64
+from headrace.protocol.record import check_record
+from headrace.protocol.record_layout import (
+    BLANK_MAGIC,
+    END_FILE_MIN_BLANK_LENGTH,
+    MAGIC_AT,
+    MESSAGE_MAGIC,
+    MESSAGE_MAGIC_V2,
+    PHYSICAL_OFFSET_AT,
+    PHYSICAL_OFFSET_END,
+    TOTAL_SIZE_AT,
+)
 from spark_exporter.reading.segments import Segment, read_into
 
 _WINDOW: Final = 4 << 20  # limit: what is read at a time
-_MAGIC_START: Final = b"\xda\xa3\x20"
-_MAGICS: Final = (b"\xda\xa3\x20\xa7", b"\xda\xa3\x20\xab")
-_BLANK: Final = (BLANK_MAGIC & 0xFFFFFFFF).to_bytes(4, "big")
-_HEAD: Final = 36  # up to the end of the physical offset
+_MAGIC_START: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)[:3]  # of both versions
+_BLANK: Final = BLANK_MAGIC.to_bytes(4, "big", signed=True)
 
 
 def find_record(descriptor: int, segment: Segment, from_offset: int, limit: int) -> int | None:
@@ -22,38 +31,42 @@ def find_record(descriptor: int, segment: Segment, from_offset: int, limit: int)
     `limit`: no record reaches beyond it.
     """
     offset = from_offset
-    while limit - offset >= 8:
+    while limit - offset >= END_FILE_MIN_BLANK_LENGTH:
         window = memoryview(bytearray(min(_WINDOW, limit - offset)))
         read_into(descriptor, segment, window, offset)
         for at in _candidates(window):
             if _is_record(descriptor, segment, window, at, offset, limit):
                 return offset + at
         # What begins in the last bytes is seen whole in the next window.
-        offset += max(8, len(window) - _HEAD) if offset + len(window) < limit else len(window)
+        offset += (
+            max(END_FILE_MIN_BLANK_LENGTH, len(window) - PHYSICAL_OFFSET_END)
+            if offset + len(window) < limit
+            else len(window)
+        )
     return None
 
 
 def _candidates(window: memoryview) -> list[int]:
-    """Where records might begin: four bytes before each magic code."""
+    """Where records might begin, going by the magic codes."""
     data = bytes(window)
     places = []
     for start in (_MAGIC_START, _BLANK):
-        at = data.find(start, 4)
+        at = data.find(start, MAGIC_AT)
         while at >= 0:
-            places.append(at - 4)
+            places.append(at - MAGIC_AT)
             at = data.find(start, at + 1)
     return sorted(places)
 
 
 def _is_record(descriptor: int, segment: Segment, window: memoryview, at: int, offset: int, limit: int) -> bool:
     here = offset + at
-    size = int.from_bytes(window[at : at + 4], "big", signed=True)
-    magic = bytes(window[at + 4 : at + 8])
-    if magic == _BLANK:
+    size = load_i32(window, at + TOTAL_SIZE_AT)
+    magic = load_i32(window, at + MAGIC_AT)
+    if magic == BLANK_MAGIC:
         return here + size == segment.end
-    if magic not in _MAGICS or at + _HEAD > len(window) or here + size > limit or size < _HEAD:
+    if magic not in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2) or not PHYSICAL_OFFSET_END <= size <= limit - here:
         return False
-    if int.from_bytes(window[at + 28 : at + 36], "big", signed=True) != here:
+    if at + PHYSICAL_OFFSET_END > len(window) or load_i64(window, at + PHYSICAL_OFFSET_AT) != here:
         return False
     record = window[at : at + size]
     if len(record) < size:

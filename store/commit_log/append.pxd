@@ -2,14 +2,18 @@
 
 cimport cython
 
-from headrace.protocol.big_endian cimport store_i32, store_i64
+from headrace.protocol.big_endian cimport store_bytes, store_i16, store_i32, store_i64
+from headrace.protocol.record_layout cimport (
+    BLANK_MAGIC, BODY_CRC_AT, BORN_HOST_AT, BORN_TIMESTAMP_AT, END_FILE_MIN_BLANK_LENGTH, FLAG_AT, HOSTLESS_SIZE, MAGIC_AT, MESSAGE_MAGIC,
+    PHYSICAL_OFFSET_AT, QUEUE_ID_AT, QUEUE_OFFSET_AT, STORE_TIMESTAMP_SIZE, SYS_FLAG_AT, TAIL_BODY_LENGTH_AT, TAIL_PREPARED_OFFSET_AT,
+    TAIL_RECONSUME_TIMES_AT, TAIL_SIZE, TOTAL_SIZE_AT,
+)
 
 ctypedef const unsigned char* _bytes_pointer
 
-cdef int _MESSAGE_MAGIC, _BLANK_MAGIC, _FIXED_LENGTH, _END_FILE_MIN_BLANK_LENGTH, _LIMIT_AHEAD
+cdef int _LIMIT_AHEAD
 
 cdef unsigned char *_address_of(unsigned char[::1] view) noexcept
-cdef void _put_int(unsigned char[::1] view, Py_ssize_t at, long long value) noexcept
 
 cdef class TopicQueues:
     cdef readonly bytes topic
@@ -36,7 +40,7 @@ cdef class CommitLogAppender:
     cdef readonly long long store_timestamp
     cdef readonly dict queues
     cpdef bint ensure(self, long long size)
-    @cython.locals(start=cython.longlong, within=cython.longlong, blank=cython.longlong, at=Py_ssize_t)
+    @cython.locals(start=cython.longlong, within=cython.longlong, blank=cython.longlong, at=Py_ssize_t, out='unsigned char *')
     cdef bint _roll(self) except -1
     cdef _raise_limit(self, long long end)
     @cython.locals(queues=TopicQueues)
@@ -50,9 +54,6 @@ cdef class CommitLogAppender:
         physical_offset=cython.longlong,
         queue_offset=cython.longlong,
         at=Py_ssize_t,
-        after_store=Py_ssize_t,
-        host=_bytes_pointer,
-        view='unsigned char[::1]',
         out='unsigned char *',
     )
     cdef long long put(

@@ -2,7 +2,7 @@
 """Appends records to the CommitLog: encodes them straight into the mapped file and publishes where the log ends.
 
 One of the four hot modules: compiled by Cython where there is a compiler (the types are in append.pxd), plain Python
-elsewhere; both write the same bytes. The layout of a record is drawn in headrace/protocol/record.py.
+elsewhere; both write the same bytes. The layout of a record is drawn in headrace/protocol/record_layout.
 
 Only one process may hold a `CommitLogAppender`: the log's writer. Nobody sees a record before `publish`, which is
 called once for a batch. What it must never do: touch a byte at or beyond the published `append_limit` (a writer that is
@@ -12,7 +12,6 @@ that the housekeeper has not reserved yet, or let a record cross a file's end.
 
 import array
 import os
-import struct
 import time
 from collections.abc import Callable
 
@@ -21,20 +20,31 @@ import cython
 from ipc.publish.log import LogPublisher
 from store.fault_point import ENVIRONMENT, fault_point
 
-if cython.compiled:
-    from cython.cimports.libc.string import memcpy
-else:
-    from headrace.protocol.big_endian import store_i32, store_i64
+if not cython.compiled:
+    from headrace.protocol.big_endian import store_bytes, store_i16, store_i32, store_i64
+    from headrace.protocol.record_layout import (
+        BLANK_MAGIC,
+        BODY_CRC_AT,
+        BORN_HOST_AT,
+        BORN_TIMESTAMP_AT,
+        END_FILE_MIN_BLANK_LENGTH,
+        FLAG_AT,
+        HOSTLESS_SIZE,
+        MAGIC_AT,
+        MESSAGE_MAGIC,
+        PHYSICAL_OFFSET_AT,
+        QUEUE_ID_AT,
+        QUEUE_OFFSET_AT,
+        STORE_TIMESTAMP_SIZE,
+        SYS_FLAG_AT,
+        TAIL_BODY_LENGTH_AT,
+        TAIL_PREPARED_OFFSET_AT,
+        TAIL_RECONSUME_TIMES_AT,
+        TAIL_SIZE,
+        TOTAL_SIZE_AT,
+    )
 
-_MESSAGE_MAGIC = -626843481
-_BLANK_MAGIC = -875286124
-_FIXED_LENGTH = 91  # of a record with two IPv4 hosts, without body, topic and properties
-_END_FILE_MIN_BLANK_LENGTH = 8
 _LIMIT_AHEAD = 256 * 1024  # limit: what a restart wipes at most beyond the end, against one more store a batch
-_BEFORE_BORN_HOST = struct.Struct(">iiiiiqqiq")
-_AFTER_STORE_HOST = struct.Struct(">iqi")
-_LONG = struct.Struct(">q")
-_INT = struct.Struct(">i")
 
 
 class TopicQueues:
@@ -67,14 +77,9 @@ class TopicQueues:
 
 def _address_of(view: memoryview) -> memoryview:
     # Compiled code hands this on: a typed view is some 200 bytes, too many for a call for each number.
-    return cython.address(view[0])  # type: ignore[return-value]
-
-
-def _put_int(view: memoryview, at: int, value: int) -> None:
-    view[at] = value >> 24 & 255
-    view[at + 1] = value >> 16 & 255
-    view[at + 2] = value >> 8 & 255
-    view[at + 3] = value & 255
+    if cython.compiled:
+        return cython.address(view[0])  # type: ignore[return-value]
+    return view
 
 
 class CommitLogAppender:
@@ -128,7 +133,7 @@ class CommitLogAppender:
     @property
     def largest_record(self) -> int:
         """Bytes of the largest record (or whole batch) that fits a file."""
-        return self._file_size - _END_FILE_MIN_BLANK_LENGTH
+        return self._file_size - END_FILE_MIN_BLANK_LENGTH
 
     def ensure(self, size: int) -> bool:
         """Makes `size` bytes fit the current file, going on in the next where they do not; False: that is not reserved yet.
@@ -136,7 +141,7 @@ class CommitLogAppender:
         `size` is at most `largest_record`.
         """
         # Twice after a start: first the file in which the log ends is opened, and it may have no room left.
-        while self.wrote_offset + size + _END_FILE_MIN_BLANK_LENGTH > self._file_end:
+        while self.wrote_offset + size + END_FILE_MIN_BLANK_LENGTH > self._file_end:
             if not self._roll():
                 return False
         return True
@@ -153,10 +158,11 @@ class CommitLogAppender:
         if start == self._file_end and self._file_end > self._file_start:
             blank = self._file_end - self.wrote_offset
             # order: the limit is raised before the first byte beyond it is touched.
-            self._raise_limit(self.wrote_offset + _END_FILE_MIN_BLANK_LENGTH)
+            self._raise_limit(self.wrote_offset + END_FILE_MIN_BLANK_LENGTH)
             at = self.wrote_offset - self._file_start
-            _put_int(self._view, at, blank)
-            _put_int(self._view, at + 4, _BLANK_MAGIC)
+            out = _address_of(self._view)
+            store_i32(out, at + TOTAL_SIZE_AT, blank)
+            store_i32(out, at + MAGIC_AT, BLANK_MAGIC)
             self.wrote_offset = start
         self._view = view
         self._file_start = start
@@ -197,8 +203,8 @@ class CommitLogAppender:
         topic_length = len(topic)
         born_length = len(born_host)
         store_length = len(store_host)
-        size = _FIXED_LENGTH - 16 + born_length + store_length + body_length + topic_length + properties_length
-        if self.wrote_offset + size + _END_FILE_MIN_BLANK_LENGTH > self._file_end and not self.ensure(size):
+        size = HOSTLESS_SIZE + born_length + store_length + body_length + topic_length + properties_length
+        if self.wrote_offset + size + END_FILE_MIN_BLANK_LENGTH > self._file_end and not self.ensure(size):
             return -1
         physical_offset = self.wrote_offset
         # order: the limit is raised before the first byte beyond it is touched.
@@ -206,67 +212,34 @@ class CommitLogAppender:
             self._raise_limit(physical_offset + size)
         queue_offset = queues.next_offset(queue_id) if queued else 0
         at = physical_offset - self._file_start
-        view = self._view
-        after_store = at + 56 + born_length + store_length
-        if cython.compiled:
-            out = _address_of(view)
-            store_i32(out, at, size)
-            store_i32(out, at + 4, _MESSAGE_MAGIC)
-            store_i32(out, at + 8, body_crc)
-            store_i32(out, at + 12, queue_id)
-            store_i32(out, at + 16, flag)
-            store_i64(out, at + 20, queue_offset)
-            store_i64(out, at + 28, physical_offset)
-            store_i32(out, at + 36, sys_flag)
-            store_i64(out, at + 40, born_timestamp)
-            host = born_host
-            memcpy(cython.address(view[at + 48]), host, born_length)
-            store_i64(out, at + 48 + born_length, self.store_timestamp)
-            host = store_host
-            memcpy(cython.address(view[at + 56 + born_length]), host, store_length)
-            store_i32(out, after_store, reconsume_times)
-            store_i64(out, after_store + 4, prepared_transaction_offset)
-            store_i32(out, after_store + 12, body_length)
-            at = after_store + 16
-            if body_length:
-                memcpy(cython.address(view[at]), body, body_length)
-            at += body_length
-            view[at] = topic_length
-            host = topic
-            memcpy(cython.address(view[at + 1]), host, topic_length)
-            at += 1 + topic_length
-            view[at] = properties_length >> 8
-            view[at + 1] = properties_length & 255
-            if properties_length:
-                memcpy(cython.address(view[at + 2]), properties, properties_length)
-        else:
-            _BEFORE_BORN_HOST.pack_into(
-                view,
-                at,
-                size,
-                _MESSAGE_MAGIC,
-                body_crc,
-                queue_id,
-                flag,
-                queue_offset,
-                physical_offset,
-                sys_flag,
-                born_timestamp,
-            )
-            tail = b"".join(
-                (
-                    born_host,
-                    _LONG.pack(self.store_timestamp),
-                    store_host,
-                    _AFTER_STORE_HOST.pack(reconsume_times, prepared_transaction_offset, body_length),
-                    body[:body_length],
-                    bytes((topic_length,)),
-                    topic,
-                    properties_length.to_bytes(2, "big"),
-                    properties[:properties_length],
-                )
-            )
-            view[at + 48 : at + size] = tail
+        out = _address_of(self._view)
+        store_i32(out, at + TOTAL_SIZE_AT, size)
+        store_i32(out, at + MAGIC_AT, MESSAGE_MAGIC)
+        store_i32(out, at + BODY_CRC_AT, body_crc)
+        store_i32(out, at + QUEUE_ID_AT, queue_id)
+        store_i32(out, at + FLAG_AT, flag)
+        store_i64(out, at + QUEUE_OFFSET_AT, queue_offset)
+        store_i64(out, at + PHYSICAL_OFFSET_AT, physical_offset)
+        store_i32(out, at + SYS_FLAG_AT, sys_flag)
+        store_i64(out, at + BORN_TIMESTAMP_AT, born_timestamp)
+        at += BORN_HOST_AT
+        store_bytes(out, at, born_host, 0, born_length)
+        at += born_length
+        store_i64(out, at, self.store_timestamp)
+        at += STORE_TIMESTAMP_SIZE
+        store_bytes(out, at, store_host, 0, store_length)
+        at += store_length
+        store_i32(out, at + TAIL_RECONSUME_TIMES_AT, reconsume_times)
+        store_i64(out, at + TAIL_PREPARED_OFFSET_AT, prepared_transaction_offset)
+        store_i32(out, at + TAIL_BODY_LENGTH_AT, body_length)
+        at += TAIL_SIZE
+        store_bytes(out, at, body, 0, body_length)
+        at += body_length
+        out[at] = topic_length
+        store_bytes(out, at + 1, topic, 0, topic_length)
+        at += 1 + topic_length
+        store_i16(out, at, properties_length)
+        store_bytes(out, at + 2, properties, 0, properties_length)
         self.wrote_offset = physical_offset + size
         if queued:
             queues.next_offsets[queue_id] = queue_offset + 1

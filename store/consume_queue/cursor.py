@@ -8,11 +8,17 @@ common case by itself; everything else it leaves to `ConsumeQueueWriter.put`.
 
 import cython
 
-from store.consume_queue.layout import ENTRY_SIZE, QUEUE_OFFSET_MAX
+from store.consume_queue.layout import QUEUE_OFFSET_MAX
 from store.mapped_file import MappedFile
 
 if not cython.compiled:
     from headrace.protocol.big_endian import address_of, store_i32, store_i64
+    from store.consume_queue.layout import (
+        ENTRY_PHYSICAL_OFFSET_AT,
+        ENTRY_RECORD_SIZE_AT,
+        ENTRY_SIZE,
+        ENTRY_TAGS_CODE_AT,
+    )
 
 
 class QueueCursor:
@@ -66,9 +72,9 @@ class QueueCursor:
     def write(self, physical_offset: int, size: int, tags_code: int) -> None:
         """Write an entry at `position`, which must be below `limit`. Nobody sees it before the row is published."""
         at = self.position - self._file_start
-        store_i64(self._entries, at, physical_offset)
-        store_i32(self._entries, at + 8, size)
-        store_i64(self._entries, at + 12, tags_code)
+        store_i64(self._entries, at + ENTRY_PHYSICAL_OFFSET_AT, physical_offset)
+        store_i32(self._entries, at + ENTRY_RECORD_SIZE_AT, size)
+        store_i64(self._entries, at + ENTRY_TAGS_CODE_AT, tags_code)
         self.position += ENTRY_SIZE
         self.max_physical_offset = physical_offset + size
         self.is_used = True

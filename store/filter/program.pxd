@@ -1,12 +1,13 @@
 # The types of program.py.
 cimport cython
 
-from headrace.protocol.big_endian cimport address_of, find_byte, load_i16, load_i32
+from headrace.protocol.big_endian cimport address_of, load_i32
+from headrace.protocol.record_layout cimport TOTAL_SIZE_AT, WHOLE, PropertyParts, RecordParts, find_parts, read_property
 
 cdef int _FALSE, _TRUE, _UNKNOWN, _FAILED
 cdef int _TRUTH, _AND, _OR, _NOT, _EQUAL, _NOT_EQUAL, _LESS, _LESS_EQUAL, _GREATER, _GREATER_EQUAL, _IS_NULL, _IS_NOT_NULL
 cdef int _IN, _NOT_IN, _BETWEEN, _NOT_BETWEEN, _CAST, _PROPERTY, _INT, _LONG, _DOUBLE, _STRING, _NEGATED
-cdef int _NULL, _BOOLEAN, _NO_VALUE, _EXACT_DIGITS, _PLAIN_DIGITS, _BORN_HOST_V6, _STORE_HOST_V6, _MAGIC_V2
+cdef int _NULL, _BOOLEAN, _NO_VALUE, _EXACT_DIGITS, _PLAIN_DIGITS
 
 cdef class Program:
     cdef readonly tuple names
@@ -39,10 +40,10 @@ cdef class Program:
     @cython.locals(data="const unsigned char *")
     cpdef int outcome_of_stored(self, bytes properties) except -1
     cpdef int outcome_of_record(self, object view, long long position) except -1
-    @cython.locals(sys_flag=int, topic="long long", body_length=int, topic_length=int, properties="long long", length=int)
+    @cython.locals(parts=RecordParts)
     cdef int outcome_at(self, const unsigned char *data, long long position) except -1
 
-    @cython.locals(slot=int, at=Py_ssize_t, stop=Py_ssize_t, separator=Py_ssize_t, outcome=int)
+    @cython.locals(slot=int, at=Py_ssize_t, found=PropertyParts, outcome=int)
     cdef int _outcome_between(self, const unsigned char *data, Py_ssize_t start, Py_ssize_t end) except -1
     @cython.locals(slot=int)
     cdef int _slot_of(self, Py_ssize_t at, Py_ssize_t length) noexcept

@@ -24,7 +24,8 @@ import cython
 from store.filter.java_number import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, read_double, read_integer
 
 if not cython.compiled:
-    from headrace.protocol.big_endian import address_of, find_byte, load_i16, load_i32
+    from headrace.protocol.big_endian import address_of, load_i32
+    from headrace.protocol.record_layout import TOTAL_SIZE_AT, WHOLE, find_parts, read_property
 
 FALSE: Final = 0
 TRUE: Final = 1
@@ -73,9 +74,6 @@ _NO_VALUE = 2
 _EXACT_DIGITS = 15
 _EXACT_POWER = 22
 _PLAIN_DIGITS = 18  # so many digits are a 64-bit number in any case
-_BORN_HOST_V6 = 0x10
-_STORE_HOST_V6 = 0x20
-_MAGIC_V2 = -626843477
 
 
 class Program:
@@ -131,24 +129,10 @@ class Program:
 
     def outcome_at(self, data: memoryview, position: int) -> int:
         """The same for compiled callers, which know the memory's address."""
-        sys_flag = load_i32(data, position + 36)
-        topic = position + 88
-        if sys_flag & _BORN_HOST_V6:
-            topic += 12
-        if sys_flag & _STORE_HOST_V6:
-            topic += 12
-        body_length = load_i32(data, topic - 4)
-        if body_length > 0:
-            topic += body_length
-        topic_length = load_i16(data, topic)
-        properties = topic + 2
-        if load_i32(data, position + 4) != _MAGIC_V2:
-            topic_length >>= 8  # one byte
-            properties = topic + 1
-        properties += topic_length
-        length = load_i16(data, properties)
-        properties += 2
-        return self._outcome_between(data, properties, properties + max(length, 0))
+        parts = find_parts(data, position, position + load_i32(data, position + TOTAL_SIZE_AT))
+        if parts.outcome != WHOLE:
+            return _FAILED
+        return self._outcome_between(data, parts.properties_at, parts.properties_at + parts.properties_length)
 
     # -- properties -------------------------------------------------------------------------------------------------------
 
@@ -158,17 +142,13 @@ class Program:
             self._value_length[slot] = -1
         at = start
         while at < end:
-            stop = find_byte(data, 2, at, end)
-            if stop < 0:
-                stop = end
-            separator = find_byte(data, 1, at, stop)
-            # compat: a pair with an empty name or an empty value is not there; of two with one name the later counts.
-            if separator > at and separator + 1 < stop:
-                slot = self._slot_of(at, separator - at)
+            found = read_property(data, at, end)
+            if found.name_length:
+                slot = self._slot_of(at, found.name_length)
                 if slot >= 0:
-                    self._value_start[slot] = separator + 1
-                    self._value_length[slot] = stop - separator - 1
-            at = stop + 1
+                    self._value_start[slot] = found.value_at
+                    self._value_length[slot] = found.end - found.value_at
+            at = found.end + 1
         outcome = self._truth(self._root)
         if not cython.compiled:
             self._data = self._pool_bytes  # or the view of a file would be held

@@ -3,9 +3,10 @@ cimport cython
 
 from headrace.protocol.big_endian cimport address_of, load_i32, load_i64
 from store.commit_log.record_check cimport check_record
+from store.consume_queue.layout cimport ENTRY_PHYSICAL_OFFSET_AT, ENTRY_RECORD_SIZE_AT, ENTRY_SIZE, ENTRY_TAGS_CODE_AT, FILLER_SIZE
 from store.filter.program cimport Program
 
-cdef int _ENTRY_SIZE, _FILLER_SIZE, _TRUE
+cdef int _TRUE
 cdef long long _ADDRESS_MAX
 
 cdef class Selector:

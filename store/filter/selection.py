@@ -13,19 +13,25 @@ import cython
 
 from store.commit_log.record_check import check_record
 from store.consume_queue.ext_reader import ExtUnit
+from store.consume_queue.layout import EXT_ADDRESS_MAX
 from store.filter.message_filter import ExpressionFilter, MessageFilter
 from store.filter.program import Program
 from store.filter.pull_limits import PullLimits
 
 if not cython.compiled:
     from headrace.protocol.big_endian import address_of, load_i32, load_i64
+    from store.consume_queue.layout import (
+        ENTRY_PHYSICAL_OFFSET_AT,
+        ENTRY_RECORD_SIZE_AT,
+        ENTRY_SIZE,
+        ENTRY_TAGS_CODE_AT,
+        FILLER_SIZE,
+    )
 
 ReadUnit = Callable[[int], ExtUnit | None]
 """The unit at an address of the queue's extension."""
 
-_ENTRY_SIZE = 20
-_FILLER_SIZE = 0x7FFFFFFF
-_ADDRESS_MAX = -(2**31) - 1  # the highest tags code that is an address
+_ADDRESS_MAX = EXT_ADDRESS_MAX
 _TRUE = 1
 
 
@@ -59,17 +65,17 @@ class Selector:
         disk_bytes = limits.disk_bytes
         disk_count = limits.disk_count
         entries = address_of(entries_view)
-        end = len(entries_view) - len(entries_view) % _ENTRY_SIZE
+        end = len(entries_view) - len(entries_view) % ENTRY_SIZE
         file_size = self._file_size
         view: memoryview | None = None
         file_start = -1
         next_file = taken_bytes = count = at = 0
         self.unreadable = []
         while at < end:
-            physical_offset = load_i64(entries, at)
-            size = load_i32(entries, at + 8)
+            physical_offset = load_i64(entries, at + ENTRY_PHYSICAL_OFFSET_AT)
+            size = load_i32(entries, at + ENTRY_RECORD_SIZE_AT)
             if 0 <= physical_offset < next_file:
-                at += _ENTRY_SIZE
+                at += ENTRY_SIZE
                 continue
             if count:
                 # compat: an entry that is not wanted may be the one that ends a pull.
@@ -80,13 +86,12 @@ class Selector:
                     or count >= (disk_count if is_old else memory_count)
                 ):
                     break
-            at += _ENTRY_SIZE
-            if reads_units:
-                code = load_i64(entries, at - 8)
-                if not message_filter.match_entry(code, read_unit(code) if code <= _ADDRESS_MAX else None):
-                    continue
+            code = load_i64(entries, at + ENTRY_TAGS_CODE_AT)
+            at += ENTRY_SIZE
+            if reads_units and not message_filter.match_entry(code, read_unit(code) if code <= _ADDRESS_MAX else None):
+                continue
             if not 0 <= physical_offset < wrote_offset:
-                self.unreadable.append((at // _ENTRY_SIZE - 1, physical_offset))
+                self.unreadable.append((at // ENTRY_SIZE - 1, physical_offset))
                 continue
             position = physical_offset % file_size
             if physical_offset - position != file_start:
@@ -96,8 +101,8 @@ class Selector:
             if view is None:
                 next_file = file_start + file_size
             elif size <= 0 or check_record(view, position, limit, physical_offset, False) != size:
-                if physical_offset != 0 or size != _FILLER_SIZE:  # a filler never had a record
-                    self.unreadable.append((at // _ENTRY_SIZE - 1, physical_offset))
+                if physical_offset != 0 or size != FILLER_SIZE:  # a filler never had a record
+                    self.unreadable.append((at // ENTRY_SIZE - 1, physical_offset))
                 continue
             else:
                 if program is None:
@@ -108,5 +113,5 @@ class Selector:
                     continue
                 count += 1
                 taken_bytes += size
-            selected += entries_view[at - _ENTRY_SIZE : at]
-        return bytes(selected), at // _ENTRY_SIZE
+            selected += entries_view[at - ENTRY_SIZE : at]
+        return bytes(selected), at // ENTRY_SIZE

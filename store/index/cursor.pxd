@@ -1,9 +1,8 @@
 cimport cython
 
 from headrace.protocol.big_endian cimport address_of, load_i32, store_i32, store_i64
-
-cdef int BEGIN_PHYSICAL_OFFSET, BEGIN_TIMESTAMP, END_PHYSICAL_OFFSET, END_TIMESTAMP, SLOT_COUNT, HEADER_SIZE
-cdef long long ENTRY_SIZE, SLOT_SIZE, TIME_DIFF_MAX
+from store.index.layout cimport BEGIN_PHYSICAL_OFFSET, BEGIN_TIMESTAMP, END_PHYSICAL_OFFSET, END_TIMESTAMP, HEADER_SIZE, SLOT_COUNT, SLOT_SIZE, TIME_DIFF_MAX
+from store.index.layout cimport ENTRY_KEY_HASH_AT, ENTRY_PHYSICAL_OFFSET_AT, ENTRY_PREVIOUS_AT, ENTRY_SIZE, ENTRY_TIME_DIFF_AT
 
 cdef class IndexCursor:
     cdef readonly object file

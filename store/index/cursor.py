@@ -15,22 +15,26 @@ import os
 import cython
 
 from store.fault_point import ENVIRONMENT, fault_point
-from store.index.layout import (
-    BEGIN_PHYSICAL_OFFSET,
-    BEGIN_TIMESTAMP,
-    END_PHYSICAL_OFFSET,
-    END_TIMESTAMP,
-    ENTRY_SIZE,
-    HEADER,
-    HEADER_SIZE,
-    SLOT_COUNT,
-    SLOT_SIZE,
-    TIME_DIFF_MAX,
-)
+from store.index.layout import HEADER
 from store.mapped_file import MappedFile
 
 if not cython.compiled:
     from headrace.protocol.big_endian import address_of, load_i32, store_i32, store_i64
+    from store.index.layout import (
+        BEGIN_PHYSICAL_OFFSET,
+        BEGIN_TIMESTAMP,
+        END_PHYSICAL_OFFSET,
+        END_TIMESTAMP,
+        ENTRY_KEY_HASH_AT,
+        ENTRY_PHYSICAL_OFFSET_AT,
+        ENTRY_PREVIOUS_AT,
+        ENTRY_SIZE,
+        ENTRY_TIME_DIFF_AT,
+        HEADER_SIZE,
+        SLOT_COUNT,
+        SLOT_SIZE,
+        TIME_DIFF_MAX,
+    )
 
 
 class IndexCursor:
@@ -63,10 +67,10 @@ class IndexCursor:
             # compat: in a file that is not the first, `begin_timestamp` is still the previous file's end for the first entry.
             seconds = min((store_timestamp - self.begin_timestamp) // 1000, TIME_DIFF_MAX)
         at = HEADER_SIZE + SLOT_SIZE * self.slots + ENTRY_SIZE * self.count
-        store_i32(self._data, at, key_hash)
-        store_i64(self._data, at + 4, physical_offset)
-        store_i32(self._data, at + 12, seconds)
-        store_i32(self._data, at + 16, previous)
+        store_i32(self._data, at + ENTRY_KEY_HASH_AT, key_hash)
+        store_i64(self._data, at + ENTRY_PHYSICAL_OFFSET_AT, physical_offset)
+        store_i32(self._data, at + ENTRY_TIME_DIFF_AT, seconds)
+        store_i32(self._data, at + ENTRY_PREVIOUS_AT, previous)
         if self._stops:
             fault_point("index.entry_written")
         # order: entry, header, slot (see above)

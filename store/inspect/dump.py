@@ -16,7 +16,8 @@ from headrace.errors import HeadraceError
 from headrace.model import sys_flag as sys_flags
 from headrace.model.host import Host, encode_host
 from headrace.protocol.compression import decompress
-from headrace.protocol.record import BLANK_MAGIC, MESSAGE_MAGIC, MESSAGE_MAGIC_V2, decode_record
+from headrace.protocol.record import decode_record
+from headrace.protocol.record_layout import BLANK_MAGIC, MESSAGE_MAGIC, MESSAGE_MAGIC_V2, PREFIX
 from store.config import StoreConfig
 from store.consume_queue.ext_reader import ConsumeQueueExtReader
 from store.consume_queue.layout import BATCH_ENTRY, BATCH_ENTRY_SIZE, ENTRY, ENTRY_SIZE, is_ext_address
@@ -115,9 +116,8 @@ def dump_checkpoint(path: Path) -> Iterator[Line]:
 
 def _dump_log_file(file: StoredFile, position: int) -> Iterator[Line]:
     view, at = file.view, position
-    while at + 8 <= len(view):
-        size = int.from_bytes(view[at : at + 4], "big", signed=True)
-        magic = int.from_bytes(view[at + 4 : at + 8], "big", signed=True)
+    while at + PREFIX.size <= len(view):
+        size, magic = PREFIX.unpack_from(view, at)
         where = {"file": file.name, "position": at, "offset": file.start + at}
         if magic == BLANK_MAGIC:
             yield {"kind": "blank", **where, "size": size}

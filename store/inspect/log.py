@@ -6,7 +6,9 @@ from pathlib import Path
 
 from headrace.errors import HeadraceError
 from headrace.model.message import MessageExt
+from headrace.protocol.big_endian import load_i32
 from headrace.protocol.record import decode_record
+from headrace.protocol.record_layout import TOTAL_SIZE_AT
 from store.commit_log.scanner import BLANK, REASONS, WRONG_CRC, check_record
 from store.inspect.files import StoredFile, commit_log_directory, is_zero, list_files, open_file
 from store.inspect.finding import Finding, Progress
@@ -113,7 +115,7 @@ class InspectedLog:
                 self.end = file.end
                 return False
             if size == WRONG_CRC:
-                size = int.from_bytes(view[at : at + 4], "big")
+                size = load_i32(view, at + TOTAL_SIZE_AT)
                 yield Finding(_PART, file.name, f"the record at {offset}: {REASONS[WRONG_CRC]}", offset)
             elif size < 0:
                 self.end = offset
@@ -132,7 +134,7 @@ class InspectedLog:
         return self._is_beyond_limit(self.end)
 
     def _check_blank(self, file: StoredFile, at: int) -> Iterator[Finding]:
-        size = int.from_bytes(file.view[at : at + 4], "big", signed=True)
+        size = load_i32(file.view, at + TOTAL_SIZE_AT)
         if size != len(file.view) - at:
             what = f"the blank record at {file.start + at} says {size} bytes, {len(file.view) - at} are left"
             yield Finding(_PART, file.name, what, file.start + at)

@@ -8,12 +8,12 @@ from typing import Final
 
 from headrace.errors import RemoteProtocolError
 from headrace.model.message import MessageExt
-from headrace.protocol.record import MESSAGE_MAGIC, decode_record
+from headrace.protocol.record import decode_record
+from headrace.protocol.record_layout import MAGIC_AT, MESSAGE_MAGIC
 from store.commit_log.record_check import BLANK, check_record
 
 _STRETCH = 1 << 20  # limit: a few milliseconds; others have their turn in between
 _MAGIC_START: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)[:3]  # of both versions
-_MAGIC_AT = 4
 
 
 def search(
@@ -57,5 +57,5 @@ def _search(data: bytes, offset: int, mark: bytes, found: list[MessageExt]) -> i
 
 def _distance_to_magic(data: bytes) -> int:
     """How far behind its beginning the data may have a record, going by the magic code; at least 1."""
-    found = data.find(_MAGIC_START, 1 + _MAGIC_AT)
-    return found - _MAGIC_AT if found >= 0 else max(1, len(data) - _MAGIC_AT - len(_MAGIC_START) + 1)
+    found = data.find(_MAGIC_START, 1 + MAGIC_AT)
+    return found - MAGIC_AT if found >= 0 else max(1, len(data) - MAGIC_AT - len(_MAGIC_START) + 1)

@@ -19,9 +19,15 @@ if cython.compiled:
     from cython.cimports.libc.string import memcpy
 else:
     from headrace.protocol.big_endian import address_of, copy_bytes, load_i32, load_i64
+    from store.consume_queue.layout import (
+        ENTRY_PHYSICAL_OFFSET_AT,
+        ENTRY_RECORD_SIZE_AT,
+        ENTRY_SIZE,
+        ENTRY_TAGS_CODE_AT,
+        ENTRY_TAGS_HASH_AT,
+        FILLER_SIZE,
+    )
 
-_ENTRY_SIZE = 20
-_FILLER_SIZE = 0x7FFFFFFF
 _COPIED = 1
 _GONE = 0
 _UNREADABLE = -1
@@ -96,7 +102,7 @@ class Gatherer:
         """
         entries = address_of(entries_view)
         at = 0
-        entries_end = len(entries_view) - len(entries_view) % _ENTRY_SIZE
+        entries_end = len(entries_view) - len(entries_view) % ENTRY_SIZE
         self.length = self.count = self.examined = 0
         self.last_physical_offset = -1
         self.removing = False
@@ -104,11 +110,11 @@ class Gatherer:
             self.unreadable = []
         next_file = 0
         while at < entries_end:
-            physical_offset = load_i64(entries, at)
-            size = load_i32(entries, at + 8)
+            physical_offset = load_i64(entries, at + ENTRY_PHYSICAL_OFFSET_AT)
+            size = load_i32(entries, at + ENTRY_RECORD_SIZE_AT)
             self.last_physical_offset = physical_offset
             if 0 <= physical_offset < next_file:
-                at += _ENTRY_SIZE
+                at += ENTRY_SIZE
                 continue
             if self.count:
                 bytes_limit = memory_bytes
@@ -119,13 +125,13 @@ class Gatherer:
                 if self.count >= max_count or self.length + size > bytes_limit or self.count > count_limit - 1:
                     break
             if codes is not None:
-                tags_code = load_i32(entries, at + 16)
+                tags_code = load_i32(entries, at + ENTRY_TAGS_HASH_AT)
                 # The address of an extended unit says nothing of tags: the consumer, who looks again, decides (store spec, 3.6).
-                if tags_code not in codes and load_i32(entries, at + 12) >= -1:
-                    at += _ENTRY_SIZE
+                if tags_code not in codes and load_i32(entries, at + ENTRY_TAGS_CODE_AT) >= -1:
+                    at += ENTRY_SIZE
                     continue
             outcome = self._copy(physical_offset, size, wrote_offset)
-            at += _ENTRY_SIZE
+            at += ENTRY_SIZE
             if outcome == _COPIED:
                 self.count += 1
                 next_file = 0
@@ -133,9 +139,9 @@ class Gatherer:
             self.removing = True
             if outcome == _GONE:
                 next_file = physical_offset - physical_offset % self._file_size + self._file_size
-            elif physical_offset != 0 or size != _FILLER_SIZE:  # a filler never had a record
-                self.unreadable.append((at // _ENTRY_SIZE - 1, physical_offset))
-        self.examined = at // _ENTRY_SIZE
+            elif physical_offset != 0 or size != FILLER_SIZE:  # a filler never had a record
+                self.unreadable.append((at // ENTRY_SIZE - 1, physical_offset))
+        self.examined = at // ENTRY_SIZE
 
     def _copy(self, physical_offset: int, size: int, wrote_offset: int) -> int:
         """Copies a record to the end of the buffer; says whether it did, its file is gone, or it cannot be read."""

@@ -6,8 +6,8 @@ wanted; what is shown has limits of its own.
 """
 
 from dataclasses import dataclass, replace
-from struct import Struct
 
+from headrace.protocol.record_layout import OFFSETS, PREFIX, QUEUE_OFFSET_AT
 from store.query.get import GetResult, MessageGetter
 from store.query.sources import PullSources
 from store.status import GetMessageStatus
@@ -15,9 +15,6 @@ from store.status import GetMessageStatus
 # limit: putting more together would hold up the event loop for milliseconds; 800 messages of 1.3 KiB
 _SHOWN_BYTES = 1 << 20
 _SHOWN_COUNT = 800
-_SIZE = Struct(">i")
-_OFFSETS = Struct(">qq")
-_QUEUE_OFFSET_AT = 20  # queue offset, then physical offset (headrace.protocol.record)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,7 @@ class JudgedGetter:
         for record, is_wanted in zip(split_records(shown.body), verdicts, strict=True):
             if not is_wanted:
                 continue
-            queue_offset, physical_offset = _OFFSETS.unpack_from(record, _QUEUE_OFFSET_AT)
+            queue_offset, physical_offset = OFFSETS.unpack_from(record, QUEUE_OFFSET_AT)
             if physical_offset >= in_memory_from:
                 most_bytes, most_count = (
                     config.max_transfer_bytes_on_message_in_memory,
@@ -90,7 +87,7 @@ def split_records(body: bytes) -> list[bytes]:
     records: list[bytes] = []
     at = 0
     while at < len(body):
-        size: int = _SIZE.unpack_from(body, at)[0]
+        size, _ = PREFIX.unpack_from(body, at)
         records.append(body[at : at + size])
         at += size
     return records

@@ -10,6 +10,8 @@ SYNC_FLUSH. Damage leaves them too, and then their senders were. Either way an o
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from headrace.protocol.big_endian import load_i32
+from headrace.protocol.record_layout import TOTAL_SIZE_AT
 from store.commit_log.resync import find_record
 from store.mapped_file_queue import MappedFileQueue
 
@@ -38,5 +40,5 @@ def find_discarded(
             records += 1
             last = start + position
             first = last if first < 0 else first
-            position += int.from_bytes(file.view[position : position + 4], "big")
+            position += load_i32(file.view, position + TOTAL_SIZE_AT)
     return Discarded(records, first, last)

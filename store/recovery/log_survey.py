@@ -7,7 +7,15 @@ one, older entries are lost too: that queue has a gap, and the log must be dispa
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from store.commit_log.record_check import BLANK, REASONS, check_record, queue_key_at, store_timestamp_of, topic_of
+from store.commit_log.record_check import (
+    BLANK,
+    REASONS,
+    check_record,
+    queue_key_at,
+    queue_offset_of,
+    store_timestamp_of,
+    topic_of,
+)
 from store.commit_log.scanner import LogSource
 
 
@@ -105,7 +113,7 @@ def find_older(
         while (size := check_record(file.view, position, file.size_bytes, start + position, check_crc=False)) > 0:
             key = queue_key_at(file.view, position)
             if key in open_gaps and start + position >= deleted_below[key]:
-                queue_offset = int.from_bytes(file.view[position + 20 : position + 28], "big", signed=True)
+                queue_offset = queue_offset_of(file.view, position)
                 if queue_offset >= open_gaps[key]:
                     first_of.setdefault(key, queue_offset)
                     if first_offset < 0:
@@ -124,6 +132,6 @@ def _note_missing(
 ) -> None:
     if found.first_missing < 0:
         found.first_missing = physical_offset
-    queue_offset = int.from_bytes(view[position + 20 : position + 28], "big", signed=True)
+    queue_offset = queue_offset_of(view, position)
     if queue_offset > tail.next_offset:
         found.gaps[key] = tail.next_offset

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from store.commit_log.record_check import check_record, queue_key, queue_key_at
+from store.commit_log.record_check import check_record, queue_key, queue_key_at, queue_offset_of
 from store.commit_log.scanner import LogSource
 from store.consume_queue.layout import ENTRY, ENTRY_SIZE, FILLER_SIZE
 from store.mapped_file import path_of, punch_range, sync_directory, sync_file
@@ -168,7 +168,7 @@ class QueueFiles:
         if check_record(view, position, file.size_bytes, physical_offset, check_crc=False) != size:
             return False
         if queue_key_at(view, position) == self.key:
-            return int.from_bytes(view[position + 20 : position + 28], "big", signed=True) == queue_offset
+            return queue_offset_of(view, position) == queue_offset
         # A record that names further queues has an entry in each, at offsets that only its properties know.
         return _MULTI_DISPATCH in bytes(view[position : position + size])
 

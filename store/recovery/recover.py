@@ -13,12 +13,12 @@ docs/storage/crash-safety.md.
 
 import json
 import logging
-import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headrace.protocol.record import MESSAGE_MAGIC, MESSAGE_MAGIC_V2
+from headrace.protocol.big_endian import load_i32
+from headrace.protocol.record_layout import MAGIC_AT, MESSAGE_MAGIC, MESSAGE_MAGIC_V2
 from store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from store.commit_log.record_check import store_timestamp_of
 from store.commit_log.tail import wipe
@@ -37,7 +37,6 @@ from store.recovery.queue_files import QueueFiles, list_queues
 
 logger = logging.getLogger(__name__)
 
-_MAGIC = struct.Struct(">4xi")
 _ALWAYS_THERE = frozenset({"SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"})
 _MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
 
@@ -188,7 +187,7 @@ class _Recovery:
     def _first_timestamp(self, start: int) -> int | None:
         """The store timestamp of a file's first record, if it begins with one."""
         file = self._log.file_for(start)
-        if file is None or _MAGIC.unpack_from(file.view)[0] not in _MAGICS:
+        if file is None or load_i32(file.view, MAGIC_AT) not in _MAGICS:
             return None
         return store_timestamp_of(file.view, 0)
 

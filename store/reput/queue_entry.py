@@ -17,7 +17,7 @@ from headrace.model.properties import decode_properties
 from store.config import StoreConfig
 from store.consume_queue.cursor import QueueCursor
 from store.consume_queue.ext_writer import ConsumeQueueExtWriter
-from store.consume_queue.layout import ENTRY_SIZE, is_ext_address
+from store.consume_queue.layout import ENTRY_SIZE, ENTRY_TAGS_CODE_AT, is_ext_address
 from store.consume_queue.writer import ConsumeQueueWriter, QueueNameRefused
 from store.paths import StorePaths, file_name
 
@@ -159,7 +159,7 @@ class QueueEntries:
         path = self._queue_directory / os.fsdecode(cursor.topic) / str(cursor.queue_id) / file_name(start)
         try:
             with open(path, "rb") as file:
-                file.seek(position - start + 12)
+                file.seek(position - start + ENTRY_TAGS_CODE_AT)
                 (code,) = struct.unpack(">q", file.read(8))
         except FileNotFoundError:
             return None

@@ -1,12 +1,14 @@
 cimport cython
 
-from headrace.protocol.big_endian cimport address_of, copy_bytes, find_byte, is_equal, load_i16, load_i32, load_i64
+from headrace.protocol.big_endian cimport address_of, copy_bytes, find_byte, is_equal, load_i32, load_i64
+from headrace.protocol.record_layout cimport (
+    BLANK_RECORD, QUEUE_ID_AT, QUEUE_OFFSET_AT, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, WHOLE,
+    PropertyParts, RecordParts, read_property, read_record,
+)
 from store.consume_queue.cursor cimport QueueCursor
 from store.index.cursor cimport IndexCursor
 
-cdef int _MESSAGE_MAGIC, _MESSAGE_MAGIC_V2, _BLANK_MAGIC, _SMALLEST_RECORD
 cdef int _END, _BLANK, _BAD
-cdef int _BORN_HOST_V6, _STORE_HOST_V6, _TRANSACTION_MASK, _PREPARED, _ROLLBACK
 cdef int _QUEUE_IDS_KEPT
 cdef long long QUEUE_OFFSET_MAX
 cdef long long _NEVER
@@ -46,8 +48,7 @@ cdef class LogWalk:
     cpdef int walk(self, object view, long long file_start, long long position, long long stop, long long limit, long long most) except -1
 
     @cython.locals(
-        size=cython.longlong, magic=int, sys_flag=int, timestamp_at=Py_ssize_t, body_at=Py_ssize_t, body_length=int,
-        topic_at=Py_ssize_t, topic_length=int, properties_at=Py_ssize_t, properties_length=int, end=cython.longlong,
+        parts=RecordParts, size=cython.longlong, sys_flag=int, end=cython.longlong,
         physical_offset=cython.longlong, store_timestamp=cython.longlong, queue_id=int, queue_offset=cython.longlong, transaction=int,
         topic=_Topic, cursor=QueueCursor, was_changed=bint, tags_code=cython.longlong,
     )
@@ -57,7 +58,7 @@ cdef class LogWalk:
     @cython.locals(topic=_Topic, name=bytes)
     cdef _Topic _find_topic(self, Py_ssize_t at, Py_ssize_t length)
 
-    @cython.locals(separator=Py_ssize_t, next_at=Py_ssize_t, name_length=Py_ssize_t)
+    @cython.locals(found=PropertyParts)
     cdef _find_properties(self, Py_ssize_t at, Py_ssize_t end)
 
     @cython.locals(value=cython.longlong)

@@ -6,11 +6,8 @@ as result. One call goes over a batch. A record costs a look at its lengths, a s
 a hash and an entry for each key. All that is unusual is done by plain Python functions which are called for
 that record only: a new queue, a file's end, delay topics, multi-dispatch, extended queues.
 
-    size magic crc  queueId flag queueOffset physicalOffset sysFlag born…  storeTimestamp …  bodyLength body topic properties
-    0    4     8    12      16   20          28             36      40     48+B              76+B+S      (B, S: 8 or 20)
-
-A record whose lengths disagree, or which does not say that it lies where it lies, is not dispatched; the caller decides where to
-go on. The walk never looks at or beyond `limit`, up to which records are published.
+A record whose lengths disagree, or which states another physical offset, is not dispatched; the caller decides where to
+continue. The walk never reads at or beyond `limit`, up to which records are published.
 """
 
 from collections.abc import Callable
@@ -20,6 +17,7 @@ import cython
 
 from headrace.model.java_hash import string_hash, tags_code
 from headrace.model.names import SCHEDULE_TOPIC
+from headrace.protocol.record_layout import REASONS
 from store.consume_queue.cursor import QueueCursor
 from store.consume_queue.layout import QUEUE_OFFSET_MAX
 from store.consume_queue.writer import ConsumeQueueWriter
@@ -27,7 +25,16 @@ from store.index.cursor import IndexCursor
 from store.index.writer import IndexWriter
 
 if not cython.compiled:
-    from headrace.protocol.big_endian import address_of, copy_bytes, find_byte, is_equal, load_i16, load_i32, load_i64
+    from headrace.model.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+    from headrace.protocol.big_endian import address_of, copy_bytes, find_byte, is_equal, load_i32, load_i64
+    from headrace.protocol.record_layout import (
+        BLANK_RECORD,
+        QUEUE_ID_AT,
+        QUEUE_OFFSET_AT,
+        WHOLE,
+        read_property,
+        read_record,
+    )
 
 IS_COMPILED: Final = bool(cython.compiled)
 END: Final = 0
@@ -40,15 +47,6 @@ BAD: Final = 2
 _END = END
 _BLANK = BLANK
 _BAD = BAD
-_MESSAGE_MAGIC = -626843481
-_MESSAGE_MAGIC_V2 = -626843477
-_BLANK_MAGIC = -875286124
-_SMALLEST_RECORD = 91
-_BORN_HOST_V6 = 0x10
-_STORE_HOST_V6 = 0x20
-_TRANSACTION_MASK = 0xC
-_PREPARED = 0x4
-_ROLLBACK = 0xC
 _HASH_MAX = 2147483647
 _NEVER = 1 << 62
 _QUEUE_IDS_KEPT = 4096  # limit: a topic's queues beyond are found the slow way
@@ -133,57 +131,23 @@ class LogWalk:
 
     def _dispatch(self, file_start: int, at: int, limit: int) -> int:
         log = self._log
-        if limit - at < 8:
-            return self._bad("too few bytes for a record")
-        size = load_i32(log, at)
-        magic = load_i32(log, at + 4)
-        if magic == _BLANK_MAGIC:
-            return _BLANK
-        if magic not in (_MESSAGE_MAGIC, _MESSAGE_MAGIC_V2):
-            return self._bad("no magic code")
-        if limit - at < _SMALLEST_RECORD:
-            return self._bad("too few bytes for a record")
-        sys_flag = load_i32(log, at + 36)
-        timestamp_at = at + (68 if sys_flag & _BORN_HOST_V6 else 56)
-        body_at = timestamp_at + (44 if sys_flag & _STORE_HOST_V6 else 32)
-        if body_at > limit:
-            return self._bad("too few bytes for a record")
-        body_length = load_i32(log, body_at - 4)
-        topic_at = body_at + (body_length if body_length > 0 else 0)
-        if magic == _MESSAGE_MAGIC:
-            if topic_at + 1 > limit:
-                return self._bad("the body is longer than the log")
-            topic_length = log[topic_at]
-            topic_at += 1
-        else:
-            if topic_at + 2 > limit:
-                return self._bad("the body is longer than the log")
-            topic_length = load_i16(log, topic_at)
-            topic_at += 2
-        if topic_length < 0 or (topic_length > 127 and magic == _MESSAGE_MAGIC):
-            return self._bad("the topic's length is negative")
-        properties_at = topic_at + topic_length + 2
-        if properties_at > limit:
-            return self._bad("the topic is longer than the log")
-        properties_length = load_i16(log, properties_at - 2)
-        end = properties_at + (properties_length if properties_length > 0 else 0)
-        if end > limit:
-            return self._bad("the properties are longer than the log")
-        if end - at != size:
-            return self._bad("its lengths do not add up to its total size")
-        physical_offset = load_i64(log, at + 28)
-        if physical_offset != file_start + at:
-            return self._bad("the record says that it lies elsewhere")
-        queue_offset = load_i64(log, at + 20)
+        physical_offset = file_start + at
+        parts = read_record(log, at, limit, physical_offset)
+        if parts.outcome != WHOLE:
+            return _BLANK if parts.outcome == BLANK_RECORD else self._bad(REASONS[parts.outcome])
+        queue_offset = load_i64(log, at + QUEUE_OFFSET_AT)
         if queue_offset < 0 or queue_offset > QUEUE_OFFSET_MAX:
-            return self._bad("its queue offset is out of range")
+            return self._bad("the record's queue offset is out of range")
 
-        store_timestamp = load_i64(log, timestamp_at)
-        transaction = sys_flag & _TRANSACTION_MASK
-        topic = self._find_topic(topic_at, topic_length)
-        self._find_properties(properties_at, end)
-        if transaction not in (_PREPARED, _ROLLBACK):
-            queue_id = load_i32(log, at + 12)
+        size = parts.size
+        end = at + size
+        sys_flag = parts.sys_flag
+        store_timestamp = load_i64(log, parts.store_timestamp_at)
+        transaction = sys_flag & TRANSACTION_MASK
+        topic = self._find_topic(parts.topic_at, parts.topic_length)
+        self._find_properties(parts.properties_at, end)
+        if transaction not in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
+            queue_id = load_i32(log, at + QUEUE_ID_AT)
             cursor = None
             if 0 <= queue_id < len(topic.queues) and not self._is_multi_dispatched and not self._all_unusual:
                 cursor = topic.queues[queue_id]
@@ -201,7 +165,7 @@ class LogWalk:
             else:
                 self._put_unusual(
                     topic.name, queue_id, queue_offset, physical_offset, size, store_timestamp, sys_flag,
-                    copy_bytes(log, properties_at, end),
+                    copy_bytes(log, parts.properties_at, end),
                 )  # fmt: skip
                 if (
                     cursor is None
@@ -221,7 +185,7 @@ class LogWalk:
                 self._index.count >= self._index.capacity and physical_offset > self._index.end_physical_offset
             ):
                 self._index = self._index_writer.with_room()
-            if transaction != _ROLLBACK and physical_offset >= self._index.end_physical_offset:
+            if transaction != TRANSACTION_ROLLBACK and physical_offset >= self._index.end_physical_offset:
                 self._put_keys(topic, physical_offset, store_timestamp)
         self.position = end
         self.records += 1
@@ -248,28 +212,25 @@ class LogWalk:
         self._tags = self._keys = self._unique_key = 0
         self._is_multi_dispatched = False
         while at < end:
-            next_at = find_byte(log, 2, at, end)
-            if next_at < 0:
-                next_at = end
-            separator = find_byte(log, 1, at, next_at)
-            if separator > at and separator < next_at - 1:
-                name_length = separator - at
-                if name_length == 4:
-                    if is_equal(log, at, b"TAGS", 0, 4):
-                        self._tags = separator + 1
-                        self._tags_end = next_at
-                    elif is_equal(log, at, b"KEYS", 0, 4):
-                        self._keys = separator + 1
-                        self._keys_end = next_at
-                elif name_length == 8:
-                    if is_equal(log, at, b"UNIQ_KEY", 0, 8):
-                        self._unique_key = separator + 1
-                        self._unique_key_end = next_at
-                elif (
-                    name_length == 20 and self._has_multi_dispatch and is_equal(log, at, b"INNER_MULTI_DISPATCH", 0, 20)
-                ):
-                    self._is_multi_dispatched = True
-            at = next_at + 1
+            found = read_property(log, at, end)
+            if found.name_length == 4:
+                if is_equal(log, at, b"TAGS", 0, 4):
+                    self._tags = found.value_at
+                    self._tags_end = found.end
+                elif is_equal(log, at, b"KEYS", 0, 4):
+                    self._keys = found.value_at
+                    self._keys_end = found.end
+            elif found.name_length == 8:
+                if is_equal(log, at, b"UNIQ_KEY", 0, 8):
+                    self._unique_key = found.value_at
+                    self._unique_key_end = found.end
+            elif (
+                found.name_length == 20
+                and self._has_multi_dispatch
+                and is_equal(log, at, b"INNER_MULTI_DISPATCH", 0, 20)
+            ):
+                self._is_multi_dispatched = True
+            at = found.end + 1
 
     def _tags_code(self) -> int:
         if self._tags == 0:

@@ -8,7 +8,8 @@ from itertools import product
 from typing import Any
 
 from headrace.protocol.frame_layout import FRAME_MAX_LENGTH
-from headrace.protocol.record import MESSAGE_MAGIC, MESSAGE_MAGIC_V2, encode_record
+from headrace.protocol.record import encode_record
+from headrace.protocol.record_layout import MESSAGE_MAGIC, MESSAGE_MAGIC_V2
 from support import golden
 
 _LONGEST_SEED = 4096

@@ -9,6 +9,7 @@ from isal import isal_zlib
 
 from broker.sending import hot_send
 from headrace.protocol.batch import encode_entry
+from headrace.protocol.record_layout import BLANK_MAGIC, BORN_HOST_AT, PREFIX, STORE_TIMESTAMP_SIZE
 from store.commit_log import append
 
 FILE_SIZE = 1 << 20
@@ -144,10 +145,12 @@ def outcome(data: bytes, timestamp_free: bool = True) -> bytes:
 def _without_store_timestamps(records: bytes, file_size: int) -> Iterable[bytes]:
     at = 0
     while at < len(records):
-        size, magic = struct.unpack_from(">ii", records, at)
-        if magic == -875286124:
-            yield records[at : at + 8]
+        size, magic = PREFIX.unpack_from(records, at)
+        if magic == BLANK_MAGIC:
+            yield records[at : at + PREFIX.size]
             at += file_size - at % file_size
         else:
-            yield records[at : at + 56] + bytes(8) + records[at + 64 : at + size]
+            timestamp_at = at + BORN_HOST_AT + len(BORN_HOST)
+            after = timestamp_at + STORE_TIMESTAMP_SIZE
+            yield records[at:timestamp_at] + bytes(STORE_TIMESTAMP_SIZE) + records[after : at + size]
             at += size

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from headrace.protocol.record import END_FILE_MIN_BLANK_LENGTH, encode_blank, encode_record
+from headrace.protocol.record import encode_blank, encode_record
+from headrace.protocol.record_layout import END_FILE_MIN_BLANK_LENGTH
 from ipc.instance import Instance
 from ipc.publish.broker import BrokerPublisher
 from ipc.publish.recover import RecoverPublisher

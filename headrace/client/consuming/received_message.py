@@ -9,7 +9,6 @@ want only, without the rest.
 Each message holds the bytes of its own record and nothing of the answer it came in, so it may be kept for as long as one likes.
 """
 
-from struct import Struct
 from typing import Any, Final
 
 from headrace.client.namespace import unwrap
@@ -19,11 +18,21 @@ from headrace.model import sys_flag as sys_flags
 from headrace.model.message import MessageExt
 from headrace.model.message_queue import MessageQueue
 from headrace.model.names import is_retry_topic
-from headrace.protocol.record import MESSAGE_MAGIC, MESSAGE_MAGIC_V2, RECORD_OVERHEAD, decode_record
+from headrace.protocol.big_endian import load_i32
+from headrace.protocol.record import decode_record
+from headrace.protocol.record_layout import (
+    FIXED_V4,
+    HEAD,
+    MESSAGE_MAGIC,
+    MESSAGE_MAGIC_V2,
+    RECORD_OVERHEAD,
+    SYS_FLAG_AT,
+    TAIL,
+    TAIL_SIZE,
+)
 
-_FRONT: Final = Struct(">iiiiiqqi")  # total size … sysFlag
-_BODY_LENGTH: Final = Struct(">i")
-_BODY_LENGTH_AT: Final = 84  # with both hosts IPv4
+_BODY_AT: Final = FIXED_V4.size  # with both hosts IPv4
+_TAIL_AT: Final = _BODY_AT - TAIL_SIZE
 _PLAIN: Final = ~(sys_flags.BORN_HOST_V6 | sys_flags.STORE_HOST_V6 | sys_flags.COMPRESSED)
 
 
@@ -90,13 +99,12 @@ class ReceivedMessage(MessageExt):
 
     def _read_body(self) -> bool:
         record = self.record
-        if int.from_bytes(record[36:40], "big") & ~_PLAIN:
+        if load_i32(record, SYS_FLAG_AT) & ~_PLAIN:
             return False
-        (length,) = _BODY_LENGTH.unpack_from(record, _BODY_LENGTH_AT)
-        begin = _BODY_LENGTH_AT + 4
-        if not 0 <= length <= len(record) - begin:
+        _, _, length = TAIL.unpack_from(record, _TAIL_AT)
+        if not 0 <= length <= len(record) - _BODY_AT:
             return False
-        self.body = record[begin : begin + length]
+        self.body = record[_BODY_AT : _BODY_AT + length]
         return True
 
     def _decode(self) -> None:
@@ -128,7 +136,7 @@ _LATER: Final = tuple(name for name in MessageExt.__slots__ if name not in _AT_O
 def cut_records(data: bytes, origin: Origin) -> list[ReceivedMessage]:
     """The messages in a pull's body. Raises RemoteProtocolError if it is not made of whole records."""
     messages: list[ReceivedMessage] = []
-    append, unpack, create = messages.append, _FRONT.unpack_from, ReceivedMessage.__new__
+    append, unpack, create = messages.append, HEAD.unpack_from, ReceivedMessage.__new__
     at, length = 0, len(data)
     while at < length:
         if length - at < RECORD_OVERHEAD:

@@ -12,7 +12,8 @@ from headrace.errors import LocalProtocolError, MessageInvalid
 from headrace.model import names
 from headrace.model import properties as property_names
 from headrace.model.message import Message
-from headrace.protocol.batch import ENTRY_OVERHEAD, encode_entry
+from headrace.protocol.batch import encode_entry
+from headrace.protocol.record_layout import BATCH_ENTRY_OVERHEAD
 
 # limit: bytes of the unique id, WAIT and the namespace, which sending adds to each message's properties
 _ADDED_PROPERTIES = 160
@@ -21,7 +22,7 @@ _ADDED_PROPERTIES = 160
 def _max_entry_size(message: Message) -> int:
     """Returns how many bytes a message takes in a batch, at most."""
     properties = sum(len(name.encode()) + len(value.encode()) + 2 for name, value in message.properties.items())
-    return ENTRY_OVERHEAD + len(message.body) + properties + _ADDED_PROPERTIES
+    return BATCH_ENTRY_OVERHEAD + len(message.body) + properties + _ADDED_PROPERTIES
 
 
 def split_batches(

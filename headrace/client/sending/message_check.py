@@ -4,7 +4,7 @@ from headrace.errors import MessageInvalid
 from headrace.model import names
 from headrace.model.message import Message
 from headrace.model.properties import NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR
-from headrace.protocol.record import MAX_PROPERTIES_LENGTH
+from headrace.protocol.record_layout import MAX_PROPERTIES_LENGTH
 
 _known_topics: set[str] = set()
 _KNOWN_LIMIT = 4096

@@ -8,6 +8,9 @@ cdef extern from *:
     static inline unsigned char *headrace_address_of(PyObject *view) {
         return (unsigned char *)PyMemoryView_GET_BUFFER(view)->buf;
     }
+    static inline long long headrace_load_i8(const unsigned char *data, Py_ssize_t at) {
+        return (int8_t)data[at];
+    }
     static inline long long headrace_load_u16(const unsigned char *data, Py_ssize_t at) {
         uint16_t raw;
         memcpy(&raw, data + at, 2);
@@ -29,6 +32,10 @@ cdef extern from *:
         memcpy(&raw, data + at, 8);
         return (int64_t)__builtin_bswap64(raw);
     }
+    static inline void headrace_store_i16(unsigned char *data, Py_ssize_t at, long long value) {
+        uint16_t raw = __builtin_bswap16((uint16_t)value);
+        memcpy(data + at, &raw, 2);
+    }
     static inline void headrace_store_i32(unsigned char *data, Py_ssize_t at, long long value) {
         uint32_t raw = __builtin_bswap32((uint32_t)value);
         memcpy(data + at, &raw, 4);
@@ -36,6 +43,9 @@ cdef extern from *:
     static inline void headrace_store_i64(unsigned char *data, Py_ssize_t at, long long value) {
         uint64_t raw = __builtin_bswap64((uint64_t)value);
         memcpy(data + at, &raw, 8);
+    }
+    static inline void headrace_store_bytes(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, Py_ssize_t length) {
+        memcpy(data + at, source + start, length);
     }
     static inline Py_ssize_t headrace_find_byte(const unsigned char *data, int byte, Py_ssize_t start, Py_ssize_t end) {
         const unsigned char *found = start < end ? (const unsigned char *)memchr(data + start, byte, end - start) : NULL;
@@ -50,13 +60,16 @@ cdef extern from *:
     #endif
     """
     unsigned char *address_of "headrace_address_of"(object view)
+    long long load_i8 "headrace_load_i8"(const unsigned char *data, Py_ssize_t at) noexcept nogil
     long long load_u16 "headrace_load_u16"(const unsigned char *data, Py_ssize_t at) noexcept nogil
     long long load_i16 "headrace_load_i16"(const unsigned char *data, Py_ssize_t at) noexcept nogil
     long long load_u32 "headrace_load_u32"(const unsigned char *data, Py_ssize_t at) noexcept nogil
     long long load_i32 "headrace_load_i32"(const unsigned char *data, Py_ssize_t at) noexcept nogil
     long long load_i64 "headrace_load_i64"(const unsigned char *data, Py_ssize_t at) noexcept nogil
+    void store_i16 "headrace_store_i16"(unsigned char *data, Py_ssize_t at, long long value) noexcept nogil
     void store_i32 "headrace_store_i32"(unsigned char *data, Py_ssize_t at, long long value) noexcept nogil
     void store_i64 "headrace_store_i64"(unsigned char *data, Py_ssize_t at, long long value) noexcept nogil
+    void store_bytes "headrace_store_bytes"(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, Py_ssize_t length) noexcept nogil
     Py_ssize_t find_byte "headrace_find_byte"(const unsigned char *data, int byte, Py_ssize_t start, Py_ssize_t end) noexcept nogil
     bint is_equal "headrace_is_equal"(const unsigned char *data, Py_ssize_t at, const unsigned char *text, Py_ssize_t text_at, Py_ssize_t length) noexcept nogil
     bytes copy_bytes "headrace_copy_bytes"(const unsigned char *data, Py_ssize_t start, Py_ssize_t end)

@@ -15,9 +15,6 @@ cdef extern from *:
     static inline void export_put_bit(unsigned char *data, Py_ssize_t index) {
         data[index >> 3] |= (unsigned char)(1u << (index & 7));
     }
-    static inline void export_put_bytes(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, Py_ssize_t length) {
-        memcpy(data + at, source + start, length);
-    }
     static inline void export_put_hex(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, Py_ssize_t length) {
         static const char digits[] = "0123456789ABCDEF";
         for (Py_ssize_t i = 0; i < length; i++) {
@@ -94,7 +91,6 @@ cdef extern from *:
     void put_int "export_put_int"(unsigned char *data, Py_ssize_t index, int value) noexcept nogil
     void put_long "export_put_long"(unsigned char *data, Py_ssize_t index, long long value) noexcept nogil
     void put_bit "export_put_bit"(unsigned char *data, Py_ssize_t index) noexcept nogil
-    void put_bytes "export_put_bytes"(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, Py_ssize_t length) noexcept nogil
     void put_hex "export_put_hex"(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, Py_ssize_t length) noexcept nogil
     Py_ssize_t put_ipv4 "export_put_ipv4"(unsigned char *data, Py_ssize_t at, const unsigned char *source, Py_ssize_t start, unsigned int port) noexcept nogil
     bint is_ascii "export_is_ascii"(const unsigned char *data, Py_ssize_t start, Py_ssize_t end) noexcept nogil

@@ -26,11 +26,6 @@ def put_bit(data: memoryview, index: int) -> None:
     data[index >> 3] |= 1 << (index & 7)
 
 
-def put_bytes(data: memoryview, at: int, source: memoryview | bytes, start: int, length: int) -> None:
-    """Put `length` bytes of `source` from `start` on at `at`."""
-    data[at : at + length] = source[start : start + length]
-
-
 def put_hex(data: memoryview, at: int, source: memoryview, start: int, length: int) -> None:
     """Put `length` bytes of `source` from `start` on as upper case hexadecimal digits at `at`."""
     data[at : at + 2 * length] = bytes(source[start : start + length]).hex().upper().encode()

@@ -12,7 +12,8 @@ from broker.timers.delivered_copies import Delivered, delivered_since
 from broker.timers.entry import ENTRY, ENTRY_SIZE, due_of, pack
 from broker.timers.recall_handle import RecallHandle
 from broker.timers.wheel import Wheel
-from headrace.protocol.record import BLANK_MAGIC, encode_record
+from headrace.protocol.record import encode_record
+from headrace.protocol.record_layout import BLANK_MAGIC
 
 NOW = 1_800_000_000_000
 

@@ -12,14 +12,8 @@ from headrace.errors import HeadraceError
 from headrace.model.host import format_host
 from headrace.model.message_id import encode_offset_message_id
 from headrace.protocol.compression import compress
-from headrace.protocol.record import (
-    BLANK_MAGIC,
-    MESSAGE_MAGIC_V2,
-    check_record,
-    decode_record,
-    encode_blank,
-    encode_record,
-)
+from headrace.protocol.record import check_record, decode_record, encode_blank, encode_record
+from headrace.protocol.record_layout import BLANK_MAGIC, MESSAGE_MAGIC_V2
 from spark_exporter.reading import record_columns
 from spark_exporter.reading.arrow_batches import as_batch
 from spark_exporter.reading.record_columns import BAD, BLANK, END, FULL, MORE, RecordColumns

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from headrace.protocol import record as codec
-from headrace.protocol.record import MESSAGE_MAGIC_V2, encode_blank, encode_record
+from headrace.protocol.record import encode_blank, encode_record
+from headrace.protocol.record_layout import MESSAGE_MAGIC_V2
 from store.commit_log import record_check
 from store.commit_log.record_check import check_record, queue_key, queue_key_at, topic_of
 from store.commit_log.scanner import Kind, find_end, scan

@@ -3,7 +3,8 @@
 import pytest
 
 from headrace.model.properties import decode_properties, encode_properties
-from headrace.protocol.record import MESSAGE_MAGIC, MESSAGE_MAGIC_V2, encode_record
+from headrace.protocol.record import encode_record
+from headrace.protocol.record_layout import MESSAGE_MAGIC, MESSAGE_MAGIC_V2
 from store.filter.program import FAILED, FALSE, OUTCOMES, TRUE, UNKNOWN, Program
 from store.filter.refusal import Refusal
 from store.filter.sql_compile import LENGTH_MAX, compile_expression

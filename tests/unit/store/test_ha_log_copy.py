@@ -85,7 +85,7 @@ def test_bytes_that_are_no_records_are_refused_and_never_published(
 
 
 def test_a_record_of_another_place_is_refused(instance: Instance, copy: LogCopy) -> None:
-    with pytest.raises(HaError, match="lies elsewhere"):
+    with pytest.raises(HaError, match="states another physical offset"):
         copy.append(0, encode_record(topic="T", body=b"b", physical_offset=999))
     assert instance.control.wrote_offset == 0
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.model.java_hash import string_hash
-from headrace.protocol.record import MESSAGE_MAGIC_V2
+from headrace.protocol.record_layout import MESSAGE_MAGIC_V2
 from store.config import StoreConfig
 from store.consume_queue.layout import ENTRY_SIZE
 from store.index.reader import IndexReader

@@ -6,9 +6,6 @@ from headrace.errors import LocalProtocolError, RemoteProtocolError
 from headrace.model import decode_properties, sys_flag
 from headrace.protocol.compression import compress, decompress
 from headrace.protocol.record import (
-    BLANK_MAGIC,
-    MESSAGE_MAGIC_V2,
-    RECORD_OVERHEAD,
     RecordCheck,
     body_crc,
     check_record,
@@ -17,8 +14,8 @@ from headrace.protocol.record import (
     encode_blank,
     encode_message,
     encode_record,
-    store_timestamp_at,
 )
+from headrace.protocol.record_layout import BLANK_MAGIC, MESSAGE_MAGIC_V2, RECORD_OVERHEAD, store_timestamp_at
 
 PROPERTIES = (
     "KEYS\x01order-1001\x02UNIQ_KEY\x017F00000100012A139A550E5D5B500000\x02CLUSTER\x01DefaultCluster\x02TAGS\x01TagA"

@@ -22,6 +22,8 @@ slots and entries are configured (`maxHashSlotNum`, `maxIndexNum`) and stand now
 The key is `topic#key`; keyHash is the absolute value of its Java hash code (0 for -2**31), the slot keyHash % slots.
 `timeDiff` counts from beginTimestamp. In every file but the first the first entry's is counted from the *previous* file's
 endTimestamp, which stands in the header until that entry is put.
+
+Compiled modules take the numbers from the `.pxd` beside this file; a test compares the two. A package is never compiled itself.
 """
 
 from struct import Struct
@@ -40,6 +42,10 @@ SLOT_SIZE: Final = 4
 ENTRY: Final = Struct(">iqii")
 """Key hash, physical offset, seconds since begin, number of the slot's entry before this."""
 ENTRY_SIZE: Final = 20
+ENTRY_KEY_HASH_AT: Final = 0
+ENTRY_PHYSICAL_OFFSET_AT: Final = 4
+ENTRY_TIME_DIFF_AT: Final = 12
+ENTRY_PREVIOUS_AT: Final = 16
 TIME_DIFF_MAX: Final = 2**31 - 1
 NAME_DIGITS: Final = 17
 

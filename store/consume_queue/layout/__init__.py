@@ -24,6 +24,8 @@ With `enableConsumeQueueExt` it is the address of a unit in `consumequeue_ext/<t
 A queue whose first files are missing begins with fillers: entries of physical offset 0 and size 2**31 - 1.
 
 Batch queues of RocketMQ 5 (`batchconsumequeue/`, 46 bytes an entry) are only dumped and verified.
+
+Compiled modules take the numbers from the `.pxd` beside this file; a test compares the two. A package is never compiled itself.
 """
 
 from struct import Struct
@@ -32,6 +34,11 @@ from typing import Final
 ENTRY_SIZE: Final = 20
 ENTRY: Final = Struct(">qiq")
 """Physical offset, record size, tags code."""
+ENTRY_PHYSICAL_OFFSET_AT: Final = 0
+ENTRY_RECORD_SIZE_AT: Final = 8
+ENTRY_TAGS_CODE_AT: Final = 12
+ENTRY_TAGS_HASH_AT: Final = 16
+"""The low half of the tags code: the hash, where it is one."""
 
 QUEUE_OFFSET_MAX: Final = 2**58
 """The highest queue offset that is accepted: its place in bytes is still a 64-bit number."""
