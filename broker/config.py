@@ -148,8 +148,8 @@ class BrokerConfig:
         """Fills in what was not given: the host's name and its addresses. Raises ValueError for what cannot be kept to."""
         if self.acl_enable:
             raise ValueError(
-                "aclEnable=true: requests are not checked against plain_acl.yml yet, and a broker that only seems protected does"
-                " not start; set it to false and keep strangers away from its ports"
+                "aclEnable=true is not supported: requests are not checked against plain_acl.yml, so the broker would be unprotected;"
+                " set aclEnable=false and restrict access to the broker's ports"
             )
         check_limit(self.max_connection_buffer_bytes, "maxConnectionBufferBytes")
         if not self.broker_name:

@@ -22,8 +22,8 @@ class ConfigFileUnreadable(BrokerProcessError):
         self.path = path
         self.cause = cause
         super().__init__(
-            f"{path} and {path.name}.bak are both unreadable ({cause}): restore one of them from a copy, or move both away"
-            f" to start without what they held"
+            f"{path} and {path.name}.bak are both unreadable ({cause}); restore one of them from a backup, or move both away"
+            f" to start without their contents"
         )
 
 
@@ -34,6 +34,6 @@ class PortTaken(BrokerProcessError):
         self.host = host
         self.port = port
         super().__init__(
-            f"cannot listen on {host}:{port} ({cause.strerror or cause}): stop who listens there, or choose another listenPort"
-            f" (the port 2 below it is taken too)"
+            f"cannot listen on {host}:{port} ({cause.strerror or cause}); stop the program that uses the port, or choose another listenPort"
+            f" (the broker also uses the port 2 below it)"
         )

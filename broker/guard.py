@@ -51,8 +51,8 @@ def failure_remark(command: RemotingCommand, error: Failure) -> str:
     """What to tell the peer; a disk that refuses is also logged, in one line."""
     if isinstance(error, RemoteProtocolError):
         return f"{request_name(command.code)} cannot be read: {error}"
-    logger.warning("request not carried out code=%d: %s", command.code, error)
-    return f"{request_name(command.code)} was not carried out: {error}; see that the broker's disk has room and can be written to"
+    logger.warning("request failed code=%d error=%s", command.code, error)
+    return f"{request_name(command.code)} failed: {error}; check that the broker's disk is writable and not full"
 
 
 def _failed(command: RemotingCommand, error: Failure) -> RemotingCommand:

@@ -52,7 +52,7 @@ class JsonFile:
                 continue
             if found is not None:
                 if causes:
-                    logger.warning("configuration file unreadable, its backup was taken: %s", causes[0])
+                    logger.warning("unreadable configuration file, loaded its backup error=%s", causes[0])
                 return found
         if causes:
             raise ConfigFileUnreadable(self.path, "; ".join(causes))

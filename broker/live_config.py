@@ -133,7 +133,7 @@ class LiveConfig:
             return f"{key} has no effect here: {reason}"
         if key not in fields:
             near = nearest_key(key, fields)
-            return f"{key} is no option of this broker" + (f": did you mean {near}?" if near else "")
+            return f"unknown option {key}" + (f": did you mean {near}?" if near else "")
         try:
             value = parse_value(fields[key], text)
         except ValueError as error:

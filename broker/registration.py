@@ -97,7 +97,7 @@ class Registration:
         """
         self._topics.on_created(lambda _topic: self.register_soon())
         if not self.name_servers:
-            logger.warning("no name server given (namesrvAddr): clients will not find this broker by themselves")
+            logger.warning("no name servers configured (namesrvAddr), clients cannot find this broker by topic")
         await self.register()
         self._periodic = asyncio.get_running_loop().create_task(self._register_by_the_clock())
 
@@ -111,7 +111,7 @@ class Registration:
         header = UnregisterBrokerRequestHeader(*self._who())
         await self._ask_all(lambda: create_request(RequestCode.UNREGISTER_BROKER, header.to_ext()), LEAVE_TIMEOUT_MS)
         await self._client.close()
-        logger.info("left the name servers name_servers=%s", ";".join(self.name_servers))
+        logger.info("broker unregistered name_servers=%s", ";".join(self.name_servers))
 
     @property
     def name_servers(self) -> tuple[str, ...]:
@@ -135,7 +135,7 @@ class Registration:
             try:
                 self._topics.raise_version()
             except OSError as error:
-                logger.warning("the topics' version was not raised, name servers keep the old permission: %s", error)
+                logger.warning("topic version not saved, name servers keep the old permission error=%s", error)
         await self.register()
 
     # -- registering ------------------------------------------------------------------------------------------------------
@@ -229,9 +229,9 @@ class Registration:
             return
         self._answers[address] = is_well
         if is_well:
-            logger.info("registered name_server=%s broker=%s", address, self._config.address)
+            logger.info("broker registered name_server=%s broker=%s", address, self._config.address)
         else:
-            logger.warning("not registered, trying again name_server=%s: %s", address, trouble)
+            logger.warning("registration failed, will retry name_server=%s error=%s", address, trouble)
 
     def _apply_answers(self, answers: list[RemotingCommand]) -> None:
         """Does what the answers say: which topics are ordered, where the master is. The first name server that says it is believed."""
@@ -239,7 +239,7 @@ class Registration:
             try:
                 self._topics.set_ordered(ordered.table)
             except OSError as error:
-                logger.warning("ordered topics not taken over, trying again: %s", error)
+                logger.warning("ordered topics not updated, will retry error=%s", error)
             break
         for answer in answers:
             said = RegisterBrokerResponseHeader.from_ext(answer.ext_fields)
@@ -298,5 +298,5 @@ def _ordered_topics(answer: RemotingCommand) -> KVTable | None:
     try:
         return KVTable.decode(answer.body)
     except RemoteProtocolError as error:
-        logger.warning("a name server's table %s cannot be read: %s", names.ORDER_TOPIC_NAMESPACE, error)
+        logger.warning("unreadable table from name server table=%s error=%s", names.ORDER_TOPIC_NAMESPACE, error)
         return None

@@ -66,7 +66,7 @@ class NameServer:
 
     def _closed(self, connection: Connection, reason: str) -> None:
         for address in self.routes.connection_lost(connection):
-            logger.warning("broker lost address=%s reason=%r", address, reason)
+            logger.warning("broker disconnected address=%s reason=%r", address, reason)
 
 
 def run(

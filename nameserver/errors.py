@@ -35,7 +35,7 @@ class KvConfigUnreadable(NameServerError):
     """The file is there and is not what this program writes. Starting with nothing would overwrite what may still be mended."""
 
     def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(f"{path} cannot be read: {reason}; mend it, or move it away to start with no keys")
+        super().__init__(f"cannot read {path}: {reason}; repair it, or move it away to start without keys")
         self.path = path
 
 

@@ -97,7 +97,7 @@ class NameServerHandlers:
         header = RegisterBrokerRequestHeader.from_ext(command.ext_fields)
         if header.body_crc32 and zlib.crc32(command.body) & 0x7FFFFFFF != header.body_crc32:
             return response_to(
-                command, ResponseCode.SYSTEM_ERROR, "crc32 not match: the body is not what the broker sent", {}
+                command, ResponseCode.SYSTEM_ERROR, "crc32 not match: the body was corrupted on the way", {}
             )
         body = yield from RegisterBrokerBody.decode_steps(
             command.body, compressed=header.compressed, version=command.version
@@ -132,7 +132,7 @@ class NameServerHandlers:
         self._routes.unregister(
             BrokerIdentity(header.cluster_name, header.broker_name, header.broker_id, header.broker_addr)
         )
-        logger.info("broker took its leave name=%s address=%s", header.broker_name, header.broker_addr)
+        logger.info("broker unregistered name=%s address=%s", header.broker_name, header.broker_addr)
         return response_to(command, ResponseCode.SUCCESS)
 
     def query_data_version(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
@@ -204,7 +204,7 @@ class NameServerHandlers:
         """WIPE_WRITE_PERM_OF_BROKER."""
         name = command.ext.get("brokerName", "")
         count = self._routes.wipe_write_permission(name)
-        logger.info("write permission wiped broker=%s topics=%d remote=%s", name, count, connection.remote)
+        logger.info("write permission removed broker=%s topics=%d remote=%s", name, count, connection.remote)
         return response_to(command, ResponseCode.SUCCESS, ext=WipeWritePermOfBrokerResponseHeader(count).to_ext())
 
     def add_write_permission(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
@@ -221,9 +221,7 @@ class NameServerHandlers:
         except SettingsRefused as error:
             code = ResponseCode.NO_PERMISSION if error.is_forbidden else ResponseCode.SYSTEM_ERROR
             return response_to(command, code, str(error))
-        logger.info(
-            "settings changed %s remote=%s", " ".join(f"{k}={v}" for k, v in changed.items()), connection.remote
-        )
+        logger.info("options changed %s remote=%s", " ".join(f"{k}={v}" for k, v in changed.items()), connection.remote)
         return response_to(command, ResponseCode.SUCCESS)
 
     def get_settings(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:

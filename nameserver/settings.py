@@ -59,7 +59,9 @@ class Settings:
             raise SettingsRefused(str(error)) from error
         forbidden = FORBIDDEN.union(filter(None, self.config.config_black_list.split(";")))
         if refused := sorted(forbidden & given.keys()):
-            raise SettingsRefused(f"not to be changed over the wire: {', '.join(refused)}", is_forbidden=True)
+            raise SettingsRefused(
+                f"these options cannot be changed by requests: {', '.join(refused)}", is_forbidden=True
+            )
         known = keys_of(NameServerConfig)
         try:
             values = {known[key].name: parse_value(known[key], text) for key, text in given.items() if key in known}

@@ -62,5 +62,5 @@ def _offsets(tables: object, name: str) -> dict[str, int]:
     if not isinstance(table, dict) or not all(
         isinstance(topic, str) and type(offset) is int and offset >= 0 for topic, offset in table.items()
     ):
-        raise ValueError(f"{name} does not list physical offsets by topic")
+        raise ValueError(f"{name} does not map topics to physical offsets")
     return table

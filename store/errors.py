@@ -35,8 +35,8 @@ class WrongFileLength(StoreError):
 
     def __init__(self, path: Path, length: int, expected: int, option: str) -> None:
         super().__init__(
-            f"{path} is {length} bytes long, but {option} says {expected}: set {option} to the size this store was made "
-            f"with, or move the file away if it is not the store's (nothing has been changed)"
+            f"{path} has {length} bytes, but {option}={expected}: set {option} to the file size of this store, "
+            f"or move the file away if it does not belong to the store (nothing was changed)"
         )
         self.path = path
         self.length = length

@@ -33,4 +33,4 @@ class FollowedOptions:
         self._seen, texts = self._page.read()
         keys = change_options(self._config, texts)
         if keys:
-            logger.info("follows changed options: %s", " ".join(f"{key}={texts[key]}" for key in sorted(keys)))
+            logger.info("changed options applied %s", " ".join(f"{key}={texts[key]}" for key in sorted(keys)))

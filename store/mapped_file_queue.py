@@ -109,8 +109,8 @@ def list_starts(directory: Path, file_size: int, size_option: str) -> list[int]:
     for before, start in itertools.pairwise(starts):
         if start != before + file_size:
             raise UnexpectedFile(
-                f"{directory / file_name(start)} does not follow the file before it, {file_name(before)}: bring "
-                f"{file_name(before + file_size)} back, or move those before the gap away (nothing has been changed)"
+                f"{directory / file_name(start)} does not follow {file_name(before)}: a file is missing; restore "
+                f"{file_name(before + file_size)}, or move the files before the gap away (nothing was changed)"
             )
     return starts
 
@@ -128,8 +128,8 @@ def list_lengths(directory: Path, file_size: int, size_option: str) -> list[int]
             entry.name.isascii() and entry.name.isdigit() and len(entry.name) == DIGITS_OF_A_NAME and entry.is_file()
         ):
             raise UnexpectedFile(
-                f"{path} is no file of this directory, which may hold nothing but files named by {DIGITS_OF_A_NAME} digits: "
-                f"move it away (nothing has been changed)"
+                f"unexpected file {path}: this directory may contain only files named with {DIGITS_OF_A_NAME} digits; "
+                f"move it away (nothing was changed)"
             )
         length = entry.stat().st_size
         if length != file_size:
@@ -137,7 +137,7 @@ def list_lengths(directory: Path, file_size: int, size_option: str) -> list[int]
         start = int(entry.name)
         if start % file_size:
             raise UnexpectedFile(
-                f"{path} is named by no multiple of its length {file_size}: is {size_option} right? (nothing has been changed)"
+                f"the name of {path} is not a multiple of {size_option}={file_size}; correct {size_option} (nothing was changed)"
             )
         starts.append(start)
     return starts

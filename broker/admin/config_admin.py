@@ -47,6 +47,6 @@ class ConfigAdmin:
         changed = self._live.change(texts)
         if changed and not self._live.is_kept:
             return done(
-                command, "changed until the next start: the broker was started without a broker.conf to keep it in"
+                command, "changed until the next restart: the broker was started without a broker.conf to save it in"
             )
         return done(command)

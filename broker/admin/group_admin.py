@@ -40,7 +40,7 @@ class GroupAdmin:
         if command.body:  # compat: a request without a body is accepted and changes nothing
             config = decode_bean(SubscriptionGroupConfig, command.body, untrusted=True)
             if not config.group_name.strip():
-                return refuse(command, ResponseCode.SYSTEM_ERROR, "groupName is blank: say which group is meant")
+                return refuse(command, ResponseCode.SYSTEM_ERROR, "groupName is empty; set it to the group to delete")
             self._groups.put(config)
         return done(command)
 
@@ -50,7 +50,7 @@ class GroupAdmin:
             return refuse(command, ResponseCode.SYSTEM_ERROR, ON_SLAVE)
         header = DeleteSubscriptionGroupRequestHeader.from_ext(command.ext_fields)
         if not self._groups.delete(header.group_name):
-            logger.info("group to delete was not there group=%s", header.group_name)
+            logger.info("group to delete not found group=%s", header.group_name)
         # compat: tools of RocketMQ 5 call the field cleanOffset.
         if header.remove_offset or command.ext.get("cleanOffset", "").lower() == "true":
             self._offsets.remove_group(header.group_name)

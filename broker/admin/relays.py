@@ -96,7 +96,7 @@ class Relays:
             return refuse(
                 command,
                 ResponseCode.SYSTEM_ERROR,
-                f"the consumer <{group}> <{client_id}> not online; `consumerConnection` lists who is",
+                f"the consumer <{group}> <{client_id}> not online; `consumerConnection` lists the online consumers",
             )
         if client.version < MIN_RUNNING_INFO_VERSION:
             return refuse(command, ResponseCode.SYSTEM_ERROR, _too_old(client, MIN_RUNNING_INFO_VERSION))
@@ -107,7 +107,7 @@ class Relays:
             return refuse(
                 command,
                 ResponseCode.CONSUME_MSG_TIMEOUT,
-                f"consumer <{group}> <{client_id}> did not answer within {RELAY_TIMEOUT_MS} ms",
+                f"consumer <{group}> <{client_id}> did not respond within {RELAY_TIMEOUT_MS} ms",
             )
         except RemotingError as error:
             return refuse(
@@ -205,7 +205,7 @@ class Relays:
                     ).message_queue_table
             except (RemotingError, RemoteProtocolError) as error:
                 logger.warning(
-                    "consumer status not learnt group=%s client=%s: %s", header.group, client.client_id, error
+                    "consumer status not received group=%s client=%s error=%s", header.group, client.client_id, error
                 )
         return response_to(command, ResponseCode.SUCCESS, body=result.encode())
 

@@ -125,10 +125,10 @@ class TopicAdmin:
 
 def _settings_problem(header: CreateTopicRequestHeader) -> str | None:
     if header.topic_filter_type not in TopicFilterType.__members__:
-        return f"topicFilterType is {header.topic_filter_type!r}: say SINGLE_TAG or MULTI_TAG"
+        return f"invalid topicFilterType {header.topic_filter_type!r}: use SINGLE_TAG or MULTI_TAG"
     for key, count in (("readQueueNums", header.read_queue_nums), ("writeQueueNums", header.write_queue_nums)):
         if not 0 <= count <= MAX_QUEUES:
-            return f"{key} is {count}: say a number from 0 to {MAX_QUEUES}"
+            return f"invalid {key}={count}: use a number from 0 to {MAX_QUEUES}"
     if not 0 <= header.perm <= 15:
-        return f"perm is {header.perm}: add 4 (read), 2 (write) and 1 (inherit)"
+        return f"invalid perm={header.perm}: use the sum of 4 (read), 2 (write) and 1 (inherit)"
     return None

@@ -100,7 +100,9 @@ class ClientProcessor:
         consumers, producers = heartbeat.consumer_data_set, heartbeat.producer_data_set
         for kind, groups in (("consumer", len(consumers)), ("producer", len(producers))):
             if groups > MAX_GROUPS:
-                raise RemoteProtocolError(f"{groups} {kind} groups; at most {MAX_GROUPS} are taken from one client")
+                raise RemoteProtocolError(
+                    f"the heartbeat names {groups} {kind} groups; the limit for one client is {MAX_GROUPS}"
+                )
         steps = self._heartbeat_steps(client, consumers, producers)
         size = len(consumers) + sum(len(consumer.subscription_data_set) for consumer in consumers)
         if size > FEW:

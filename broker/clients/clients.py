@@ -131,7 +131,7 @@ class ClientTable:
         is_new = known is None
         if known is not None and known.client_id != client.client_id:
             logger.warning(
-                "consumer changed its id group=%s from=%s to=%s remote=%s",
+                "consumer changed its client id group=%s from=%s to=%s remote=%s",
                 group_name, known.client_id, client.client_id, client.connection.remote,
             )  # fmt: skip
         group.clients[client.connection] = client
@@ -150,7 +150,10 @@ class ClientTable:
             self._notify_listeners()
         if is_new:
             logger.info(
-                "consumer came group=%s client=%s remote=%s", group_name, client.client_id, client.connection.remote
+                "consumer registered group=%s client=%s remote=%s",
+                group_name,
+                client.client_id,
+                client.connection.remote,
             )
         if is_new or topics_changed:
             self._members_changed(group)
@@ -206,7 +209,7 @@ class ClientTable:
             return
         client = group.clients.pop(connection)
         del group.members[connection]
-        logger.info("consumer left group=%s client=%s remote=%s", name, client.client_id, connection.remote)
+        logger.info("consumer unregistered group=%s client=%s remote=%s", name, client.client_id, connection.remote)
         if not group.clients:
             del self._consumers[name]
         self._notify_listeners()
@@ -235,10 +238,10 @@ def _take_subscriptions(group: ConsumerGroup, subscriptions: Iterable[Subscripti
     came, went = taken.keys() - known.keys(), known.keys() - taken.keys()
     for topic in sorted(came)[:_LOGGED_APART]:
         logger.info(
-            "subscription came group=%s topic=%s expression=%r", group.name, topic, taken[topic].sub_string[:200]
+            "subscription added group=%s topic=%s expression=%r", group.name, topic, taken[topic].sub_string[:200]
         )
     for topic in sorted(went)[:_LOGGED_APART]:
-        logger.info("subscription went group=%s topic=%s", group.name, topic)
+        logger.info("subscription removed group=%s topic=%s", group.name, topic)
     if max(len(came), len(went)) > _LOGGED_APART:
-        logger.info("subscriptions changed group=%s came=%d went=%d", group.name, len(came), len(went))
+        logger.info("subscriptions changed group=%s added=%d removed=%d", group.name, len(came), len(went))
     return bool(came or went)

@@ -63,7 +63,7 @@ class GroupTable:
     def put(self, config: SubscriptionGroupConfig) -> None:
         """Makes the group or replaces its settings (UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)."""
         self._store({**self._groups, config.group_name: config}, config.group_name)
-        logger.info("group set group=%s consume_enable=%s", config.group_name, config.consume_enable)
+        logger.info("group updated group=%s consume_enable=%s", config.group_name, config.consume_enable)
 
     def delete(self, group: str) -> bool:
         """Forgets the group; whether there was one. Its offsets are not touched."""

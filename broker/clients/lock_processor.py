@@ -41,5 +41,5 @@ class LockProcessor:
 def _parse(command: RemotingCommand) -> tuple[str, str, LockBatchRequestBody]:
     body = LockBatchRequestBody.decode(command.body, untrusted=True)
     if body.consumer_group is None or body.client_id is None:
-        raise RemoteProtocolError("a lock needs consumerGroup and clientId in its body")
+        raise RemoteProtocolError("the body must contain consumerGroup and clientId")
     return body.consumer_group, body.client_id, body

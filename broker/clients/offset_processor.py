@@ -74,8 +74,8 @@ class OffsetProcessor:
                 return response_to(
                     command,
                     ResponseCode.QUERY_NOT_FOUND,
-                    f"the group {header.consumer_group} has no offset for queue {header.queue_id} of topic {header.topic}; "
-                    "the client decides where to begin",
+                    f"group {header.consumer_group} has no committed offset for queue {header.queue_id} of topic {header.topic}; "
+                    "the client chooses where to start",
                     {},
                 )
             offset = 0

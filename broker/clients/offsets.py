@@ -119,7 +119,7 @@ class OffsetTable:
             try:
                 await self.persist_apart()
             except OSError as error:
-                logger.warning("consumer offsets not written, trying again: %s", error)
+                logger.warning("consumer offsets not saved, will retry error=%s", error)
 
     def _take_snapshot(self) -> tuple[int, dict[str, dict[int, int]]]:
         self._is_changed = False
@@ -154,15 +154,17 @@ def _decode(data: bytes) -> dict[str, dict[str, dict[int, int]]]:
     value = fastjson.loads(data)
     table = value.get("offsetTable") if isinstance(value, dict) else None
     if not isinstance(table, dict):
-        raise RemoteProtocolError("no offsetTable in it")
+        raise RemoteProtocolError("the file has no offsetTable")
     groups: dict[str, dict[str, dict[int, int]]] = {}
     for key, queues in table.items():
         topic, separator, group = str(key).partition(SEPARATOR)
         if not separator or not isinstance(queues, dict):
-            raise RemoteProtocolError(f"offsetTable has {key!r}, which is no topic@group with offsets")
+            raise RemoteProtocolError(
+                f"invalid entry {key!r} in offsetTable: expected topic@group with offsets by queue id"
+            )
         try:
             offsets = {int(queue_id): int(offset) for queue_id, offset in queues.items()}
         except (TypeError, ValueError) as error:
-            raise RemoteProtocolError(f"offsets of {key!r}: {error}") from None
+            raise RemoteProtocolError(f"invalid offsets of {key!r} in offsetTable: {error}") from None
         groups.setdefault(group, {})[topic] = offsets
     return groups

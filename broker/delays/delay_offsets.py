@@ -89,7 +89,7 @@ class DelayOffsets:
                 self._is_changed = True
                 raise
             except OSError as error:
-                logger.warning("delay offsets not written, trying again: %s", error)
+                logger.warning("delay offsets not saved, will retry error=%s", error)
 
     def _take_snapshot(self) -> tuple[int, dict[int, int]]:
         self._is_changed = False

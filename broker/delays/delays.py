@@ -20,7 +20,7 @@ def delay_level(found: dict[str, str]) -> int:
     """The level in property DELAY, 0 without one. Raises RemoteProtocolError if it is no whole number."""
     text = found.get(properties.DELAY, "0")
     if not _WHOLE.fullmatch(text) or not -_INT_MAX - 1 <= int(text) <= _INT_MAX:
-        raise RemoteProtocolError(f"the property DELAY is {text[:80]!r}: it must be a whole number")
+        raise RemoteProtocolError(f"invalid property DELAY={text[:80]!r}: expected a whole number")
     return int(text)
 
 

@@ -74,4 +74,4 @@ def _decode(data: bytes) -> tuple[int, dict[int, int]]:
         table = {int(level): int(offset) for level, offset in fields["offsetTable"].items()}
         return int(fields["physicalOffset"]), table
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RemoteProtocolError(f"no progress of delay levels: {error}") from None
+        raise RemoteProtocolError(f"invalid file of delay-level progress: {error}") from None

@@ -150,7 +150,7 @@ class DelayDelivery:
             try:
                 found = self.deliver(level, offset)
             except Exception:  # the outermost loop of a level: the others go on
-                logger.exception("delayed messages not delivered, trying again level=%d offset=%d", level, offset)
+                logger.exception("delivery of delayed messages failed, will retry level=%d offset=%d", level, offset)
                 found = Delivered(offset, _AFTER_FAILURE_S)
             offset = found.offset
             if found.wait_s is None:
@@ -201,12 +201,12 @@ class DelayDelivery:
         """Stores the message where it was to go; False if it has to be tried again. What cannot be delivered is left out."""
         record = _decoded(view)
         if record is None:
-            logger.error("delayed message unreadable, left out level=%d offset=%d", level, offset)
+            logger.error("unreadable delayed message skipped level=%d offset=%d", level, offset)
             self._unreadable(level - 1, offset, physical_offset)
             return True
         message = restored(record)
         if message is None:
-            logger.error("delayed message without a destination left out level=%d offset=%d", level, offset)
+            logger.error("delayed message without a destination skipped level=%d offset=%d", level, offset)
             return True
         if message.topic == TRANSACTION_HALF_TOPIC:
             # compat: a half message cannot be delayed; RocketMQ drops it here too.

@@ -5,10 +5,10 @@ been asked least lately. It has one worker, so its pulls take turns and a slow o
 
     one message      over which it fails is not wanted; counted, the last reason kept
     its process      died, overran, lied, could not be loaded: the pull is refused, the next one gets another worker
-    three of these   within a minute: out of use, which a new version of the file ends (`headrace filter put` or `enable`)
+    three of these   within a minute: disabled, until there is a new version of the file (`headrace filter put` or `enable`)
 
 What operators are told is in `config/pythonFilters.json`, written by this file alone, about once a second while something changes, and read
-by the supervisor for `headrace status` and by `headrace filter list`. It is also the memory of what is out of use. Not synced: after
+by the supervisor for `headrace status` and by `headrace filter list`. It is also the record of which functions are disabled. Not synced: after
 a power cut a function may be tried anew.
 """
 
@@ -108,7 +108,7 @@ class FilterFunctions:
     def find(self, name: str) -> FilterFunction | str:
         """The function as it is now, or why it cannot be used, with what to do. At most a system call a second."""
         if not self._places:
-            return f"the broker has no workers for filter functions, {name} is not run; an operator has to set pythonFilterWorkers"
+            return f"filter function {name} cannot run: the broker has no filter workers; set pythonFilterWorkers"
         function = self._functions.get(name)
         now = self._clock()
         if function is None or now - function.looked_at >= _LOOK_S:
@@ -117,12 +117,12 @@ class FilterFunctions:
             except (BadFunctionFile, OSError) as error:
                 return f"the filter function {name} cannot be read: {error}"
             if function is None:
-                return f"there is no filter function {name}; an operator puts one with: headrace filter put {name}.py"
+                return f"filter function {name} does not exist; install it with: headrace filter put {name}.py"
             function.looked_at = now
         if function.account.out_of_use:
             return (
-                f"the filter function {name} is out of use, it {function.account.out_of_use}; "
-                f"an operator puts it right, or back: headrace filter enable {name}"
+                f"the filter function {name} is disabled: it {function.account.out_of_use}; "
+                f"fix it, then run: headrace filter enable {name}"
             )
         return function.found
 
@@ -162,9 +162,9 @@ class FilterFunctions:
         account = function.account
         # While this one waited for its turn …
         if self._functions.get(function.found.name) is not function:
-            raise PythonFilterFailed(function.found.name, "was replaced meanwhile")
+            raise PythonFilterFailed(function.found.name, "was replaced while it ran")
         if account.out_of_use:
-            raise PythonFilterFailed(function.found.name, f"is out of use, it {account.out_of_use}")
+            raise PythonFilterFailed(function.found.name, f"is disabled: it {account.out_of_use}")
         function.asked_at = self._clock()
         try:
             worker = await self._worker_of(function)
@@ -176,7 +176,7 @@ class FilterFunctions:
             verdicts = await worker.match(records, self._config.python_filter_timeout / 1000)
         except PythonFilterFailed as error:
             if self._functions.get(function.found.name) is not function:
-                raise PythonFilterFailed(function.found.name, "was replaced meanwhile") from None
+                raise PythonFilterFailed(function.found.name, "was replaced while it ran") from None
             self._failed(function, error)
             raise
         self._count(function, verdicts, self._clock() - began)
@@ -200,7 +200,7 @@ class FilterFunctions:
             self._known.pop(name, None)
             return None
         function = self._functions[name] = _Function(found, self._account_of(name, found.version))
-        logger.info("filter function %s is asked for version=%s", name, found.version)
+        logger.info("filter function loaded name=%s version=%s", name, found.version)
         return function
 
     def _account_of(self, name: str, version: str) -> Account:
@@ -237,7 +237,7 @@ class FilterFunctions:
         account.last_reason = reason
         account.last_failure_ms = int(time.time() * 1000)
         self._say(
-            function, "filter function %s failed over messages=%d of this batch, %d so far, which are not wanted: %s",
+            function, "filter function failed for messages, they are not delivered name=%s messages=%d total=%d error=%s",
             function.found.name, count, account.failed_messages, reason,
         )  # fmt: skip
 
@@ -263,7 +263,7 @@ class FilterFunctions:
         if len(function.recent) == MOST_FAILURES and now - function.recent[0] <= WITHIN_S:
             account.out_of_use = error.reason
             logger.error(
-                "filter function %s is out of use after %d failures within a minute; when it is put right: headrace filter enable %s",
+                "filter function disabled name=%s failures_in_a_minute=%d; once it is fixed, run: headrace filter enable %s",
                 function.found.name, MOST_FAILURES, function.found.name,
             )  # fmt: skip
             self.report()
@@ -290,8 +290,8 @@ class FilterFunctions:
                     continue
                 if function.place is not place:  # let go of meanwhile: there is another version
                     self._let_go(function)
-                    raise NoWorker(found.name, "was replaced meanwhile")
-                logger.info("filter function %s runs in %s", found.name, place.stem)
+                    raise NoWorker(found.name, "was replaced while it ran")
+                logger.info("filter function started name=%s worker=%s", found.name, place.stem)
                 return function.worker
             # The supervisor starts workers anew within a moment.
             await asyncio.sleep(_RETRY_S)
@@ -306,10 +306,10 @@ class FilterFunctions:
         if not idle:
             raise NoWorker(
                 function.found.name,
-                f"has no worker: all {len(users)} are at work for other functions; an operator has to raise pythonFilterWorkers",
+                f"has no worker: all {len(users)} are busy with other functions; increase pythonFilterWorkers",
             )
         longest = min(idle, key=lambda user: user.asked_at)
-        logger.info("the worker of filter function %s is called away for %s", longest.found.name, function.found.name)
+        logger.info("filter worker reassigned from=%s to=%s", longest.found.name, function.found.name)
         self._let_go(longest)
 
     def _let_go(self, function: _Function) -> None:
@@ -336,7 +336,7 @@ class FilterFunctions:
             try:
                 self._look_at_folder()
             except OSError as error:
-                logger.warning("the folder of filter functions could not be looked at: %s", error)
+                logger.warning("folder of filter functions unreadable error=%s", error)
             if self._is_changed:
                 self.report()
             await asyncio.sleep(_REPORT_S)
@@ -358,7 +358,7 @@ class FilterFunctions:
                 file.write(json.dumps(said, indent=1))
             temporary.replace(self._report)
         except OSError as error:
-            logger.warning("how filter functions fare could not be written: %s", error)
+            logger.warning("statistics of filter functions not saved error=%s", error)
 
     def _place_of(self, name: str) -> str | None:
         function = self._functions.get(name)

@@ -104,7 +104,7 @@ class ConsumerFilterTable:
             return
         compiled = compile_filter(data.expression, data.expression_type)
         if isinstance(compiled, Refusal):
-            logger.warning("filter refused group=%s topic=%s reason=%s", group, topic, compiled)
+            logger.warning("filter rejected group=%s topic=%s reason=%s", group, topic, compiled)
             if known is not None:
                 del self._table[topic][group]
                 self._ready.pop((topic, group), None)
@@ -126,7 +126,7 @@ class ConsumerFilterTable:
         if not data.is_dead:
             data.dead_time = max(self._now_ms(), data.born_time)
             self._is_changed = True
-            logger.info("filter dead group=%s topic=%s", data.consumer_group, data.topic)
+            logger.info("filter inactive group=%s topic=%s", data.consumer_group, data.topic)
 
     # -- asking -----------------------------------------------------------------------------------------------------------
 
@@ -186,7 +186,7 @@ class ConsumerFilterTable:
         try:
             self.persist()
         except OSError as error:
-            logger.warning("consumer filters not written, trying again: %s", error)
+            logger.warning("consumer filters not saved, will retry error=%s", error)
 
     def _bear_late_ones(self) -> None:
         """What is about to be written for the first time counts from a second later on."""
@@ -210,7 +210,7 @@ class ConsumerFilterTable:
                 del groups[group]
                 self._ready.pop((topic, group), None)
                 self._is_changed = True
-                logger.info("filter forgotten group=%s topic=%s", group, topic)
+                logger.info("filter removed group=%s topic=%s", group, topic)
             if not groups:
                 del self._table[topic]
                 self._is_changed = True
@@ -220,7 +220,7 @@ class ConsumerFilterTable:
         everyone = [data for groups in table.values() for data in groups.values()]
         if not all(self._bloom.is_valid(data.bloom_filter_data) for data in everyone):
             # compat: RocketMQ drops the whole file too; the groups' next heartbeats bring what is still wanted.
-            logger.warning("consumer filters dropped: the Bloom filter has another shape now")
+            logger.warning("consumer filters discarded, the Bloom filter parameters have changed")
             return
         dead_since = self._now_ms() - _LOADED_DEAD_MS
         for data in everyone:

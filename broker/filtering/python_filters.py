@@ -58,7 +58,7 @@ class PythonFilterWorker:
                 pid_fd = await _receive_handle(connection)
         except (OSError, TimeoutError) as error:
             connection.close()
-            raise NoWorker(name, f"has no worker: {str(error) or 'it did not answer'}") from error
+            raise NoWorker(name, f"has no worker: {str(error) or 'it did not respond'}") from error
         except BaseException:
             connection.close()
             raise
@@ -79,7 +79,7 @@ class PythonFilterWorker:
         verdicts, reason = answer[: len(records)], answer[len(records) :]
         if len(verdicts) < len(records) or any(verdict > FAILED for verdict in verdicts):
             self._kill()
-            raise PythonFilterFailed(self.name, "answered nonsense and was ended")
+            raise PythonFilterFailed(self.name, "sent an invalid response and was killed")
         if reason:
             self.last_error = reason.decode(errors="replace")
         self.messages_failed += sum(verdict == FAILED for verdict in verdicts)
@@ -104,11 +104,11 @@ class PythonFilterWorker:
                 length, answered = HEAD.unpack(await self._reader.readexactly(HEAD.size))
                 if answered != kind or length > answer_max:
                     self._kill()
-                    raise PythonFilterFailed(self.name, "answered nonsense and was ended")
+                    raise PythonFilterFailed(self.name, "sent an invalid response and was killed")
                 return await self._reader.readexactly(length)
         except TimeoutError:
             self._kill()
-            raise PythonFilterFailed(self.name, f"took longer than {deadline_s:g} s and was ended") from None
+            raise PythonFilterFailed(self.name, f"took longer than {deadline_s:g} s and was killed") from None
         except (asyncio.IncompleteReadError, OSError) as error:
             self._kill()
             raise PythonFilterFailed(self.name, "ended its process") from error
@@ -139,5 +139,5 @@ async def _receive_handle(connection: socket.socket) -> int:
     if greeting != b"R" or len(handles) != 1:
         for handle in handles:
             os.close(handle)
-        raise OSError("it did not greet")
+        raise OSError("it did not complete its handshake")
     return handles[0]

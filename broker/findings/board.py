@@ -77,7 +77,7 @@ class FindingBoard:
 
     def _end(self, posted: _Posted) -> None:
         if posted.is_reported:
-            logger.info("finding over group=%s: %s", posted.finding.group, posted.finding.what)
+            logger.info("finding resolved group=%s: %s", posted.finding.group, posted.finding.what)
 
     def _show(self) -> None:
         shown = [
@@ -89,7 +89,7 @@ class FindingBoard:
             self._published = shown
             left_out = self._publish(shown)
             if left_out:
-                logger.warning("findings page is full left_out=%d", left_out)
+                logger.warning("findings page full omitted=%d", left_out)
 
 
 def _listed(members: tuple[str, ...]) -> str:

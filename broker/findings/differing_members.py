@@ -1,4 +1,4 @@
-"""Groups whose members disagree on what to consume.
+"""Groups whose members have different subscriptions.
 
 The members of a group share its queues out between them, each working from its own subscription, and the broker keeps one subscription a group:
 the one that came last. Members that want different things take each other's messages and lose them.
@@ -12,7 +12,7 @@ from broker.findings.finding import Finding
 from headrace.model.names import is_retry_topic, is_system_group
 from headrace.model.subscription import ALL, SubscriptionData, is_tag_type
 
-KIND = "members disagree"
+KIND = "different subscriptions"
 
 _MOST_NAMED = 5  # limit: members of each side that are named; the others are counted
 
@@ -31,11 +31,11 @@ def differing_members(groups: Iterable[ConsumerGroup], now_ms: int) -> Iterator[
                 group.name,
                 KIND,
                 "",
-                f"its members do not subscribe alike: {len(sides)} different wishes among {sum(map(len, sides.values()))} members",
+                f"its members have different subscriptions: {len(sides)} variants among {sum(map(len, sides.values()))} members",
                 tuple(_side(wish, sides[wish]) for wish in sorted(sides)),
                 (),
-                "let all members subscribe to the same topics with the same expressions, or give those that want something else a"
-                " group of their own; until then messages are lost between them",
+                "subscribe all members to the same topics with the same expressions, or use a separate group for the others;"
+                " until then the group loses messages",
             )
 
 

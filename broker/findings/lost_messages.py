@@ -85,7 +85,7 @@ class LostMessages:
                 try:
                     await self.count()
                 except Exception:  # the outermost loop of the count; the housekeeper goes on without an answer
-                    logger.exception("lost messages not counted, trying again")
+                    logger.exception("counting lost messages failed, will retry")
             await asyncio.sleep(_LOOK_S)
 
     async def count(self) -> None:
@@ -109,12 +109,12 @@ class LostMessages:
         for (group, topic), count in lost.items():
             self._lost[group, topic] = self._lost.get((group, topic), 0) + count
             logger.warning(
-                "messages deleted before their retention time and not consumed group=%s topic=%s lost=%d min_offset=%d",
+                "unconsumed messages deleted before their retention time group=%s topic=%s lost=%d min_offset=%d",
                 group, topic, count, end,
             )  # fmt: skip
         if not lost:
             logger.warning(
-                "messages deleted before their retention time, all consumed by the groups that are known min_offset=%d",
+                "messages deleted before their retention time, all consumed by the known groups min_offset=%d",
                 end,
             )
         self._counted(end)

@@ -39,8 +39,8 @@ def shared_client_ids(groups: Iterable[ConsumerGroup], now_ms: int) -> Iterator[
                     f"{len(apart)} clients have the id {client_id}",
                     tuple(sorted(f"{client_id} at {client.connection.remote}" for client in apart)),
                     (),
-                    "give each an instanceName of its own, and in containers or behind one address a clientIP of its own; until then they"
-                    " consume the same queues, and some queues nobody does",
+                    "give each client its own instanceName, and in containers or behind a shared address its own clientIP; until then they"
+                    " consume the same queues, and some queues are not consumed",
                 )
 
 

@@ -48,11 +48,11 @@ def unowned_queues(
                     group.name,
                     KIND,
                     topic,
-                    f"nobody has asked for {_queues(silent)} of {topic} for {GRACE_S:.0f} s, while {_members(group)} online",
+                    f"{_queues(silent)} of {topic} had no consumer for {GRACE_S:.0f} s, although {_members(group)} online",
                     (),
                     silent,
-                    "see with `mqadmin consumerProgress -g` whether messages wait there, and with `mqadmin consumerStatus -g` what the"
-                    " members hold; members that disagree or share an id leave queues out: restart those that hold too little",
+                    "check with `mqadmin consumerProgress -g` whether messages wait there, and with `mqadmin consumerStatus -g` which queues the"
+                    " members have; members that disagree or share an id skip queues: restart members that have too few queues",
                 )
 
 

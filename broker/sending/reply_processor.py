@@ -91,10 +91,10 @@ class ReplyProcessor:
         """Hands the answer to the one who asked; what went wrong, in a sentence, or None."""
         asker = found.get(properties.REPLY_TO_CLIENT)
         if not asker:
-            return f"{properties.REPLY_TO_CLIENT} is missing: the reply does not say who asked"
+            return f"{properties.REPLY_TO_CLIENT} is missing: the reply names no requesting client"
         client = self._find_producer(asker)
         if client is None:
-            return f"the client {asker} that asked is not connected here; it must have sent a heartbeat to this broker"
+            return f"the requesting client {asker} is not registered at this broker; it must send a heartbeat first"
         pushed = dict(found) | {properties.PUSH_REPLY_TIME: str(self._clock_ms())}
         push = ReplyMessageRequestHeader(
             producer_group=header.producer_group,

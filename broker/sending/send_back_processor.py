@@ -70,11 +70,11 @@ class SendBackProcessor:
         group = self._groups.find(header.group)
         if group is None:
             return response_to(command, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, (
-                f"subscription group not exist, {header.group}; it may not be made by a client here: create it first"
+                f"subscription group not exist, {header.group}; groups cannot be created by clients (autoCreateSubscriptionGroup=false), create it first"
             ))  # fmt: skip
         if not permission.is_writeable(self._config.broker_permission):
             return response_to(command, ResponseCode.NO_PERMISSION, (
-                f"the broker {self._config.broker_name} may not be written to; an operator has to raise its brokerPermission"
+                f"the broker {self._config.broker_name} is not writable (brokerPermission); enable write permission: brokerPermission=6"
             ))  # fmt: skip
         if group.retry_queue_count <= 0:
             # compat: a group without retry queues has no retries, and the consumer is told that all is well.
@@ -86,7 +86,7 @@ class SendBackProcessor:
         )
         if not permission.is_writeable(retry.permission):
             return response_to(command, ResponseCode.NO_PERMISSION, (
-                f"the topic[{retry.name}] may not be written to; an operator has to change its permission"
+                f"the topic {retry.name} is not writable (perm); enable write permission: perm=6"
             ))  # fmt: skip
         data = self._by_offset(header.offset)
         if data is None:

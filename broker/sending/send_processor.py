@@ -123,13 +123,13 @@ class SendProcessor:
         config = self._config
         if time.time() * 1000 < config.start_accept_send_request_time_stamp:
             return ResponseCode.SYSTEM_ERROR, (
-                f"the broker takes messages from {config.start_accept_send_request_time_stamp} ms on "
-                "(startAcceptSendRequestTimeStamp); try again then"
+                f"the broker rejects messages until {config.start_accept_send_request_time_stamp} ms "
+                "(startAcceptSendRequestTimeStamp); retry then"
             )
         topic = self._topics.find(header.topic)
         if not permission.is_writeable(config.broker_permission) and topic is not None and topic.order:
             return ResponseCode.NO_PERMISSION, (
-                f"the broker {config.broker_name} may not be written to; an operator has to raise its brokerPermission"
+                f"the broker {config.broker_name} is not writable (brokerPermission); enable write permission: brokerPermission=6"
             )
         problem = names.topic_problem(header.topic)
         if problem is not None:
@@ -137,25 +137,25 @@ class SendProcessor:
         if header.topic in names.FORBIDDEN_TO_SEND or header.topic == names.TIMER_TOPIC:
             return (
                 ResponseCode.NO_PERMISSION,
-                f"Sending message to topic[{header.topic}] is forbidden; it is the broker's own",
+                f"Sending message to topic[{header.topic}] is forbidden; it is an internal topic",
             )
         if topic is None:
             if not header.default_topic:
                 return ResponseCode.SYSTEM_ERROR, (
-                    f"topic[{header.topic}] not exist, and the request names no template to make it of; "
-                    f"send {names.AUTO_CREATE_TOPIC} as its default topic, or create the topic first"
+                    f"topic[{header.topic}] not exist, and the request has no defaultTopic to create it from; "
+                    f"set defaultTopic={names.AUTO_CREATE_TOPIC}, or create the topic first"
                 )
             topic = self._topics.create_on_send(
                 header.topic, header.default_topic, header.default_topic_queue_nums, header.unit_mode
             )
         if topic is None:
             return ResponseCode.TOPIC_NOT_EXIST, (
-                f"topic[{header.topic}] not exist, and the broker does not make topics by itself here; create it first"
+                f"topic[{header.topic}] not exist and cannot be created by clients (autoCreateTopicEnable=false); create it first"
             )
         queues = max(topic.write_queue_count, topic.read_queue_count)
         if header.queue_id >= queues:
             return ResponseCode.SYSTEM_ERROR, (
-                f"request queueId[{header.queue_id}] is illegal: topic {topic.name} has {queues} queues; ask for its route again"
+                f"request queueId[{header.queue_id}] is illegal: topic {topic.name} has {queues} queues; refresh the route"
             )
         return topic
 
@@ -164,7 +164,7 @@ class SendProcessor:
         if header.queue_id >= 0:
             return header.queue_id
         if topic.write_queue_count <= 0:
-            raise RemoteProtocolError(f"the topic {topic.name} has no queue to write to; give it some")
+            raise RemoteProtocolError(f"topic {topic.name} has no write queues; increase writeQueueNums")
         return random.randrange(topic.write_queue_count)
 
     # -- what is stored ---------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ class SendProcessor:
         is_half = half.is_prepared(found, header.reconsume_times)
         if is_half and self._config.reject_transaction_message:
             return ResponseCode.NO_PERMISSION, (
-                f"the broker {self._config.broker_name} takes no transactional messages (rejectTransactionMessage)"
+                f"the broker {self._config.broker_name} rejects transactional messages (rejectTransactionMessage=true)"
             )
         message = self.message(connection, header, target[0], target[1], flags_of(header, topic))
         message.body = command.body
@@ -222,13 +222,13 @@ class SendProcessor:
         if len(command.body) > self._store_config.effective_max_message_size:
             return self._too_large()
         if count == MALFORMED:
-            raise RemoteProtocolError("batch: a message does not end within the body")
+            raise RemoteProtocolError("invalid batch: a message extends beyond the body")
         if count == 0:
-            return ResponseCode.SYSTEM_ERROR, "the batch holds no message; send at least one"
+            return ResponseCode.SYSTEM_ERROR, "the batch is empty; send at least one message"
         if count > MAX_BATCH:
             return (
                 ResponseCode.MESSAGE_ILLEGAL,
-                f"the batch holds more than {MAX_BATCH} messages; send them in several batches",
+                f"the batch has more than {MAX_BATCH} messages; split it",
             )
         message = self.message(connection, header, topic.name, queue_id, flags_of(header, topic))
         message.body = command.body
@@ -263,7 +263,8 @@ class SendProcessor:
         group = self._groups.find(name)
         if group is None:
             return ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, (
-                f"the consumer group {name} does not exist and may not be made by a client; create it first"
+                f"the consumer group {name} does not exist and cannot be created by clients "
+                "(autoCreateSubscriptionGroup=false); create it first"
             )
         most = group.retry_max_times
         if header.max_reconsume_times is not None and command.version >= MIN_MAX_RECONSUME_TIMES_VERSION:
@@ -274,8 +275,8 @@ class SendProcessor:
 
     def _too_large(self) -> Refused:
         return ResponseCode.MESSAGE_ILLEGAL, (
-            "the message is illegal: its body may have "
-            f"{self._store_config.effective_max_message_size} bytes (maxMessageSize), its properties 32767"
+            "the message is illegal: the limits are "
+            f"{self._store_config.effective_max_message_size} bytes for the body (maxMessageSize) and 32767 bytes for the properties"
         )
 
     # -- answers ----------------------------------------------------------------------------------------------------------
@@ -335,13 +336,13 @@ _REFUSED_TIMERS: dict[Outcome, Refused] = {
     Outcome.ILLEGAL: (
         ResponseCode.MESSAGE_ILLEGAL,
         (
-            "the time of delivery is illegal: it must be a number, no further off than timerMaxDelaySec, and to come yet"
-            " if another message is to be cancelled"
+            "the delivery time is illegal: it must be a number within timerMaxDelaySec, and in the future"
+            " if it cancels another message"
         ),
     ),
     Outcome.DISABLED: (
         ResponseCode.SYSTEM_ERROR,
-        "messages for a given time are not taken here (timerWheelEnable); send it with a delay level",
+        "timer messages are disabled (timerWheelEnable=false); use a delay level",
     ),
 }
 

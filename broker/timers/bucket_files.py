@@ -84,7 +84,7 @@ class BucketFiles:
                 written = os.write(fd, data)
                 if written != len(data):
                     os.ftruncate(fd, size)
-                    raise OSError(f"only {written} of {len(data)} bytes of timer entries were written")
+                    raise OSError(f"short write of timer entries: {written} of {len(data)} bytes")
             finally:
                 os.close(fd)
 

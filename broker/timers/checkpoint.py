@@ -56,4 +56,4 @@ def _decode(data: bytes) -> Checkpoint:
         fields = json.loads(data)
         return Checkpoint(int(fields["queueOffset"]), int(fields["deliveredBefore"]), int(fields["physicalOffset"]))
     except (ValueError, KeyError, TypeError) as error:
-        raise RemoteProtocolError(f"no checkpoint of timers: {error}") from None
+        raise RemoteProtocolError(f"invalid timer checkpoint: {error}") from None

@@ -148,7 +148,7 @@ class TimerDelivery:
     def _note(self, found: dict[str, str], physical_offset: int, size_bytes: int) -> None:
         due_ms = due_of_record(found)
         if due_ms is None:
-            logger.error("timer record without a time left out physical_offset=%d", physical_offset)
+            logger.error("timer record without a delivery time skipped physical_offset=%d", physical_offset)
             return
         entry = pack(due_ms, physical_offset, size_bytes, cancels=cancels(found))
         # order: never a file that the next checkpoint may delete.
@@ -166,7 +166,7 @@ class TimerDelivery:
             try:
                 await self.recover()
             except Exception:  # the outermost loop of timers
-                logger.exception("timers not found again, trying again")
+                logger.exception("recovery of timers failed, will retry")
                 await asyncio.sleep(_AFTER_FAILURE_S)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._deliver())
@@ -178,7 +178,7 @@ class TimerDelivery:
             try:
                 self._write_all()
             except OSError as error:
-                logger.warning("timer index not written at the stop: %s", error)
+                logger.warning("timer index not saved at stop error=%s", error)
 
     def _write_all(self) -> None:
         synced = Checkpoint(self._next_offset(), 0, self._offsets.wrote_offset)
@@ -215,7 +215,7 @@ class TimerDelivery:
             or found.physical_offset > self._offsets.wrote_offset
         ):
             if found is not None:
-                logger.warning("timer index belongs to another log, made anew")
+                logger.warning("timer index belongs to another log, rebuilding")
             # order: requests are served already; what they have added by now is in no queue read below.
             self._files.reset()
             found = Checkpoint(least, 0, self._offsets.min_offset)
@@ -235,7 +235,7 @@ class TimerDelivery:
                 await asyncio.sleep(0)
         self._found_until_ms = max(self._found.values(), default=-1)
         if added or self._found:
-            logger.info("timers found again added=%d delivered_already=%d", added, len(self._found))
+            logger.info("timers recovered added=%d already_delivered=%d", added, len(self._found))
         self._is_recovered = True
 
     def _with_rocketmq5(self, found: Checkpoint) -> Checkpoint:
@@ -245,7 +245,7 @@ class TimerDelivery:
             return found
         entry = self._queue.entry(TIMER_TOPIC, 0, theirs.queue_offset)
         known = self._offsets.wrote_offset if entry is None else entry[0]
-        logger.info("timers before this time were delivered by RocketMQ 5 time_ms=%d", theirs.delivered_before)
+        logger.info("timers before this time already delivered by RocketMQ 5 time_ms=%d", theirs.delivered_before)
         return Checkpoint(found.queue_offset, theirs.delivered_before, known)
 
     def _read_checkpoint(self) -> Checkpoint | None:
@@ -253,7 +253,7 @@ class TimerDelivery:
             return self._checkpoint_file.read()
         except ConfigFileUnreadable as error:
             # Nothing is lost: the log says it all.
-            logger.warning("timer index made anew: %s", error)
+            logger.warning("timer index rebuilding reason=%s", error)
             return None
 
     def _add_from_queue(self, queue_offset: int) -> bool:
@@ -272,7 +272,7 @@ class TimerDelivery:
             try:
                 wait_s = await self.deliver_due()
             except Exception:  # the outermost loop of timers
-                logger.exception("timers not delivered, trying again")
+                logger.exception("delivery of timers failed, will retry")
                 wait_s = _AFTER_FAILURE_S
             if wait_s is None:
                 self._sleeps_until_ms = 1 << 62
@@ -388,7 +388,7 @@ class TimerDelivery:
             return True
         message = restored(record)
         if message is None:
-            logger.error("timer without a destination left out physical_offset=%d", physical_offset)
+            logger.error("timer without a destination skipped physical_offset=%d", physical_offset)
             return True
         message.properties += _PROPERTY_SEPARATOR + f"{DELIVERED_RECORD}\x01{physical_offset}".encode()
         result = self._append(message)
@@ -401,9 +401,7 @@ class TimerDelivery:
         """The record that an entry leads to, if it is the one that the entry was made for."""
         if physical_offset < self._offsets.min_offset:
             self.lost += 1
-            logger.error(
-                "timer lost, its record has been deleted physical_offset=%d due_ms=%d", physical_offset, due_ms
-            )
+            logger.error("timer lost, its record was deleted physical_offset=%d due_ms=%d", physical_offset, due_ms)
             return None
         record = _decoded(self._log.read(physical_offset, size))
         if record is None or record.topic != TIMER_TOPIC or due_of_record(record.properties) != due_ms:
@@ -419,7 +417,7 @@ class TimerDelivery:
             try:
                 await self.keep_once(asyncio.get_running_loop().time())
             except OSError as error:
-                logger.warning("timer index not written, trying again: %s", error)
+                logger.warning("timer index not saved, will retry error=%s", error)
 
     async def keep_once(self, now_s: float) -> None:
         """Writes what was gathered, and the checkpoint if it may be. Raises OSError."""

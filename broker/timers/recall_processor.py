@@ -60,24 +60,30 @@ class RecallProcessor:
         header = RecallMessageRequestHeader.from_ext(command.ext_fields)
         topic = header.topic
         if not topic or not header.recall_handle:
-            raise RemoteProtocolError("the fields topic and recallHandle are needed")
+            raise RemoteProtocolError("the fields topic and recallHandle are required")
         if self._is_slave:
-            return self._answer(command, ResponseCode.SLAVE_NOT_AVAILABLE, "a slave cancels nothing; ask the master")
+            return self._answer(
+                command,
+                ResponseCode.SLAVE_NOT_AVAILABLE,
+                "a slave cannot cancel messages; send this request to the master",
+            )
         if not permission.is_writeable(self._config.broker_permission):
             return self._answer(
                 command,
                 ResponseCode.SERVICE_NOT_AVAILABLE,
-                "nothing can be cancelled: the broker may not be written to (brokerPermission)",
+                "messages cannot be cancelled: the broker is not writable; enable write permission: brokerPermission=6",
             )
         if self._topics.find(topic) is None:
-            return self._answer(command, ResponseCode.TOPIC_NOT_EXIST, f"there is no topic {topic}")
+            return self._answer(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist")
         handle = RecallHandle.decode(header.recall_handle)
         if handle is None:
-            return self._refuse(command, "this is no recallHandle; give it back as the answer to the send said it")
+            return self._refuse(command, "invalid recallHandle; pass the value from the response to the send")
         if handle.topic != topic:
-            return self._refuse(command, f"the message waits for topic {handle.topic}, not for {topic}")
+            return self._refuse(command, f"the recallHandle belongs to topic {handle.topic}, not to {topic}")
         if handle.broker_name != self._config.broker_name:
-            return self._refuse(command, f"the message waits at broker {handle.broker_name}; ask that one")
+            return self._refuse(
+                command, f"the recallHandle belongs to broker {handle.broker_name}; send this request to that broker"
+            )
         message = MessageToStore(
             topic,
             0,
@@ -117,7 +123,7 @@ class RecallProcessor:
         return answer
 
     def _too_late(self, command: RemotingCommand) -> RemotingCommand:
-        return self._refuse(command, "too late: the message is being delivered, or was")
+        return self._refuse(command, "too late: the message is being delivered or was delivered")
 
     def _refuse(self, command: RemotingCommand, why: str) -> RemotingCommand:
         return self._answer(command, ResponseCode.ILLEGAL_OPERATION, why)

@@ -104,7 +104,7 @@ class TopicTable:
         if is_retry:
             return self._create(TopicConfig(topic, 1, 1, READ_WRITE, sys_flag=sys_flag))
         # Not louder: the client is told, and it may ask again with every message.
-        logger.debug("topic not created topic=%s template=%s: it is no template here", topic, default_topic)
+        logger.debug("topic not created, no usable template topic=%s template=%s", topic, default_topic)
         return None
 
     def create_on_send_back(
@@ -120,7 +120,7 @@ class TopicTable:
         """Makes the topic or replaces its settings (UPDATE_AND_CREATE_TOPIC). Telling the name servers is the caller's."""
         self._store({**self._topics, config.name: config}, config.name)
         logger.info(
-            "topic set topic=%s read_queues=%d write_queues=%d permission=%s",
+            "topic updated topic=%s read_queues=%d write_queues=%d permission=%s",
             config.name, config.read_queue_count, config.write_queue_count,
             permission.permission_text(config.permission),
         )  # fmt: skip
@@ -153,7 +153,7 @@ class TopicTable:
         try:
             self._create(_auto_create_template(self._config))
         except OSError as error:
-            logger.warning("topic not created topic=%s, topics are not created by sends: %s", name, error)
+            logger.warning("topic not created topic=%s error=%s", name, error)
 
     def raise_version(self) -> None:
         """Counts a change that is not in the table but in what is registered of it: the broker's permission."""

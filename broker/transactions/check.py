@@ -109,7 +109,7 @@ class TransactionCheck:
                 try:
                     await self.round()
                 except Exception:  # the outermost loop of the check
-                    logger.exception("transactions not checked, trying again at the next round")
+                    logger.exception("transaction check failed, will retry in the next round")
         finally:
             saving.cancel()
 
@@ -310,7 +310,7 @@ class _Round:
 
     def _note(self, op: MessageExt) -> None:
         if op.tags != REMOVED:
-            logger.error("op message of an unknown kind left out queue_offset=%d tags=%s", op.queue_offset, op.tags)
+            logger.error("op message of unknown kind skipped queue_offset=%d tags=%s", op.queue_offset, op.tags)
             return
         # RocketMQ 5 names several in one op message.
         names = [

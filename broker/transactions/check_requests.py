@@ -32,7 +32,7 @@ class CheckRequests:
         topic = half.properties.get(properties.REAL_TOPIC)
         if connection is None or topic is None:
             logger.info(
-                "half message not asked about, no producer is connected group=%s queue_offset=%d",
+                "transaction not checked, no producer connected group=%s queue_offset=%d",
                 group,
                 half.queue_offset,
             )

@@ -97,7 +97,7 @@ class EndTransactionProcessor:
     def _commit(self, command: RemotingCommand, half: MessageExt) -> Answer:
         found = committed(half)
         if found is None:
-            return response_to(command, ResponseCode.SYSTEM_ERROR, "the half message does not say where it was to go")
+            return response_to(command, ResponseCode.SYSTEM_ERROR, "the half message has no REAL_TOPIC or REAL_QID")
         message, left = found
         if self._timers.redirect(message, left) is not Outcome.WAITS:
             self._delays.redirect(message, left)

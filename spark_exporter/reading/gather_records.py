@@ -44,6 +44,6 @@ def gather(
         if done < 0:
             raise SourceError(f"{segment.path}: {os.strerror(-done)}")
         if done < length:
-            raise SourceError(f"{segment.path} has become shorter while it was read")
+            raise SourceError(f"{segment.path} was truncated while it was read")
         at += length
     return number, at

@@ -74,7 +74,7 @@ def chosen(columns: Sequence[str] | None) -> pa.Schema:
         return MESSAGES
     missing = [name for name in columns if name not in MESSAGES.names]
     if missing:
-        raise ExportError(f"no such column: {', '.join(missing)} (there are {', '.join(MESSAGES.names)})")
+        raise ExportError(f"no such column: {', '.join(missing)}; the columns are {', '.join(MESSAGES.names)}")
     return pa.schema([MESSAGES.field(name) for name in columns])
 
 

@@ -36,15 +36,15 @@ class Segment:
 def find_commit_log(source: Path) -> Path:
     """The folder of segments that `source` names: that folder itself, a store's root, or an appliance's data folder. Raises SourceError."""
     if not os.path.exists(source):
-        raise SourceError(f"{source}: there is no such folder")
+        raise SourceError(f"{source}: no such folder")
     if not source.is_dir():
-        raise SourceError(f"{source} is a file: name a store's folder")
+        raise SourceError(f"{source} is a file; give the folder of a store")
     for folder in (source, source / "commitlog", source / "store" / "commitlog"):
         if os.path.isdir(folder) and any(_is_segment_name(name) for name in _names(folder)):
             return folder
     if any(os.path.isdir(source / name) for name in ("commitlog", "store/commitlog")):
         raise SourceError(f"{source}: its commitlog is empty")
-    raise SourceError(f"{source} is no store: it has no commitlog")
+    raise SourceError(f"{source} is not a store: it has no commitlog")
 
 
 def list_segments(commit_log: Path) -> list[Segment]:
@@ -59,12 +59,12 @@ def list_segments(commit_log: Path) -> list[Segment]:
         except OSError as error:
             raise SourceError(f"{path}: {error.strerror}") from None
         if not stat.S_ISREG(status.st_mode):
-            raise SourceError(f"{path} is no file")
+            raise SourceError(f"{path} is not a file")
         if status.st_size == 0:
             continue
         segment = Segment(str(path), int(name), status.st_size)
         if segments and segments[-1].end > segment.base:
-            raise SourceError(f"{path} begins within {segments[-1].path}: not the files of one log")
+            raise SourceError(f"{path} begins within {segments[-1].path}: these are not the files of one log")
         segments.append(segment)
     return segments
 
@@ -116,7 +116,7 @@ def read_into(descriptor: int, segment: Segment, memory: memoryview, physical_of
         except OSError as error:
             raise SourceError(f"{segment.path}: {error.strerror}") from None
         if count == 0:
-            raise SourceError(f"{segment.path} has become shorter while it was read")
+            raise SourceError(f"{segment.path} was truncated while it was read")
         done += count
 
 

@@ -39,10 +39,10 @@ class Sight:
                 is_same = False
             if not is_same:
                 raise SourceError(
-                    f"{segment.path}: {here} does not see this file: the log must be at the same path on every node"
+                    f"{segment.path}: this file is not visible on {here}: the log must be available at the same path on every node"
                 )
         if self.folder.read(_NOTE) != self.secret:
-            raise TargetError(f"{_target_of(self.folder)}: {here} does not see this folder: {_CURE}")
+            raise TargetError(f"{_target_of(self.folder)}: this folder is not visible on {here}: {_CURE}")
         name = secrets.token_hex(8)
         with self.folder.open_write(name) as file:
             file.write(self.secret)
@@ -61,7 +61,9 @@ def check_shared_paths(segments: Sequence[Segment], target: Location, run: Calla
         folder.write(_NOTE, sight.secret)
         missing = set(run(sight)) - set(folder.sizes())
         if missing:
-            raise TargetError(f"{target.uri}: what {len(missing)} workers write there is not seen here: {_CURE}")
+            raise TargetError(
+                f"{target.uri}: files written there by {len(missing)} workers are not visible here: {_CURE}"
+            )
 
 
 @contextmanager

@@ -26,5 +26,5 @@ def compact(target: Target, before: date | None = None, warn: Callable[[str], No
         reached = min(each.last_store_ms for each in last.progress.values())
         closed = datetime.fromtimestamp(reached / 1000, UTC).date()
         if before is not None and before > closed:
-            warn(f"days from {closed} on are left alone: an export has come that far only, and may add rows to them")
+            warn(f"days from {closed} on are skipped: the export has only reached that day and may add rows")
         return target.sink.compact(owned, target.ledger, closed if before is None else min(before, closed))

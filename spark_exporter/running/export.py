@@ -140,7 +140,7 @@ class Export:
         """
         began = time.monotonic()
         if self.ledger.read_spec() is None:
-            raise TargetError(f"{self.sink.work.uri} has been deleted meanwhile")
+            raise TargetError(f"{self.sink.work.uri} was deleted during the export")
         source = open_source(self._request.source)
         last = self._owned.last()
         progress = dict(last.progress) if last else {}
@@ -193,8 +193,8 @@ class Export:
         """Raises SourceError if this is not the log that the target knows."""
         if known and known.last_record >= 0 and not source.holds(known.last_record, known.last_store_ms):
             raise SourceError(
-                f"{source.commit_log} is not the log that was exported before: another record lies at {known.last_record}; "
-                "export into another target, or under another broker name"
+                f"{source.commit_log} is not the log that was exported before: it has another record at {known.last_record}; "
+                "export to another target, or under another broker name"
             )
 
     def _known_end(self, progress: dict[str, Progress]) -> int | None:
@@ -227,7 +227,7 @@ class Export:
             if len(left) > 1 and left[0].segment == left[1].segment:
                 left[:2] = [join(left[:2])]
             elif done.get(left[0].start) is not None:
-                raise SourceError(f"{left[0].segment.path} has changed while it was read")
+                raise SourceError(f"{left[0].segment.path} changed while it was read")
             for result in self._engine.write(left[:1], task, lambda _done: None):
                 done[result.start] = result
             while left and left[0].start in done and done[left[0].start].is_of(left[0]):
@@ -290,7 +290,7 @@ def _check_apart(source: Source, target: str) -> None:
     if "://" not in target:
         log, folder = source.commit_log.resolve(), Path(target).resolve()
         if folder == log.parent or log in (folder, *folder.parents):
-            raise TargetError(f"{target} is in the store that is read: export into another folder")
+            raise TargetError(f"target {target} is inside the source store; export to another folder")
 
 
 def _missing_files(plan: Plan) -> list[str]:
@@ -311,7 +311,7 @@ def make_plan(request: ExportRequest, source: Source, workers: int, known_end: i
             known_end is not None or flushed_offset is not None
         ):  # all is exported and deleted, or a broker has just begun
             return Plan((), known_end or 0, known_end or 0)
-        raise SourceError(f"{source.commit_log} holds no records")
+        raise SourceError(f"{source.commit_log} contains no records")
     first = source.first_offset
     if known_end is None:
         start = first
@@ -323,13 +323,13 @@ def make_plan(request: ExportRequest, source: Source, workers: int, known_end: i
         start = known_end
         if end < start:
             raise SourceError(
-                f"{source.commit_log} ends at {end}, but the target has it up to {start}: "
-                "another store, or one whose end was lost since; export into another target"
+                f"{source.commit_log} ends at {end}, but it was exported up to {start}: "
+                "it is another store, or its end was lost since; export to another target"
             )
         if start < first:
             raise SourceError(
-                f"{source.commit_log} begins at {first}, but the target has it up to {start} only: what lies between is "
-                "gone; export into another target, or go on behind the hole with another broker name"
+                f"{source.commit_log} starts at {first}, but it was exported only up to {start}: the records between were "
+                "deleted; export to another target, or continue after the gap with another broker name"
             )
     if request.to_offset is not None:
         end = min(end, max(start, source.find_record_from(request.to_offset, end)))

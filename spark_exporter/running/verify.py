@@ -68,7 +68,7 @@ def verify(
     last = target.ledger.last()
     if last is not None and broker_name not in last.progress:
         there = ", ".join(sorted(last.progress))
-        raise TargetError(f"{target.sink.work.uri} has nothing of a broker named {broker_name}: there are {there}")
+        raise TargetError(f"{target.sink.work.uri} has no data of broker {broker_name}; it has: {there}")
     ranges = sorted(
         (each for commit in target.ledger.commits() if commit.broker_name == broker_name for each in commit.ranges),
         key=lambda each: each.start,
@@ -171,5 +171,5 @@ def _find_range(source: Source, exported: ExportedRange) -> ByteRange | None:
         if segment.base == exported.segment and exported.end <= segment.end:
             return ByteRange(segment, exported.start, exported.end, exported.end)
         if segment.base == exported.segment:
-            raise SourceError(f"{segment.path} is shorter than what was exported of it")
+            raise SourceError(f"{segment.path} is shorter than the range that was exported from it")
     return None

@@ -84,7 +84,7 @@ class ObjectStore:
             from obstore.store import from_url  # noqa: PLC0415
         except ImportError:
             raise MissingPackage(
-                f"{self._url}: object stores need the package obstore, for writes that only one of two runs can make: "
+                f"{self._url}: object stores require the package obstore (for conditional writes): "
                 "pip install 'headrace-appliance[object-store]'"
             ) from None
         options: dict[str, Any] = {"client_options": {"timeout": _REQUEST_S, "allow_http": True}}
@@ -168,7 +168,9 @@ def _creator_of_fsspec(files: Any) -> Create:
         except FileExistsError:
             return False
         except (NotImplementedError, ValueError) as error:
-            raise TargetError(f"{path}: this file system cannot keep two runs apart: {_first_line(error)}") from None
+            raise TargetError(
+                f"{path}: this file system has no exclusive writes, so two runs cannot be kept apart: {_first_line(error)}"
+            ) from None
         return True
 
     return create

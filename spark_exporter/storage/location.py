@@ -33,7 +33,7 @@ class Location:
 
     def __init__(self, uri: str) -> None:
         if not uri:
-            raise TargetError("no target is named")
+            raise TargetError("no target given")
         self.uri, self.query = split_url(uri)
         self._files, self._root = _open(self.uri, self.query)
         self._objects: ObjectStore | None = None
@@ -139,7 +139,7 @@ class Location:
                 if create(self._at(name), data):
                     return True
         except FileNotFoundError:
-            raise TargetError(f"{self.uri}: no folder can be made there") from None
+            raise TargetError(f"{self.uri}: cannot create a folder there") from None
         return self.read(name) == data
 
     def sync(self, name: str) -> None:
@@ -260,15 +260,15 @@ def _open_with_fsspec(uri: str, whole: str, reason: Exception) -> tuple[fs.FileS
         from fsspec.registry import known_implementations  # noqa: PLC0415
     except ImportError:
         raise MissingPackage(
-            f"{uri}: {str(reason).splitlines()[0]}; other schemes need the package fsspec, and perhaps one of their own: pip install fsspec"
+            f"{uri}: {str(reason).splitlines()[0]}; other schemes require the package fsspec (pip install fsspec), and some require a package of their own"
         ) from None
     if scheme not in fsspec.available_protocols():
-        raise TargetError(f"{uri}: {str(reason).splitlines()[0]}; fsspec does not know the scheme either")
+        raise TargetError(f"{uri}: {str(reason).splitlines()[0]}; fsspec does not support the scheme either")
     try:
         files, root = fsspec.core.url_to_fs(whole)
     except ImportError as error:
         said = known_implementations.get(scheme, {}).get("err") or str(error)
-        raise MissingPackage(f"{uri}: a package for {scheme}:// is not installed: {said}") from None
+        raise MissingPackage(f"{uri}: the package for {scheme}:// is not installed: {said}") from None
     except (ValueError, OSError) as error:
         raise TargetError(f"{uri}: {str(error).splitlines()[0]}") from None
     return fs.PyFileSystem(fs.FSSpecHandler(files)), root
@@ -290,4 +290,4 @@ def open_lock(location: Location, name: str) -> IO[Any]:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+", encoding="utf-8")
     except FileNotFoundError:  # nothing was to be there: this is a file system where no folder can be made
-        raise TargetError(f"{location.uri}: no folder can be made there") from None
+        raise TargetError(f"{location.uri}: cannot create a folder there") from None

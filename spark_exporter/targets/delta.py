@@ -27,7 +27,9 @@ try:
     from deltalake.exceptions import DeltaError, TableNotFoundError
     from deltalake.transaction import AddAction
 except ImportError:
-    raise MissingPackage("Delta tables need the package deltalake: pip install 'headrace-appliance[delta]'") from None
+    raise MissingPackage(
+        "Delta tables require the package deltalake: pip install 'headrace-appliance[delta]'"
+    ) from None
 
 QUARANTINE_TABLE: Final = "_quarantine"
 _DATE: Final = pa.field(DATE_COLUMN, pa.date32())
@@ -62,7 +64,7 @@ class DeltaSink:
             table = self._find("")
             columns = {*MESSAGES.names, DATE_COLUMN, *([BODY_COLUMN] if spec.body else [])}
             if table is not None and {field.name for field in table.schema().fields} != columns:
-                raise TargetMismatch(f"{self.work.uri} is a Delta table with other columns")
+                raise TargetMismatch(f"the Delta table {self.work.uri} has different columns; export to another target")
 
     def find_end(self, broker_name: str) -> int | None:
         """The application's transaction. With many tables only the manifests know."""

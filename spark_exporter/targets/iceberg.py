@@ -40,7 +40,7 @@ try:
     from pyiceberg.transforms import DayTransform, IdentityTransform
 except ImportError:
     raise MissingPackage(
-        "Iceberg tables need the package pyiceberg: pip install 'headrace-appliance[iceberg]'"
+        "Iceberg tables require the package pyiceberg: pip install 'headrace-appliance[iceberg]'"
     ) from None
 
 EXPORTED: Final = "headrace.exported."
@@ -103,7 +103,7 @@ class IcebergSink:
         if self._folder is None:
             self.work = Location(_as_path(table.location()))
         if [field.name for field in table.schema().fields] != schema.names:
-            raise TargetMismatch(f"{self._target}: the table has other columns")
+            raise TargetMismatch(f"{self._target}: the table has different columns; export to another target")
 
     def find_work(self) -> Location | None:
         """Where `_export` lies, if the main table is there. Makes nothing."""
@@ -151,7 +151,7 @@ class IcebergSink:
             if (done is not None and done >= commit.end) or self._try_commit(table, commit, files):
                 return
         raise TargetError(
-            f"{self._target}: other writers changed the table each time commit {commit.number} was tried; run again"
+            f"{self._target}: commit {commit.number} failed repeatedly because other writers changed the table; run again"
         )
 
     def _try_commit(self, table: Table, commit: Commit, files: Sequence[WrittenFile]) -> bool:

@@ -209,7 +209,7 @@ class Ledger:
             return None
         if made["schema_version"] != SCHEMA_VERSION:
             raise TargetMismatch(
-                f"{self._work.uri} was made with schema_version {made['schema_version']}, not {SCHEMA_VERSION}: use the version of headrace that made it"
+                f"{self._work.uri} was created with schema_version {made['schema_version']}, not {SCHEMA_VERSION}; use the version of headrace that created it"
             )
         return TargetSpec.from_json(made)
 
@@ -221,7 +221,7 @@ class Ledger:
         for name, wanted in spec.as_json().items():
             if found.get(name) != json.loads(json.dumps(wanted)):
                 raise TargetMismatch(
-                    f"{self._work.uri} was made with {name} {_short(found.get(name))}, not {_short(wanted)}: export into another target"
+                    f"{self._work.uri} was created with {name} {_short(found.get(name))}, not {_short(wanted)}; export to another target"
                 )
         return True
 
@@ -351,7 +351,7 @@ class Ledger:
         try:
             return parse(data)
         except ValueError:
-            raise TargetError(f"{self._work.uri}/{name} is damaged: it is no JSON") from None
+            raise TargetError(f"{self._work.uri}/{name} is corrupt: it is not JSON") from None
 
 
 def _number(name: str) -> int:

@@ -9,7 +9,7 @@ FORMATS = ("parquet", "iceberg", "delta")
 def open_sink(table_format: str, target: str) -> Sink:
     """The sink of a format at a target. Raises MissingPackage, TargetError."""
     if "#" in target and table_format != "iceberg":
-        raise TargetError(f"{target}: with a # it names an Iceberg table of a catalog: --format iceberg")
+        raise TargetError(f"{target}: a # denotes an Iceberg table of a catalog; use --format iceberg")
     if table_format == "parquet":
         from spark_exporter.targets.parquet import ParquetSink  # noqa: PLC0415
 
@@ -22,4 +22,4 @@ def open_sink(table_format: str, target: str) -> Sink:
         from spark_exporter.targets.iceberg import IcebergSink  # noqa: PLC0415
 
         return IcebergSink(target)
-    raise ExportError(f"there is no format {table_format} (there are {', '.join(FORMATS)})")
+    raise ExportError(f"unknown format {table_format}: use one of {', '.join(FORMATS)}")

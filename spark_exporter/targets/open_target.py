@@ -24,7 +24,7 @@ def open_target(target: str) -> Target:
     """The target of an earlier export. Raises TargetError if there is none."""
     found = find_target(target)
     if found is None:
-        raise TargetError(f"{target}: nothing has been exported there")
+        raise TargetError(f"{target} is not an export target: nothing was exported there")
     return found
 
 

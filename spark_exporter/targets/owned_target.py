@@ -73,7 +73,7 @@ class OwnedTarget:
         missing = [name for name, size in files.items() if there.get(name) != size]
         if missing:
             raise TargetError(
-                f"{self.staging.uri}: {len(missing)} of {len(files)} files that workers have written are not there ({missing[0]}): "
+                f"{self.staging.uri}: {len(missing)} of {len(files)} files written by workers are missing ({missing[0]}): "
                 "the target must be one that all workers share"
             )
         fault_point(f"{commit.kind}.deciding")
@@ -133,8 +133,8 @@ class OwnedTarget:
         """Make a decided commit as if it had not been, because its files are gone. Its ranges will be exported again."""
         if self._sink.has_begun(commit):
             raise TargetError(
-                f"{self._sink.work.uri}: commit {commit.number} can be neither finished nor withdrawn: {lost[0]} and {len(lost) - 1} other "
-                "files of it are gone, but some of it is in the tables already; export into another target"
+                f"{self._sink.work.uri}: commit {commit.number} can be neither completed nor rolled back: {lost[0]} and {len(lost) - 1} other "
+                "files of it are missing, but part of it is already in the tables; export to another target"
             )
         withdraw(self._sink.moves(commit), staging, self._lock.confirm)
         nothing = Commit.without_files("rollback", self._ledger.last(), self.run, self.token)

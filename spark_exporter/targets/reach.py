@@ -41,14 +41,14 @@ def check_reachable(target: str) -> None:
             said, complained = child.communicate(timeout=REACHED_WITHIN_S)
         except subprocess.TimeoutExpired:
             raise TargetError(
-                f"{name}: no answer within {REACHED_WITHIN_S:.0f} s: check the address, the network and the credentials"
+                f"{name}: no response within {REACHED_WITHIN_S:.0f} s; check the address, the network and the credentials"
             ) from None
         finally:
             child.kill()
     if child.returncode != 0:
         lines = [line.strip() for line in complained.splitlines() if line.strip()]
         raise TargetError(
-            f"{name}: the library for it ended with code {child.returncode}: {lines[-1] if lines else 'it gave no reason'}"
+            f"{name}: its client library exited with code {child.returncode}: {lines[-1] if lines else 'no message'}"
         )
     answer = json.loads(said)
     if answer["kind"]:

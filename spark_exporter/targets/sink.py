@@ -114,7 +114,7 @@ def move_staged(commit: Commit, staging: Location, moves: Sequence[Move]) -> Non
         except FileNotFoundError:
             pass
         if not folder.exists(name):
-            raise TargetError(f"{folder.uri}/{name} of commit {commit.number} has been deleted before it was published")
+            raise TargetError(f"{folder.uri}/{name} of commit {commit.number} was deleted before it was published")
 
 
 def find_lost(moves: Sequence[Move], staging: Location) -> list[str]:

@@ -120,7 +120,7 @@ class TargetLock:
                 if not ignores:
                     break
                 raise TargetError(
-                    f"{self._work.uri}: the store ignores conditions of writes (If-None-Match): two runs could not be kept apart"
+                    f"{self._work.uri}: the object store ignores conditional writes (If-None-Match), so two runs cannot be kept apart"
                 )
             self._work.delete(_name(self.token))
         self.was_abandoned = owner is not None and not owner.get("left")

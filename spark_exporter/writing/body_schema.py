@@ -68,7 +68,7 @@ class BodySchema:
     def __post_init__(self) -> None:
         root = _Reader(self.document).read(self.document, "#", 0)
         if not isinstance(root, _Struct):
-            raise SchemaError("the schema of bodies must be of an object with properties")
+            raise SchemaError("the schema of bodies must describe an object with properties")
         object.__setattr__(self, "_root", root)
 
     def __reduce__(self) -> tuple[type["BodySchema"], tuple[Mapping[str, Any]]]:
@@ -123,9 +123,9 @@ def _read_file(path: str, make: Callable[[Mapping[str, Any]], _Made]) -> tuple[d
     except OSError as error:
         raise SchemaError(f"{path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
-        raise SchemaError(f"{path} is no JSON: {error}") from None
+        raise SchemaError(f"{path} is not JSON: {error}") from None
     if not isinstance(document, dict):
-        raise SchemaError(f"{path} is no JSON Schema: it must be an object")
+        raise SchemaError(f"{path} is not a JSON Schema: expected an object")
     try:
         return document, make(document)
     except SchemaError as error:
@@ -145,7 +145,7 @@ class TableBodies:
         if not has_topics(document):
             return cls(BodySchema(document))
         for name in document.keys() - {_TOPICS}:
-            raise SchemaError(f"beside {_TOPICS} there is no place for {name}")
+            raise SchemaError(f"{name} is not allowed beside {_TOPICS}")
         by_topic: dict[str, BodySchema | None] = {}
         for topic, schema in _expect(dict, document[_TOPICS], _TOPICS).items():
             try:
@@ -312,7 +312,7 @@ class _Reader:
         if depth > _DEEPEST:
             raise SchemaError(f"{at}: types are nested deeper than {_DEEPEST}")
         if not isinstance(said, Mapping):
-            raise SchemaError(f"{at} says no type")
+            raise SchemaError(f"{at} has no type")
         if "$ref" in said:
             self._refuse_others(said, {"$ref", *_SAYS_NOTHING}, at)
             return self.read(self._find(said["$ref"], at), str(said["$ref"]), depth + 1)
@@ -325,7 +325,7 @@ class _Reader:
         takes_null = "null" in kinds
         kinds = [kind for kind in kinds if kind != "null"]
         if len(kinds) != 1:
-            raise SchemaError(f"{at} says {'no type' if not kinds else 'more than one type'}")
+            raise SchemaError(f"{at} has {'no type' if not kinds else 'more than one type'}")
         made = self._make(kinds[0], said, at, depth)
         made.takes_null = takes_null
         made.checks = _checks(said, at)
@@ -343,7 +343,7 @@ class _Reader:
         if kind == "object":
             self._refuse_others(said, {*known, "properties", "required", "additionalProperties"}, at)
             return self._make_object(said, at, depth)
-        raise SchemaError(f"{at}: there is no type {kind}")
+        raise SchemaError(f"{at}: unknown type {kind}")
 
     def _make_object(self, said: Mapping[str, Any], at: str, depth: int) -> _Type:
         properties = _expect(dict, said.get("properties", {}), f"{at}/properties")
@@ -356,7 +356,7 @@ class _Reader:
         for name in properties:
             if seen.setdefault(name.lower(), name) != name:
                 raise SchemaError(
-                    f"{at}: {seen[name.lower()]} and {name} are the same column to engines that do not mind case"
+                    f"{at}: {seen[name.lower()]} and {name} are the same column in engines that ignore case"
                 )
         fields = {name: self.read(each, f"{at}/properties/{name}", depth + 1) for name, each in properties.items()}
         required = frozenset(map(str, _expect(list, said.get("required", []), f"{at}/required")))
@@ -368,19 +368,19 @@ class _Reader:
     def _read_or_null(self, choices: object, at: str, depth: int) -> _Type:
         some = [each for each in choices if each != {"type": "null"}] if isinstance(choices, list) else []
         if len(some) != 1:
-            raise SchemaError(f"{at} must have one type and null")
+            raise SchemaError(f"{at} must have exactly one type besides null")
         made = self.read(some[0], at, depth + 1)
         made.takes_null = True
         return made
 
     def _find(self, reference: object, at: str) -> object:
         if not isinstance(reference, str) or not reference.startswith("#/"):
-            raise SchemaError(f"{at}: only references within the document are known, not {reference}")
+            raise SchemaError(f"{at}: only references within the document are supported, not {reference}")
         found: Any = self._document
         for part in reference[2:].split("/"):
             name = part.replace("~1", "/").replace("~0", "~")
             if not isinstance(found, Mapping) or name not in found:
-                raise SchemaError(f"{at}: there is no {reference}")
+                raise SchemaError(f"{at}: {reference} does not exist")
             found = found[name]
         return found
 
@@ -400,7 +400,7 @@ class _Reader:
     def _refuse_others(said: Mapping[str, Any], known: set[str], at: str) -> None:
         for keyword in said:
             if keyword not in known:
-                raise SchemaError(f"{at}: the keyword {keyword} is not known here")
+                raise SchemaError(f"{at}: the keyword {keyword} is not supported")
 
 
 def _checks(said: Mapping[str, Any], at: str) -> tuple[Callable[[Any], bool], ...]:
@@ -423,5 +423,5 @@ def _checks(said: Mapping[str, Any], at: str) -> tuple[Callable[[Any], bool], ..
 def _expect(kind: type | tuple[type, ...], said: Any, at: str) -> Any:
     """What is said, if it is of that kind. Raises SchemaError."""
     if not isinstance(said, kind):
-        raise SchemaError(f"{at}: {json.dumps(said)[:40]} cannot stand there")
+        raise SchemaError(f"{at}: unexpected value {json.dumps(said)[:40]}")
     return said

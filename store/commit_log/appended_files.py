@@ -37,7 +37,7 @@ class AppendedFiles:
         """The writable bytes of the reserved file that begins at `start`. Raises FileNotFoundError, WrongFileLength."""
         file = self._files.file_for(start)
         if file is None:
-            raise FileNotFoundError(f"the CommitLog file at {start} has been announced but is not there")
+            raise FileNotFoundError(f"CommitLog file {start} is missing although it was reserved")
         file.map.madvise(mmap.MADV_RANDOM)
         # A slice of its own: the writer may still hold it when the file is let go.
         return file.view[:]
@@ -57,5 +57,5 @@ class AppendedFiles:
         except OSError as error:
             # An older kernel, or a disk in trouble: the stores themselves will fault the pages in, or show it.
             if error.errno != errno.EINVAL:
-                logger.warning("pages not populated start=%d error=%s", start, error)
+                logger.warning("pages not prefaulted start=%d error=%s", start, error)
             self._can_populate = False

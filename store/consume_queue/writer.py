@@ -102,14 +102,14 @@ class ConsumeQueueWriter:
         elif queue_offset:
             if expected < cursor.position:
                 logger.warning(
-                    "skipped an entry that is there already: topic=%s queue_id=%d queue_offset=%d physical_offset=%d",
+                    "duplicate queue entry skipped topic=%s queue_id=%d queue_offset=%d physical_offset=%d",
                     cursor.topic.decode(errors="replace"), cursor.queue_id, queue_offset, physical_offset,
                 )  # fmt: skip
                 return
             if expected > cursor.position:
                 # compat: RocketMQ appends it where the queue ends, so every later entry stands at another place than it says.
                 logger.error(
-                    "put an entry too early: topic=%s queue_id=%d queue_offset=%d expected=%d physical_offset=%d",
+                    "queue offset out of sequence topic=%s queue_id=%d queue_offset=%d expected=%d physical_offset=%d",
                     cursor.topic.decode(errors="replace"), cursor.queue_id, queue_offset,
                     cursor.position // ENTRY_SIZE, physical_offset,
                 )  # fmt: skip
@@ -243,7 +243,7 @@ class ConsumeQueueWriter:
             cursor.row = self._table.add(cursor.topic, cursor.queue_id)
         except QueueTableFull as error:
             self.is_table_full = True
-            logger.error("could not publish a queue: %s", error)
+            logger.error("publishing a queue failed error=%s", error)
 
     # ---- room for entries
 
@@ -350,7 +350,7 @@ class ConsumeQueueWriter:
             os.unlink(directory / file_name(deleted))
             fault_point("consume_queue.file_deleted")
             logger.info(
-                "deleted an expired file: topic=%s queue_id=%d file=%s",
+                "expired ConsumeQueue file deleted topic=%s queue_id=%d file=%s",
                 cursor.topic.decode(errors="replace"), cursor.queue_id, file_name(deleted),
             )  # fmt: skip
 
@@ -405,9 +405,9 @@ def _mappings_allowed() -> int:
 def _check_name(topic: bytes, queue_id: int) -> None:
     # A topic of a crafted record must not lead out of the directory.
     if not topic or b"/" in topic or b"\0" in topic or topic in (b".", b"..") or not 0 < len(topic) < TOPIC_BYTES:
-        raise QueueNameRefused(f"no queue can be made for a topic called {topic[:64]!r}")
+        raise QueueNameRefused(f"invalid topic name {topic[:64]!r}: it cannot name a directory")
     if queue_id < 0:
-        raise QueueNameRefused(f"no queue can be made with the id {queue_id} (topic {topic!r})")
+        raise QueueNameRefused(f"invalid queue id {queue_id} of topic {topic!r}")
 
 
 def _is_filler(offset: int, size: int) -> bool:

@@ -30,7 +30,7 @@ class BloomFilter:
     def __init__(self, error_percent: int = 20, expected: int = 32) -> None:
         """Raises ValueError where RocketMQ does not make one either: the error from 1 to 99, at least one group."""
         if not 1 <= error_percent <= 99 or expected < 1:
-            raise ValueError(f"no Bloom filter has {error_percent} % errors with {expected} groups")
+            raise ValueError(f"invalid Bloom filter parameters: {error_percent} % errors with {expected} groups")
         error = error_percent / 100
         self.hashes = math.ceil(math.log(error) / math.log(0.5))
         bits = math.ceil(expected * (math.log(1 / error) / math.log(2)) * (math.log(math.e) / math.log(2)))

@@ -94,5 +94,5 @@ def _value_of(data: ConsumerFilterData) -> dict[str, Any]:
 
 def _object(value: Any, what: str) -> dict[Any, Any]:
     if not isinstance(value, dict):
-        raise RemoteProtocolError(f"{what} is no object")
+        raise RemoteProtocolError(f"{what} is not an object")
     return value

@@ -17,7 +17,7 @@ _CACHED = 100  # compat: RocketMQ keeps so many
 def compile_expression(text: str) -> Program | Refusal:
     """The program of an expression, or why there is none. The same object as long as it is remembered."""
     if len(text) > LENGTH_MAX:
-        return Refusal(f"it has {len(text)} characters; {LENGTH_MAX} are allowed", 1, LENGTH_MAX + 1, "")
+        return Refusal(f"the expression has {len(text)} characters; the limit is {LENGTH_MAX}", 1, LENGTH_MAX + 1, "")
     try:
         tree = parse(text)
     except RefusedExpression as refused:

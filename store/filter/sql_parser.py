@@ -125,7 +125,7 @@ class _Parser:
         if token.kind == INTEGER:
             number = int(token.text.rstrip("lL")) if len(token.text) <= 20 else LONG_MAX + 1
             if number > LONG_MAX:
-                raise RefusedExpression("it has an integer of more than 64 bits", token.position)
+                raise RefusedExpression("an integer has more than 64 bits", token.position)
             return tree.integer(number, token.position)
         if token.kind == DOUBLE:
             return _double(token)
@@ -137,22 +137,24 @@ class _Parser:
         token = self._tokens.take()
         if token.kind not in kinds:
             found = "ends" if token.kind == END else f"has {token.text!r}"
-            raise RefusedExpression(f"it {found} where {_listed(kinds)} should stand", token.position)
+            raise RefusedExpression(f"the expression {found} where {_listed(kinds)} is expected", token.position)
         return token
 
     def _descend(self) -> None:
         self._depth += 1
         if self._depth > DEPTH_MAX:
-            raise RefusedExpression(f"it is nested more than {DEPTH_MAX} levels deep", self._tokens.peek().position)
+            raise RefusedExpression(
+                f"the expression is nested more than {DEPTH_MAX} levels deep", self._tokens.peek().position
+            )
 
 
 def _double(token: Token) -> Node:
     number = float(token.text)
     if number == 0:
         # compat: RocketMQ takes zero for a number too small to be a double.
-        raise RefusedExpression("it has a zero with a decimal point or an exponent: write 0", token.position)
+        raise RefusedExpression("a zero with a decimal point or an exponent is not allowed: write 0", token.position)
     if number == float("inf"):
-        raise RefusedExpression("it has a number that is too large for a double", token.position)
+        raise RefusedExpression("a number is too large for a double", token.position)
     return Node(Kind.DOUBLE, token.position, value=number)
 
 

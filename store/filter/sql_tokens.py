@@ -68,7 +68,7 @@ class Tokens:
             return Token(END, "", start)
         found = _WORD.match(self._text, start)
         if found is None:
-            raise RefusedExpression(f"it has {self._text[start]!r}, which begins no word of the language", start)
+            raise RefusedExpression(f"unexpected character {self._text[start]!r}", start)
         self._position = found.end()
         kind = str(found.lastgroup)
         text = found.group()

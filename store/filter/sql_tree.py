@@ -68,7 +68,7 @@ class Node:
     def _cover(self, part: "Node") -> None:
         self.depth = max(self.depth, 1 + part.depth)
         if self.depth > DEPTH_MAX:
-            raise RefusedExpression(f"it is nested more than {DEPTH_MAX} levels deep", part.position)
+            raise RefusedExpression(f"the expression is nested more than {DEPTH_MAX} levels deep", part.position)
 
     @property
     def is_truth(self) -> bool:
@@ -90,7 +90,7 @@ def as_truth(node: Node) -> Node:
         return node
     if node.kind is Kind.PROPERTY:
         return Node(Kind.CAST, node.position, [node])
-    raise RefusedExpression("it has a value where only something true or false may stand", node.position)
+    raise RefusedExpression("a value stands where a condition is expected", node.position)
 
 
 def combine(kind: Kind, left: Node, right: Node) -> Node:
@@ -109,10 +109,10 @@ def compare(kind: Kind, left: Node, right: Node) -> Node:
     else:
         for operand in (left, right):
             if operand.is_null:
-                raise RefusedExpression("it compares with NULL, which nothing equals: say IS NULL", operand.position)
+                raise RefusedExpression("nothing equals NULL: use IS NULL", operand.position)
         # compat: only this way round. The other is accepted, and false.
         if left.kind is Kind.TRUTH and right.kind in _CONSTANTS and right.kind is not Kind.TRUTH:
-            raise RefusedExpression("it compares TRUE or FALSE with a constant of another kind", left.position)
+            raise RefusedExpression("TRUE or FALSE is compared with a constant of another type", left.position)
     return Node(kind, left.position, [left, right])
 
 
@@ -133,7 +133,7 @@ def between(value: Node, low: Node, high: Node, negated: bool) -> Node:
 def contains(value: Node, strings: list[str], negated: bool) -> Node:
     """Whether a property is one of some strings."""
     if value.kind is not Kind.PROPERTY:
-        raise RefusedExpression("what stands before IN is not the name of a property", value.position)
+        raise RefusedExpression("the left side of IN is not the name of a property", value.position)
     return Node(Kind.NOT_IN if negated else Kind.IN, value.position, [value], tuple(dict.fromkeys(strings)))
 
 
@@ -145,9 +145,9 @@ def integer(value: int, position: int) -> Node:
 def _check_ordered(operand: Node) -> None:
     """Only numbers have an order; and properties, which may be numbers."""
     if operand.is_truth:
-        raise RefusedExpression("it asks whether something true or false is greater or less", operand.position)
+        raise RefusedExpression("conditions cannot be compared with < or >", operand.position)
     if operand.kind is Kind.STRING:
-        raise RefusedExpression("it asks whether a string is greater or less", operand.position)
+        raise RefusedExpression("strings cannot be compared with < or >", operand.position)
 
 
 def _is_less(one: Node, other: Node) -> bool:

@@ -155,7 +155,7 @@ class Flusher:
         self._publisher.log_error()
         self._context.instance.bells["broker"].ring()
         logger.critical(
-            "stopped syncing for good, the broker refuses writes: error=%s flushed_offset=%d wrote_offset=%d",
+            "sync failed, the broker refuses writes error=%s flushed_offset=%d wrote_offset=%d",
             self._failure,
             self._control.flushed_offset,
             self._control.wrote_offset,

@@ -44,7 +44,7 @@ class _Ha:
         loop.add_reader(self._bell.fd, self._take_ring)
         loop.add_reader(self._context.stop_fd, self._stop.set)
         actual = await self._master.listen(host, port)
-        logger.info("listening for slaves: host=%s port=%d role=%s", host, actual, self._config.broker_role)
+        logger.info("listening for slaves host=%s port=%d role=%s", host, actual, self._config.broker_role)
         following = self._follow()
         self._context.running()
         try:

@@ -62,7 +62,7 @@ class LogCopy:
         """An empty log begins where the master's frames begin: the housekeeper is to make that file. Raises HaError."""
         if offset % self._size:
             raise HaError(
-                f"the master begins in the middle of a file, at {offset}: is mappedFileSizeCommitLog the same there?"
+                f"the master starts in the middle of a file, at {offset}; set mappedFileSizeCommitLog to the same value on both"
             )
         self._publisher.requested(offset)
 
@@ -113,7 +113,7 @@ class LogCopy:
     def _file_for(self, offset: int) -> MappedFile:
         file = self._files.file_for(offset)
         if file is None:
-            raise HaError(f"the CommitLog file for offset {offset} is not there")
+            raise HaError(f"the CommitLog file for offset {offset} is missing")
         return file
 
     def _publish_complete(self) -> None:
@@ -132,7 +132,7 @@ class LogCopy:
             elif size in (BLANK, NO_ROOM) and self._may_be_whole_later(file, position):
                 break
             elif not self._has_fitted:
-                raise HaError(f"the master sent no record at offset {offset}: {REASONS[size]}")
+                raise HaError(f"the master sent an invalid record at offset {offset}: {REASONS[size]}")
             else:
                 following = self._behind_damage(file, offset, copied, REASONS[size])
                 if following < 0:
@@ -146,7 +146,7 @@ class LogCopy:
         """Where the log goes on behind the damage at `offset`; -1 while the master has not sent that much."""
         if self._damaged_offset != offset:
             self._damaged_offset = self._searched_offset = offset
-            logger.error("the master's log is damaged, copied as it is physical_offset=%d reason=%s", offset, reason)
+            logger.error("damaged record copied from the master physical_offset=%d reason=%s", offset, reason)
         # A record that was not whole at the last look may begin some way before what was copied then.
         longest = self._config.effective_max_message_size + RECORD_MARGIN
         start = max(offset + 1, self._searched_offset - longest) - file.start_offset

@@ -116,12 +116,14 @@ class SlaveLink(asyncio.Protocol):
         transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
         address = transport.get_extra_info("peername") or ("?", 0)
         self._name = f"{address[0]}:{address[1]}"
-        logger.info("a slave connected: slave=%s", self._name)
+        logger.info("slave connected slave=%s", self._name)
         self._master.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The slave has gone, or was closed."""
-        logger.info("a slave left: slave=%s acknowledged=%d reason=%s", self._name, self.acknowledged, exc or "closed")
+        logger.info(
+            "slave disconnected slave=%s acknowledged=%d reason=%s", self._name, self.acknowledged, exc or "closed"
+        )
         self._transport = None
         self._master.remove(self)
 
@@ -133,13 +135,18 @@ class SlaveLink(asyncio.Protocol):
             return
         wrote = self._master.control.wrote_offset
         if offset < 0 or offset > wrote:
-            self.close(f"it reports {offset}, this log ends at {wrote}: it is not a slave of this log")
+            self.close(f"it reports offset {offset}, but this log ends at {wrote}: it is not a slave of this log")
             return
         self.acknowledged = offset
         if self._next_offset < 0:
             # compat: an empty slave begins with the newest file; older data is never sent.
             self._next_offset = offset or wrote - wrote % self._master.reader.file_size
-            logger.info("began to send: slave=%s reported=%d next_offset=%d", self._name, offset, self._next_offset)
+            logger.info(
+                "replication to slave started slave=%s reported=%d next_offset=%d",
+                self._name,
+                offset,
+                self._next_offset,
+            )
         self._master.acknowledge(offset)
         self.push()
 
@@ -164,7 +171,7 @@ class SlaveLink(asyncio.Protocol):
                 return
             data = self._master.reader.read_on(self._next_offset)
             if data is None:
-                self.close(f"the log no longer has offset {self._next_offset}: copy the master's files to it")
+                self.close(f"offset {self._next_offset} was deleted from the log; copy the master's files to the slave")
                 return
             piece = data[:batch]
             transport.write(encode_head(self._next_offset, len(piece)) + piece)
@@ -184,7 +191,7 @@ class SlaveLink(asyncio.Protocol):
         if transport is None:
             return
         if now - self._last_read > config.ha_housekeeping_interval / 1000:
-            self.close(f"it has been silent for {config.ha_housekeeping_interval} ms")
+            self.close(f"it sent nothing for {config.ha_housekeeping_interval} ms")
         elif self._next_offset >= 0 and now - self._last_write > config.ha_send_heartbeat_interval / 1000:
             transport.write(encode_head(self._next_offset, 0))
             self._last_write = now
@@ -192,5 +199,5 @@ class SlaveLink(asyncio.Protocol):
     def close(self, reason: str) -> None:
         """Closes the connection."""
         if self._transport is not None and not self._transport.is_closing():
-            logger.info("closed the link to a slave: slave=%s reason=%s", self._name, reason)
+            logger.info("connection to slave closed slave=%s reason=%s", self._name, reason)
             self._transport.close()

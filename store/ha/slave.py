@@ -45,13 +45,13 @@ class HaSlave:
     async def follow(self) -> None:
         """Connects, copies, and after a failure connects again. Ends by being cancelled only."""
         if len(self._config.ha_master_address) < _SHORTEST_ADDRESS:
-            logger.warning("copies nothing: haMasterAddress is not set")
+            logger.warning("replication disabled, haMasterAddress is not set")
             return
         while True:
             try:
                 await self._follow_once()
             except (OSError, HaError, RemoteProtocolError, TimeoutError) as error:
-                logger.warning("lost the master: master=%s reason=%s", self._config.ha_master_address, error)
+                logger.warning("connection to master lost master=%s reason=%s", self._config.ha_master_address, error)
             await asyncio.sleep(_PAUSE_S)
 
     async def _follow_once(self) -> None:
@@ -60,7 +60,7 @@ class HaSlave:
         async with asyncio.timeout(_CONNECT_TIMEOUT_S):
             reader, writer = await asyncio.open_connection(host, int(port))
         logger.info(
-            "connected to the master: master=%s copied_offset=%d",
+            "connected to master master=%s copied_offset=%d",
             self._config.ha_master_address,
             self._log.copied_offset,
         )
@@ -76,7 +76,7 @@ class HaSlave:
         while True:
             now = time.monotonic()
             if now - last_read > self._config.ha_housekeeping_interval / 1000:
-                raise HaError("the master has been silent for too long")
+                raise HaError("the master sent nothing for too long")
             quiet = now - self._last_report > self._config.ha_send_heartbeat_interval / 1000
             if self._log.copied_offset != reported or quiet:
                 reported = self._log.copied_offset
@@ -88,7 +88,7 @@ class HaSlave:
             except TimeoutError:
                 continue
             if not data:
-                raise HaError("the master closed the link")
+                raise HaError("the master closed the connection")
             last_read = time.monotonic()
             for frame in frames.feed(data):
                 await self._take(frame)

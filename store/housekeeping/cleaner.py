@@ -80,7 +80,7 @@ class LogCleaner:
         if is_full == bool(self._control.flag_disk_full):
             return False
         self._publisher.disk_full(is_full)
-        logger.warning("disk is %s: writing %s", *(("full", "stopped") if is_full else ("not full", "goes on")))
+        logger.warning("disk full, writes stopped" if is_full else "disk no longer full, writes resumed")
         return True
 
     def choose(self, is_out_of_space: bool) -> bool:
@@ -112,7 +112,7 @@ class LogCleaner:
         start = self._doomed.popleft()
         self._delete(start)
         logger.info(
-            "deleted a CommitLog file: path=%s min_offset=%d",
+            "CommitLog file deleted path=%s min_offset=%d",
             path_of(self._paths.commit_log, start), self._control.min_offset,
         )  # fmt: skip
         return True

@@ -96,7 +96,7 @@ class ForcedDeletions:
         if self._useless is not None:
             if not self._has_freed(self._useless):
                 return False
-            logger.info("disk space of a deleted file is free now path=%s", self._useless.path)
+            logger.info("disk space of a deleted file freed path=%s", self._useless.path)
             self._useless = None
         path = path_of(self._directory, start)
         if self._is_kept_by_another_name(path):
@@ -112,7 +112,7 @@ class ForcedDeletions:
         if self._announced >= 0 and (self.are_counted or now >= self._counting_until_ms):
             if not self.are_counted:
                 logger.warning(
-                    "forced deletion without a count of the losses: the broker did not answer path=%s",
+                    "file deleted without counting lost messages, the broker did not respond path=%s",
                     path_of(self._directory, self._announced),
                 )
             start, self._announced = self._announced, -1
@@ -125,8 +125,8 @@ class ForcedDeletions:
         elif now >= deletion.deadline_ms:
             self._freeing, self._useless = None, deletion
             logger.warning(
-                "forced deletion stopped: the disk did not get the space back path=%s expected_bytes=%d freed_bytes=%d; "
-                "find who keeps the file open (lsof +L1), or a snapshot, or who fills the disk; free space, or set whenDiskFull=reject",
+                "forced deletion stopped: deleting a file did not free its space path=%s expected_bytes=%d freed_bytes=%d; "
+                "look for a process that keeps the file open (lsof +L1), a snapshot, or a program that fills the disk; free space, or set whenDiskFull=reject",
                 deletion.path, deletion.allocated_bytes, self._freed_bytes(deletion),
             )  # fmt: skip
         return False
@@ -155,7 +155,7 @@ class ForcedDeletions:
         self._counters.add(FORCED_DELETIONS)
         self._counters.add(FORCED_DELETED_BYTES, self._config.mapped_file_size_commit_log)
         logger.warning(
-            "deleted a CommitLog file before its retention time path=%s min_offset=%d fileReservedTime=%d "
+            "CommitLog file deleted before its retention time path=%s min_offset=%d fileReservedTime=%d "
             "cause=disk nearly full",
             path, self._control.min_offset, self._config.file_reserved_time,
         )  # fmt: skip
@@ -170,7 +170,7 @@ class ForcedDeletions:
         if links > 1 and self._kept != path:
             self._kept = path
             logger.warning(
-                "forced deletion stopped: the oldest file has another name, deleting would free nothing path=%s links=%d; "
+                "forced deletion stopped: the oldest file has another hard link, so deleting it would free no space path=%s links=%d; "
                 "end the exports that hold it (headrace status), or free space",
                 path, links,
             )  # fmt: skip

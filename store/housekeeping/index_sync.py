@@ -64,7 +64,7 @@ class IndexSync:
             self._last_thorough_ms = now
         # A full IndexFile moves the checkpoint at once, as in RocketMQ.
         if self._guarded(lambda: self._round(thorough, between)):
-            logger.debug("synced the indexes: thorough=%s", thorough)
+            logger.debug("indexes synced thorough=%s", thorough)
 
     def next_work_ms(self) -> int:
         """In how many ms the next round is due."""
@@ -107,7 +107,7 @@ class IndexSync:
         except SyncFailed as error:
             self._failure = error
             logger.critical(
-                "stopped writing the checkpoint for good, the next start builds the indexes anew: error=%s", error
+                "checkpoint disabled after a failed sync, the next start rebuilds the indexes error=%s", error
             )
             return False
         return True

@@ -79,7 +79,7 @@ class LogReserver:
             reserve_file(path, self._size)
         except StoreFull as error:
             if not self.is_out_of_space:
-                logger.error("could not reserve a CommitLog file: %s", error)
+                logger.error("reserving a CommitLog file failed error=%s", error)
             self.is_out_of_space = True
             return False
         fault_point("housekeeping.reserved")

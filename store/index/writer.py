@@ -57,13 +57,13 @@ class IndexWriter:
             return
         path = self._directory / names[-1]
         if path.stat().st_size != self._size:
-            logger.warning("left an IndexFile alone whose length is not the configured one: %s", path)
+            logger.warning("IndexFile ignored, its size differs from the configured one file=%s", path)
             return
         file = self._map(path)
         count = HEADER.unpack_from(file.view)[-1]
         if not 0 <= count <= self._capacity:
             logger.warning(
-                "left an IndexFile alone whose header is damaged: %s count=%d capacity=%d", path, count, self._capacity
+                "IndexFile ignored, its header is corrupt file=%s count=%d capacity=%d", path, count, self._capacity
             )
             file.close()
             return
@@ -105,7 +105,7 @@ class IndexWriter:
                 return
             os.unlink(path)
             fault_point("index.file_deleted")
-            logger.info("deleted an expired IndexFile: file=%s min_offset=%d", name, min_offset)
+            logger.info("expired IndexFile deleted file=%s min_offset=%d", name, min_offset)
             yield
 
     def close(self) -> None:
@@ -133,7 +133,7 @@ class IndexWriter:
         number = last.to_bytes(SLOT_SIZE, "big")
         if view[slot_at : slot_at + SLOT_SIZE] != number:
             view[slot_at : slot_at + SLOT_SIZE] = number
-            logger.info("linked the last entry of an IndexFile: file=%s entry=%d", file.path.name, last)
+            logger.info("last entry of IndexFile relinked file=%s entry=%d", file.path.name, last)
 
     def _read_header(self, path: Path) -> tuple[int, int, int, int, int, int] | None:
         with open(path, "rb", buffering=0) as file:

@@ -56,7 +56,7 @@ def find_dispatched_end(
                 flaw = f"the last entry of {queue.directory} disagrees with the log"
             queue.close()
     if flaw:
-        logger.info("reads the last files whole: %s", flaw)
+        logger.info("reading the last files completely reason=%s", flaw)
         return None
     return end
 

@@ -96,7 +96,7 @@ class _Recovery:
         self._deleted = read_deleted_topics(self._paths)
         queues = list_queues(self._paths, config_size := self._config.consume_queue_file_size, self._beat)
         logger.info(
-            "looked at the store: clean=%s commit_log=%d files queues=%d queue_file_size=%d checkpoint=%s",
+            "store inspected clean=%s commit_log_files=%d queues=%d queue_file_size=%d checkpoint=%s",
             self._is_clean,
             len(self._log.starts()),
             len(queues),
@@ -128,7 +128,7 @@ class _Recovery:
             self._beat()
             queue.remove()
             fault_point("recovery.leftover_removed")
-            logger.info("removed a queue of a deleted topic: directory=%s", queue.directory)
+            logger.info("queue of a deleted topic removed directory=%s", queue.directory)
         has_entries = self._cut_queues(queues, tails, start, survey.end_offset)
         fault_point("recovery.cut")
         index = self._drop_index_files(survey.end_offset)
@@ -157,7 +157,7 @@ class _Recovery:
         )
         self._log.close()
         logger.info(
-            "recovered the store: end=%s records_read=%d seconds=%.1f %s",
+            "store recovered end=%s records_read=%d seconds=%.1f %s",
             survey.reason,
             survey.records,
             time.monotonic() - begun,
@@ -194,7 +194,7 @@ class _Recovery:
     def _find_older_missing(self, start: int, survey: Survey) -> int:
         if not survey.gaps:
             return -1
-        logger.warning("found queues that lack older entries, looking for their records: queues=%d", len(survey.gaps))
+        logger.warning("queues with missing older entries found, searching the log queues=%d", len(survey.gaps))
         starts = [one for one in self._log.starts() if one < start]
         return find_older(self._log, starts, survey.gaps, self._beat, self._deleted)
 
@@ -275,7 +275,7 @@ class _Recovery:
             has_entries |= kept > queue.first_offset
             before = tails[queue.key].next_offset
             if queue.cut(kept):
-                logger.debug("cut a queue: directory=%s next_offset=%d safe=%d", queue.directory, kept, before)
+                logger.debug("queue truncated directory=%s next_offset=%d safe=%d", queue.directory, kept, before)
             queue.close()
         return has_entries
 
@@ -294,7 +294,7 @@ class _Recovery:
             self._beat()
             head.path.unlink()
             fault_point("recovery.index_dropped")
-            logger.info("dropped an IndexFile, its keys are put again: file=%s", head.path.name)
+            logger.info("IndexFile discarded, its keys will be rebuilt file=%s", head.path.name)
         if decision.dropped:
             sync_directory(self._paths.index)
         return decision
@@ -311,7 +311,7 @@ class _Recovery:
             logics_timestamp=min(self._checkpoint.logics_timestamp, safe),
             index_timestamp=min(self._checkpoint.index_timestamp, last),
         )
-        logger.warning("mended a checkpoint ahead of the log: was=%s is=%s", self._checkpoint, mended)
+        logger.warning("checkpoint ahead of the log repaired was=%s is=%s", self._checkpoint, mended)
         write_checkpoint(self._paths.checkpoint, mended)
         self._checkpoint = mended
 

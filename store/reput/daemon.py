@@ -74,6 +74,6 @@ def _clean(context: RoleContext, reput: Reput) -> None:
     try:
         reput.cleaning.step()
     except (OSError, StoreError) as error:
-        logger.error("could not clean, trying again: error=%s", error)
+        logger.error("cleaning failed, will retry error=%s", error)
         context.nap(_RETRY_MS)
     context.beat()

@@ -105,7 +105,7 @@ class Reput:
         end = self._control.confirm_offset()
         if self._offset < self._control.min_offset:
             logger.warning(
-                "jumped over deleted records: reput_offset=%d min_offset=%d", self._offset, self._control.min_offset
+                "deleted records skipped reput_offset=%d min_offset=%d", self._offset, self._control.min_offset
             )
             self._offset = self._control.min_offset
         if self._offset >= end:
@@ -177,7 +177,7 @@ class Reput:
             self._reported_offset = self._offset
             self._counters.add(BAD_RECORDS)
             logger.error(
-                "met a bad record: physical_offset=%d reason=%s going_on_at=%d",
+                "corrupt record skipped physical_offset=%d reason=%s next_offset=%d",
                 self._offset, self._walk.bad_reason, to,
             )  # fmt: skip
         if to == self._offset:
@@ -224,12 +224,12 @@ class Reput:
                 self._publisher.queue_error()
             self._bells["broker"].ring()
         if self._failures == 1:
-            logger.error("could not dispatch, trying again: reput_offset=%d error=%s", self._offset, error)
+            logger.error("dispatch failed, will retry reput_offset=%d error=%s", self._offset, error)
 
     def _recover(self) -> None:
         """A batch went well: RocketMQ leaves a record out after some attempts and so can never write again; we left nothing out."""
         if self._failures:
-            logger.info("dispatching again: reput_offset=%d failures=%d", self._offset, self._failures)
+            logger.info("dispatch resumed reput_offset=%d failures=%d", self._offset, self._failures)
             self._failures = 0
             self._publisher.index_error(False)
             self._publisher.queue_error(self._queues.is_table_full)

@@ -244,9 +244,9 @@ def test_paths_that_workers_cannot_see_are_refused_before_writing(
     }
     done = run_on_cluster(cluster, tmp_path, paths["source"], paths["target"])
     assert done.returncode == 1
-    said = [line for line in done.stderr.splitlines() if "has given no executor yet" not in line]
+    said = [line for line in done.stderr.splitlines() if "has not allocated an executor yet" not in line]
     assert len(said) == 1, done.stderr
-    assert " does not see this " in said[0]
+    assert " is not visible on " in said[0]
     assert sorted(tmp_path.rglob("*")) == before
     for number in range(WORKERS):
         assert list(cluster.work_folder(number).rglob("_export")) == []
@@ -263,7 +263,7 @@ def test_export_waits_for_a_full_cluster_and_reports_it(cluster: SparkCluster, s
         text=True,
     ) as waiting:
         assert waiting.stderr is not None
-        assert f"{cluster.url} has given no executor yet; waiting" in waiting.stderr.readline()
+        assert f"{cluster.url} has not allocated an executor yet; waiting" in waiting.stderr.readline()
         waiting.send_signal(signal.SIGTERM)
         assert waiting.wait(PATIENCE_S) == 143
     assert list((tmp_path / "target").rglob("*.parquet")) == []

@@ -95,11 +95,11 @@ def rows_in(target: Path) -> int:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda _path: None, "there is no such folder"),
-        (lambda path: path.mkdir(), "is no store: it has no commitlog"),
-        (lambda path: path.write_text("x"), "is a file: name a store's folder"),
+        (lambda _path: None, "no such folder"),
+        (lambda path: path.mkdir(), "is not a store: it has no commitlog"),
+        (lambda path: path.write_text("x"), "is a file; give the folder of a store"),
         (lambda path: (path / "commitlog").mkdir(parents=True), "its commitlog is empty"),
-        (lambda path: write_log(path, []), "holds no records"),
+        (lambda path: write_log(path, []), "contains no records"),
     ],
     ids=["nothing", "an empty folder", "a file", "an empty commitlog", "no records"],
 )
@@ -130,7 +130,7 @@ def test_unreadable_file_is_named(log: SmallLog, target: Path) -> None:
     log.root.chmod(0o755)
     path.unlink()
     path.mkdir()
-    check_refused(export(log.root, target), f"{path} is no file")
+    check_refused(export(log.root, target), f"{path} is not a file")
     assert content(target) == before
 
 
@@ -275,14 +275,14 @@ def test_target_with_another_schema_version_is_not_changed(log: SmallLog, target
     path = target / "_export" / "target.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "schema_version": 99}))
     before = content(target)
-    check_refused(export(log.root, target), "was made with schema_version 99, not 1: export into another target")
+    check_refused(export(log.root, target), "was created with schema_version 99, not 1; export to another target")
     assert content(target) == before
 
 
 def test_target_with_another_layout_format_or_store_is_not_changed(tmp_path: Path, log: SmallLog, target: Path) -> None:
     before = content(target)
-    check_refused(export("--group-by", "topic", log.root, target), "was made with layout")
-    check_refused(export("--format", "delta", log.root, target), "was made with format")
+    check_refused(export("--group-by", "topic", log.root, target), "was created with layout")
+    check_refused(export("--format", "delta", log.root, target), "was created with format")
     other = write_log(tmp_path / "other", [b"y" * 1001] * 100)
     check_refused(export(other.root, target), "is not the log that was exported before")
     assert content(target) == before

@@ -36,7 +36,7 @@ FAILS_OVER_MESSAGES = {
 }
 FAILS_AS_A_PROCESS = {
     "looper": ("try:\n    while True: pass\nexcept BaseException:\n    while True: pass", "took longer than 2 s"),
-    "liar": ("import os\nfor fd in range(3, 100):\n    try: os.write(fd, b'x' * 1000)\n    except OSError: pass\nreturn True", "answered nonsense"),
+    "liar": ("import os\nfor fd in range(3, 100):\n    try: os.write(fd, b'x' * 1000)\n    except OSError: pass\nreturn True", "sent an invalid response"),
     "quitter": ("import os\nos._exit(0)", "ended its process"),
 }  # fmt: skip
 
@@ -146,7 +146,7 @@ def test_failing_function_affects_no_other_consumer_and_is_reported_by_name(
                 answer = puller.pull("T", name, "PYTHON")
                 assert answer.code == ResponseCode.SYSTEM_ERROR
                 assert f"the filter function {name} {reason}" in str(answer.remark)
-            assert f"the filter function {name} is out of use" in str(puller.pull("T", name, "PYTHON").remark)
+            assert f"the filter function {name} is disabled" in str(puller.pull("T", name, "PYTHON").remark)
         assert bodies(puller.pull("T", "good", "PYTHON"))[0].startswith(b"4 ")
         assert other.error is None
         seen = other.messages
@@ -191,7 +191,7 @@ def test_installed_replaced_and_removed_functions_apply_to_waiting_consumers(
         def pull(**more: Any) -> RemotingCommand:
             return puller.pull("T", "chosen", "PYTHON", **more)
 
-        assert "there is no filter function chosen" in str(pull().remark)
+        assert "filter function chosen does not exist" in str(pull().remark)
         put("return int(message.body.split()[0]) % 16 == 0")
         wait_until(lambda: pull().code == ResponseCode.SUCCESS, DEADLINE_S, "the function is there")
         found: list[int] = []
@@ -230,7 +230,7 @@ def test_installed_replaced_and_removed_functions_apply_to_waiting_consumers(
         put("return False")
         wait_until(lambda: pull().code == ResponseCode.PULL_RETRY_IMMEDIATELY, DEADLINE_S, "the new version")
         assert headrace("filter", "remove", "chosen", "--data", appliance.data).returncode == 0
-        wait_until(lambda: "there is no filter function chosen" in str(pull().remark), DEADLINE_S, "that it is gone")
+        wait_until(lambda: "filter function chosen does not exist" in str(pull().remark), DEADLINE_S, "that it is gone")
     assert appliance.stop() == 0
     assert not (appliance.data / "store" / "abort").exists()
     assert not list(appliance.data.glob("filter-*.sock"))

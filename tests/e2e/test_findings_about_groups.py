@@ -71,20 +71,20 @@ def appliance(tmp_path: Path) -> Iterator[Appliance]:
 
 
 def test_findings_for_differing_subscriptions_shared_ids_and_unread_queues(appliance: Appliance) -> None:
-    def noticed() -> dict[str, Any]:
-        return {notice["kind"]: notice for notice in appliance.status()["findings"]}
+    def findings() -> dict[str, Any]:
+        return {one["kind"]: one for one in appliance.status()["findings"]}
 
     def beat_and_look() -> dict[str, Any]:
         time.sleep(BEAT_S)
         for member in members:
             member.beat()
         leaving.pull("Left", *queue_ids)
-        return noticed()
+        return findings()
 
     def logged(words: str) -> int:
         return (appliance.data / "logs" / "headrace.log").read_text().count(words)
 
-    assert noticed() == {}
+    assert findings() == {}
     queue_ids = [0, 1, 3]
     with (
         PlainSender(appliance.ports[1], "Left") as sender,
@@ -96,19 +96,19 @@ def test_findings_for_differing_subscriptions_shared_ids_and_unread_queues(appli
     ):
         sender.send(0)  # creates the topic with four queues
         members = [leaving, one, two, same, again]
-        both = {"members disagree", "client id shared"}
-        wait_until(lambda: beat_and_look().keys() >= both, DEADLINE_S, "both groups are noticed")
-        disagreeing, sharing = noticed()["members disagree"], noticed()["client id shared"]
+        both = {"different subscriptions", "client id shared"}
+        wait_until(lambda: beat_and_look().keys() >= both, DEADLINE_S, "both groups have findings")
+        disagreeing, sharing = findings()["different subscriptions"], findings()["client id shared"]
         assert (disagreeing["group"], len(disagreeing["members"])) == ("Disagreeing", 2)
         assert (sharing["group"], sharing["about"], len(sharing["members"])) == ("Sharing", "same", 2)
         text = appliance.run("status", "--data", str(appliance.data)).stdout
-        assert "\nnoticed\n  group Disagreeing: " in text
+        assert "\nfindings\n  group Disagreeing: " in text
         assert disagreeing["advice"] in text
         wait_until(lambda: logged("finding group=Disagreeing") == 1, DEADLINE_S, "it is logged")
         again.close()
         members = [leaving, one, two, same]
         wait_until(lambda: "client id shared" not in beat_and_look(), DEADLINE_S, "the id is one client's again")
-        wait_until(lambda: logged("finding over group=Sharing") == 1, DEADLINE_S, "that it has ended is logged")
+        wait_until(lambda: logged("finding resolved group=Sharing") == 1, DEADLINE_S, "that it has ended is logged")
         assert (logged("finding group=Disagreeing"), logged("finding group=Sharing")) == (1, 1)
 
         def left_alone() -> list[int]:
@@ -116,8 +116,8 @@ def test_findings_for_differing_subscriptions_shared_ids_and_unread_queues(appli
             return queues
 
         # After a long stall of the machine there may briefly be more.
-        wait_until(lambda: left_alone() == [2], LEFT_ALONE_DEADLINE_S, "the queue that was left out is noticed")
-        words = "  group Leaving: nobody has asked for queue 2 of Left for 40 s, while 1 member is online\n"
+        wait_until(lambda: left_alone() == [2], LEFT_ALONE_DEADLINE_S, "the unowned queue has a finding")
+        words = "  group Leaving: queue 2 of Left had no consumer for 40 s, although 1 member is online\n"
         wait_until(
             lambda: left_alone() and words in appliance.run("status", "--data", str(appliance.data)).stdout,
             DEADLINE_S,
@@ -128,7 +128,7 @@ def test_findings_for_differing_subscriptions_shared_ids_and_unread_queues(appli
 
         broker = appliance.pid_of("broker")
         os.kill(broker, signal.SIGSTOP)
-        assert noticed()["members disagree"] == disagreeing
+        assert findings()["different subscriptions"] == disagreeing
         os.kill(broker, signal.SIGKILL)
     appliance.wait_restarted("broker", broker)
-    wait_until(lambda: noticed() == {}, DEADLINE_S, "a broker that knows of no group takes the notices back")
+    wait_until(lambda: findings() == {}, DEADLINE_S, "a broker that knows of no group withdraws the findings")

@@ -210,12 +210,12 @@ def test_options_changed_at_run_time_reach_all_roles_and_survive_restarts(tmp_pa
         body = b"fileReservedTime=24\nflushIntervalCommitLog=77\nbrokerPermission=4\n"
         assert ask(port, RequestCode.UPDATE_BROKER_CONFIG, body).code == 0
         for role in ("flush", "housekeeper"):
-            pattern = rf"role={role} .*follows changed options: fileReservedTime=24 flushIntervalCommitLog=77"
+            pattern = rf"role={role} .*changed options applied fileReservedTime=24 flushIntervalCommitLog=77"
             wait_until(lambda pattern=pattern: re.search(pattern, appliance.log), 60, pattern)
         for role in ("flush", "broker"):
             os.kill(appliance.pid_of(role), signal.SIGKILL)
             appliance.wait_restarted(role)
-        wait_until(lambda: appliance.log.count("follows changed options") == 3, 60, "the new flush follows them")
+        wait_until(lambda: appliance.log.count("changed options applied") == 3, 60, "the new flush follows them")
         shown = decode_properties_text(ask(port, RequestCode.GET_BROKER_CONFIG).body)
         assert [shown[key] for key in ("fileReservedTime", "flushIntervalCommitLog", "brokerPermission")] == [
             "24",
@@ -223,5 +223,5 @@ def test_options_changed_at_run_time_reach_all_roles_and_survive_restarts(tmp_pa
             "4",
         ]
         assert ask(port, RequestCode.UPDATE_BROKER_CONFIG, b"fileReservedTime=25").code == 0
-        wait_until(lambda: "follows changed options: fileReservedTime=25" in appliance.log, 60, "the next change")
+        wait_until(lambda: "changed options applied fileReservedTime=25" in appliance.log, 60, "the next change")
         assert appliance.stop() == 0

@@ -19,9 +19,9 @@ def open_engine(
     What nobody asked for by name starts no JVM for little: see `SparkEngine`. `warn` is told what keeps it waiting. Raises ExportError, MissingPackage.
     """
     if name not in {"spark", "local", None}:
-        raise ExportError(f"there is no engine {name} (there are spark, local)")
+        raise ExportError(f"unknown engine {name}: use spark or local")
     if name == "local" and master is not None:
-        raise ExportError("the local engine has no master")
+        raise ExportError("the local engine does not support --master")
     if name == "spark" or master is not None or (name is None and _has_spark()):
         from spark_exporter.running.engines.spark import SparkEngine  # noqa: PLC0415  needs its package
 

@@ -41,7 +41,7 @@ def java_for_spark() -> Iterator[Path]:
     if home is None:
         raise MissingPackage(
             f"Spark needs Java {LEAST_VERSION} or newer: set JAVA_HOME, or pip install 'headrace-appliance[jre]'; "
-            "--engine local does without"
+            "or use --engine local"
         )
     if _MODULE in _release(home).get("MODULES", _MODULE).split():
         yield home

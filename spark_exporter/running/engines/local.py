@@ -94,9 +94,7 @@ class LocalEngine:
                         yield RangeResult.from_json(result)
                 report(sum(done_bytes))
                 if deaths >= _DEATHS:
-                    raise ExportError(
-                        f"workers were killed again and again; {len(left) + len(workers)} ranges are left"
-                    )
+                    raise ExportError(f"workers were killed repeatedly; {len(left) + len(workers)} ranges are not done")
         finally:
             for worker in workers.values():
                 worker.kill()

@@ -39,7 +39,7 @@ try:
     from pyspark.java_gateway import launch_gateway
 except ImportError:
     raise MissingPackage(
-        "the Spark engine needs the package pyspark: pip install 'headrace-appliance[export]'; --engine local does without"
+        "the Spark engine requires the package pyspark: pip install 'headrace-appliance[export]'; or use --engine local"
     ) from None
 
 _SMALL_BYTES: Final = 256 << 20  # limit: the local engine has read it sooner than a JVM has started
@@ -97,7 +97,7 @@ class SparkEngine:
             return self._count_cores(context)
         except Py4JError:  # which cannot say more: what it would ask is gone
             said = _last_error(self._log) if self._log is not None else None
-            raise ExportError(f"Spark ({self._master}) has given up: {said or 'its session has ended'}") from None
+            raise ExportError(f"Spark ({self._master}) failed: {said or 'its session has ended'}") from None
 
     def write(
         self, ranges: Sequence[ByteRange], task: WriteTask, report: Callable[[int], None]
@@ -162,7 +162,7 @@ class SparkEngine:
         if self._context is None:
             found = _find_context()
             if found is not None and not _is_local(self._master) and found.master != self._master:
-                raise ExportError(f"this process has a Spark session on {found.master} already, not on {self._master}")
+                raise ExportError(f"this process already has a Spark session on {found.master}, not on {self._master}")
             self._is_ours = found is None
             self._context = found or self._start()
             self._opened_at = time.monotonic()
@@ -191,7 +191,7 @@ class SparkEngine:
         except (Py4JError, PySparkException, OSError) as error:
             said = _last_error(self._log) or _first_line(error)
             _forget_gateway()
-            raise ExportError(f"Spark ({self._master or 'local'}) does not start: {said}") from None
+            raise ExportError(f"Spark ({self._master or 'local'}) failed to start: {said}") from None
 
     def _configuration(self) -> SparkConf:
         conf = SparkConf().setAppName("headrace export").set("spark.ui.showConsoleProgress", "false")
@@ -239,7 +239,7 @@ class SparkEngine:
                 return  # it has died: who waits for it says so
             if self._opened_at and time.monotonic() - self._opened_at > _SILENT_S and not self._has_executors:
                 self._warn(
-                    f"{context.master} has given no executor yet; waiting (has a worker enough free cores and memory?)"
+                    f"{context.master} has not allocated an executor yet; waiting (check that a worker has enough free cores and memory)"
                 )
                 self._opened_at = 0.0
 

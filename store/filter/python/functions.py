@@ -80,7 +80,7 @@ class FunctionFolder:
         """Puts a function there, in place of what was there. Raises ValueError for a name that is none, OSError."""
         if not is_name(name):
             raise ValueError(
-                f"{name!r} is no name for a function: letters, digits, _ and -, a letter first, 64 at most"
+                f"invalid function name {name!r}: use letters, digits, _ and -, starting with a letter, 64 characters at most"
             )
         self.path.mkdir(parents=True, exist_ok=True)
         temporary = self._file(name).with_suffix(".tmp")
@@ -108,11 +108,11 @@ class FunctionFolder:
 def decode_source(data: bytes) -> str:
     """A function's source out of its file's bytes. Raises BadFunctionFile."""
     if len(data) > SOURCE_MAX:
-        raise BadFunctionFile(f"it has more than {SOURCE_MAX >> 10} KiB")
+        raise BadFunctionFile(f"it is larger than {SOURCE_MAX >> 10} KiB")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise BadFunctionFile(f"it is no UTF-8 text (byte {error.start})") from None
+        raise BadFunctionFile(f"it is not UTF-8 (byte {error.start})") from None
 
 
 def read_report(path: Path) -> dict[str, dict[str, Any]]:

@@ -61,7 +61,7 @@ class SandboxUnavailable(Exception):  # noqa: N818  (it says what is the matter)
 def check_kernel() -> None:
     """Whether the walls can be built here, as far as one can tell from without. Raises SandboxUnavailable."""
     if platform.machine() not in _ALLOWED:
-        raise SandboxUnavailable(f"the numbers of the kernel's calls on {platform.machine()} are not known here")
+        raise SandboxUnavailable(f"system call numbers of {platform.machine()} are unknown")
     _landlock_version(ctypes.CDLL(None, use_errno=True))
 
 

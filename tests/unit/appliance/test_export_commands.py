@@ -58,11 +58,11 @@ def test_verify_ends_with_1_where_a_file_is_missing_rows(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["{tmp}/nowhere", "{tmp}/target"], "there is no such folder"),
-        (["{tmp}", "{tmp}/target"], "is no store"),
-        (["status", "{tmp}/target"], "nothing has been exported there"),
-        (["verify", "{tmp}", "{tmp}/target"], "is no store"),
-        (["compact", "{tmp}/target"], "nothing has been exported there"),
+        (["{tmp}/nowhere", "{tmp}/target"], "no such folder"),
+        (["{tmp}", "{tmp}/target"], "is not a store"),
+        (["status", "{tmp}/target"], "nothing was exported there"),
+        (["verify", "{tmp}", "{tmp}/target"], "is not a store"),
+        (["compact", "{tmp}/target"], "nothing was exported there"),
     ],
 )
 def test_what_cannot_be_is_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
@@ -89,7 +89,7 @@ def test_bodies_are_typed_and_what_does_not_fit_is_said(tmp_path: Path) -> None:
     schema.write_text('{"type": "object", "properties": {"id": {"type": "text"}}}')
     refused = run("--engine", "local", "--body", f"json:{schema}", log.root, tmp_path / "other").exception
     assert isinstance(refused, ApplianceError)
-    assert str(refused) == f"{schema}: #/properties/id: there is no type text"
+    assert str(refused) == f"{schema}: #/properties/id: unknown type text"
     assert not (tmp_path / "other").exists()
 
 

@@ -73,7 +73,7 @@ def test_what_cannot_be_is_refused_in_one_line(data: Path, tmp_path: Path) -> No
     assert "'../up' is not a valid function name" in refusal(
         "put", file(tmp_path, "x.py"), "--data", data, "--name", "../up"
     )
-    assert "more than 256 KiB" in refusal("check", file(tmp_path, "long.py", "#" * (257 << 10)))
+    assert "larger than 256 KiB" in refusal("check", file(tmp_path, "long.py", "#" * (257 << 10)))
     run("put", file(tmp_path, "good.py"), "--data", data, "--no-check")
     for do in ("remove", "enable"):
         assert (

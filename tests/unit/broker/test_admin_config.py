@@ -52,7 +52,7 @@ def test_without_a_file_the_answer_says_that_it_is_not_kept(tmp_path: Path) -> N
     world = AdminWorld(tmp_path)
     answer = world.ask(25, None, b"fileReservedTime=24")
     assert answer.code == 0
-    assert "until the next start" in (answer.remark or "")
+    assert "until the next restart" in (answer.remark or "")
 
 
 def test_the_value_that_is_there_already_is_no_change(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_file_that_cannot_be_written_refuses_the_change(tmp_path: Path, conf: 
     conf.unlink()
     answer = world.ask(25, None, b"fileReservedTime=24")
     assert answer.code == 1
-    assert "UPDATE_BROKER_CONFIG was not carried out: " in (answer.remark or "")
+    assert "UPDATE_BROKER_CONFIG failed: " in (answer.remark or "")
     assert world.store_config.file_reserved_time == 72
 
 

@@ -84,5 +84,5 @@ def test_the_time_between_registrations_is_bounded(given: int, seconds: float) -
 
 
 def test_a_broker_that_would_only_seem_protected_is_refused() -> None:
-    with pytest.raises(ValueError, match="aclEnable=true: requests are not checked"):
+    with pytest.raises(ValueError, match="aclEnable=true is not supported: requests are not checked"):
         from_mapping(BrokerConfig, {"aclEnable": "true"})

@@ -93,10 +93,10 @@ def test_what_cannot_be_asked_is_told_with_what_to_do(tmp_path: Path) -> None:
     functions = FilterFunctions(folder, [tmp_path / "nobody"], BrokerConfig(), tmp_path / "report")
     assert isinstance(functions.find("long"), FilterFunction)
     assert functions.find("../filters/long") == (
-        "there is no filter function ../filters/long; an operator puts one with: headrace filter put ../filters/long.py"
+        "filter function ../filters/long does not exist; install it with: headrace filter put ../filters/long.py"
     )
     (tmp_path / "filters" / "latin.py").write_bytes(b"\xe4")
-    assert functions.find("latin") == "the filter function latin cannot be read: it is no UTF-8 text (byte 0)"
+    assert functions.find("latin") == "the filter function latin cannot be read: it is not UTF-8 (byte 0)"
 
 
 def test_functions_select_and_their_work_is_counted(make_world: Callable[[int], World]) -> None:
@@ -137,7 +137,7 @@ def test_who_fails_three_times_within_a_minute_is_out_of_use_until_it_is_put_ane
         for _ in range(MOST_FAILURES):
             assert isinstance(world.functions.find("dies"), FilterFunction)
             await fail()
-        assert "is out of use, it ended its process" in str(world.functions.find("dies"))
+        assert "is disabled: it ended its process" in str(world.functions.find("dies"))
         # Also for a broker that is started again …
         world.functions.close()
         world.begin()
@@ -158,7 +158,7 @@ def test_a_worker_is_called_away_from_a_function_that_nobody_asks(make_world: Ca
 
     async def work() -> None:
         assert await world.ask("one", "abcd") == [True]
-        with pytest.raises(NoWorker, match="two has no worker: all 1 are at work for other functions"):
+        with pytest.raises(NoWorker, match="two has no worker: all 1 are busy with other functions"):
             await world.ask("two", "abcd")
         world.now += 10
         assert await world.ask("two", "abcd") == [True]
@@ -196,7 +196,7 @@ def test_a_new_version_takes_over_from_one_that_is_at_work(make_world: Callable[
         world.folder.put("f", LONG)
         world.now += 1
         assert await world.ask("f", "abcd") == [True]
-        with pytest.raises(PythonFilterFailed, match="was replaced meanwhile"):
+        with pytest.raises(PythonFilterFailed, match="was replaced while it ran"):
             await stuck
 
     world.run(work())

@@ -89,7 +89,7 @@ def test_members_that_subscribe_differently_are_noticed(world: World, other: tup
     world.beat("10.0.0.1:1", wants("T"))
     world.beat("10.0.0.2:1", *other)
     (finding,) = world.differing()
-    assert (finding.group, finding.kind) == ("G", "members disagree")
+    assert (finding.group, finding.kind) == ("G", "different subscriptions")
     assert len(finding.members) == 2
     assert any("10.0.0.1:1" in member and "T (*)" in member for member in finding.members)
     world.beat("10.0.0.2:1", wants("T"))
@@ -353,7 +353,7 @@ def test_what_lasts_is_logged_once_and_once_more_when_it_has_ended(caplog: pytes
     ]  # fmt: skip
     board.look(5)
     board.look(5)
-    assert caplog.messages[1:] == ["finding over group=G: is odd"]
+    assert caplog.messages[1:] == ["finding resolved group=G: is odd"]
     assert board.published[2:] == [[]]
 
 

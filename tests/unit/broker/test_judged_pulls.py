@@ -226,7 +226,7 @@ def test_a_function_that_goes_refuses_the_pulls_that_wait_for_it(broker: Judging
     broker.store("x1")
     broker.bell()
     (answer,) = client.received()
-    assert (answer.code, "no filter function f" in str(answer.remark)) == (ResponseCode.SYSTEM_ERROR, True)
+    assert (answer.code, "filter function f does not exist" in str(answer.remark)) == (ResponseCode.SYSTEM_ERROR, True)
 
 
 def test_a_function_that_fails_refuses_its_pull_and_the_connection_goes_on(broker: JudgingBroker, client: Peer) -> None:
@@ -265,7 +265,7 @@ def test_subscriptions_by_function_are_checked_and_are_no_sql_filters(broker: Ju
         return client.ask(RequestCode.CHECK_CLIENT_CONFIG, None, body)
 
     assert check("f").code == ResponseCode.SUCCESS
-    assert "there is no filter function g" in str(check("g").remark)
+    assert "filter function g does not exist" in str(check("g").remark)
     broker.store("x0", "1")
     subscribe(client, "f", "PYTHON", 1)
     assert broker.filters.find("T", "CG") is None

@@ -139,8 +139,8 @@ def test_what_a_function_must_not_do_fails_within_it_and_is_told(starter: Starte
         ("import os\nos._exit(0)", "ended its process"),
         ("import ctypes\nreturn bool(ctypes.string_at(0))", "ended its process"),
         ("import os\nfor fd in range(3, 100):\n    try: os.close(fd)\n    except OSError: pass\nreturn True", "ended its process"),
-        ("import os\nfor fd in range(3, 100):\n    try: os.write(fd, b'x' * 1000)\n    except OSError: pass\nreturn True", "answered nonsense"),
-        ("import os\nfor fd in range(3, 100):\n    try: os.write(fd, b'\\0\\0\\0\\2M\\7\\7')\n    except OSError: pass\nreturn True", "answered nonsense"),
+        ("import os\nfor fd in range(3, 100):\n    try: os.write(fd, b'x' * 1000)\n    except OSError: pass\nreturn True", "sent an invalid response"),
+        ("import os\nfor fd in range(3, 100):\n    try: os.write(fd, b'\\0\\0\\0\\2M\\7\\7')\n    except OSError: pass\nreturn True", "sent an invalid response"),
     ],
 )  # fmt: skip
 def test_a_function_that_cannot_be_stopped_from_within_is_ended(starter: Starter, body: str, reason: str) -> None:

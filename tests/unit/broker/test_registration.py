@@ -171,7 +171,7 @@ def test_a_name_server_that_is_down_does_not_keep_the_others_waiting(
             await here.registration.register()
             await here.registration.register()
         assert [record.message for record in caplog.records][2:] == [
-            "registered name_server=a:1 broker=127.0.0.1:21011"
+            "broker registered name_server=a:1 broker=127.0.0.1:21011"
         ]
 
     run(work())

@@ -61,7 +61,7 @@ def test_of_two_producers_with_one_client_id_one_is_given_the_others_answers(bro
 
 @pytest.mark.parametrize(
     ("properties", "remark"),
-    [("TAGS\x01a", "does not say who asked"), ("REPLY_TO_CLIENT\x01nobody", "is not connected here")],
+    [("TAGS\x01a", "names no requesting client"), ("REPLY_TO_CLIENT\x01nobody", "is not registered at this broker")],
 )
 def test_an_answer_to_nobody_is_refused_and_stored_all_the_same(
     broker: SmallBroker, client: Peer, properties: str, remark: str

@@ -135,7 +135,7 @@ def test_an_empty_body_is_a_message(broker: SmallBroker, client: Peer) -> None:
         ({"b": "SELF_TEST_TOPIC"}, 16, "forbidden"),
         ({"b": "OFFSET_MOVED_EVENT"}, 16, "forbidden"),
         ({"b": "Unknown", "c": "NoTemplate"}, 17, "not exist"),
-        ({"b": "Unknown", "c": None}, 1, "template"),
+        ({"b": "Unknown", "c": None}, 1, "no defaultTopic"),
         ({"e": 4}, 1, "queueId[4]"),
         ({"e": "x"}, 1, "e is 'x'"),
         ({"e": None}, 1, "e is missing"),

@@ -60,7 +60,7 @@ class ForgetfulEngine(LocalEngine):
 def test_a_commit_whose_files_are_not_there_is_not_decided(table_format: str, log: SmallLog, tmp_path: Path) -> None:
     target = tmp_path / "target"
     with (
-        pytest.raises(TargetError, match="files that workers have written are not there"),
+        pytest.raises(TargetError, match="files written by workers are missing"),
         Export(request(log.root, target, table_format), ForgetfulEngine(1)) as run,
     ):
         run.run_once()

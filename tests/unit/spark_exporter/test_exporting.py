@@ -188,9 +188,9 @@ def test_a_run_may_begin_and_end_at_an_offset_or_a_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"layout": Layout(group_by_topic=True)}, "was made with layout"),
-        ({"choice": RecordChoice(frozenset({"Orders"}))}, "was made with choice"),
-        ({"table_format": "delta"}, "was made with format"),
+        ({"layout": Layout(group_by_topic=True)}, "was created with layout"),
+        ({"choice": RecordChoice(frozenset({"Orders"}))}, "was created with choice"),
+        ({"table_format": "delta"}, "was created with format"),
     ],
 )
 def test_a_target_that_was_made_otherwise_is_refused(tmp_path: Path, more: dict[str, Any], said: str) -> None:
@@ -213,7 +213,7 @@ def test_another_store_is_not_mixed_into_a_target(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x" * 1000] * 100)
     export(log.root, tmp_path / "target")
     shorter = write_log(tmp_path / "shorter", [b"x"])
-    with pytest.raises(SourceError, match="another store, or one whose end was lost"):
+    with pytest.raises(SourceError, match="another store, or its end was lost"):
         export(shorter.root, tmp_path / "target")
     longer = write_log(tmp_path / "longer", [b"x" * 1001] * 200)
     with pytest.raises(SourceError, match="is not the log that was exported before"):
@@ -229,7 +229,7 @@ def test_a_log_whose_unexported_files_were_deleted_is_said(tmp_path: Path) -> No
     log.write()
     for path in sorted(log.folder.iterdir())[:2]:
         path.unlink()
-    with pytest.raises(SourceError, match="what lies between is gone"):
+    with pytest.raises(SourceError, match="the records between were deleted"):
         export(log.root, tmp_path / "target")
 
 
@@ -347,7 +347,7 @@ def test_a_broker_that_has_just_begun_has_nothing_to_export_yet(tmp_path: Path) 
         assert run.run_once().rows == 1
     empty = SmallLog(tmp_path / "other")
     empty.write()
-    with pytest.raises(SourceError, match="holds no records"):
+    with pytest.raises(SourceError, match="contains no records"):
         export(empty.root, tmp_path / "target-2")
 
 
@@ -371,7 +371,7 @@ def test_the_local_engine_needs_no_master_and_an_unknown_format_is_refused() -> 
     assert open_engine("local", None, 3).workers == 3
     with pytest.raises(ExportError):
         open_engine("local", "spark://somewhere")
-    with pytest.raises(ExportError, match="there is no format csv"):
+    with pytest.raises(ExportError, match="unknown format csv"):
         open_sink("csv", "/tmp/x")
 
 

@@ -76,5 +76,5 @@ def test_without_java_a_master_is_one_clear_line_and_the_default_is_the_local_en
 
 
 def test_an_engine_that_is_not_there_is_said() -> None:
-    with pytest.raises(ExportError, match=r"there is no engine flink \(there are spark, local\)"):
+    with pytest.raises(ExportError, match=r"unknown engine flink: use spark or local"):
         open_engine("flink")

@@ -236,9 +236,9 @@ def test_a_source_may_be_a_store_a_data_folder_or_the_files_alone(tmp_path: Path
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda _path: None, "there is no such folder"),
+        (lambda _path: None, "no such folder"),
         (lambda path: path.write_text("x"), "is a file"),
-        (lambda path: path.mkdir(), "is no store: it has no commitlog"),
+        (lambda path: path.mkdir(), "is not a store: it has no commitlog"),
         (lambda path: (path / "commitlog").mkdir(parents=True), "its commitlog is empty"),
     ],
 )
@@ -259,7 +259,7 @@ def test_a_file_that_becomes_shorter_is_said(tmp_path: Path) -> None:
     log = write_log(tmp_path, [b"x" * 1000] * 20)
     planned = whole(open_source(tmp_path))
     (log.folder / f"{0:020}").write_bytes(b"")
-    with pytest.raises(SourceError, match="has become shorter while it was read"):
+    with pytest.raises(SourceError, match="was truncated while it was read"):
         list(RangeScan(planned, EVERYTHING).batches())
 
 

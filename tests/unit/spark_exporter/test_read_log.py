@@ -61,12 +61,12 @@ def test_a_running_appliance_is_asked_how_far_its_log_may_be_read(tmp_path: Path
 
 
 def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="there is no such folder"):
+    with pytest.raises(SourceError, match="no such folder"):
         read_log(tmp_path / "nowhere")
     log = write_log(tmp_path / "store", [b"x"])
     with pytest.raises(ExportError, match="no such column: bodies"):
         read_log(log.root, columns=["bodies"])
     empty = SmallLog(tmp_path / "empty")
     empty.write()
-    with pytest.raises(SourceError, match="holds no records"):
+    with pytest.raises(SourceError, match="contains no records"):
         read_log(empty.root)

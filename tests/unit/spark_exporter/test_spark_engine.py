@@ -51,7 +51,7 @@ def test_a_master_that_nobody_answers_for_is_one_line(monkeypatch: pytest.Monkey
 
     engine = SparkEngine("spark://nobody:7077")
     monkeypatch.setattr(engine, "_open", Ended)
-    with pytest.raises(ExportError, match=r"^Spark \(spark://nobody:7077\) has given up: its session has ended$"):
+    with pytest.raises(ExportError, match=r"^Spark \(spark://nobody:7077\) failed: its session has ended$"):
         engine.workers  # noqa: B018  it is asked for
 
 
@@ -96,7 +96,7 @@ def test_what_goes_wrong_in_a_worker_is_said_as_if_it_had_gone_wrong_here(tmp_pa
             return spark_engine().write(*given)
 
     target = tmp_path / "shortened"
-    with Export(request(log.root, target), Shortened()) as run, pytest.raises(SourceError, match="has become shorter"):
+    with Export(request(log.root, target), Shortened()) as run, pytest.raises(SourceError, match="was truncated"):
         run.run_once()
     assert not list(target.glob("dt=*"))
     assert not list(target.glob("_export/staging/*/*/*"))
@@ -112,5 +112,5 @@ def test_a_process_has_one_session_and_leaves_that_of_others_alone(tmp_path: Pat
         assert run.run_once().rows == 100
     other.close()
     assert context.parallelize([1, 2], 1).sum() == 3
-    with pytest.raises(ExportError, match=r"has a Spark session on local\[2,4\] already, not on spark://elsewhere:1"):
+    with pytest.raises(ExportError, match=r"already has a Spark session on local\[2,4\], not on spark://elsewhere:1"):
         SparkEngine("spark://elsewhere:1")._open()

@@ -92,7 +92,7 @@ def test_a_store_that_does_not_answer_is_one_line_in_time(
 ) -> None:
     monkeypatch.setattr(reach, "REACHED_WITHIN_S", 2.0)
     log = write_log(tmp_path / "store", [b"x"])
-    with pytest.raises(TargetError, match=r"no answer within 2 s: check the address"):
+    with pytest.raises(TargetError, match=r"no response within 2 s; check the address"):
         export(log.root, f"{target}127.0.0.1:{silent.getsockname()[1]}")
 
 
@@ -115,15 +115,15 @@ def test_a_library_that_aborts_the_process_is_one_line(tmp_path: Path, monkeypat
     aborting.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(aborting))
     with pytest.raises(
-        TargetError, match=r"^abfss://c@a.net/x: the library for it ended with code -6: terminate called: no cred"
+        TargetError, match=r"^abfss://c@a.net/x: its client library exited with code -6: terminate called: no cred"
     ):
         open_target("abfss://c@a.net/x")
 
 
 def test_a_scheme_whose_package_is_missing_names_the_package() -> None:
-    with pytest.raises(MissingPackage, match=r"a package for oss:// is not installed: .*ossfs"):
+    with pytest.raises(MissingPackage, match=r"the package for oss:// is not installed: .*ossfs"):
         open_target("oss://bucket/x")
-    with pytest.raises(TargetError, match="fsspec does not know the scheme"):
+    with pytest.raises(TargetError, match="fsspec does not support the scheme"):
         open_target("nonsense://bucket/x")
 
 
@@ -157,7 +157,10 @@ def test_a_store_that_ignores_conditions_is_refused(server: S3Server, monkeypatc
         return True
 
     monkeypatch.setattr(target, "create", create)
-    with pytest.raises(TargetError, match="the store ignores conditions of writes"), TargetLock(target, "run", "x"):
+    with (
+        pytest.raises(TargetError, match="the object store ignores conditional writes"),
+        TargetLock(target, "run", "x"),
+    ):
         pass
 
 
@@ -218,7 +221,7 @@ def test_compact_says_which_days_it_leaves_alone(tmp_path: Path) -> None:
     assert done.returncode == 0
     assert (
         done.stderr
-        == f"headrace: days from {last_day} on are left alone: an export has come that far only, and may add rows to them\n"
+        == f"headrace: days from {last_day} on are skipped: the export has only reached that day and may add rows\n"
     )
     notes: list[str] = []
     compact(open_target(str(tmp_path / "target")), None, notes.append)

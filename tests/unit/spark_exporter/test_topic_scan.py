@@ -166,5 +166,5 @@ def test_a_file_that_changes_between_the_readings_is_refused(
         return list_files(places, layout)
 
     monkeypatch.setattr(record_places.RecordPlaces, "list_files", change)
-    with pytest.raises(SourceError, match="has become shorter" if cut else "has changed while it was read"):
+    with pytest.raises(SourceError, match="was truncated" if cut else "changed while it was read"):
         read(byte_range, ScanOptions(), FOLDERS)

@@ -79,7 +79,7 @@ def test_a_frame_that_does_not_begin_where_the_log_ends_is_refused(copy: LogCopy
 def test_bytes_that_are_no_records_are_refused_and_never_published(
     instance: Instance, copy: LogCopy, data: bytes
 ) -> None:
-    with pytest.raises(HaError, match="no record at offset 0"):
+    with pytest.raises(HaError, match="an invalid record at offset 0"):
         copy.append(0, data)
     assert instance.control.wrote_offset == 0
 
@@ -157,7 +157,7 @@ def test_damage_where_a_link_begins_may_be_another_log_and_is_refused(
     first = master.written[4].physical_offset
     copy.append(0, data[:first])
     copy.start_over()
-    with pytest.raises(HaError, match=f"no record at offset {first}"):
+    with pytest.raises(HaError, match=f"an invalid record at offset {first}"):
         copy.append(first, bytes(60) + data[first + 60 : first + 5000])
     assert instance.control.wrote_offset == first
 

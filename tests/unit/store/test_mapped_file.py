@@ -68,7 +68,7 @@ def test_a_file_of_another_length_is_refused_with_its_name_and_what_to_do(path: 
     with pytest.raises(WrongFileLength) as caught:
         MappedFile(path, 0, SIZE, writable=True, size_option="mappedFileSizeCommitLog")
     assert str(path) in str(caught.value)
-    assert "is 5 bytes long, but mappedFileSizeCommitLog says 65536" in str(caught.value)
+    assert "has 5 bytes, but mappedFileSizeCommitLog=65536" in str(caught.value)
     assert path.read_bytes() == b"short"
 
 

@@ -319,7 +319,7 @@ def test_a_log_file_of_another_length_ends_the_start(builder: LogBuilder) -> Non
     path = path_of(builder.paths.commit_log, LOG_FILE_SIZE)
     os.truncate(path, 100)
     before = {path: path.read_bytes() for path in builder.paths.root.rglob("*") if path.is_file()}
-    with pytest.raises(WrongFileLength, match=f"{path} is 100 bytes long, but mappedFileSizeCommitLog says"):
+    with pytest.raises(WrongFileLength, match=f"{path} has 100 bytes, but mappedFileSizeCommitLog="):
         recovered(builder)
     assert before == {path: path.read_bytes() for path in builder.paths.root.rglob("*") if path.is_file()}
 
@@ -327,14 +327,14 @@ def test_a_log_file_of_another_length_ends_the_start(builder: LogBuilder) -> Non
 def test_a_queue_file_of_another_length_ends_the_start_before_the_log_is_touched(builder: LogBuilder) -> None:
     damage(builder, builder.offset, b"dirt")
     os.truncate(path_of(builder.paths.queue("T", 0), 0), 99)
-    with pytest.raises(WrongFileLength, match="mappedFileSizeConsumeQueue says 1000"):
+    with pytest.raises(WrongFileLength, match="mappedFileSizeConsumeQueue=1000"):
         recovered(builder)
     assert bytes_at(builder, builder.offset, 4) == b"dirt"
 
 
 def test_a_missing_log_file_ends_the_start(builder: LogBuilder) -> None:
     path_of(builder.paths.commit_log, LOG_FILE_SIZE).unlink()
-    with pytest.raises(UnexpectedFile, match="bring 00000000000000131072 back"):
+    with pytest.raises(UnexpectedFile, match="restore 00000000000000131072,"):
         recovered(builder)
 
 
