@@ -1,4 +1,4 @@
-# `make` alone lists what there is, from the comments beside the targets.
+# `make` without a target lists the targets, from the comments beside them.
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 .PHONY: help install install-export compile run test check lint prepared test-fast test-slow test-crash test-fuzz test-export-kills test-fresh sanitized bench docs format clean java
@@ -10,54 +10,54 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 ARGS ?=
 
 PACKAGES := $(wildcard appliance broker headrace ipc nameserver pyspark_commitlog spark_exporter store web)
-# A module is hot when a .pxd lies beside it (setup.py).
+# A module with a .pxd beside it is hot (setup.py).
 TYPES := $(wildcard $(foreach package,$(PACKAGES),$(package)/*.pxd $(package)/*/*.pxd $(package)/*/*/*.pxd))
 HOT := $(wildcard $(TYPES:.pxd=.py))
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-17s %s\n", $$1, $$2 }'
 
-install: $(VENV)/installed build/compiled  ## virtual environment, packages, compiled hot modules: leaves .venv/bin/headrace
+install: $(VENV)/installed build/compiled  ## set up .venv with packages and compiled hot modules: .venv/bin/headrace
 
-install-export: $(VENV)/exporting build/compiled  ## the exporter with Spark, Iceberg and Delta too (pyspark: 456 MB, fetched once)
+install-export: $(VENV)/exporting build/compiled  ## also install the exporter with Spark, Iceberg and Delta (pyspark: 456 MB, downloaded once)
 
-run: $(VENV)/installed build/compiled  ## an appliance in ./data, in the foreground (ARGS="--port 10921 ...")
+run: $(VENV)/installed build/compiled  ## run an appliance in the foreground with data in ./data (ARGS="--port 10921 ...")
 	@exec $(BIN)/headrace run $(ARGS)
 
-# Lint keeps one core busy, and what is left to prepare the other.
-test: $(VENV)/testing  ## everything a change must pass, nothing skipped: lint, all kinds of tests, Java interop
+# Lint uses one core, the remaining preparation the other.
+test: $(VENV)/testing  ## everything a change must pass, nothing skipped: lint, all tests, Java interop
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint prepared
 	@$(MAKE) --no-print-directory -j 1 test-fast
 	@$(MAKE) --no-print-directory -j 1 test-slow
 
-check: $(VENV)/testing  ## lint and the fast tests: what to run all day
+check: $(VENV)/testing  ## lint and the fast tests
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint prepared
 	@$(MAKE) --no-print-directory -j 1 test-fast
 
-test-crash: $(VENV)/bytecode build/compiled java  ## the crash tests in full length
+test-crash: $(VENV)/bytecode build/compiled java  ## the full crash tests
 	HEADRACE_CRASH_ROUNDS=$${HEADRACE_CRASH_ROUNDS:-full} $(BIN)/python -m pytest -m crash $(ARGS)
 
 test-fuzz: $(VENV)/bytecode build/compiled build/sanitized/built  ## 20 million mutated inputs (HEADRACE_FUZZ_INPUTS), with sanitizers in the hot modules
 	HEADRACE_FUZZ_INPUTS=$${HEADRACE_FUZZ_INPUTS:-20000000} $(BIN)/python -m pytest -o timeout=0 tests/fuzz $(ARGS)
 
-test-export-kills: $(VENV)/bytecode build/compiled  ## exports killed at a hundred random instants
+test-export-kills: $(VENV)/bytecode build/compiled  ## kill exports at a hundred random instants
 	HEADRACE_CRASH_ROUNDS=$${HEADRACE_CRASH_ROUNDS:-full} $(BIN)/python -m pytest tests/crash/test_export_kills.py tests/crash/test_export_object_storage_kills.py \
 	    tests/crash/test_spark_export_kills.py $(ARGS)
 
-test-fresh:  ## the README's two commands on fresh Debian machines (as root; FORM=short: the fast tests only)
+test-fresh:  ## run the README's commands on minimal Debian machines (as root; FORM=short: fast tests only)
 	packaging/fresh/fresh $(or $(FORM),full) $(or $(SUITES),bookworm trixie testing)
 
-bench: $(VENV)/bytecode build/compiled java  ## side by side with Apache's broker; writes bench/RESULTS.md
+bench: $(VENV)/bytecode build/compiled java  ## compare with Apache's broker; appends to bench/RESULTS.md
 	$(BIN)/python bench/compare.py $(ARGS)
 
-docs: $(VENV)/installed  ## write the pages that are made from the code (each package's manual)
+docs: $(VENV)/installed  ## generate the reference pages from the code
 	@for manual in $(subst /,.,$(basename $(wildcard */manual.py */manual/[a-z]*.py))); do echo $$manual; $(BIN)/python -m $$manual || exit 1; done
 
-format: $(VENV)/testing  ## format, and mend what ruff can mend
+format: $(VENV)/testing  ## format the code and apply ruff's fixes
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-clean:  ## remove what was built: environment, compiled modules, caches
+clean:  ## remove build products: environment, compiled modules, caches
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find $(PACKAGES) tests bench -name __pycache__ -prune -exec rm -rf {} +
 	find $(PACKAGES) -name '*.so' -delete
@@ -72,28 +72,28 @@ lint: $(VENV)/testing
 
 prepared: $(VENV)/bytecode build/compiled java
 
-# Both halves of `make test`. A skipped test is a failure here.
+# The two halves of `make test`. A skipped test is a failure here.
 test-fast: $(VENV)/bytecode build/compiled java
 	$(BIN)/python -m pytest -n 2 -m "not slow and not interop and not crash" --ignore=tests/interop --ignore=tests/crash --nothing-skipped $(ARGS)
 
-# They wait more than they compute: three workers keep two cores busy. Only files that have such tests are loaded. They go to workers in this order, long ones first: by the number of their tests they would come last.
+# These tests mostly wait: three workers keep two cores busy. Only files with such tests are loaded, in this order, long ones first: ordered by their number of tests they would run last.
 test-slow: $(VENV)/bytecode build/compiled java
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow or interop or crash" --nothing-skipped \
 	    tests/crash tests/interop $$(grep -rlE --include='test_*.py' --exclude-dir=crash --exclude-dir=interop 'mark\.(slow|interop|crash)' tests | sort) $(ARGS)
 
-compile: build/compiled  ## compile the hot modules that have changed, where they lie
+compile: build/compiled  ## compile changed hot modules in place
 
 build/compiled: $(HOT) $(TYPES) setup.py | $(VENV)/installed
 	@mkdir -p build
 	@if ! command -v cc >/dev/null; then \
-	    echo "no C compiler (cc): the hot modules run uncompiled, several times slower"; \
+	    echo "no C compiler (cc) found: hot modules run interpreted, several times slower"; \
 	elif [ -n "$(HOT)" ]; then \
 	    echo "compiling $(if $(filter setup.py,$?),$(HOT),$(filter %.py %.pxd,$?))"; $(if $(filter setup.py,$?),rm -rf build/cython;) \
 	    $(BIN)/python setup.py -q build_ext --inplace --parallel 2 >build/compile.log 2>&1 || { cat build/compile.log; exit 1; }; \
 	fi
 	@command -v cc >/dev/null && touch $@ || true
 
-sanitized: build/sanitized/built  ## compile the hot modules once more, apart, with checked indexes and the compiler's sanitizers
+sanitized: build/sanitized/built  ## compile the hot modules separately with bounds checks and sanitizers
 
 build/sanitized/built: $(HOT) $(TYPES) setup.py | $(VENV)/installed
 	@mkdir -p build
@@ -101,41 +101,41 @@ build/sanitized/built: $(HOT) $(TYPES) setup.py | $(VENV)/installed
 	@$(BIN)/python setup.py -q build_ext --sanitize --parallel 2 >build/sanitize.log 2>&1 || { cat build/sanitize.log; exit 1; }
 	@touch $@
 
-# The virtual environment. Python, its headers and a compiler come from Debian's packages where they are missing.
+# The virtual environment. Missing Python, headers and compiler are installed from Debian packages.
 $(BIN)/python:
 	@if [ -z "$(PYTHON)" ] || ! $(PYTHON) -c 'import ensurepip, venv, sys; assert sys.version_info >= (3, 11)' 2>/dev/null; \
 	    then packaging/need "the virtual environment" python3 python3-venv; fi
 	@if ! command -v cc >/dev/null || ! $$(command -v python3.11 || command -v python3) -c 'import os, sysconfig, sys; \
 	    sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'; \
-	    then packaging/need "compiling the hot modules" gcc libc6-dev python3-dev || echo "going on without a compiler"; fi
-	@echo "making $(VENV)"
+	    then packaging/need "compiling the hot modules" gcc libc6-dev python3-dev || echo "continuing without a compiler"; fi
+	@echo "creating $(VENV)"
 	@$$(command -v python3.11 || command -v python3) -m venv $(VENV)
 
 $(VENV)/installed: pyproject.toml setup.py | $(BIN)/python
-	@echo "installing the packages that pyproject.toml names"
-	@$(BIN)/python -m pip install -q --disable-pip-version-check "pip>=25.1" # the first that knows --group
+	@echo "installing the packages listed in pyproject.toml"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check "pip>=25.1" # the first version with --group
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group build
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation --editable .
 	@touch $@
 
-# pip keeps what it has built of pyspark, so that the next environment gets it from there.
+# pip caches the built pyspark wheel for the next environment.
 $(VENV)/exporting: pyproject.toml | $(VENV)/installed
 	@$(BIN)/python -m pip show -q pyspark 2>/dev/null || \
-	    echo "installing the exporter's packages; pyspark is 456 MB to fetch and a minute to build, unless pip's cache has it"
+	    echo "installing the exporter's packages; pyspark takes a 456 MB download and a minute to build unless it is in pip's cache"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile --no-build-isolation --editable '.[export,iceberg,delta,object-store]'
 	@touch $@
 
 $(VENV)/testing: pyproject.toml | $(VENV)/installed $(VENV)/exporting
-	@echo "installing what the tests need"
+	@echo "installing the test packages"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile --group test
 	@touch $@
 
-# What pip would have done as it went: half a minute of one core, for packages of 1.5 GB. Some hold what Python does not compile.
+# Byte-compiles the packages (1.5 GB, half a minute of one core), which pip was told to skip. Some files do not compile.
 $(VENV)/bytecode: $(VENV)/testing
 	@$(BIN)/python -m compileall -q $(VENV)/lib >/dev/null || true
 	@touch $@
 
-# Java, Maven and a C compiler, for the official client, Apache's servers and the load generator.
+# Java, Maven and a C compiler for the official client, Apache's servers and the load generator.
 java:
 	@command -v java >/dev/null && command -v javac >/dev/null && command -v mvn >/dev/null && command -v cc >/dev/null || \
 	    packaging/need "the comparison with Apache's own servers and client" default-jdk-headless maven gcc libc6-dev

@@ -13,10 +13,10 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 
 /**
- * The loads of bench/sdk.py by the official Java client, in one JVM, which is warmed up by the load itself before it counts.
+ * The loads of bench/sdk.py with the official Java client, in one JVM, which the load itself warms up before timing begins.
  *
- * java SdkLoad.java NAMESRV LOAD SECONDS TOPIC COUNT: LOAD is async (COUNT in flight), sync (COUNT threads), push (COUNT messages lie ready).
- * Prints {"messages": …, "seconds": …, "cpu": …}; cpu is the whole process's, in seconds.
+ * java SdkLoad.java NAMESRV LOAD SECONDS TOPIC COUNT: LOAD is async (COUNT in flight), sync (COUNT threads), push (COUNT messages are stored already).
+ * Prints {"messages": …, "seconds": …, "cpu": …}; cpu is that of the whole process, in seconds.
  */
 final class SdkLoad {
     private static final long WARM_MESSAGES = 200_000;

@@ -22,18 +22,18 @@ import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.exception.RemotingException;
 
 /**
- * Fills a broker's store with different messages, and says what a consumer receives of them: for bench/export_runs.py.
+ * Fills a broker's store with varied messages and reports what a consumer receives, for bench/export_runs.py.
  *
- * java StoreLoad.java NAMESRV send BYTES TOPICS          until so many bytes of bodies are acknowledged; prints the number of messages
+ * java StoreLoad.java NAMESRV send BYTES TOPICS          until this many body bytes are acknowledged; prints the number of messages
  * java StoreLoad.java NAMESRV receive TOPICS MESSAGES    a line for each queue: topic, queue, messages, first offset, last offset, sum
  *
- * The sum is, modulo 2^64, that of (CRC-32 of the body + 1) * (2 * queue offset + 1): whoever adds, in whatever order, gets the same.
+ * The sum is, modulo 2^64, that of (CRC-32 of the body + 1) * (2 * queue offset + 1): the order of addition does not matter.
  *
- * A send is never repeated (the store would hold it twice), and the first that fails ends the program. What is asked when receiving is
- * asked again after a failure. How far it is goes to standard error every ten seconds. It always ends: with 1 as soon as something is wrong,
- * or when for two minutes nothing was acknowledged or arrived; then it says of each queue what is missing.
+ * Sends are not retried (the store would have duplicates): the first failure ends the program. Requests while receiving are
+ * retried. Progress goes to standard error every ten seconds. The program always ends: with 1 on the first error, or after two
+ * minutes without an acknowledgement or a message; then it prints what is missing in each queue.
  */
-@SuppressWarnings("deprecation") // DefaultMQPullConsumer: the one consumer that is asked for a queue's messages from here to there
+@SuppressWarnings("deprecation") // DefaultMQPullConsumer: the only consumer that pulls a given range of a queue
 final class StoreLoad {
     private static final int THREADS = 4;
     private static final int BATCH = 32;
@@ -44,7 +44,7 @@ final class StoreLoad {
 
     /** Messages acknowledged or received. */
     private static final AtomicLong DONE = new AtomicLong();
-    /** Where each queue is that is received, and where it ends. */
+    /** Position and end of each queue that is being received. */
     private static final Map<MessageQueue, long[]> PLACES = new ConcurrentSkipListMap<>();
     private static volatile String trouble = "nothing failed";
 
@@ -64,14 +64,14 @@ final class StoreLoad {
             } else {
                 receive(out, namesrv, Integer.parseInt(arguments[2]), Long.parseLong(arguments[3]));
             }
-        } catch (Exception | Error failure) { // threads of the pool and of the client would keep the process alive for ever
+        } catch (Exception | Error failure) { // threads of the pool and of the client would keep the process alive
             failure.printStackTrace();
             System.exit(1);
         }
         System.exit(0);
     }
 
-    /** Says how far it is, and ends the program when it gets no further. */
+    /** Prints progress, and ends the program when there is none. */
     private static void watch() {
         long began = System.nanoTime();
         long moved = began;
@@ -158,7 +158,7 @@ final class StoreLoad {
         consumer.setNamesrvAddr(namesrv);
         consumer.start();
         long found = findQueues(consumer, topics);
-        while (found < messages) { // a broker indexes what it has acknowledged a moment later
+        while (found < messages) { // a broker indexes messages shortly after acknowledging them
             trouble = String.format("the queues hold %d of %d messages", found, messages);
             Thread.sleep(1000);
             found = findQueues(consumer, topics);
@@ -171,7 +171,7 @@ final class StoreLoad {
         }
     }
 
-    /** Enters all queues into PLACES; how many messages they hold. */
+    /** Enters all queues into PLACES and returns their number of messages. */
     private static long findQueues(DefaultMQPullConsumer consumer, int topics) throws Exception {
         long messages = 0;
         for (int number = 0; number < topics; number++) {
@@ -185,7 +185,7 @@ final class StoreLoad {
         return messages;
     }
 
-    /** place: from where to where; the first moves along. */
+    /** place: position and end of the queue; the position advances. */
     private static String drain(DefaultMQPullConsumer consumer, MessageQueue queue, long[] place) throws Exception {
         long first = -1;
         long last = -1;
@@ -219,7 +219,7 @@ final class StoreLoad {
         return String.format("%s %d %d %d %d %s", queue.getTopic(), queue.getQueueId(), count, first, last, Long.toUnsignedString(sum));
     }
 
-    /** Asks until there is an answer; the watch knows when that is too long. */
+    /** Repeats a request until it succeeds; the watchdog limits the time. */
     private static <T> T patiently(Callable<T> question) throws Exception {
         while (true) {
             try {

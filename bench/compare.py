@@ -1,4 +1,4 @@
-"""The same load on Apache's broker and on the appliance, one after the other, twice over; the ratios go to bench/RESULTS.md.
+"""Runs the same loads on Apache's broker and on the appliance and appends the ratios to bench/RESULTS.md.
 
     make bench                       both servers, two rounds, under four minutes
     python bench/compare.py --rounds 1 --seconds 3 --only headrace --print
@@ -46,7 +46,7 @@ TOPIC = "RawLoad"
 
 @dataclass
 class Figures:
-    """What was measured in one cell: a server, a load, a round."""
+    """The measurements of one cell: a server, a load, a round."""
 
     rate: float = 0
     cpu_us: float = 0
@@ -67,7 +67,7 @@ class Load:
 
 
 LOADS = {
-    # limit: Apache's broker reaches its speed after some 300,000 messages
+    # limit: Apache's broker reaches full speed after some 300,000 messages
     "pipelined": Load(
         "send 1 KiB, 8 connections x 32 in flight", "send", {"conns": 8, "inflight": 32, "size": 1024}, 5
     ),
@@ -81,7 +81,7 @@ LOADS = {
 
 @dataclass
 class Round:
-    """All that was measured of one server in one round."""
+    """All measurements of one server in one round."""
 
     start_s: float = 0
     cells: dict[str, Figures] = field(default_factory=dict)
@@ -94,8 +94,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5, help="timed part of each load (default 5)")
     parser.add_argument("--only", choices=SERVERS, help="one server, without ratios")
     parser.add_argument("--loads", default=",".join(LOADS), help=f"some of {','.join(LOADS)}")
-    parser.add_argument("--folder", type=Path, help="where the stores lie while it runs (default: a temporary folder)")
-    parser.add_argument("--print", action="store_true", help="print only, leave RESULTS.md alone")
+    parser.add_argument("--folder", type=Path, help="folder for the stores (default: a temporary folder)")
+    parser.add_argument("--print", action="store_true", help="print only, do not change RESULTS.md")
     options = parser.parse_args()
     loads = {name: LOADS[name] for name in options.loads.split(",")}
     names = [options.only] if options.only else list(SERVERS)
@@ -112,7 +112,7 @@ def main() -> None:
 
 
 def measure(name: str, loads: dict[str, Load], seconds: float, folder: Path | None) -> Round:
-    """One server, from its start on an empty store to its end."""
+    """Measures one server, from its start on an empty store to its stop."""
     work = Path(tempfile.mkdtemp(prefix=f"bench-{name}-", dir=folder))
     measured = Round()
     try:
@@ -131,7 +131,7 @@ def measure(name: str, loads: dict[str, Load], seconds: float, folder: Path | No
 
 
 def with_generator(server: Server, load: Load, seconds: float, _: Path) -> Figures:
-    """A load of the load generator."""
+    """Runs one load of the load generator."""
     arguments = [f"--{name}={value}".split("=") for name, value in load.arguments.items()]
     done = subprocess.run(
         [
@@ -154,7 +154,7 @@ def with_generator(server: Server, load: Load, seconds: float, _: Path) -> Figur
 
 
 def with_java(server: Server, load: Load, seconds: float, work: Path) -> Figures:
-    """The official client, with its own just-in-time compiler warmed up by a first run."""
+    """Runs the official client, whose just-in-time compiler was warmed up by a first run."""
     asked: dict[str, Any] = {"namesrv": server.name_server, "topic": TOPIC, **load.arguments}
     with Java(work / "java", flags=()) as java:
         java.call("bench-client", seconds=load.warmup_s, warmup=0, **asked)
@@ -165,13 +165,13 @@ def with_java(server: Server, load: Load, seconds: float, work: Path) -> Figures
 
 
 def cpu_seconds(pids: list[int]) -> float:
-    """User and system time of some processes."""
+    """User and system time of the processes."""
     times = [psutil.Process(pid).cpu_times() for pid in pids]
     return sum(one.user + one.system for one in times)
 
 
 class FirstMessage:
-    """Tries, from the moment it is made, to send a message to a broker and to find that broker at its name server."""
+    """Starts at once to try to send a message to a broker and to look up that broker at its name server."""
 
     def __init__(self, ports: tuple[int, int]) -> None:
         """`ports`: of the name server and of the broker."""
@@ -182,7 +182,7 @@ class FirstMessage:
         self._thread.start()
 
     def wait(self) -> float:
-        """Seconds until both worked."""
+        """Seconds until both succeeded."""
         self._thread.join(30)
         if not self._took_s:
             message = f"no message could be sent to {self._ports} within 30 s"
@@ -217,7 +217,7 @@ class FirstMessage:
 
 
 def ask(port: int, code: int, ext: dict[str, str], body: bytes) -> tuple[int, bytes]:
-    """One request on a connection of its own; the code and body of its response."""
+    """Sends one request on a new connection and returns code and body of the response."""
     head = {
         "code": code,
         "extFields": ext,
@@ -238,7 +238,7 @@ def ask(port: int, code: int, ext: dict[str, str], body: bytes) -> tuple[int, by
 
 
 def read(source: Callable[[int], bytes], count: int) -> bytes:
-    """Exactly `count` bytes. ConnectionError when there are fewer."""
+    """Exactly `count` bytes. ConnectionError if there are fewer."""
     if len(found := source(count)) < count:
         message = "the connection was closed in the middle of a frame"
         raise ConnectionError(message)
@@ -249,7 +249,7 @@ def read(source: Callable[[int], bytes], count: int) -> bytes:
 
 
 def report(rounds: dict[str, list[Round]], loads: dict[str, Load], seconds: float) -> list[str]:
-    """A Markdown section: where and what it was, then a table."""
+    """A Markdown section: environment and settings, then a table."""
     lines = [
         f"## {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {commit()}",
         "",
@@ -292,7 +292,7 @@ def report(rounds: dict[str, list[Round]], loads: dict[str, Load], seconds: floa
 
 
 def figures_row(title: str, values: dict[str, list[float]], shape: str) -> str:
-    """One figure of all servers and rounds, with its ratio where there are both."""
+    """One figure of all servers and rounds, with its ratio if both servers have it."""
     cells = [format(value, shape) for each in values.values() for value in each]
     if len(values) > 1:
         theirs, ours = (geometric_mean(values[name]) for name in SERVERS)
@@ -301,7 +301,7 @@ def figures_row(title: str, values: dict[str, list[float]], shape: str) -> str:
 
 
 def geometric_mean(values: list[float]) -> float:
-    """0 when one of them is."""
+    """The geometric mean, or 0 if one of the values is 0."""
     return math.exp(sum(map(math.log, values)) / len(values)) if all(value > 0 for value in values) else 0.0
 
 
@@ -311,7 +311,7 @@ def row(*cells: str) -> str:
 
 
 def commit() -> str:
-    """The commit that was measured, marked when files differ from it."""
+    """The measured commit, marked if files differ from it."""
     git = ["git", "-C", str(ROOT)]
     name = subprocess.run(
         [*git, "rev-parse", "--short=10", "HEAD"], check=False, capture_output=True, text=True

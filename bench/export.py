@@ -1,14 +1,20 @@
-"""The exporter's speed beside pyarrow's own: MiB of log a second on two cores, for bodies of 1 KiB and of 100 bytes.
+"""Compares the exporter's speed with pyarrow's own, in MiB of log per second on two cores, for bodies of 1 KiB and 100 bytes.
 
     python bench/export.py [--gib 2] [--rounds 3] [--body 1024 --body 100] [--topics 14] [--folder /dev/shm]
 
-W is what can be hoped for: pyarrow writes the same rows, from memory, with the same settings of writer and allocator, in two processes. The engines read, decode, check,
-write and commit; `by topic` with files of each topic, `small topics` with files of those that have 8 MiB in a range. The rounds take turns, so that what else the machine does hits all alike; each round gives ratios to its own W, and the median
-counts. `others` is the processor time that was not ours, in cores: figures with more than a tenth are not worth much.
-`scan` is `format("commitlog")` into a sink that does nothing. `prepared` beside it are the same rows in the same batches, which lie ready in memory and need only
-be handed over: what is missing there to the rate one would like, no source written in Python can give, since Spark spends it on turning Arrow into
-rows. The scans of some columns say what is saved by asking for less.
-Files lie in memory (--folder), because a disk would be what is measured. Spark is started and has run once before; what the first run took is said apart.
+W is the upper bound: pyarrow writes the same rows from memory, with the same writer and allocator settings, in two processes.
+The engines read, decode, check, write and commit; `by topic` writes files per topic, `small topics` files of topics with 8 MiB
+in a range.
+
+The subjects take turns in each round, so that other load on the machine affects all alike. Each round gives ratios to its own W,
+and the median counts. `others` is the CPU time of other processes, in cores: figures with more than 0.1 are unreliable.
+
+`scan` reads `format("commitlog")` into a sink that discards the rows. `prepared` hands over the same rows in batches that are ready
+in memory: it shows the time that Spark needs to convert Arrow batches into rows, which limits every data source in Python. The
+scans of some columns show what is saved by requesting fewer.
+
+Files are in memory (--folder), because otherwise the disk would be measured. Spark is started and has run once before; the first
+run is reported separately.
 """
 
 import argparse
@@ -52,7 +58,7 @@ from spark_exporter.targets.ledger import TargetSpec  # noqa: E402
 from spark_exporter.writing.layout import Layout  # noqa: E402
 from spark_exporter.writing.range_files import WriteTask, open_writer  # noqa: E402
 
-if TYPE_CHECKING:  # the workers read this file too, and are not to wait for Spark
+if TYPE_CHECKING:  # the workers import this file too and should not wait for Spark
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.datasource import DataSource
 
@@ -84,7 +90,7 @@ COLUMNS = {
 
 
 def make_log(folder: Path, body_bytes: int, topics: int, size: int) -> None:
-    """A CommitLog with segments of a GiB, as brokers write it: bodies of JSON, half to one and a half times as long as asked for."""
+    """A CommitLog as written by brokers: segments of a GiB, JSON bodies of 0.5 to 1.5 times the given size."""
     folder.mkdir(parents=True)
     chance = random.Random(body_bytes)
     pool = [_record(chance, body_bytes, topics) for _ in range(POOL)]
@@ -143,7 +149,7 @@ def _record(chance: random.Random, body_bytes: int, topics: int) -> bytes:
 
 
 class MemoryWriters:
-    """Two processes that have all rows in memory, and write them when they are told to."""
+    """Two processes that have all rows in memory and write them on request."""
 
     def __init__(self, log: Path) -> None:
         self._pipes: list[Connection] = []
@@ -162,11 +168,11 @@ class MemoryWriters:
 
     @property
     def pids(self) -> frozenset[int]:
-        """They hold the whole log, as no worker does."""
+        """Their pids. They hold the whole log, unlike workers."""
         return frozenset(process.pid for process in self._processes if process.pid is not None)
 
     def write(self, target: Path) -> float:
-        """Seconds that the slower one took."""
+        """The seconds that the slower one took."""
         began = time.perf_counter()
         for pipe in self._pipes:
             pipe.send(str(target))
@@ -175,14 +181,14 @@ class MemoryWriters:
         return time.perf_counter() - began
 
     def close(self) -> None:
-        """End them."""
+        """Ends both."""
         for process in self._processes:
             process.kill()
             process.join()
 
 
 def _deal(ranges: Sequence[ByteRange]) -> list[list[ByteRange]]:
-    """To each process as much as to the others: the largest range goes to whoever has least."""
+    """Distributes the ranges evenly: the largest range goes to the process with the least work."""
     shares: list[list[ByteRange]] = [[] for _ in range(PROCESSES)]
     for each in sorted(ranges, key=lambda one: one.size_bytes, reverse=True):
         min(shares, key=lambda share: sum(one.size_bytes for one in share)).append(each)
@@ -206,7 +212,7 @@ def _write_again(pipe: Connection, ranges: list[ByteRange]) -> None:
 
 
 def _groups_of(byte_range: ByteRange) -> list[pa.Table]:
-    """The rows, put together as the exporter does."""
+    """The rows, grouped as by the exporter."""
     groups: list[pa.Table] = []
     gathered: list[pa.RecordBatch] = []
     options = ScanOptions("cluster", "broker", RecordChoice(include_system=True))
@@ -225,7 +231,7 @@ def _groups_of(byte_range: ByteRange) -> list[pa.Table]:
 
 
 def export(log: Path, target: Path, engine: Engine, layout: Layout = FLAT) -> float:
-    """Seconds of one run, from looking at the target to the commit."""
+    """The seconds of one run, from inspecting the target to the commit."""
     spec = TargetSpec("parquet", layout, RecordChoice(include_system=True))
     began = time.perf_counter()
     with Export(ExportRequest(log, str(target), spec, cluster="cluster"), engine) as run:
@@ -235,7 +241,7 @@ def export(log: Path, target: Path, engine: Engine, layout: Layout = FLAT) -> fl
 
 @contextmanager
 def plain_session() -> "Iterator[SparkSession]":
-    """A session as users have theirs: the engine's own JVM compiles in a hurry, since it has nothing to do."""
+    """A session as users have it: the engine's own JVM is tuned for fast compilation because it is mostly idle."""
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
     builder = SparkSession.builder.master(f"local[{PROCESSES}]").config("spark.ui.enabled", "false")
@@ -245,13 +251,13 @@ def plain_session() -> "Iterator[SparkSession]":
 
 
 def scan(log: Path, session: "SparkSession", columns: str = "", condition: str = "true") -> float:
-    """Seconds that `format("commitlog")` takes into a sink that does nothing; all columns if none are named."""
+    """Seconds of `format("commitlog")` into a sink that discards the rows; all columns if none are given."""
     rows = session.read.format("commitlog").option("includeSystem", "true").option("columns", columns).load(str(log))
     return _throw_away(rows.where(condition))
 
 
 def scan_prepared(files: list[Path], session: "SparkSession") -> float:
-    """The same of batches that lie ready: Spark's own part of it."""
+    """The same for prepared batches: Spark's own share of the time."""
     return _throw_away(session.read.format("prepared").option("files", ",".join(map(str, files))).load())
 
 
@@ -262,7 +268,7 @@ def _throw_away(rows: "DataFrame") -> float:
 
 
 def prepare(log: Path, folder: Path) -> list[Path]:
-    """What `format("commitlog")` would hand over, a file for each range."""
+    """Writes what `format("commitlog")` would return, one file per range."""
     folder.mkdir()
     files = []
     for number, byte_range in enumerate(_plan(log)):
@@ -275,7 +281,10 @@ def prepare(log: Path, folder: Path) -> list[Path]:
 
 
 def prepared_source() -> "type[DataSource]":
-    """A data source that yields batches out of files of Arrow's, mapped into memory. Defined in here, so that Spark ships it to its workers whole."""
+    """A data source that yields batches from memory-mapped Arrow files.
+
+    Defined locally, so that Spark ships it to its workers as a whole.
+    """
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition  # noqa: PLC0415
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415
     from pyspark.sql.types import StructType  # noqa: PLC0415
@@ -313,7 +322,7 @@ def prepared_source() -> "type[DataSource]":
 
 @dataclass
 class Taken:
-    """One subject's rounds."""
+    """The rounds of one subject."""
 
     rates: list[float] = field(default_factory=list)
     ratios: list[float] = field(default_factory=list)
@@ -324,7 +333,7 @@ class Taken:
 
 
 class Watch(threading.Thread):
-    """Looks at our worker processes: the most memory that one had, and the processor time of all."""
+    """Watches our worker processes: the highest memory use of any, and the CPU time of all."""
 
     def __init__(self, kind: str, but: frozenset[int]) -> None:
         super().__init__(daemon=True)
@@ -334,7 +343,7 @@ class Watch(threading.Thread):
         self.most_mib = 0.0
 
     def run(self) -> None:
-        """Until `stop`."""
+        """Samples until `stop`."""
         while not self._over.wait(0.5):
             for child in psutil.Process().children(recursive=True):
                 try:
@@ -344,20 +353,20 @@ class Watch(threading.Thread):
                     continue
 
     def stop(self) -> None:
-        """End it."""
+        """Ends the watch."""
         self._over.set()
         self.join()
 
 
 def _resident_mib(pid: int) -> float:
-    """The most that it has had in memory, shared and mapped pages and all."""
+    """The highest resident memory, including shared and mapped pages."""
     with open(f"/proc/{pid}/status", encoding="ascii") as file:
         return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))
 
 
 @contextmanager
 def watched(taken: Taken, kind: str, size: int, but: frozenset[int]) -> Iterator[None]:
-    """Notes memory of workers and processor time, ours and that of others. `but`: processes that are none of the workers."""
+    """Records the workers' memory and CPU time, ours and that of others. `but`: processes that are not workers."""
     watch = Watch(kind, but)
     watch.start()
     began, all_before, ours_before = time.perf_counter(), _busy_s(), _our_s()
@@ -390,7 +399,7 @@ def _our_s() -> float:
 
 
 def measure(log: Path, scratch: Path, rounds: int, body_bytes: int) -> dict[str, Taken]:
-    """All subjects in turns; the scan apart, in a session as users have theirs."""
+    """Measures all subjects in turn; the scan separately, in a session configured like those of users."""
     from spark_exporter.running.engines.spark import SparkEngine  # noqa: PLC0415
 
     writers = MemoryWriters(log)
@@ -398,7 +407,7 @@ def measure(log: Path, scratch: Path, rounds: int, body_bytes: int) -> dict[str,
     taken: dict[str, Taken] = defaultdict(Taken)
 
     def take_turns(subjects: dict[str, tuple[str, Callable[[], float]]]) -> None:
-        """The last one has run before."""
+        """Runs all subjects in turn. The last one has already run once."""
         began = time.perf_counter()
         [*_, (last, (_, run))] = subjects.items()
         run()
@@ -446,7 +455,7 @@ def measure(log: Path, scratch: Path, rounds: int, body_bytes: int) -> dict[str,
 
 
 def spark_scans(log: Path, prepared: list[Path], session: "SparkSession") -> dict[str, Callable[[], float]]:
-    """By what the table calls them; the last ones push a filter down."""
+    """The scans by their names in the table; the last ones push a filter down."""
     session.dataSource.register(prepared_source())
     session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     return {
@@ -463,7 +472,7 @@ def _plan(log: Path) -> tuple[ByteRange, ...]:
 
 
 def table(results: dict[int, dict[str, Taken]]) -> str:
-    """For people."""
+    """The results as a table."""
     lines = [
         "| bodies | | MiB/s, median (least to most) | of W | floor | core-s a GiB | MiB a worker | others, cores |",
         "|---|---|---|---|---|---|---|---|",
@@ -471,7 +480,7 @@ def table(results: dict[int, dict[str, Taken]]) -> str:
     for body_bytes, taken in results.items():
         for name, each in taken.items():
             floor = FLOORS.get(body_bytes, {}).get(name)
-            # The batches of `prepared` are mapped into the processes that scan, so of those it says nothing.
+            # The batches of `prepared` are mapped into the scanning processes, so their memory use means nothing.
             worker_mib = "" if name.startswith(("W", "scan", "prepared")) else f"{each.worker_mib:.0f}"
             said = f"{floor:.2f} W" if floor else f"{SCAN_FLOOR_MIB_S:.0f} MiB/s" if name == "scan" else ""
             lines.append(
@@ -483,16 +492,16 @@ def table(results: dict[int, dict[str, Taken]]) -> str:
 
 
 def main() -> None:
-    """See the module."""
+    """Runs the benchmark described above."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gib", type=float, default=2.0, help="size of the log")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--body", type=int, action="append", help="bytes of a body; may be given again (1024, 100)")
-    parser.add_argument("--topics", type=int, default=14, help="topics of the log, some with much more than others")
-    parser.add_argument("--folder", type=Path, default=Path("/dev/shm"), help="where log and targets lie")  # noqa: S108
+    parser.add_argument("--body", type=int, action="append", help="body size in bytes, repeatable (1024, 100)")
+    parser.add_argument("--topics", type=int, default=14, help="number of topics, of very different sizes")
+    parser.add_argument("--folder", type=Path, default=Path("/dev/shm"), help="folder for log and targets")  # noqa: S108
     given: Any = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["MIMALLOC_PURGE_DELAY"] = "20000"  # W has the allocator's settings that the engines give their workers
+    os.environ["MIMALLOC_PURGE_DELAY"] = "20000"  # W uses the allocator settings that the engines give their workers
     results: dict[int, dict[str, Taken]] = {}
     folder = Path(tempfile.mkdtemp(prefix="headrace-bench-", dir=given.folder))
     try:

@@ -1,21 +1,23 @@
-"""Long runs of the exporter: against the official client, beside a broker that is killed, and on ever larger logs.
+"""Long runs of the exporter: compared with the official client, beside a broker that is killed, and on growing logs.
 
     python bench/export_runs.py client [--gib 4] [--server apache --server headrace] [--engine local --engine spark]
     python bench/export_runs.py follow [--minutes 5]
     python bench/export_runs.py growth [--gib 1 --gib 2 --gib 4 --gib 8] [--segments 10000]
 
-client   Fills the store of a broker, lets a consumer of the official Java client receive all of it, exports the store with the command, once
-         with each engine, and compares for each queue: messages, first and last offset, and a sum over bodies and offsets. Ten minutes on two
-         cores; what fills and receives says on standard error how far it is, and ends the run when for two minutes nothing moved.
-         Both brokers hand out 8 messages or 64 KiB a pull, not 32 or 256 KiB, of what lies further back than accessMessageInMemoryMaxRatio
-         (40 percent of the machine's memory). Here maxTransferCountOnMessageInDisk and maxTransferBytesOnMessageInDisk are raised to that.
-follow   `headrace export --follow` beside a producing broker whose retention deletes files, and which is killed once. Afterwards each queue's
-         offsets are in the table without gap and once, and so is every message that was acknowledged.
-growth   Seconds of an export, its processor time, and the driver's memory, against the size of the log; and how long a plan of very many segments
-         takes. The line is drawn through processor times, which do not depend on what else the machine does.
+client   Fills the store of a broker, receives all of it with a consumer of the official Java client, exports the store once with
+         each engine, and compares for each queue: messages, first and last offset, and a sum over bodies and offsets. Takes ten
+         minutes on two cores. The filling and receiving program reports progress on standard error, and ends the run after two
+         minutes without progress.
+         For messages further back than accessMessageInMemoryMaxRatio (40 percent of memory), both brokers return 8 messages or
+         64 KiB per pull instead of 32 or 256 KiB. maxTransferCountOnMessageInDisk and maxTransferBytesOnMessageInDisk are raised
+         to the higher values here.
+follow   Runs `headrace export --follow` beside a broker under load whose retention deletes files, and which is killed once.
+         Afterwards the table has each queue's offsets exactly once and without gaps, and every acknowledged message.
+growth   Measures time, CPU time and the driver's memory against the size of the log, and the time to plan very many segments. The
+         straight line is fitted to CPU times, which do not depend on other load on the machine.
 
-Each says at its end what was found, and appends it to bench/RESULTS.md unless --print is given. Ends with 1 if something is not as it should be.
-Needs room: about three times what is exported. `others` is the processor time that was not ours, in cores.
+Each prints its results and appends them to bench/RESULTS.md unless --print is given. The exit code is 1 if a check failed. Needs disk
+space of about three times the exported log. `others` is the CPU time of other processes, in cores.
 """
 
 import argparse
@@ -61,16 +63,18 @@ Queues = dict[tuple[str, int], tuple[int, int, int, int]]
 
 
 def main() -> int:
-    """See the module."""
+    """Runs the comparison described above."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", choices=["client", "follow", "growth"])
     parser.add_argument("--gib", type=float, action="append", help="size of the log (client 4; growth 1, 2, 4, 8)")
-    parser.add_argument("--server", choices=SERVERS, action="append", help="client: whose store (both)")
-    parser.add_argument("--engine", choices=ENGINES, action="append", help="client: who writes (both)")
+    parser.add_argument(
+        "--server", choices=SERVERS, action="append", help="client: the broker that writes the store (both)"
+    )
+    parser.add_argument("--engine", choices=ENGINES, action="append", help="client: the engine that exports (both)")
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--segments", type=int, default=10_000)
-    parser.add_argument("--folder", type=Path, help="where stores and tables lie (a temporary folder)")
-    parser.add_argument("--print", action="store_true", help="print only, leave RESULTS.md alone")
+    parser.add_argument("--folder", type=Path, help="folder for stores and tables (a temporary folder)")
+    parser.add_argument("--print", action="store_true", help="print only, do not change RESULTS.md")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="headrace-export-runs-", dir=options.folder))
     try:
@@ -88,7 +92,7 @@ def main() -> int:
     section = "\n".join(
         [
             f"## {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, the exporter: {options.run}", "", *lines, "",
-            f"{psutil.cpu_count()} cores; others took {others.cores:.1f} of them meanwhile. {'As it should be.' if good else 'NOT as it should be.'}", "",
+            f"{psutil.cpu_count()} cores; other processes used {others.cores:.1f} of them. {'Passed.' if good else 'FAILED.'}", "",
         ]
     )  # fmt: skip
     print(section)
@@ -99,7 +103,7 @@ def main() -> int:
 
 
 class Others:
-    """Processor time that is not of ours and our children's."""
+    """CPU time of processes other than ours and our children."""
 
     def __enter__(self) -> "Others":
         self.cores = 0.0
@@ -118,12 +122,12 @@ class Others:
 
 
 def headrace(*arguments: object) -> list[str]:
-    """The command."""
+    """Runs the `headrace` command."""
     return [sys.executable, "-m", "appliance.cli.main", *map(str, arguments)]
 
 
 def environment() -> dict[str, str]:
-    """Of programs that we start."""
+    """The environment of programs that we start."""
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
@@ -133,7 +137,7 @@ def environment() -> dict[str, str]:
 def compare_with_client(
     folder: Path, sizes: list[float], servers: list[str], engines: list[str]
 ) -> tuple[bool, list[str]]:
-    """The tables of all engines against what a consumer of the official client receives."""
+    """Compares the tables of all engines with what a consumer of the official client receives."""
     lines = [
         "| store of | log, GiB | queues | messages | the client receives, s | engine | export, s | MiB/s | each queue equal |",
         "|---|" + "---:|" * 4 + "---|" + "---:|" * 3,
@@ -167,7 +171,7 @@ def compare_with_client(
 
 
 def export_topics(store: Path, target: Path, engine: str) -> tuple[float, float, Queues]:
-    """Seconds, MiB of log, and what is in the table, which is removed again."""
+    """Seconds, MiB of log, and the contents of the table, which is removed again."""
     topics = [part for number in range(TOPICS) for part in ("--topic", f"Store{number}")]
     began = time.monotonic()
     done = subprocess.run(
@@ -184,7 +188,7 @@ def export_topics(store: Path, target: Path, engine: str) -> tuple[float, float,
 
 
 def differences(sent: int, received: Queues, exported: Queues) -> list[str]:
-    """What is not equal: nothing, or a line for each queue."""
+    """The differences: none, or one line per queue."""
     wrong = [
         f"{topic} {queue}: received {received.get((topic, queue))}, exported {exported.get((topic, queue))} (messages, first, last, sum)"
         for topic, queue in sorted(received.keys() | exported.keys())
@@ -195,19 +199,19 @@ def differences(sent: int, received: Queues, exported: Queues) -> list[str]:
 
 
 def say(line: str) -> None:
-    """Progress."""
+    """Prints progress."""
     print(f"{datetime.now(UTC):%H:%M:%S} {line}", file=sys.stderr, flush=True)
 
 
 def java(name_server: str, *arguments: object) -> str:
-    """What StoreLoad prints. It says on standard error how far it is, and ends by itself when it gets no further."""
+    """Runs StoreLoad and returns its output. It reports progress on standard error, and ends by itself if it stalls."""
     program = str(ROOT / "bench" / "StoreLoad.java")
     command = ["java", "-Xmx1g", "-cp", class_path(), program, name_server, *map(str, arguments)]
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
 def queues_said(text: str) -> Queues:
-    """Lines of StoreLoad."""
+    """Parses the lines of StoreLoad."""
     found: Queues = {}
     for line in text.splitlines():
         topic, queue, count, first, last, total = line.split()
@@ -217,7 +221,7 @@ def queues_said(text: str) -> Queues:
 
 
 def queues_of_table(target: Path) -> Queues:
-    """The same, out of the exported files."""
+    """The same figures from the exported files."""
     counts: dict[tuple[str, int], list[int]] = {}
     data = ds.dataset(str(target), partitioning="hive")
     for batch in data.scanner(["topic", "queue_id", "queue_offset", "body"]).to_batches():
@@ -231,7 +235,7 @@ def queues_of_table(target: Path) -> Queues:
 
 
 def wait_flushed(store: Path) -> None:
-    """Until nothing more is written."""
+    """Waits until nothing more is written."""
     before = -1.0
     while (now := max(path.stat().st_mtime for path in (store / "commitlog").iterdir())) != before:
         before = now
@@ -248,7 +252,7 @@ OLD_S = 20
 
 
 def follow_a_broker(folder: Path, minutes: float) -> tuple[bool, list[str]]:
-    """Producing, following, deleting and one kill, at once."""
+    """Produces, follows, deletes, and kills once, all at the same time."""
     settings = {
         "mappedFileSizeCommitLog": str(SEGMENT_BYTES),
         "fileReservedTime": "1",
@@ -289,21 +293,23 @@ def follow_a_broker(folder: Path, minutes: float) -> tuple[bool, list[str]]:
     ]
     problems, rows = check_followed(target, senders)
     if not behind or "Traceback" in text:
-        problems.append(f"the exporter said: {text[-500:]}")
+        problems.append(f"the exporter printed: {text[-500:]}")
     if restarts != 1 or not first_left:
-        problems.append(f"{restarts} restarts of the broker, the log begins at {first_left}: not what was to be tried")
+        problems.append(
+            f"{restarts} restarts of the broker, the log begins at {first_left}: the test conditions were not met"
+        )
     return not problems, [
         (f"- {minutes:g} minutes of {SENDERS} producers: {sum(len(each.acknowledged) for each in senders):,} messages acknowledged, {flushed:,} bytes of log flushed, "
         f"of which retention deleted the first {first_left:,}; the broker was killed {restarts} time."),
-        f"- {rows:,} rows in the table: each queue's offsets without gap and once, every acknowledged message among them: {'yes' if not problems else 'NO'}.",
-        (f"- {len(behind)} rounds with something new; behind by {statistics.median(behind or [0]):,.0f} bytes in the median, {max(behind or [0]):,} at most, when a round was done. "
+        f"- {rows:,} rows in the table: each queue's offsets exactly once and without gaps, including every acknowledged message: {'yes' if not problems else 'NO'}.",
+        (f"- {len(behind)} rounds with new messages; lag {statistics.median(behind or [0]):,.0f} bytes median, {max(behind or [0]):,} maximum, at the end of a round. "
         f"Held at the end: {held}."),
         *(f"- {problem}" for problem in problems),
     ]  # fmt: skip
 
 
 def send_until(sender: PlainSender, ends: threading.Event) -> None:
-    """Numbered messages, one after the other."""
+    """Sends numbered messages, one after the other."""
     number = 0
     while not ends.is_set():
         sender.send(number, MESSAGE_BYTES, deadline_s=120)
@@ -311,7 +317,7 @@ def send_until(sender: PlainSender, ends: threading.Event) -> None:
 
 
 def age_files(commit_log: Path, ends: threading.Event) -> None:
-    """Files that have been full for a while become two hours older: the broker's own retention then deletes them."""
+    """Makes files that have been full for a while two hours older, so that the broker's own retention deletes them."""
     full_since: dict[Path, float] = {}
     while not ends.wait(1):
         files = sorted(commit_log.iterdir())
@@ -323,14 +329,14 @@ def age_files(commit_log: Path, ends: threading.Event) -> None:
 
 
 def is_written(path: Path) -> bool:
-    """Whether there is a record at a file's begin."""
+    """Whether there is a record at the start of a file."""
     with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
         return bool(file.read(8).strip(b"\0"))
     return False
 
 
 def wait_all_flushed(appliance: Appliance) -> int:
-    """Until what was written is flushed: how far that is."""
+    """Waits until everything written is flushed; returns the flushed offset."""
     while True:
         offsets = appliance.status()["offsets"]
         if offsets["wrote_offset"] == offsets["flushed_offset"]:
@@ -339,7 +345,7 @@ def wait_all_flushed(appliance: Appliance) -> int:
 
 
 def wait_exported(target: Path, flushed: int, exporter: "subprocess.Popen[bytes]") -> None:
-    """Until the exporter has come so far."""
+    """Waits until the exporter has reached this offset."""
     deadline = time.monotonic() + 300
     while time.monotonic() < deadline and exporter.poll() is None:
         done = subprocess.run(
@@ -355,7 +361,7 @@ def wait_exported(target: Path, flushed: int, exporter: "subprocess.Popen[bytes]
 
 
 def check_followed(target: Path, senders: list[PlainSender]) -> tuple[list[str], int]:
-    """What is wrong with the table, and how many rows it has."""
+    """The problems of the table, and its number of rows."""
     offsets: dict[tuple[str, int], list[int]] = defaultdict(list)
     numbers: dict[str, set[int]] = defaultdict(set)
     places: set[int] = set()
@@ -380,7 +386,7 @@ def check_followed(target: Path, senders: list[PlainSender]) -> tuple[list[str],
         if (missing := set(sender.acknowledged) - numbers[sender.topic])
     ]
     if len(places) != rows:
-        problems.append(f"{rows - len(places)} rows are there twice")
+        problems.append(f"{rows - len(places)} rows are duplicates")
     return problems, rows
 
 
@@ -388,7 +394,7 @@ def check_followed(target: Path, senders: list[PlainSender]) -> tuple[list[str],
 
 
 def grow(folder: Path, sizes: list[float], segments: int) -> tuple[bool, list[str]]:
-    """Time and memory against size."""
+    """Measures time and memory against log size."""
     lines = [
         "| log, GiB | messages | export, s | processor, s | processor, s a GiB | the driver's memory at most, MiB |",
         "|" + "---:|" * 6,
@@ -420,7 +426,7 @@ def grow(folder: Path, sizes: list[float], segments: int) -> tuple[bool, list[st
     growth_mib = points[-1][2] - points[0][2]
     lines += [
         "",
-        f"- The straight line through the processor times misses none by more than {line:.0%}. The driver's memory grew by {growth_mib:.0f} MiB from the smallest to the largest.",
+        f"- No CPU time is off the straight line by more than {line:.0%}. The driver's memory grew by {growth_mib:.0f} MiB from the smallest to the largest.",
         f"- {segments:,} segments are planned in {plan_s:.1f} s ({done.stdout.splitlines()[-1].split(',')[0]}).",
     ]
     good = line < 0.25 and growth_mib < 64 and plan_s < 30
@@ -428,7 +434,7 @@ def grow(folder: Path, sizes: list[float], segments: int) -> tuple[bool, list[st
 
 
 def straightness(points: list[tuple[float, float, float]]) -> float:
-    """By how much of itself the worst time is off the line of least squares."""
+    """The largest relative distance of a time from the line of least squares."""
     if len(points) < 3:
         return 0.0
     sizes, times = [each[0] for each in points], [each[1] for each in points]
@@ -437,7 +443,7 @@ def straightness(points: list[tuple[float, float, float]]) -> float:
 
 
 def timed_export(source: Path, target: Path) -> tuple[float, float, int]:
-    """Seconds, the most memory that the driver had in MiB, and rows."""
+    """Seconds, the driver's highest memory use in MiB, and rows."""
     began = time.monotonic()
     process = subprocess.Popen(
         headrace("export", "--engine", "local", source, target), stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT
@@ -456,7 +462,7 @@ def timed_export(source: Path, target: Path) -> tuple[float, float, int]:
 
 
 def write_segments(folder: Path, size: int) -> Iterator[None]:
-    """A log, one full segment more with each step; the records are of a pool, but for where they lie."""
+    """Grows a log by one full segment per step; records come from a pool, with adjusted offsets."""
     folder.mkdir(parents=True)
     chance = random.Random(7)
     pool = [pool_record(chance, number, min(1024, size // 8)) for number in range(12_000)]

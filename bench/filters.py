@@ -1,11 +1,10 @@
-"""SQL92 evaluations a second on one core: RocketMQ's filter classes and ours in one run, in turns.
+"""Compares SQL92 evaluations per second on one core: RocketMQ's filter classes and ours, alternating in one run.
 
     python bench/filters.py [--seconds 2] [--rounds 3]
 
-Both evaluate over the property string of a stored message, as a broker has it when a consumer pulls: RocketMQ's makes a map of it first,
-ours reads it as it lies there. Java is warmed up: its first rounds are thrown away. The best round counts.
-Time is the processor's, so that others on the machine matter little.
-Needs Java, the jars of bench/reference, and compiled modules (`make compile`).
+Both evaluate the property string of a stored message, as a broker does on a pull. RocketMQ's classes first parse it into a map; ours
+evaluate it in place. Java is warmed up: its first rounds are discarded. The best round counts. Time is CPU time, so that other load
+on the machine matters little. Needs Java, the jars of bench/reference, and compiled modules (`make compile`).
 """
 
 import argparse
@@ -35,7 +34,7 @@ EXPRESSIONS = (
 
 
 def rate_of(work: Callable[[Any], int], given: Any, seconds: float) -> float:
-    """Calls a second of processor time."""
+    """Calls per second of CPU time."""
     calls, began = 0, time.process_time()
     while time.process_time() - began < seconds:
         for _ in range(1000):
@@ -45,7 +44,7 @@ def rate_of(work: Callable[[Any], int], given: Any, seconds: float) -> float:
 
 
 def ours(expression: str, seconds: float) -> float:
-    """Evaluations a second."""
+    """Evaluations per second by our filters."""
     program = compile_expression(expression)
     assert isinstance(program, Program)
     stored = STORED.replace("=", "\x01").replace(";", "\x02").encode()
@@ -53,7 +52,7 @@ def ours(expression: str, seconds: float) -> float:
 
 
 def apaches(classes: str, expression: str, seconds: float) -> float:
-    """The same."""
+    """Evaluations per second by Apache's filters."""
     command = [
         sys.executable,
         str(REFERENCE),

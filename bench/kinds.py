@@ -1,16 +1,18 @@
-"""Messages that wait: how late they come, and what waiting costs. Ours alone: RocketMQ 4.9 looks every 100 ms, and has no timers.
+"""Delayed and timed messages: how late they are delivered, and what pending ones cost.
+
+Only for our broker: RocketMQ 4.9 checks every 100 ms and has no timers.
 
     python bench/kinds.py                     everything; appends a section to bench/RESULTS.md
     python bench/kinds.py --only levels --print
     python bench/kinds.py --only timers --count 100000 --spread 60
     python bench/kinds.py --only waiting --count 1000000
 
-    levels    10,000 messages wait at delay levels, half of them for an hour; how late the others are stored where they were to go
-    timers    messages with random due times over a minute; how late they are stored, and that none is early, missing or twice
-    waiting   a million timers that are due hours later: memory of the broker, processor time of everything while they wait, time to start with them
+    levels    10,000 messages at delay levels, half of them for an hour; how late the others are delivered
+    timers    messages with random due times within a minute; how late they are delivered, and that none is early, missing or duplicated
+    waiting   a million timers due hours later: the broker's memory, CPU time of all processes while idle, start-up time
 
-Late is what the log says: the time at which a message was stored in its topic, less the time at which it was due. Sent by the official Java client
-while the broker delivers, on whatever processors there are.
+Lateness is taken from the log: the store timestamp in the target topic minus the due time. The official Java client sends while the
+broker delivers, on whatever processors there are.
 """
 
 import argparse
@@ -59,7 +61,7 @@ def serving(**settings: str) -> Iterator[tuple[Appliance, Client]]:
 
 
 def lateness(name: str, late_ms: Sequence[int], limit_ms: int) -> list[Row]:
-    """Percentiles, and the share within the limit."""
+    """Percentiles of lateness, and the share within the limit."""
     in_order = sorted(late_ms)
     within = sum(one <= limit_ms for one in in_order) / len(in_order)
     count = len(in_order)
@@ -73,7 +75,7 @@ def lateness(name: str, late_ms: Sequence[int], limit_ms: int) -> list[Row]:
 
 
 def levels(count: int) -> list[Row]:
-    """Messages at delay levels while so many wait."""
+    """Measures messages at delay levels while many others are pending."""
     with serving(messageDelayLevel=LEVELS) as (appliance, client):
         client.call("send-with", topic=TOPIC, first=0, count=count // 2, set={"DELAY": "18"}, timeout_s=600)
         each = count // 2 // len(LEVEL_MS)
@@ -101,7 +103,7 @@ def levels(count: int) -> list[Row]:
 
 
 def timers(count: int, spread_s: int) -> list[Row]:
-    """Timers with random due times; those begin when all have been sent, or a minute later."""
+    """Measures timers with random due times, which begin when all have been sent, or a minute later."""
     with serving() as (appliance, client):
         sent = client.call(
             "send-spread",
@@ -129,7 +131,7 @@ def timers(count: int, spread_s: int) -> list[Row]:
 
 
 def anonymous_mib(pid: int) -> float:
-    """Memory of a process that is its own: not the mapped log."""
+    """Private memory of a process, without the mapped log."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) / 1024
@@ -137,7 +139,7 @@ def anonymous_mib(pid: int) -> float:
 
 
 def idle_cpu(appliance: Appliance) -> float:
-    """Processor time of all processes for each second while nothing is asked of them, in ms."""
+    """CPU time of all processes per idle second, in ms."""
     processes = [psutil.Process(pid) for pid in appliance.pids()]
 
     def used() -> float:
@@ -149,7 +151,7 @@ def idle_cpu(appliance: Appliance) -> float:
 
 
 def waiting(count: int) -> list[Row]:
-    """Timers that are due between three and six hours from now."""
+    """Measures timers that are due in three to six hours."""
     with serving() as (appliance, client):
         empty_mib, empty_cpu = anonymous_mib(appliance.pid_of("broker")), idle_cpu(appliance)
         began = time.monotonic()
@@ -165,7 +167,7 @@ def waiting(count: int) -> list[Row]:
         )
         took_s = time.monotonic() - began
         assert sent["acknowledged"] == count
-        time.sleep(3)  # the index is written each second
+        time.sleep(3)  # the index is written every second
         full_mib, full_cpu = anonymous_mib(appliance.pid_of("broker")), idle_cpu(appliance)
         index_mib = sum(path.stat().st_size for path in (appliance.store / "timer").iterdir()) / (1 << 20)
         ports, data = appliance.ports, appliance.data
@@ -189,13 +191,13 @@ def waiting(count: int) -> list[Row]:
 
 
 def main() -> None:
-    """Runs what is asked for."""
+    """Runs the selected measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=["levels", "timers", "waiting"])
-    parser.add_argument("--count", type=int, help="of messages, where one of them is asked for")
+    parser.add_argument("--count", type=int, help="number of messages, with --only")
     parser.add_argument("--spread", type=int, default=60, help="seconds over which timers are due")
-    parser.add_argument("--print", action="store_true", help="write nothing to RESULTS.md")
-    parser.add_argument("--note", default="", help="what else is to be said of the machine")
+    parser.add_argument("--print", action="store_true", help="do not change RESULTS.md")
+    parser.add_argument("--note", default="", help="a note about the machine for the report")
     options = parser.parse_args()
     runs: dict[str, Callable[[], list[Row]]] = {
         "levels": lambda: levels(options.count or 10_000),

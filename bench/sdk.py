@@ -1,14 +1,14 @@
-"""The Python client's speed, beside the official Java client's, on the same appliance in one run.
+"""Compares the speed of the Python client with the official Java client's, on the same appliance in one run.
 
     python bench/sdk.py                          all loads, both clients; appends a section to bench/RESULTS.md
     python bench/sdk.py --loads async,push --only headrace --print
     python bench/sdk.py --profile async          where the time goes (cProfile), printed
 
-Messages have 1 KiB. The client has a core of its own, and so has the appliance with all its processes (`--no-pin` leaves them where the kernel puts
-them). Two rates are given: messages by the clock, and messages for each second of the client's own CPU time (user and system, of the whole process),
-which is what a client can do on a core that it has for itself: on a busy machine only that one means anything.
+Messages have 1 KiB. The client has one core to itself, and so do the appliance's processes (`--no-pin` leaves placement to the
+kernel). Two rates are given: messages per second of wall-clock time, and per second of the client's own CPU time (user and system,
+whole process), which is what a client can do on a dedicated core. On a busy machine only the latter is meaningful.
 
-    async     256 sends under way at once, each waited for; uvloop
+    async     256 sends in flight, each awaited; uvloop
     asyncio   the same on asyncio's own loop
     linger    the same as async, with automatic batching (Java has none)
     sync      16 threads, each waiting for each of its sends
@@ -59,7 +59,7 @@ JAVA_LOADS = {"async": IN_FLIGHT, "sync": THREADS, "push": 0}
 
 @dataclass(frozen=True)
 class Figures:
-    """What one client did: messages, by the clock and by its own CPU time, in seconds."""
+    """The result of one client: messages, and seconds of wall-clock and of its own CPU time."""
 
     messages: int
     seconds: float
@@ -67,17 +67,17 @@ class Figures:
 
     @property
     def rate(self) -> float:
-        """Messages a second."""
+        """Messages per second."""
         return self.messages / self.seconds
 
     @property
     def cpu_rate(self) -> float:
-        """Messages for a second of the client's CPU time."""
+        """Messages per second of the client's CPU time."""
         return self.messages / self.cpu
 
 
 class Stopwatch:
-    """Wall and CPU time of this process from now on."""
+    """Wall-clock and CPU time of this process since it was created."""
 
     def __init__(self) -> None:
         self._began, self._used = time.perf_counter(), self._cpu()
@@ -88,15 +88,15 @@ class Stopwatch:
         return used.ru_utime + used.ru_stime
 
     def stop(self, messages: int) -> Figures:
-        """The figures of what was done since."""
+        """The figures since then."""
         return Figures(messages, time.perf_counter() - self._began, self._cpu() - self._used)
 
 
-# ---- the loads, in a process of their own
+# ---- the loads, in a separate process
 
 
 async def send_async(name_server: str, seconds: float, linger: float | None = None) -> Figures:
-    """`IN_FLIGHT` coroutines, each sending one message after another."""
+    """Runs `IN_FLIGHT` coroutines that each send one message after another."""
     sent, end = 0, 0.0
     loop = asyncio.get_running_loop()
 
@@ -115,7 +115,7 @@ async def send_async(name_server: str, seconds: float, linger: float | None = No
 
 
 def send_sync(name_server: str, seconds: float) -> Figures:
-    """`THREADS` threads, each sending one message after another."""
+    """Runs `THREADS` threads that each send one message after another."""
     counts: list[int] = []
     end = 0.0
 
@@ -140,7 +140,7 @@ def send_sync(name_server: str, seconds: float) -> Figures:
 
 
 async def push(name_server: str, count: int) -> Figures:
-    """A consumer from the first message on; the figures begin with the first tenth, when all queues are on their way."""
+    """Consumes from the first message on; timing begins after the first tenth, when all queues are being consumed."""
     taken, first = 0, count // 10
     watch = Stopwatch()
     done = asyncio.Event()
@@ -161,7 +161,7 @@ async def push(name_server: str, count: int) -> Figures:
 
 
 async def fill(name_server: str, count: int) -> Figures:
-    """So many messages for `push`."""
+    """Sends the messages for `push`."""
     watch = Stopwatch()
     async with Producer("sdk-load", name_server, linger=0.002, send_timeout=30) as producer:
         for at in range(0, count, 4096):
@@ -171,7 +171,7 @@ async def fill(name_server: str, count: int) -> Figures:
 
 
 def perform(load: str, name_server: str, seconds: float, count: int) -> Figures:
-    """One load by the Python client, in this process."""
+    """Runs one load with the Python client in this process."""
 
     def on_uvloop(main: Coroutine[Any, Any, Figures]) -> Figures:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -210,15 +210,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loads", default=",".join(LOADS), help=f"some of {','.join(LOADS)}")
     parser.add_argument(
-        "--rounds", type=int, default=2, help="each load so many times, the clients in turn (default 2)"
+        "--rounds", type=int, default=2, help="repetitions of each load, alternating clients (default 2)"
     )
     parser.add_argument("--seconds", type=float, default=4, help="timed part of each send load (default 4)")
-    parser.add_argument("--messages", type=int, default=400_000, help="messages that are pushed (default 400000)")
+    parser.add_argument("--messages", type=int, default=400_000, help="messages of the push load (default 400000)")
     parser.add_argument("--only", choices=("headrace", "java"), help="one client")
-    parser.add_argument("--no-pin", action="store_true", help="leave the cores to the kernel")
-    parser.add_argument("--profile", choices=LOADS, help="one load under cProfile")
-    parser.add_argument("--print", action="store_true", help="print only, leave RESULTS.md alone")
-    parser.add_argument("--at", help=argparse.SUPPRESS)  # the name server: do one load in this process
+    parser.add_argument("--no-pin", action="store_true", help="do not pin processes to cores")
+    parser.add_argument("--profile", choices=LOADS, help="profile one load with cProfile")
+    parser.add_argument("--print", action="store_true", help="print only, do not change RESULTS.md")
+    parser.add_argument("--at", help=argparse.SUPPRESS)  # the name server: runs one load in this process
     options = parser.parse_args()
     if options.at:
         figures = perform(options.loads, options.at, options.seconds, options.messages)
@@ -253,7 +253,7 @@ Measured = dict[tuple[str, str], list[Figures]]
 
 
 def measure(loads: list[str], name_server: str, options: argparse.Namespace) -> Measured:
-    """All loads, round after round, the clients in turn."""
+    """Runs all loads in every round, alternating clients."""
     measured: Measured = {}
     for _ in range(options.rounds):
         for load in loads:
@@ -268,7 +268,7 @@ def measure(loads: list[str], name_server: str, options: argparse.Namespace) -> 
 
 
 def in_python(load: str, name_server: str, options: argparse.Namespace) -> Figures:
-    """A load in a new process."""
+    """Runs a load in a new process."""
     command = [
         sys.executable, __file__, "--at", name_server, "--loads", load,
         "--seconds", str(options.seconds), "--messages", str(options.messages),
@@ -277,7 +277,7 @@ def in_python(load: str, name_server: str, options: argparse.Namespace) -> Figur
 
 
 def in_java(load: str, name_server: str, options: argparse.Namespace) -> Figures:
-    """The same by the official client, in a new JVM that is warm when the figures begin."""
+    """Runs the same load with the official client in a new JVM, which is warmed up before timing begins."""
     topic, count = (PUSH_TOPIC, options.messages) if load == "push" else (TOPIC, JAVA_LOADS[load])
     command = [
         "java", "-Xmx1g", "-Drocketmq.client.logRoot=/tmp", "-Drocketmq.client.logLevel=ERROR", "-cp", class_path(),
@@ -288,7 +288,7 @@ def in_java(load: str, name_server: str, options: argparse.Namespace) -> Figures
 
 
 def profile(load: str, name_server: str, options: argparse.Namespace) -> None:
-    """A load in this process under cProfile; the functions that took most."""
+    """Profiles a load in this process with cProfile and prints the most expensive functions."""
     profiler = cProfile.Profile()
     figures = profiler.runcall(perform, load, name_server, options.seconds, options.messages)
     print(f"{figures.messages} messages, {figures.cpu / figures.messages * 1e6:.1f} us CPU each, under the profiler")
@@ -320,7 +320,7 @@ def report(loads: list[str], measured: Measured, options: argparse.Namespace) ->
 
 
 def mean(values: list[float]) -> float:
-    """0 without any."""
+    """The mean, or 0 without values."""
     return sum(values) / len(values) if values else 0.0
 
 

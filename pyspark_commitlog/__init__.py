@@ -1,14 +1,14 @@
-"""The CommitLog as a data source of Spark: `spark.read.format("commitlog").load(PATH)`, and `spark.readStream` alike.
+"""The CommitLog as a Spark data source: `spark.read.format("commitlog").load(PATH)`, and `spark.readStream`.
 
-Nothing has to be registered: Spark looks for packages named `pyspark_*` with a `DefaultSource`, which is why this one has its name. It is the
-face for queries and streams of one's own; to copy a log into a table, `headrace export` is several times faster, because there no row
-passes through the JVM.
+No registration is needed: Spark looks for packages named `pyspark_*` with a `DefaultSource`, hence the package's name.
+Use it for your own queries and streams. To copy a log into a table, `headrace export` is several times faster, because
+no row passes through the JVM.
 
-    source       what Spark sees: name, schema, readers
-    options      what users can say
-    batch        a query: partitions, filters that are pushed down, rows
-    stream       a stream: offsets, how much a micro-batch takes
-    log          what both do: open the store, find the end, cut into ranges
+    source       Spark's entry point: name, schema, readers
+    options      the user's options
+    batch        queries: partitions, filters that are pushed down, rows
+    stream       streams: offsets, size of a micro-batch
+    log          common to both: open the store, find the end, cut into ranges
 """
 
 from pyspark_commitlog.source import DefaultSource

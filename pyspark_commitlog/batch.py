@@ -1,4 +1,4 @@
-"""A query over a log, as it is when the query is planned."""
+"""A query over a log as of the time when the query is planned."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -30,17 +30,17 @@ _AT_MOST = (LessThan, LessThanOrEqual, *_EQUAL)
 
 
 class CommitLogReader(DataSourceReader):
-    """Plans and reads. Spark pickles it to the workers."""
+    """Plans and reads a query. Spark pickles it to the workers."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._scan = options.scan
-        # Of the records that are asked for: ranges without any of them are not read.
+        # The bounds of the requested records: ranges outside are not read.
         self._first_offset: int | None = None
         self._last_offset: int | None = None
 
     def partitions(self) -> list[InputPartition]:
-        """One for each range."""
+        """One partition per range."""
         options = self._options
         if self._scan.choice.topics == frozenset():
             return []
@@ -54,8 +54,8 @@ class CommitLogReader(DataSourceReader):
         return [InputPartition(each) for each in log.cut(source, start, end, options) if self._has_asked(each)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of a range, Arrow batches as the decoder makes them."""
-        if partition.value is not None:  # Spark makes one such where there are none
+        """The rows of a range, as Arrow batches from the decoder."""
+        if partition.value is not None:  # Spark creates such a partition when there are none
             yield from log.read_range(partition.value, self._options, self._scan)
 
     def _has_asked(self, byte_range: ByteRange) -> bool:
@@ -65,16 +65,16 @@ class CommitLogReader(DataSourceReader):
 
 
 class FilteringReader(CommitLogReader):
-    """Has Spark push filters down: records of other topics and times are not decoded, ranges with other offsets not read."""
+    """Lets Spark push filters down: records of other topics and times are not decoded, other ranges not read."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  Spark's name
-        """Those of topics are done here; those of times and offsets are used, and done again by Spark."""
+        """Applies topic filters completely. Time and offset filters are used, and evaluated again by Spark."""
         for each in filters:
             if not self._push(each):
                 yield each
 
     def _push(self, given: Filter) -> bool:
-        """Whether Spark need not look again."""
+        """Whether Spark need not evaluate the filter again."""
         column = getattr(given, "attribute", None)
         value: Any = getattr(given, "value", None)
         if column == ("topic",):
@@ -90,7 +90,7 @@ class FilteringReader(CommitLogReader):
 
     def _push_topics(self, topics: Sequence[Any]) -> bool:
         choice = self._scan.choice
-        # What was not wanted before stays so: the broker's own topics do not appear because they are asked for.
+        # A filter only narrows the choice: system topics do not appear because a filter names them.
         wanted = frozenset(name for name in topics if isinstance(name, str) and choice.is_wanted(name))
         self._scan = replace(self._scan, choice=replace(choice, topics=wanted))
         return True

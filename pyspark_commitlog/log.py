@@ -1,7 +1,7 @@
-"""What queries and streams both do with a log: find its end, cut it into ranges, read a range.
+"""What queries and streams have in common: find the end of a log, cut it into ranges, read a range.
 
-How far a log that is being written is durable, its broker knows, and is asked (`read_log.ask_flushed_offset`). Where no broker of ours runs
-on this machine the log goes up to its last whole record.
+A running broker is asked how far its log is durable (`read_log.ask_flushed_offset`). If no broker of ours runs on this
+machine, the log ends after its last complete record.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,19 +17,19 @@ from spark_exporter.running.read_log import ask_flushed_offset
 
 
 def find_end(source: Source, path: Path, known_offset: int | None = None) -> int:
-    """How far the log may be read. `known_offset`: a record lies there, or the log ended there."""
+    """How far the log may be read. `known_offset`: a record begins there, or the log ended there."""
     return source.find_end(known_offset, ask_flushed_offset(path))
 
 
 def find_place(source: Source, place: Place, end: int) -> int:
-    """The first record at or after a place; `end` if there is none before."""
+    """The offset of the first record at or after a place, or `end` if there is none."""
     if place.time_ms is not None:
         return source.find_record_since(place.time_ms, end)
     return source.find_record_from(place.offset or 0, end)
 
 
 def find_boundary(source: Source, start: int, wanted: int, end: int) -> int:
-    """Where the first record at or after `wanted` begins, `end` at most. A record begins at `start`, from where the log is walked."""
+    """The offset of the first record at or after `wanted`, at most `end`. A record must begin at `start`."""
     for segment in source.segments:
         if wanted <= segment.base:
             return min(segment.base, end)
@@ -44,12 +44,12 @@ def find_boundary(source: Source, start: int, wanted: int, end: int) -> int:
 
 
 def cut(source: Source, start: int, end: int, options: ReadOptions) -> Sequence[ByteRange]:
-    """Ranges for tasks."""
+    """Cuts the log into ranges for tasks."""
     return source.plan(start, end, options.workers, certain=options.whole_segments).ranges
 
 
 def read_range(byte_range: ByteRange, options: ReadOptions, scan_options: ScanOptions) -> Iterator[pa.RecordBatch]:
-    """The rows of a range. Raises SourceError where the next range's cut was false: better no answer than a wrong one."""
+    """The rows of a range. Raises SourceError if it ends within a record: an error is better than wrong rows."""
     scan = RangeScan(byte_range, scan_options)
     for window in scan.windows():
         if options.is_quarantine:
@@ -59,11 +59,11 @@ def read_range(byte_range: ByteRange, options: ReadOptions, scan_options: ScanOp
             yield _as_promised(window.rows, options.schema)
     if scan.landed != byte_range.end:
         raise SourceError(
-            f"{byte_range.segment.path}: no record begins at {byte_range.end}, where it was cut (a body holds a record that "
-            'says it lies there): option("wholeSegments", "true")'
+            f"{byte_range.segment.path}: no record begins at {byte_range.end}, where the log was cut (a message body "
+            'looks like a record); use option("wholeSegments", "true")'
         )
 
 
 def _as_promised(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    # The same buffers under the schema that Spark was told: it compares the two, nullability and all.
+    # The same buffers with the schema announced to Spark, which compares the two including nullability.
     return pa.RecordBatch.from_arrays(rows.columns, schema=schema)

@@ -1,19 +1,19 @@
-"""What users can say to the data source with `.option(NAME, VALUE)`; names as on the command line, in Spark's spelling.
+"""Options of the data source, set with `.option(NAME, VALUE)`; named as on the command line, in Spark's spelling.
 
-path                what is read: a store's root, an appliance's data folder, a folder of CommitLog files
-topic               these topics only, with commas between them
-includeSystem       the broker's own topics too (false)
+path                what to read: a store's root, an appliance's data folder, or a folder of CommitLog files
+topic               only these topics, separated by commas
+includeSystem       include system topics (false)
 from, to            where to begin and end: ISO time or physical offset (begin and end of the log; a stream has no end)
-strict              damage fails the query instead of being passed over (false)
-quarantine          the rows are the damage, with the columns of the quarantine table (false)
-rawBody             bodies as stored: compressed ones are not inflated (false)
-rawProperties       the map also holds UNIQ_KEY, KEYS and TAGS (false)
-columns             these columns only, with commas; a schema that is given says the same
-broker, cluster     the constants of the rows ("broker", "")
-workers             for how many tasks at a time segments are cut (cores of the driver's machine)
-wholeSegments       segments are never cut (false)
-maxBytesPerTrigger  a stream: how much log a micro-batch takes, such as 256m (all there is)
-failOnDataLoss      a stream: fails where the log no longer has what was to come next (true)
+strict              damage fails the query instead of being skipped (false)
+quarantine          return the damage, with the columns of the quarantine table, instead of messages (false)
+rawBody             bodies as stored: compressed ones are not decompressed (false)
+rawProperties       keep UNIQ_KEY, KEYS and TAGS in the map of properties (false)
+columns             only these columns, separated by commas; a given schema has the same effect
+broker, cluster     constant values of these columns ("broker", "")
+workers             number of concurrent tasks that segments are cut for (cores of the driver's machine)
+wholeSegments       never cut segments (false)
+maxBytesPerTrigger  stream: maximum size of a micro-batch, such as 256m (everything available)
+failOnDataLoss      stream: fail if records to be read next have been deleted (true)
 """
 
 import os
@@ -47,7 +47,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """The options, understood. Pickles."""
+    """The parsed options. Picklable."""
 
     path: Path
     scan: ScanOptions
@@ -63,14 +63,14 @@ class ReadOptions:
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
-    """What Spark hands over; it does not care for upper and lower case. Raises ExportError for what cannot be meant."""
+    """Parses Spark's options, whose names are case-insensitive. Raises ExportError for invalid ones."""
     said = {name.lower(): value for name, value in given.items()}
     known = {name.lower(): name for name in _NAMES}
     for name in said:
         if name not in known and "." not in name:
-            raise ExportError(f"commitlog: there is no option {name} (there are {', '.join(_NAMES)})")
+            raise ExportError(f"commitlog: unknown option {name}; the options are {', '.join(_NAMES)}")
     if not said.get("path"):
-        raise ExportError("commitlog: no path: say .load(PATH), a store's folder")
+        raise ExportError("commitlog: no path given; use .load(PATH) with a store's folder")
     topics = _names(said.get("topic"))
     columns = _names(said.get("columns"))
     scan = ScanOptions(
@@ -108,13 +108,13 @@ def _flag(said: Mapping[str, str], name: str, *, default: bool = False) -> bool:
     if value is None:
         return default
     if value.lower() not in {"true", "false"}:
-        raise ExportError(f"commitlog: {name} is true or false, not {value}")
+        raise ExportError(f"commitlog: {name} must be true or false, not {value}")
     return value.lower() == "true"
 
 
 def _number(name: str, text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise ExportError(f"commitlog: {name} is a number from 1 on, not {text}")
+        raise ExportError(f"commitlog: {name} must be a positive integer, not {text}")
     return int(text)
 
 
@@ -133,5 +133,5 @@ def _place(said: Mapping[str, str], name: str) -> Place | None:
         return Place(time_ms=int(datetime.fromisoformat(text).astimezone().timestamp() * 1000))
     except (ValueError, OverflowError):
         raise ExportError(
-            f"commitlog: {name} is neither a physical offset nor a time such as 2026-11-21T08:00: {text}"
+            f"commitlog: {name} must be a physical offset or a time such as 2026-11-21T08:00, not {text}"
         ) from None

@@ -1,4 +1,4 @@
-"""What Spark sees of the data source."""
+"""The entry point for Spark."""
 
 import sys
 from dataclasses import replace
@@ -22,11 +22,11 @@ class DefaultSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What stands in `format(...)` and behind `using`."""
+        """The name in `format(...)` and after `using`."""
         return "commitlog"
 
     def schema(self) -> StructType:
-        """The columns of messages, or those that the option `columns` names; NOT NULL where none is null, so that Spark need not look."""
+        """The columns of messages, or those of the option `columns`; NOT NULL where possible, to save checks."""
         return from_arrow_schema(read_options(self.options).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -40,22 +40,24 @@ class DefaultSource(DataSource):
 
 
 def _with_columns(options: ReadOptions, schema: StructType) -> ReadOptions:
-    """With the columns that Spark wants, which are those of `schema()` unless the user has said others."""
+    """Restricts the options to the columns requested by Spark: those of `schema()` unless the user gave a schema."""
     wanted = to_arrow_schema(schema, timezone="UTC")
     if not options.is_quarantine:
         options = replace(options, scan=replace(options.scan, columns=tuple(wanted.names)))
     ours = options.schema if options.is_quarantine else without_nulls(chosen(wanted.names))
     if wanted.names != ours.names:
-        raise ExportError(f"commitlog: the quarantine has these columns: {', '.join(ours.names)}")
+        raise ExportError(f"commitlog: the columns of the quarantine table are fixed: {', '.join(ours.names)}")
     for field in wanted:
         if ours.field(field.name).type != field.type:
-            raise ExportError(f"commitlog: the schema says {field.name} {field.type}, but there are {ours.to_string()}")
+            raise ExportError(
+                f"commitlog: the given schema has {field.name} {field.type}, but the columns are {ours.to_string()}"
+            )
         if ours.field(field.name).nullable and not field.nullable:
-            raise ExportError(f"commitlog: {field.name} may be null: leave NOT NULL out of the schema")
+            raise ExportError(f"commitlog: {field.name} may be null; remove NOT NULL from the schema")
     return replace(options, schema=wanted)
 
 
 def _are_filters_pushed() -> bool:
-    # Spark refuses a reader that takes filters unless spark.sql.python.filterPushdown.enabled is true. A reader cannot see
-    # that; but only then is this process the worker that pushes them.
+    # Spark refuses a reader with filters unless spark.sql.python.filterPushdown.enabled is true. A reader cannot query
+    # that setting, but only if it is set does this process run as the worker that pushes filters.
     return _PUSHDOWN_WORKER in sys.modules or getattr(sys.modules["__main__"].__spec__, "name", "") == _PUSHDOWN_WORKER

@@ -1,7 +1,7 @@
-"""A stream of a log that grows. Its offset is `{"phy": N}`: all records before that physical offset have been read.
+"""A stream of a growing log. Its offset is `{"phy": N}`: all records before that physical offset have been read.
 
-Spark keeps the offsets of each micro-batch in the checkpoint before it reads it, and a micro-batch that is read again has the same rows: the same
-ranges of the log, which does not change below its flushed end.
+Spark stores the offsets of each micro-batch in the checkpoint before reading it. A micro-batch that is read again has
+the same rows: the same ranges of the log, which does not change below its flushed end.
 """
 
 from collections.abc import Iterator
@@ -18,16 +18,16 @@ from spark_exporter.planning.plan import Source, open_source
 
 
 class CommitLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Says how far the log is, and reads between two offsets."""
+    """Reports the end of the log and reads between two offsets."""
 
     def __init__(self, options: ReadOptions) -> None:
         if options.end is not None:
-            raise ExportError("commitlog: a stream has no end: leave the option to out, or read it as a batch")
+            raise ExportError('commitlog: a stream has no end; remove the option "to" or use a batch query')
         self._options = options
         self._target: int | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802  Spark's name, as those below
-        """Where a new stream begins: at the option `from`, else where the log does."""
+        """Where a new stream begins: at the option `from`, or at the beginning of the log."""
         source = open_source(self._options.path)
         if not source.segments:
             return {"phy": 0}
@@ -37,17 +37,17 @@ class CommitLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return {"phy": log.find_place(source, self._options.start, end)}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """What `maxBytesPerTrigger` says."""
+        """The option `maxBytesPerTrigger`."""
         most = self._options.max_bytes
         return ReadAllAvailable() if most is None else ReadMaxBytes(most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """What comes later is not for this run."""
+        """Fixes the end of the log: later records are not part of this run."""
         source = open_source(self._options.path)
         self._target = log.find_end(source, self._options.path) if source.segments else 0
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """How far the next micro-batch goes: to the flushed end, or as far as the limit lets it, but by one record at least."""
+        """The end of the next micro-batch: the flushed end or the limit, but at least one record further."""
         source = open_source(self._options.path)
         begin = start["phy"]
         if self._options.fail_on_data_loss:
@@ -58,11 +58,11 @@ class CommitLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return {"phy": max(begin, end)}
 
     def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802
-        """Nothing: to find the end of the log twice for a number in a report is too dear."""
+        """Nothing: finding the end of the log again only for a report is too expensive."""
         return None
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """One for each range between two offsets."""
+        """One partition per range between two offsets."""
         if start["phy"] >= end["phy"]:
             return []
         source = open_source(self._options.path)
@@ -80,12 +80,12 @@ class CommitLogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
 
 def _check_whole(source: Source, begin: int) -> None:
-    """Raises SourceError where files are gone that were to be read."""
-    said = 'option("failOnDataLoss", "false") goes on behind the hole'
+    """Raises SourceError if files to be read are missing."""
+    said = 'use option("failOnDataLoss", "false") to skip missing records'
     if source.segments and begin < source.first_offset:
         raise SourceError(
-            f"{source.commit_log} begins at {source.first_offset}; what lay from {begin} on is gone: {said}"
+            f"{source.commit_log} begins at {source.first_offset}; records from {begin} on have been deleted: {said}"
         )
     for before, after in pairwise(source.segments):
         if before.end != after.base and after.base > begin:
-            raise SourceError(f"{source.commit_log}: the files from {before.end} to {after.base} are not there: {said}")
+            raise SourceError(f"{source.commit_log}: the files from {before.end} to {after.base} are missing: {said}")

@@ -1,6 +1,7 @@
 """Builds the wheel `headrace` (the client library alone): `python packaging/sdk/build_wheel.py FOLDER`.
 
-Only what the package needs at run time goes in: Python sources and the mark that it is typed. Compiled modules stay out, so the wheel fits every machine.
+It contains only what the package needs at run time: Python sources and the `py.typed` marker. Without compiled modules,
+the wheel runs on every platform.
 """
 
 # ruff: noqa: INP001 (a program, no package)
@@ -18,7 +19,7 @@ OURS: Final = ("pyproject.toml", "README.md")
 
 
 def build_wheel(folder: Path) -> Path:
-    """Puts the wheel into `folder`; its path. Raises CalledProcessError with what pip said."""
+    """Builds the wheel in `folder` and returns its path. Raises CalledProcessError with pip's output."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as staging:
         root = Path(staging)

@@ -1,3 +1,3 @@
-"""Here so that `pip wheel packaging/sdk` says how the wheel is made, and makes no empty one: the client's sources are not beside this file."""
+"""Makes `pip wheel packaging/sdk` fail with instructions: the client's sources are not beside this file."""
 
-raise SystemExit("the wheel of the client is made by: python packaging/sdk/build_wheel.py FOLDER")
+raise SystemExit("the client's wheel cannot be built here; use: python packaging/sdk/build_wheel.py FOLDER")
