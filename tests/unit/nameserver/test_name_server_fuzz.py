@@ -1,4 +1,4 @@
-"""Whatever a peer sends, a name server answers or closes; none of it is an error of ours, and others are served."""
+"""Arbitrary input: the name server answers or disconnects, raises no internal error, and keeps serving others."""
 
 import random
 import zlib
@@ -111,10 +111,10 @@ class Fuzz:
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("loop", sorted(LOOPS))
-def test_no_request_is_an_error_of_the_name_server(
+def test_no_request_causes_an_internal_error(
     loop: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The file is written and renamed each time; only the sync, which costs most, is left out.
+    # The file is written and renamed each time; only the expensive sync is skipped.
     monkeypatch.setattr("os.fsync", lambda _: None)
 
     async def main() -> None:
@@ -128,7 +128,7 @@ def test_no_request_is_an_error_of_the_name_server(
         assert name_server.server.bad_frames == 0
         await client.close()
         await name_server.stop()
-        # What is left on disk can be read again.
+        # The file on disk can be read again.
         again = NameServer(NameServerConfig(), tmp_path)
         await again.stop()
 

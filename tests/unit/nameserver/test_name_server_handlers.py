@@ -22,7 +22,7 @@ class Peer:
 
 
 class Asking:
-    """The handlers, called as a connection would."""
+    """Calls the handlers as a connection would."""
 
     def __init__(self, directory: Path) -> None:
         self.routes = RouteTable(lambda: 0)
@@ -67,7 +67,7 @@ def ask(tmp_path: Path) -> Asking:
     return Asking(tmp_path)
 
 
-def test_every_code_of_a_name_server_is_answered_and_no_other(ask: Asking) -> None:
+def test_exactly_the_name_server_codes_are_supported(ask: Asking) -> None:
     assert ask.table.codes() == {
         100,
         101,
@@ -94,17 +94,17 @@ def test_every_code_of_a_name_server_is_answered_and_no_other(ask: Asking) -> No
     assert ask(217).code == 3
 
 
-def test_the_form_of_a_registration_depends_on_the_version(ask: Asking) -> None:
+def test_registration_format_depends_on_the_version(ask: Asking) -> None:
     assert ask.register(TOPICS, version=36).code == 0
     assert ask.routes.topics() == ["T"]
     fresh = {**TOPICS, "dataVersion": {"counter": 2, "timestamp": 1}, "topicConfigTable": {"U": {"topicName": "U"}}}
     assert ask.register(fresh, version=37).code == 0
-    assert ask.routes.topics() == ["T"]  # the body of version 37 has its topics elsewhere
+    assert ask.routes.topics() == ["T"]  # a body of version 37 has its topics in another place
     assert ask.register({**BODY, "topicConfigSerializeWrapper": fresh}, version=37).code == 0
     assert ask.routes.topics() == ["T", "U"]
 
 
-def test_a_body_with_the_wrong_crc_changes_nothing(ask: Asking) -> None:
+def test_registration_with_a_wrong_crc_changes_nothing(ask: Asking) -> None:
     data = fastjson.dumps(BODY).encode()
     crc = zlib.crc32(data) & 0x7FFFFFFF
     assert ask.register(data, bodyCrc32=str(crc ^ 1)).code == 1
@@ -114,20 +114,20 @@ def test_a_body_with_the_wrong_crc_changes_nothing(ask: Asking) -> None:
     assert ask.routes.topics() == ["T"]
 
 
-def test_a_registration_without_body_has_no_topics(ask: Asking) -> None:
+def test_registration_without_body_has_no_topics(ask: Asking) -> None:
     assert ask.register(b"").code == 0
     assert ask.routes.clusters() == {"C": ["broker-é/a"]}
     assert ask.routes.topics() == []
 
 
 @pytest.mark.parametrize("compressed", ["true", "false"])
-def test_a_body_that_is_garbage_is_refused_by_an_error_of_the_remote_kind(ask: Asking, compressed: str) -> None:
+def test_invalid_registration_body_is_refused_as_a_remoting_error(ask: Asking, compressed: str) -> None:
     with pytest.raises(RemoteProtocolError):
         ask.register(b"\x00garbage", compressed=compressed)
     assert ask.routes.clusters() == {}
 
 
-def test_filter_servers_of_old_brokers_are_left_alone_and_of_others_removed(ask: Asking) -> None:
+def test_filter_servers_are_kept_for_old_brokers_and_removed_for_others(ask: Asking) -> None:
     ask.register({**BODY, "filterServerList": ["f:1"]})
     ask.register(TOPICS, version=36)
     body = fastjson.loads(ask(105, topic="T").body)
@@ -136,7 +136,7 @@ def test_filter_servers_of_old_brokers_are_left_alone_and_of_others_removed(ask:
     assert fastjson.loads(ask(105, topic="T").body)["filterServerTable"] == {}
 
 
-def test_a_slave_is_told_its_master_and_the_ordered_topics(ask: Asking) -> None:
+def test_slave_receives_its_master_and_the_ordered_topics(ask: Asking) -> None:
     ask.register(BODY)
     ask(100, namespace="ORDER_TOPIC_CONFIG", key="T", value="broker-a:4")
     answer = ask.register(b"", id_="1")
@@ -155,7 +155,7 @@ def test_a_slave_is_told_its_master_and_the_ordered_topics(ask: Asking) -> None:
         (0, "no", False),
     ],
 )
-def test_a_route_is_standard_json_for_those_who_want_it_and_fastjson_for_others(
+def test_route_is_standard_json_on_request_and_fastjson_otherwise(
     ask: Asking, version: int, accept: str, standard: bool
 ) -> None:
     ask.register(BODY)
@@ -166,7 +166,7 @@ def test_a_route_is_standard_json_for_those_who_want_it_and_fastjson_for_others(
         assert '"brokerAddrs":{0:"192.0.2.1:10910"},"brokerName":"broker-é/a"'.encode() in body
 
 
-def test_the_order_of_a_topic_is_told_only_when_that_is_switched_on(ask: Asking) -> None:
+def test_topic_order_is_returned_only_when_enabled(ask: Asking) -> None:
     ask.register(BODY)
     ask(100, namespace="ORDER_TOPIC_CONFIG", key="T", value="broker-a:4")
     assert b"orderTopicConf" not in ask(105, topic="T").body
@@ -176,27 +176,27 @@ def test_the_order_of_a_topic_is_told_only_when_that_is_switched_on(ask: Asking)
     assert b"orderTopicConf" not in ask(105, topic="T").body
 
 
-def test_missing_fields_are_names_that_nobody_has(ask: Asking) -> None:
+def test_missing_name_fields_match_nothing(ask: Asking) -> None:
     ask.register(BODY)
     codes = {code: ask(code).code for code in (101, 102, 105, 205, 216, 219, 224, 327)}
     assert codes == {101: 22, 102: 0, 105: 17, 205: 0, 216: 0, 219: 22, 224: 0, 327: 0}
     assert ask.routes.topics() == ["T"]
 
 
-def test_settings_are_refused_with_the_code_that_says_why(ask: Asking) -> None:
+def test_config_changes_are_refused_with_the_right_code(ask: Asking) -> None:
     assert ask(318, b"kvConfigPath=/elsewhere").code == 16
     assert ask(318, b"orderMessageEnable=perhaps").code == 1
     assert ask(318, b"").code == 0
     assert b"orderMessageEnable=false\n" in ask(319).body
 
 
-def test_the_address_of_some_broker_comes_with_the_system_topics(ask: Asking) -> None:
+def test_system_topic_list_includes_a_broker_address(ask: Asking) -> None:
     assert ask(304).body == b'{"topicList":[]}'
     ask.register(BODY, name="broker-a")
     assert ask(304).body == b'{"brokerAddr":"192.0.2.1:10910","topicList":["C","broker-a"]}'
 
 
-def test_a_topic_is_deleted_in_one_cluster_or_in_all(ask: Asking) -> None:
+def test_topic_can_be_deleted_in_one_cluster_or_in_all(ask: Asking) -> None:
     ask.register(BODY)
     ask(216, topic="T", clusterName="D")
     assert ask.routes.topics() == ["T"]
@@ -204,7 +204,7 @@ def test_a_topic_is_deleted_in_one_cluster_or_in_all(ask: Asking) -> None:
     assert ask.routes.topics() == []
 
 
-def test_the_headers_of_the_sdk_ask_for_the_same_fields(ask: Asking) -> None:
+def test_sdk_headers_have_the_same_fields(ask: Asking) -> None:
     ask.register(BODY)
     ext = GetRouteInfoRequestHeader("T", accept_standard_json_only=True).to_ext()
     assert ext.keys() == {"topic", "acceptStandardJsonOnly"}

@@ -8,7 +8,7 @@ from nameserver.errors import KvConfigUnreadable
 from nameserver.kv_config import KvConfig
 
 
-def test_keys_survive_in_the_file_that_rocketmq_reads(tmp_path: Path) -> None:
+def test_keys_persist_in_rocketmqs_file_format(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "kvConfig.json"
     kv = KvConfig(path)
     kv.put("ORDER_TOPIC_CONFIG", "T", "broker-a:4")
@@ -24,7 +24,7 @@ def test_keys_survive_in_the_file_that_rocketmq_reads(tmp_path: Path) -> None:
     assert KvConfig(path).find("space", "k") is None
 
 
-def test_what_was_never_put_is_not_found(tmp_path: Path) -> None:
+def test_unknown_key_is_not_found(tmp_path: Path) -> None:
     kv = KvConfig(tmp_path / "kvConfig.json")
     assert kv.find("space", "k") is None
     assert kv.find_table("space") is None
@@ -32,7 +32,7 @@ def test_what_was_never_put_is_not_found(tmp_path: Path) -> None:
     assert kv.find_table("space") is None
 
 
-def test_a_namespace_stays_when_its_last_key_is_deleted(tmp_path: Path) -> None:
+def test_namespace_remains_when_its_last_key_is_deleted(tmp_path: Path) -> None:
     kv = KvConfig(tmp_path / "kvConfig.json")
     kv.put("space", "k", "v")
     kv.delete("space", "k")
@@ -41,7 +41,7 @@ def test_a_namespace_stays_when_its_last_key_is_deleted(tmp_path: Path) -> None:
     assert table.table == {}
 
 
-def test_a_key_without_a_value_makes_the_namespace_and_nothing_more(tmp_path: Path) -> None:
+def test_key_without_a_value_creates_only_the_namespace(tmp_path: Path) -> None:
     path = tmp_path / "kvConfig.json"
     kv = KvConfig(path)
     kv.put("space", "k", None)
@@ -52,14 +52,14 @@ def test_a_key_without_a_value_makes_the_namespace_and_nothing_more(tmp_path: Pa
     assert json.loads(path.read_text()) == {"configTable": {"space": {}}}
 
 
-def test_an_empty_file_is_no_file(tmp_path: Path) -> None:
+def test_empty_file_counts_as_missing(tmp_path: Path) -> None:
     path = tmp_path / "kvConfig.json"
     path.write_text("\n")
     assert KvConfig(path).find_table("space") is None
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"configTable":[]}', '{"configTable":{"space":3}}', "nonsense"])
-def test_a_file_that_is_something_else_is_left_alone(tmp_path: Path, text: str) -> None:
+def test_file_of_another_format_is_not_changed(tmp_path: Path, text: str) -> None:
     path = tmp_path / "kvConfig.json"
     path.write_text(text)
     with pytest.raises(KvConfigUnreadable, match=r"cannot read .*kvConfig\.json"):
@@ -67,12 +67,12 @@ def test_a_file_that_is_something_else_is_left_alone(tmp_path: Path, text: str) 
     assert path.read_text() == text
 
 
-def test_a_folder_in_the_files_place_is_said(tmp_path: Path) -> None:
+def test_folder_in_place_of_the_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(KvConfigUnreadable):
         KvConfig(tmp_path)
 
 
-def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "kvConfig.json"
     kv = KvConfig(path)
     kv.put("space", "k", "old")

@@ -35,7 +35,7 @@ def registration(name: str = "broker-a", id_: int = 0, topic: str = "T") -> Remo
     return create_request(RequestCode.REGISTER_BROKER, ext, fastjson.dumps(body).encode())
 
 
-def test_a_broker_that_stays_silent_is_dropped_and_its_connection_closed(loop: str, tmp_path: Path) -> None:
+def test_silent_broker_is_dropped_and_its_connection_closed(loop: str, tmp_path: Path) -> None:
     async def main() -> None:
         config = NameServerConfig(scan_not_active_broker_interval=20, broker_channel_expired_time=300)
         name_server = NameServer(config, tmp_path)
@@ -60,7 +60,7 @@ def test_a_broker_that_stays_silent_is_dropped_and_its_connection_closed(loop: s
     run_on(loop, main())
 
 
-def test_a_broker_whose_connection_closes_is_gone_at_once(loop: str, tmp_path: Path) -> None:
+def test_broker_is_removed_when_its_connection_closes(loop: str, tmp_path: Path) -> None:
     async def main() -> None:
         name_server = NameServer(NameServerConfig(), tmp_path)
         address = f"127.0.0.1:{await name_server.listen('127.0.0.1', 0)}"
@@ -77,9 +77,7 @@ def test_a_broker_whose_connection_closes_is_gone_at_once(loop: str, tmp_path: P
     run_on(loop, main())
 
 
-def test_a_broker_that_comes_back_over_a_new_connection_survives_the_end_of_the_old_one(
-    loop: str, tmp_path: Path
-) -> None:
+def test_reconnected_broker_survives_the_end_of_its_old_connection(loop: str, tmp_path: Path) -> None:
     async def main() -> None:
         name_server = NameServer(NameServerConfig(), tmp_path)
         address = f"127.0.0.1:{await name_server.listen('127.0.0.1', 0)}"
@@ -96,7 +94,7 @@ def test_a_broker_that_comes_back_over_a_new_connection_survives_the_end_of_the_
     run_on(loop, main())
 
 
-def test_name_servers_know_nothing_of_each_other(loop: str, tmp_path: Path) -> None:
+def test_name_servers_are_independent_of_each_other(loop: str, tmp_path: Path) -> None:
     async def main() -> None:
         both = [NameServer(NameServerConfig(), tmp_path / name) for name in ("one", "two")]
         addresses = [f"127.0.0.1:{await each.listen('127.0.0.1', 0)}" for each in both]

@@ -16,7 +16,7 @@ class Clock:
 
 
 class Tables:
-    """A route table, and brokers that register with it in a word or two."""
+    """A route table, and short ways to register brokers with it."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -57,13 +57,13 @@ def tables() -> Tables:
     return Tables()
 
 
-def test_a_topic_that_nobody_registered_has_no_route(tables: Tables) -> None:
+def test_unregistered_topic_has_no_route(tables: Tables) -> None:
     assert tables.routes.find_route("T") is None
     tables.register(topics=())
     assert tables.routes.find_route("T") is None
 
 
-def test_a_master_brings_its_topics(tables: Tables) -> None:
+def test_master_registers_its_topics(tables: Tables) -> None:
     assert tables.register(topics=[TopicConfig("T", 3, 4, 6, sys_flag=1)]) is None
     route = tables.routes.find_route("T")
     assert route is not None
@@ -74,7 +74,7 @@ def test_a_master_brings_its_topics(tables: Tables) -> None:
     assert route.filter_server_table == {}
 
 
-def test_a_slave_adds_its_address_brings_no_topics_and_learns_where_its_master_is(tables: Tables) -> None:
+def test_slave_adds_its_address_without_topics_and_receives_its_master(tables: Tables) -> None:
     assert tables.register(id_=1, topics=[TopicConfig("Mine")]) is None
     assert tables.routes.topics() == []
     tables.register()
@@ -82,13 +82,13 @@ def test_a_slave_adds_its_address_brings_no_topics_and_learns_where_its_master_i
     assert tables.addresses() == {"broker-a": {1: "broker-a-1:10911", 0: "broker-a-0:10911"}}
 
 
-def test_registering_again_never_removes_a_topic(tables: Tables) -> None:
+def test_registering_again_removes_no_topic(tables: Tables) -> None:
     tables.register(topics=[TopicConfig("T"), TopicConfig("U")])
     tables.register(version=2, topics=[TopicConfig("U", 1, 1)])
     assert set(tables.routes.topics()) == {"T", "U"}
 
 
-def test_topics_are_looked_at_only_when_the_data_version_has_changed(tables: Tables) -> None:
+def test_topics_are_read_only_when_the_data_version_changed(tables: Tables) -> None:
     tables.register()
     assert tables.routes.wipe_write_permission("broker-a") == 1
     tables.register()
@@ -97,13 +97,13 @@ def test_topics_are_looked_at_only_when_the_data_version_has_changed(tables: Tab
     assert tables.permissions() == {"broker-a": 6}
 
 
-def test_topics_are_looked_at_when_the_id_is_new_to_the_name_although_the_version_is_known(tables: Tables) -> None:
+def test_topics_are_read_for_a_new_broker_id_with_a_known_version(tables: Tables) -> None:
     tables.register(id_=1, address="same:1", topics=())
     tables.register(id_=0, address="same:1")
     assert tables.routes.topics() == ["T"]
 
 
-def test_a_slave_that_becomes_master_leaves_its_old_id(tables: Tables) -> None:
+def test_promoted_slave_loses_its_old_id(tables: Tables) -> None:
     tables.register()
     tables.register(id_=1, address="slave:1")
     tables.routes.unregister(tables.identity())
@@ -111,7 +111,7 @@ def test_a_slave_that_becomes_master_leaves_its_old_id(tables: Tables) -> None:
     assert tables.addresses() == {"broker-a": {0: "slave:1"}}
 
 
-def test_adding_write_permission_sets_six_whatever_it_was(tables: Tables) -> None:
+def test_adding_write_permission_sets_6(tables: Tables) -> None:
     tables.register(topics=[TopicConfig("TBW102", permission=7), TopicConfig("R", permission=4)])
     assert tables.routes.wipe_write_permission("broker-a") == 2
     assert (tables.permissions("TBW102"), tables.permissions("R")) == ({"broker-a": 5}, {"broker-a": 4})
@@ -120,14 +120,14 @@ def test_adding_write_permission_sets_six_whatever_it_was(tables: Tables) -> Non
     assert tables.routes.wipe_write_permission("nobody") == 0
 
 
-def test_the_permission_of_one_broker_leaves_the_others_alone(tables: Tables) -> None:
+def test_permission_change_of_one_broker_does_not_affect_others(tables: Tables) -> None:
     tables.register()
     tables.register("broker-b", connection="b")
     assert tables.routes.wipe_write_permission("broker-b") == 1
     assert tables.permissions() == {"broker-a": 6, "broker-b": 4}
 
 
-def test_a_lost_connection_takes_its_brokers_and_their_topics_along_at_once(tables: Tables) -> None:
+def test_lost_connection_removes_its_brokers_and_their_topics(tables: Tables) -> None:
     tables.register(topics=[TopicConfig("T"), TopicConfig("OnlyA")])
     tables.register("broker-b", connection="b")
     assert tables.routes.connection_lost("connection") == ["broker-a-0:10911"]
@@ -140,7 +140,7 @@ def test_a_lost_connection_takes_its_brokers_and_their_topics_along_at_once(tabl
     assert not tables.routes.live_brokers()
 
 
-def test_an_old_connection_says_nothing_of_a_broker_that_came_over_a_new_one(tables: Tables) -> None:
+def test_lost_old_connection_does_not_remove_a_reconnected_broker(tables: Tables) -> None:
     tables.register(connection="old")
     tables.register(connection="new")
     assert tables.routes.connection_lost("old") == []
@@ -148,7 +148,7 @@ def test_an_old_connection_says_nothing_of_a_broker_that_came_over_a_new_one(tab
     assert tables.routes.connection_lost("new") == ["broker-a-0:10911"]
 
 
-def test_when_the_master_is_lost_and_a_slave_remains_its_topics_stay(tables: Tables) -> None:
+def test_topics_remain_when_the_master_is_lost_but_a_slave_remains(tables: Tables) -> None:
     tables.register()
     tables.register(id_=1, connection="slave")
     tables.routes.connection_lost("connection")
@@ -156,7 +156,7 @@ def test_when_the_master_is_lost_and_a_slave_remains_its_topics_stay(tables: Tab
     assert tables.register(id_=1, connection="slave") is None
 
 
-def test_taking_leave_is_like_being_lost(tables: Tables) -> None:
+def test_unregistering_has_the_same_effect_as_a_lost_connection(tables: Tables) -> None:
     tables.register()
     tables.register("broker-b", connection="b", topics=[TopicConfig("U")])
     tables.routes.unregister(tables.identity())
@@ -168,7 +168,7 @@ def test_taking_leave_is_like_being_lost(tables: Tables) -> None:
     assert tables.addresses("U") == {"broker-b": {0: "broker-b-0:10911"}}
 
 
-def test_a_silent_broker_is_dropped_after_its_time_and_its_connection_is_named(tables: Tables) -> None:
+def test_expired_broker_is_dropped_and_its_connection_returned(tables: Tables) -> None:
     tables.register()
     tables.register("broker-b", connection="b")
     tables.clock.now_ms += 60_000
@@ -180,7 +180,7 @@ def test_a_silent_broker_is_dropped_after_its_time_and_its_connection_is_named(t
     assert tables.addresses() == {"broker-b": {0: "broker-b-0:10911"}}
 
 
-def test_asking_with_the_same_data_version_is_a_sign_of_life_and_with_another_is_not(tables: Tables) -> None:
+def test_query_counts_as_heartbeat_only_with_the_same_data_version(tables: Tables) -> None:
     known = DataVersion(5, 1)
     assert tables.routes.compare_data_version("broker-a-0:10911", known) == (True, None)
     tables.register()
@@ -192,7 +192,7 @@ def test_asking_with_the_same_data_version_is_a_sign_of_life_and_with_another_is
     assert tables.routes.live_brokers()["broker-a-0:10911"].heard_at_ms == tables.clock.now_ms
 
 
-def test_a_topic_is_deleted_everywhere_or_in_one_cluster(tables: Tables) -> None:
+def test_topic_is_deleted_everywhere_or_in_one_cluster(tables: Tables) -> None:
     tables.register(topics=[TopicConfig("T"), TopicConfig("U")])
     tables.register("broker-b", connection="b", cluster="D", topics=[TopicConfig("T"), TopicConfig("U")])
     tables.routes.delete_topic("T", "D")
@@ -205,7 +205,7 @@ def test_a_topic_is_deleted_everywhere_or_in_one_cluster(tables: Tables) -> None
     tables.routes.delete_topic("U", "no cluster")
 
 
-def test_lists_of_topics(tables: Tables) -> None:
+def test_topic_lists(tables: Tables) -> None:
     tables.register(
         topics=[
             TopicConfig("plain"),
@@ -227,7 +227,7 @@ def test_lists_of_topics(tables: Tables) -> None:
     assert RouteTable(tables.clock).some_address() is None
 
 
-def test_filter_servers_are_kept_changed_left_alone_and_removed(tables: Tables) -> None:
+def test_filter_servers_are_stored_replaced_kept_and_removed(tables: Tables) -> None:
     def known() -> dict[str, list[str]]:
         route = tables.routes.find_route("T")
         assert route is not None
@@ -243,8 +243,8 @@ def test_filter_servers_are_kept_changed_left_alone_and_removed(tables: Tables) 
     assert known() == {}
 
 
-def test_a_route_needs_one_broker_that_is_known(tables: Tables) -> None:
-    # A slave alone keeps the name; a topic of a master whose name is gone is gone with it.
+def test_route_requires_a_known_broker(tables: Tables) -> None:
+    # A slave alone keeps the broker name; without the name, its master's topics are removed too.
     tables.register()
     tables.register("broker-b", connection="b", topics=())
     route = tables.routes.find_route("T")
@@ -252,7 +252,7 @@ def test_a_route_needs_one_broker_that_is_known(tables: Tables) -> None:
     assert [broker.broker_name for broker in route.broker_datas] == ["broker-a"]
 
 
-def test_a_name_in_two_clusters_is_dropped_from_both_when_it_is_lost(tables: Tables) -> None:
+def test_lost_broker_name_is_removed_from_all_its_clusters(tables: Tables) -> None:
     tables.register()
     tables.register(cluster="D")
     assert tables.routes.clusters() == {"C": ["broker-a"], "D": ["broker-a"]}

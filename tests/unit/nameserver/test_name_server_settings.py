@@ -17,12 +17,12 @@ def settings(tmp_path: Path) -> Settings:
     )
 
 
-def test_the_configuration_is_read_by_rocketmqs_keys() -> None:
+def test_configuration_uses_rocketmqs_keys() -> None:
     config = from_mapping(NameServerConfig, {"listenPort": "9999", "orderMessageEnable": "true", "kvConfigPath": "/kv"})
     assert (config.listen_port, config.order_message_enable, config.kv_config_path) == (9999, True, "/kv")
 
 
-def test_a_change_counts_at_once_and_is_written_as_a_whole_configuration(settings: Settings, tmp_path: Path) -> None:
+def test_change_applies_at_once_and_is_stored_as_a_complete_configuration(settings: Settings, tmp_path: Path) -> None:
     assert settings.update(b"orderMessageEnable=true\nnobodyKnows=1\n") == {"orderMessageEnable": "true"}
     assert settings.config.order_message_enable
     written = decode_properties_text((tmp_path / "conf" / "namesrv.properties").read_bytes())
@@ -31,7 +31,7 @@ def test_a_change_counts_at_once_and_is_written_as_a_whole_configuration(setting
 
 
 @pytest.mark.parametrize("key", ["kvConfigPath", "configStorePath", "rocketmqHome", "configBlackList", "listenPort"])
-def test_forbidden_keys_change_nothing_not_even_others(settings: Settings, key: str, tmp_path: Path) -> None:
+def test_request_with_a_forbidden_key_changes_nothing(settings: Settings, key: str, tmp_path: Path) -> None:
     before = settings.config
     with pytest.raises(SettingsRefused, match=key) as caught:
         settings.update(f"orderMessageEnable=true\n{key}=1\n".encode())
@@ -41,7 +41,7 @@ def test_forbidden_keys_change_nothing_not_even_others(settings: Settings, key: 
 
 
 @pytest.mark.parametrize("body", [b"orderMessageEnable=perhaps", b"brokerChannelExpiredTime=soon", b"a=\\u12"])
-def test_what_cannot_be_read_changes_nothing(settings: Settings, body: bytes) -> None:
+def test_invalid_text_changes_nothing(settings: Settings, body: bytes) -> None:
     before = settings.config
     with pytest.raises(SettingsRefused) as caught:
         settings.update(body)
@@ -49,7 +49,7 @@ def test_what_cannot_be_read_changes_nothing(settings: Settings, body: bytes) ->
     assert settings.config == before
 
 
-def test_nothing_known_in_it_is_no_error_and_writes_nothing(settings: Settings, tmp_path: Path) -> None:
+def test_unknown_keys_are_ignored_and_nothing_is_written(settings: Settings, tmp_path: Path) -> None:
     assert settings.update(b"") == {}
     assert settings.update(b"serverWorkerThreads=9\n") == {}
     assert not (tmp_path / "conf").exists()

@@ -1,4 +1,4 @@
-"""`format("commitlog")` in a Spark session: found by itself, queried, streamed."""
+"""`format("commitlog")` in a Spark session: found without registration, queried, streamed."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def append(log: SmallLog, count: int) -> None:
     log.write()
 
 
-def test_sql_has_its_filters_pushed_down_and_the_right_rows(log: SmallLog) -> None:
+def test_sql_filters_are_pushed_down_and_rows_are_right(log: SmallLog) -> None:
     spark = spark_session()
     spark.sql(f"create or replace temporary view messages using commitlog options (path '{log.root}')")
     counted = spark.sql("select topic, count(*), min(tags) from messages group by topic order by topic").collect()
@@ -40,17 +40,17 @@ def test_sql_has_its_filters_pushed_down_and_the_right_rows(log: SmallLog) -> No
     assert [row[0] for row in some.collect()] == log.offsets[31:60:3]
     plan = some._jdf.queryExecution().executedPlan().toString()
     assert "commit_log_offset#" in plan
-    assert "Bills" not in plan.partition("BatchScan")[0], "the topic's filter has gone into the scan"
+    assert "Bills" not in plan.partition("BatchScan")[0], "the topic filter was not pushed into the scan"
 
 
-def test_a_stream_goes_on_where_its_checkpoint_says(log: SmallLog, tmp_path: Path) -> None:
+def test_stream_resumes_at_its_checkpoint(log: SmallLog, tmp_path: Path) -> None:
     assert run(log, tmp_path, 40) == log.offsets
     append(log, 15)
     assert run(log, tmp_path, 1000) == log.offsets
 
 
 def run(log: SmallLog, folder: Path, kib: int) -> list[int]:
-    """What the sink has after a run through all there is."""
+    """The sink's contents after a run through all available data."""
     spark = spark_session()
     messages = (
         spark.readStream.format("commitlog")

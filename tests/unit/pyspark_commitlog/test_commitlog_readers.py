@@ -1,4 +1,4 @@
-"""The readers of `format("commitlog")`, without Spark: partitions, filters, offsets of streams."""
+"""The readers of `format("commitlog")` without Spark: partitions, filters, stream offsets."""
 
 import pickle
 from datetime import UTC, datetime
@@ -53,7 +53,7 @@ def of_topics(log: SmallLog, *places: int) -> list[int]:
     return [offset for number, offset in enumerate(log.offsets) if number % 3 in places]
 
 
-def test_options_say_what_is_read(log: SmallLog) -> None:
+def test_options_select_what_is_read(log: SmallLog) -> None:
     assert rows(CommitLogReader(options(log))) == of_topics(log, 0, 1)
     assert rows(CommitLogReader(options(log, includesystem="TRUE"))) == log.offsets
     assert rows(CommitLogReader(options(log, topic="Bills, SCHEDULE_TOPIC_XXXX"))) == of_topics(log, 1, 2)
@@ -62,7 +62,7 @@ def test_options_say_what_is_read(log: SmallLog) -> None:
     assert rows(between) == log.offsets[50:60]
     since = datetime.fromtimestamp(STORE_MS / 1000 + 190, UTC).isoformat()
     assert rows(CommitLogReader(options(log, includesystem="true", **{"from": since}))) == log.offsets[190:]
-    for scheme in ("file:", "file://"):  # as Spark writes paths, and as browsers do
+    for scheme in ("file:", "file://"):  # as written by Spark and by browsers
         assert options(log, path=f"{scheme}{log.root}").path == log.root
 
 
@@ -78,18 +78,18 @@ def test_options_say_what_is_read(log: SmallLog) -> None:
         ({"path": ""}, "no path"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_in_one_line(said: dict[str, str], wanted: str, log: SmallLog) -> None:
+def test_invalid_options_are_refused_in_one_line(said: dict[str, str], wanted: str, log: SmallLog) -> None:
     with pytest.raises(ExportError, match=wanted):
         options(log, **said)
 
 
-def test_a_size_may_have_a_unit(log: SmallLog) -> None:
+def test_size_may_have_a_unit(log: SmallLog) -> None:
     assert [options(log, maxbytespertrigger=text).max_bytes for text in ("7", "7k", "7M", "7g")] == [
         7, 7 << 10, 7 << 20, 7 << 30,
     ]  # fmt: skip
 
 
-def test_filters_of_topics_are_done_here_those_of_times_and_offsets_help(log: SmallLog) -> None:
+def test_topic_filters_are_applied_fully_and_others_narrow_the_ranges(log: SmallLog) -> None:
     def push(*filters: Filter) -> tuple[list[Filter], list[int], int]:
         reader = FilteringReader(options(log))
         left = list(reader.pushFilters(list(filters)))
@@ -99,7 +99,7 @@ def test_filters_of_topics_are_done_here_those_of_times_and_offsets_help(log: Sm
     assert everything == 4
     assert push(EqualTo(("topic",), "Bills")) == ([], of_topics(log, 1), everything)
     assert push(In(("topic",), ("Bills", "Orders")), EqualTo(("topic",), "Orders"))[:2] == ([], of_topics(log, 0))
-    # As without filters, the broker's own topics are not there, though they are asked for.
+    # As without filters, system topics are not returned even if requested.
     assert push(EqualTo(("topic",), "SCHEDULE_TOPIC_XXXX")) == ([], [], 0)
     other = StringStartsWith(("tags",), "a")
     assert push(other) == ([other], of_topics(log, 0, 1), everything)
@@ -118,7 +118,7 @@ def test_filters_of_topics_are_done_here_those_of_times_and_offsets_help(log: Sm
     assert [offset for offset in found if offset != log.offsets[20]] == wanted
 
 
-def test_columns_are_those_of_the_schema_or_of_the_option(log: SmallLog) -> None:
+def test_columns_come_from_the_schema_or_the_option(log: SmallLog) -> None:
     source = DefaultSource({"path": str(log.root), "columns": "topic,tags"})
     assert source.schema().simpleString() == "struct<topic:string,tags:string>"
     reader = source.reader(source.schema())
@@ -133,7 +133,7 @@ def test_columns_are_those_of_the_schema_or_of_the_option(log: SmallLog) -> None
         source.reader(StructType().add("tags", "string", nullable=False))
 
 
-def test_only_what_may_be_null_is_said_to_be(log: SmallLog) -> None:
+def test_only_nullable_columns_are_declared_nullable(log: SmallLog) -> None:
     log.append(b"no clock", born_timestamp=1 << 62)
     log.write()
     source = DefaultSource({"path": str(log.root)})
@@ -148,14 +148,14 @@ def test_only_what_may_be_null_is_said_to_be(log: SmallLog) -> None:
     nulls = {name for name in rows.column_names if rows[name].null_count}
     may_be = {field.name for field in source.schema() if field.nullable}
     assert nulls == may_be == {"msg_id", "keys", "tags", "born_timestamp", "real_topic", "retry_topic"}
-    # Spark compares a batch's schema with the one that was asked for: also one without such promises is served.
+    # Spark compares a batch's schema with the requested one, which may lack NOT NULL.
     loose = source.reader(StructType().add("topic", "string").add("tags", "string"))
     (batch, *_) = loose.read(loose.partitions()[0])
     assert isinstance(batch, pa.RecordBatch)
     assert [field.nullable for field in batch.schema] == [True, True]
 
 
-def test_damage_is_passed_over_read_as_rows_or_refused(log: SmallLog) -> None:
+def test_damage_is_skipped_returned_as_rows_or_refused(log: SmallLog) -> None:
     log.overwrite(log.offsets[4] + 100, b"y")
     assert rows(CommitLogReader(options(log))) == [at for at in of_topics(log, 0, 1) if at != log.offsets[4]]
     assert rows(CommitLogReader(options(log, quarantine="true"))) == [log.offsets[4]]
@@ -163,7 +163,7 @@ def test_damage_is_passed_over_read_as_rows_or_refused(log: SmallLog) -> None:
         rows(CommitLogReader(options(log, strict="true")))
 
 
-def test_a_false_cut_fails_the_query(log: SmallLog) -> None:
+def test_range_that_ends_within_a_record_fails_the_query(log: SmallLog) -> None:
     given = options(log)
     (segment, *_) = open_source(log.root).segments
     cut = ByteRange(segment, 0, log.offsets[10] + 50, segment.end)
@@ -171,7 +171,7 @@ def test_a_false_cut_fails_the_query(log: SmallLog) -> None:
         list(read_range(cut, given, given.scan))
 
 
-def test_a_stream_goes_as_far_as_the_limit_or_the_log(log: SmallLog) -> None:
+def test_micro_batch_ends_at_the_limit_or_the_end_of_the_log(log: SmallLog) -> None:
     reader = CommitLogStreamReader(options(log, includesystem="true", maxbytespertrigger="50k"))
     at, seen, steps = reader.initialOffset(), [], 0
     limit = reader.getDefaultReadLimit()
@@ -183,11 +183,11 @@ def test_a_stream_goes_as_far_as_the_limit_or_the_log(log: SmallLog) -> None:
         at, steps = end, steps + 1
     assert (seen, steps) == (log.offsets, -(-log.end // (51 << 10)))
     assert reader.partitions(at, at) == []
-    # Less than a record is one record at least.
+    # At least one record, however small the limit.
     assert reader.latestOffset({"phy": 0}, ReadMaxBytes(1)) == {"phy": log.offsets[1]}
 
 
-def test_what_comes_after_available_now_was_said_is_for_the_next_run(log: SmallLog) -> None:
+def test_available_now_excludes_later_records(log: SmallLog) -> None:
     reader = CommitLogStreamReader(options(log))
     reader.prepareForTriggerAvailableNow()
     end = log.end
@@ -197,7 +197,7 @@ def test_what_comes_after_available_now_was_said_is_for_the_next_run(log: SmallL
     assert CommitLogStreamReader(options(log)).latestOffset({"phy": end}, EVERYTHING) == {"phy": log.end}
 
 
-def test_a_stream_of_a_live_appliance_goes_no_further_than_it_has_flushed(tmp_path: Path) -> None:
+def test_stream_of_a_running_appliance_ends_at_the_flushed_offset(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x" * 1000] * 20)
     instance = Instance.create(log.root)
     try:
@@ -209,7 +209,7 @@ def test_a_stream_of_a_live_appliance_goes_no_further_than_it_has_flushed(tmp_pa
     assert CommitLogStreamReader(options(log)).latestOffset({"phy": 0}, EVERYTHING) == {"phy": log.end}
 
 
-def test_a_stream_whose_next_files_are_gone_says_so(log: SmallLog) -> None:
+def test_stream_fails_when_its_next_files_have_been_deleted(log: SmallLog) -> None:
     (log.folder / f"{0:020}").unlink()
     with pytest.raises(SourceError, match=f"begins at {1 << 16}; records from 0 on have been deleted"):
         CommitLogStreamReader(options(log)).latestOffset({"phy": 0}, EVERYTHING)
