@@ -1,4 +1,4 @@
-"""The appliance as an operator starts it, for a test: `headrace run` in a process of its own.
+"""An appliance for a test, started as an operator starts it: `headrace run` in a separate process.
 
     with Appliance(tmp_path / "data", settings={"flushDiskType": "SYNC_FLUSH"}) as appliance:
         os.kill(appliance.pid_of("flush"), signal.SIGKILL)
@@ -27,7 +27,7 @@ STOP_DEADLINE_S = 90
 
 
 class Appliance:
-    """A running appliance; it has said that it is ready when the constructor returns."""
+    """A running appliance; it is ready when the constructor returns."""
 
     name = "headrace"
 
@@ -91,20 +91,20 @@ class Appliance:
         return self.data / "store"
 
     def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """`headrace ARGUMENTS`, to its end."""
+        """Runs `headrace ARGUMENTS` to its end."""
         return subprocess.run([str(HEADRACE), *arguments], check=check, capture_output=True, text=True, timeout=120)
 
     def status(self) -> dict[str, Any]:
-        """What `headrace status --json` says."""
+        """The output of `headrace status --json`."""
         said: dict[str, Any] = json.loads(self.run("status", "--data", str(self.data), "--json").stdout)
         return said
 
     def pid_of(self, role: str) -> int:
-        """The process of a role, now."""
+        """The current process id of a role."""
         return int(self.status()["roles"][role]["pid"])
 
     def wait_restarted(self, role: str, old_pid: int, deadline_s: float = 60) -> int:
-        """Waits until a role runs as another process than `old_pid`; its new pid."""
+        """Waits until a role runs in a process other than `old_pid` and returns its pid."""
         wait_until(lambda: self._runs_anew(role, old_pid), deadline_s, f"{role} restarted after pid {old_pid}")
         return self.pid_of(role)
 
@@ -113,7 +113,7 @@ class Appliance:
         return said["pid"] not in (None, 0, old_pid) and psutil.pid_exists(said["pid"])
 
     def pids(self) -> list[int]:
-        """The supervisor and all processes below it that live now."""
+        """The supervisor and all its running descendants."""
         try:
             supervisor = psutil.Process(self.process.pid)
             return [supervisor.pid, *(child.pid for child in supervisor.children(recursive=True))]
@@ -121,7 +121,7 @@ class Appliance:
             return []
 
     def stop(self) -> None:
-        """SIGTERM; waits. AssertionError when it does not end, or ends with anything but 0."""
+        """Sends SIGTERM and waits. AssertionError if it does not end, or not with 0."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -136,9 +136,9 @@ class Appliance:
         assert code == 0, f"headrace run ended with {code}:\n{self.log.read_text(errors='replace')[-4000:]}"
 
     def kill(self) -> None:
-        """SIGKILL to all its processes at once, as a crash of the machine would; waits until they are gone.
+        """Sends SIGKILL to all its processes at once, as in a machine crash, and waits until they are gone.
 
-        Their shared memory goes too, as in such a crash: it may have no successor that would clear it away.
+        Removes their shared memory too, as in such a crash: there may be no successor to clean it up.
         """
         processes = []
         for pid in self.pids():

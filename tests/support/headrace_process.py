@@ -1,4 +1,4 @@
-"""`headrace run` in a process of its own, with what it printed and how it ended: for tests of the appliance itself.
+"""`headrace run` in a separate process, with its output and exit code, for tests of the appliance itself.
 
 `toy` runs the same program with the roles of `support.toy_appliance` instead of the real ones.
 """
@@ -23,7 +23,7 @@ DEADLINE_S = 60
 
 
 def headrace(*arguments: str | os.PathLike[str], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """`headrace ARGUMENTS`, to its end; never raises for an exit code."""
+    """Runs `headrace ARGUMENTS` to its end; never raises for an exit code."""
     command = [sys.executable, "-m", "appliance.cli.main", *(os.fspath(argument) for argument in arguments)]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=DEADLINE_S, cwd=cwd, env=_environment(), check=False
@@ -35,7 +35,7 @@ def _environment() -> dict[str, str]:
 
 
 class HeadraceProcess:
-    """A `headrace run` that was started; whether it gets anywhere is the test's to find out."""
+    """A started `headrace run`; the test checks whether it succeeds."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class HeadraceProcess:
         self._out, self._err = (data.with_name(f"{data.name}.{name}") for name in ("out", "err"))
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
-                # Tests may run under nohup, whose ignored SIGHUP would be handed on.
+                # Tests may run under nohup, whose ignored SIGHUP would be inherited.
                 [
                     "env", "--default-signal=HUP", *prefix, sys.executable, *program, "--data", str(data),
                     "--nameserver-port", str(self.ports[0]), "--port", str(self.ports[1]), *arguments,
@@ -77,7 +77,7 @@ class HeadraceProcess:
         return path.read_text() if path.exists() else ""
 
     def wait_ready(self) -> Self:
-        """Wait for the word; AssertionError with what was printed when it ends before."""
+        """Waits until it is ready; AssertionError with its output if it ends before."""
 
         def is_ready() -> bool:
             if self.process.poll() is not None:
@@ -89,16 +89,16 @@ class HeadraceProcess:
         return self
 
     def wait_end(self) -> int:
-        """Wait until it has ended; its exit code."""
+        """Waits until it has ended and returns the exit code."""
         return self.process.wait(DEADLINE_S)
 
     def stop(self) -> int:
-        """SIGTERM and wait; the exit code."""
+        """Sends SIGTERM, waits, and returns the exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.wait_end()
 
     def status(self) -> dict[str, Any]:
-        """What `headrace status --json` says."""
+        """The output of `headrace status --json`."""
         said: dict[str, Any] = json.loads(headrace("status", "--json", "--data", self.data).stdout)
         return said
 
@@ -108,21 +108,21 @@ class HeadraceProcess:
         return said
 
     def pid_of(self, name: str) -> int:
-        """The pid of a role that has a process."""
+        """The pid of a running role."""
         return int(self.role(name)["pid"])
 
     def tell(self, role: str, what: str) -> None:
-        """Have a toy role do something (`support.toy_appliance`)."""
+        """Makes a toy role do something (`support.toy_appliance`)."""
         path = self.data / f"{role}.do"
         path.with_suffix(".new").write_text(what)
         path.with_suffix(".new").rename(path)
 
     def wait_log(self, text: str) -> None:
-        """Wait until the log file has a text."""
+        """Waits until the log file contains a text."""
         wait_until(lambda: text in self.log, DEADLINE_S, f"{text!r} in the log")
 
     def wait_restarted(self, role: str, restarts: int = 1) -> dict[str, Any]:
-        """Wait until a role is running again after so many restarts; its status."""
+        """Waits until a role is running again after this many restarts and returns its status."""
 
         def is_again() -> bool:
             said = self.role(role)
@@ -132,7 +132,7 @@ class HeadraceProcess:
         return self.role(role)
 
     def processes(self) -> list[psutil.Process]:
-        """The supervisor and its children, now."""
+        """The supervisor and its children."""
         with contextlib.suppress(psutil.NoSuchProcess):
             supervisor = psutil.Process(self.process.pid)
             return [supervisor, *supervisor.children()]
@@ -150,6 +150,6 @@ class HeadraceProcess:
                 process.kill()
         self.process.wait()
         psutil.wait_procs(processes, timeout=10)
-        # What was killed here has no successor that would clear it away.
+        # A killed process has no successor that would clean it up.
         for store in (self.data / "store", *self.data.glob("*/store")):
             Instance.remove_stale(store)

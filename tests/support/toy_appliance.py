@@ -1,4 +1,4 @@
-"""An appliance whose roles do nothing but live and die as a test wishes: the real supervisor, boot, logs and command line.
+"""An appliance with toy roles controlled by the test: real supervisor, boot, logs and command line.
 
     python -m support.toy_appliance scenario [arguments of `headrace run`]
 
@@ -66,7 +66,7 @@ def live(context: RoleContext, broker: BrokerConfiguration) -> None:
 
 
 def do(context: RoleContext, what: str, end: str) -> None:
-    """Carry out what a test has written into `<role>.do`; what lasts, until there is a file `end`."""
+    """Carries out the commands in `<role>.do`; lasting ones until a file `end` exists."""
     match what:
         case "hang":
             time.sleep(3600)
@@ -110,7 +110,7 @@ ROLES: tuple[BrokerRole, ...] = (
 )
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background has it ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for background jobs
     sys.argv = ["headrace", "run", *sys.argv[2:]]
     boot.run_appliance = functools.partial(boot.run_appliance, tables=RoleTables(lambda _: OWN_ROLES, lambda _: ROLES))
     cli.main()

@@ -1,7 +1,7 @@
-"""Appliances whose status is asked for again and again, while somebody waits for something.
+"""Appliances whose status is queried often while a test waits for something.
 
-What `headrace status --json` prints comes from the supervisor's socket, and is taken from there: the command is mostly the start of
-Python, and two cores that start one after the other have time for little else. What the command itself prints, others test.
+The status comes directly from the supervisor's socket, as for `headrace status --json`. Starting Python for the command
+takes most of its time, and repeated starts would keep two cores busy. Other tests check the command's output.
 """
 
 from pathlib import Path
@@ -16,14 +16,14 @@ PATIENCE_S = 60.0
 
 
 class WatchedAppliance(Appliance):
-    """As `Appliance`; to be asked costs nothing."""
+    """Like `Appliance`, with a cheap status query."""
 
     def status(self) -> dict[str, Any]:
-        """What the supervisor says. Raises the errors of `ipc.control_socket` when it says nothing."""
+        """The supervisor's answer. Raises the errors of `ipc.control_socket` if there is none."""
         return _status(self.data)
 
     def wait_restarted(self, role: str, old_pid: int, deadline_s: float = 60) -> int:
-        """Waits until a role runs as another process than `old_pid`, and says so; its new pid."""
+        """Waits until a role runs in a process other than `old_pid` and reports so; returns its pid."""
 
         def runs_anew() -> bool:
             said = self.status()["roles"][role]
@@ -34,10 +34,10 @@ class WatchedAppliance(Appliance):
 
 
 class WatchedProcess(HeadraceProcess):
-    """As `HeadraceProcess`; to be asked costs nothing."""
+    """Like `HeadraceProcess`, with a cheap status query."""
 
     def status(self) -> dict[str, Any]:
-        """What the supervisor says. Raises the errors of `ipc.control_socket` when it says nothing."""
+        """The supervisor's answer. Raises the errors of `ipc.control_socket` if there is none."""
         return _status(self.data)
 
 

@@ -14,7 +14,7 @@ def change(path: Path, text: str) -> None:
     os.replace(new, path)
 
 
-def test_a_changed_broker_conf_counts_for_the_next_start_of_a_role(tmp_path: Path) -> None:
+def test_changed_broker_conf_applies_at_the_next_start_of_a_role(tmp_path: Path) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text("fileReservedTime=72\n")
     sources = Sources(data=str(tmp_path), broker_conf=str(conf))
@@ -24,9 +24,7 @@ def test_a_changed_broker_conf_counts_for_the_next_start_of_a_role(tmp_path: Pat
     assert current.read().store.file_reserved_time == 24
 
 
-def test_a_broker_conf_that_became_wrong_or_went_away_changes_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_invalid_or_missing_broker_conf_is_ignored_on_restart(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     conf = tmp_path / "broker.conf"
     conf.write_text("fileReservedTime=72\n")
     sources = Sources(data=str(tmp_path), broker_conf=str(conf))
@@ -47,8 +45,6 @@ def test_a_broker_conf_that_became_wrong_or_went_away_changes_nothing(
         (["brokerRole=SLAVE"], {9876: "name server", 10911: "broker", 10909: "VIP channel"}),
     ],
 )
-def test_the_ports_are_those_of_the_roles_that_run(
-    tmp_path: Path, settings: list[str], expected: dict[int, str]
-) -> None:
+def test_ports_are_those_of_the_running_roles(tmp_path: Path, settings: list[str], expected: dict[int, str]) -> None:
     configuration = read_configuration(Sources(data=str(tmp_path), settings=settings))
     assert listening_ports(configuration, configuration.brokers) == expected

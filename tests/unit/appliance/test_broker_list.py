@@ -52,7 +52,7 @@ def test_table_wins_over_its_broker_conf_and_that_over_the_common_one(tmp_path: 
     assert (first.store.file_reserved_time, first.store.delete_when, first.broker.broker_permission) == (1, "01", 4)
     assert (second.store.file_reserved_time, second.store.delete_when) == (3, "02")
     assert (second.broker.listen_port, str(second.store_paths.root)) == (30_000, f"{tmp_path}/data/elsewhere")
-    # Changed options are written into a broker's own file only.
+    # Changed options are written only to the broker's own file.
     assert (first.broker_conf, second.broker_conf) == (None, tmp_path / "b.conf")
 
 

@@ -11,7 +11,7 @@ def write(path: Path, text: str) -> str:
     return str(path)
 
 
-def test_without_anything_it_is_an_appliance_for_this_machine_alone(tmp_path: Path) -> None:
+def test_default_configuration_serves_only_this_machine(tmp_path: Path) -> None:
     configuration = read_configuration(Sources(data=str(tmp_path)))
     assert configuration.host == "127.0.0.1"
     assert configuration.brokers[0].broker.broker_ip1 == "127.0.0.1"
@@ -21,7 +21,7 @@ def test_without_anything_it_is_an_appliance_for_this_machine_alone(tmp_path: Pa
     assert configuration.warnings == []
 
 
-def test_a_flag_wins_over_set_and_that_over_the_file(tmp_path: Path) -> None:
+def test_flag_overrides_set_and_set_overrides_the_file(tmp_path: Path) -> None:
     conf = write(tmp_path / "broker.conf", "brokerName=file\nbrokerClusterName=file\nlistenPort=1000\n")
     sources = Sources(
         data=str(tmp_path),
@@ -36,7 +36,7 @@ def test_a_flag_wins_over_set_and_that_over_the_file(tmp_path: Path) -> None:
     assert configuration.appliance.heartbeat_timeout == 7000
 
 
-def test_toml_is_read_with_its_own_types(tmp_path: Path) -> None:
+def test_toml_values_keep_their_types(tmp_path: Path) -> None:
     toml = write(
         tmp_path / "appliance.toml", 'logFormat = "json"\nlogFileCount = 3\nhaEnable = false\nhost = "0.0.0.0"\n'
     )
@@ -44,7 +44,7 @@ def test_toml_is_read_with_its_own_types(tmp_path: Path) -> None:
     assert (appliance.log_format, appliance.log_file_count, appliance.ha_enable) == ("json", 3, False)
 
 
-def test_an_unknown_key_of_broker_conf_is_a_warning_that_names_the_nearest(tmp_path: Path) -> None:
+def test_unknown_broker_conf_key_gives_a_warning_with_the_closest_key(tmp_path: Path) -> None:
     text = "mapedFileSizeCommitLog=1073741824\nsendMessageThreadPoolNums=4\nwarmMapedFileEnable=true\n"
     conf = write(tmp_path / "broker.conf", text)
     configuration = read_configuration(Sources(data=str(tmp_path), broker_conf=conf))
@@ -70,7 +70,7 @@ def test_an_unknown_key_of_broker_conf_is_a_warning_that_names_the_nearest(tmp_p
         ("broker.conf", "a=\\u1", "line 1"),
     ],
 )
-def test_a_wrong_file_is_one_line_that_says_what_is_wrong(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_invalid_file_is_reported_in_one_line(tmp_path: Path, name: str, text: str, message: str) -> None:
     path = write(tmp_path / name, text)
     with pytest.raises(ConfigurationError) as caught:
         check_file(path)
@@ -78,7 +78,7 @@ def test_a_wrong_file_is_one_line_that_says_what_is_wrong(tmp_path: Path, name: 
     assert "\n" not in str(caught.value)
 
 
-def test_a_wrong_value_names_where_it_was_given(tmp_path: Path) -> None:
+def test_invalid_value_is_reported_with_its_source(tmp_path: Path) -> None:
     conf = write(tmp_path / "broker.conf", "listenPort=10911\n")
     sources = Sources(data=str(tmp_path), broker_conf=conf, settings=["brokerPermission=all"])
     with pytest.raises(
@@ -94,30 +94,30 @@ def test_a_wrong_value_names_where_it_was_given(tmp_path: Path) -> None:
         ("flushDiskType", "expected KEY=VALUE"),
     ],
 )
-def test_a_wrong_set_is_an_error(tmp_path: Path, setting: str, message: str) -> None:
+def test_invalid_set_is_an_error(tmp_path: Path, setting: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         read_configuration(Sources(data=str(tmp_path), settings=[setting]))
 
 
-def test_a_store_path_that_disagrees_with_the_data_folder_is_an_error(tmp_path: Path) -> None:
+def test_store_path_that_contradicts_the_data_folder_is_an_error(tmp_path: Path) -> None:
     conf = write(tmp_path / "broker.conf", "storePathRootDir=/srv/rocketmq/store\n")
     with pytest.raises(ConfigurationError, match="use --data /srv/rocketmq"):
         read_configuration(Sources(data=str(tmp_path), broker_conf=conf))
 
 
-def test_a_store_path_that_agrees_is_none(tmp_path: Path) -> None:
+def test_store_path_that_agrees_with_the_data_folder_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     conf = write(tmp_path / "broker.conf", f"storePathRootDir={tmp_path}/link/store\n")
     configuration = read_configuration(Sources(data=str(tmp_path), broker_conf=conf))
     assert str(configuration.brokers[0].store_paths.root) == str(tmp_path / "store")
 
 
-def test_the_commit_log_may_lie_elsewhere(tmp_path: Path) -> None:
+def test_commit_log_may_be_in_another_folder(tmp_path: Path) -> None:
     sources = Sources(data=str(tmp_path), settings=[f"storePathCommitLog={tmp_path}/fast"])
     assert str(read_configuration(sources).brokers[0].store_paths.commit_log) == f"{tmp_path}/fast"
 
 
-def test_the_host_is_bound_and_announced(tmp_path: Path) -> None:
+def test_host_is_bound_and_registered(tmp_path: Path) -> None:
     conf = write(tmp_path / "broker.conf", "brokerIP1=198.51.100.7\n")
     assert (
         read_configuration(Sources(data=str(tmp_path), broker_conf=conf)).brokers[0].broker.broker_ip1 == "198.51.100.7"
@@ -126,7 +126,7 @@ def test_the_host_is_bound_and_announced(tmp_path: Path) -> None:
     assert (flagged.host, flagged.brokers[0].broker.broker_ip1) == ("127.0.0.2", "127.0.0.2")
 
 
-def test_a_role_started_again_takes_over_what_may_change_and_nothing_else(tmp_path: Path) -> None:
+def test_restarted_role_adopts_only_options_that_may_change(tmp_path: Path) -> None:
     conf = write(tmp_path / "broker.conf", "fileReservedTime=72\nbrokerName=first\n")
     sources = Sources(data=str(tmp_path), broker_conf=conf, settings=["brokerPermission=4"])
     [first] = read_configuration(sources).brokers
@@ -139,26 +139,26 @@ def test_a_role_started_again_takes_over_what_may_change_and_nothing_else(tmp_pa
     assert again.broker_conf == tmp_path / "broker.conf"
 
 
-def test_a_host_name_is_announced_as_its_address(tmp_path: Path) -> None:
+def test_host_name_is_registered_as_its_address(tmp_path: Path) -> None:
     configuration = read_configuration(Sources(data=str(tmp_path), host="localhost"))
     assert (configuration.host, configuration.brokers[0].broker.broker_ip1) == ("localhost", "127.0.0.1")
     with pytest.raises(ConfigurationError, match=r"^host=no\.such\.host\.invalid: "):
         read_configuration(Sources(data=str(tmp_path), host="no.such.host.invalid"))
 
 
-def test_a_wildcard_is_bound_but_never_announced(tmp_path: Path) -> None:
+def test_wildcard_address_is_bound_but_never_registered(tmp_path: Path) -> None:
     configuration = read_configuration(Sources(data=str(tmp_path), host="0.0.0.0"))
     assert configuration.host == "0.0.0.0"
     assert configuration.brokers[0].broker.broker_ip1 != "0.0.0.0"
     assert configuration.brokers[0].nameserver_addresses == ["127.0.0.1:9876"]
 
 
-def test_name_servers_elsewhere_are_those_the_broker_registers_with(tmp_path: Path) -> None:
+def test_broker_registers_with_the_given_remote_name_servers(tmp_path: Path) -> None:
     sources = Sources(data=str(tmp_path), settings=["namesrvAddr=a:1;b:2", "nameserverEnable=false"])
     assert read_configuration(sources).brokers[0].nameserver_addresses == ["a:1", "b:2"]
 
 
-def test_the_name_servers_file_gives_its_port_and_a_flag_wins(tmp_path: Path) -> None:
+def test_name_server_port_comes_from_its_file_unless_a_flag_is_given(tmp_path: Path) -> None:
     conf = write(tmp_path / "namesrv.conf", "listenPort=19876\norderMessageEnable=true\nserverWorkerThread=8\n")
     configuration = read_configuration(Sources(data=str(tmp_path), nameserver_conf=conf))
     assert configuration.appliance.nameserver_port == 19876
@@ -172,17 +172,17 @@ def test_the_name_servers_file_gives_its_port_and_a_flag_wins(tmp_path: Path) ->
     ("port", "nameserver_port", "message"),
     [(2, 9876, "would be port 0"), (65535, 9876, "would be port 65536"), (9878, 9876, "port 9876 is asked for twice")],
 )
-def test_ports_that_cannot_be_are_an_error(tmp_path: Path, port: int, nameserver_port: int, message: str) -> None:
+def test_invalid_ports_are_an_error(tmp_path: Path, port: int, nameserver_port: int, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         read_configuration(Sources(data=str(tmp_path), port=port, nameserver_port=nameserver_port))
 
 
-def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+def test_missing_file_is_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"nowhere\.conf: No such file or directory$"):
         read_configuration(Sources(data=str(tmp_path), broker_conf=str(tmp_path / "nowhere.conf")))
 
 
-def test_a_file_that_is_no_text_is_one_line(tmp_path: Path) -> None:
+def test_binary_file_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "broker.conf").write_bytes(b"a=\xff\n")
     with pytest.raises(ConfigurationError, match="not UTF-8"):
         check_file(str(tmp_path / "broker.conf"))

@@ -19,7 +19,7 @@ from store.errors import UnexpectedFile
         (AssertionError(), "AssertionError"),
     ],
 )
-def test_an_error_becomes_one_line_that_can_be_understood(error: Exception, expected: str) -> None:
+def test_error_is_summarised_in_one_clear_line(error: Exception, expected: str) -> None:
     assert one_line(error) == expected
 
 
@@ -32,7 +32,7 @@ def test_an_error_becomes_one_line_that_can_be_understood(error: Exception, expe
         (-(signal.SIGRTMIN + 1), "", "ended by signal 35"),
     ],
 )
-def test_an_end_says_how(code: int, reason: str, expected: str) -> None:
+def test_exit_is_described_by_code_or_signal(code: int, reason: str, expected: str) -> None:
     end = End(code, reason, lived_ms=1, was_asked=False)
     assert str(end) == expected
     assert end.was_killed == (code == -9)

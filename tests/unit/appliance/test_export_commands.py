@@ -1,4 +1,4 @@
-"""The `headrace export` commands: what they say, what they end with."""
+"""The `headrace export` commands: output and exit codes."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def run(*arguments: object) -> Result:
 
 
 @pytest.mark.slow
-def test_a_store_is_exported_looked_at_verified_and_compacted(tmp_path: Path) -> None:
+def test_store_can_be_exported_inspected_verified_and_compacted(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x" * 1000] * 20)
     target = tmp_path / "target"
     planned = run("--dry-run", log.root, target)
@@ -41,7 +41,7 @@ def test_a_store_is_exported_looked_at_verified_and_compacted(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_verify_ends_with_1_where_a_file_is_missing_rows(tmp_path: Path) -> None:
+def test_verify_exits_with_1_when_a_file_lacks_rows(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x" * 1000] * 20)
     target = tmp_path / "target"
     run("--engine", "local", log.root, target)
@@ -50,7 +50,7 @@ def test_verify_ends_with_1_where_a_file_is_missing_rows(tmp_path: Path) -> None
     (wrong,), (right,) = other.glob("dt=*/*.parquet"), target.glob("dt=*/*.parquet")
     right.write_bytes(wrong.read_bytes())
     verified = run("verify", log.root, target)
-    assert verified.exit_code == 0  # click's runner does not see what a command returns
+    assert verified.exit_code == 0  # click's test runner does not see a command's return value
     assert "10 rows in the table, 20 in the log" in verified.output
     assert "1 difference, " in verified.output
 
@@ -65,7 +65,7 @@ def test_verify_ends_with_1_where_a_file_is_missing_rows(tmp_path: Path) -> None
         (["compact", "{tmp}/target"], "nothing was exported there"),
     ],
 )
-def test_what_cannot_be_is_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_error_is_printed_in_one_line(tmp_path: Path, arguments: list[str], said: str) -> None:
     result = run(*[each.format(tmp=tmp_path) for each in arguments])
     assert isinstance(result.exception, ApplianceError)
     assert said in str(result.exception)
@@ -74,7 +74,7 @@ def test_what_cannot_be_is_one_line(tmp_path: Path, arguments: list[str], said: 
 
 
 @pytest.mark.slow
-def test_bodies_are_typed_and_what_does_not_fit_is_said(tmp_path: Path) -> None:
+def test_bodies_are_typed_and_mismatches_reported(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b'{"id": 1}', b'{"id": 2}', b'{"id": "three"}'])
     schema = tmp_path / "schema.json"
     schema.write_text('{"type": "object", "properties": {"id": {"type": "integer"}}}')
@@ -106,12 +106,12 @@ def test_bodies_are_typed_and_what_does_not_fit_is_said(tmp_path: Path) -> None:
         ["--small-topics", "8", "--group-by", "topic", "--body", "json"],
     ],
 )
-def test_wrong_usage_ends_with_2(tmp_path: Path, option: list[str]) -> None:
+def test_wrong_usage_exits_with_2(tmp_path: Path, option: list[str]) -> None:
     write_log(tmp_path / "store", [b"x"])
     assert run(*option, tmp_path / "store", tmp_path / "target").exit_code == 2
 
 
-def test_a_running_appliance_is_asked_how_far_it_has_flushed(tmp_path: Path) -> None:
+def test_export_asks_a_running_appliance_for_its_flushed_offset(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"])
     read = flushed_offset_of(tmp_path)
     assert read() is None
@@ -126,7 +126,7 @@ def test_a_running_appliance_is_asked_how_far_it_has_flushed(tmp_path: Path) -> 
     assert read() is None
 
 
-def test_export_run_is_the_command_even_where_there_is_a_folder_of_that_name(
+def test_export_run_is_the_command_even_if_a_folder_has_that_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -137,7 +137,7 @@ def test_export_run_is_the_command_even_where_there_is_a_folder_of_that_name(
     assert "7 rows" in run("./run", "lake", "--engine", "local").output
 
 
-def test_run_need_not_be_said(tmp_path: Path) -> None:
+def test_run_is_the_default_export_command(tmp_path: Path) -> None:
     said: list[Any] = [run("--help").output, run("run", "--help").output]
     assert "status" in said[0]
     assert "--group-by" in said[1]

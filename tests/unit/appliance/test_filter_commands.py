@@ -1,4 +1,4 @@
-"""`headrace filter`: what is put there, what is refused, and what is shown."""
+"""`headrace filter`: installing, refusals, and the list."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ def file(folder: Path, name: str, text: str = GOOD) -> Path:
 
 
 @pytest.mark.slow
-def test_a_function_is_put_when_it_can_be_loaded(data: Path, tmp_path: Path) -> None:
+def test_function_is_installed_when_it_can_be_loaded(data: Path, tmp_path: Path) -> None:
     good = file(tmp_path, "good.py")
     assert run("check", good).output == "good: OK\n"
     assert run("put", good, "--data", data).output == "good installed\n"
@@ -54,7 +54,7 @@ def test_a_function_is_put_when_it_can_be_loaded(data: Path, tmp_path: Path) -> 
     assert found.source == GOOD
 
 
-def test_one_that_is_put_again_or_enabled_is_another_version(data: Path, tmp_path: Path) -> None:
+def test_reinstalled_or_enabled_function_has_a_new_version(data: Path, tmp_path: Path) -> None:
     path = file(tmp_path, "good.py")
     folder = folder_of(data)
     versions = []
@@ -66,7 +66,7 @@ def test_one_that_is_put_again_or_enabled_is_another_version(data: Path, tmp_pat
     assert folder.names() == []
 
 
-def test_what_cannot_be_is_refused_in_one_line(data: Path, tmp_path: Path) -> None:
+def test_invalid_function_is_refused_in_one_line(data: Path, tmp_path: Path) -> None:
     assert "no appliance has run in this folder" in refusal("list", "--data", tmp_path / "elsewhere")
     assert "No such file" in refusal("put", tmp_path / "none.py", "--data", data)
     assert "'two words' is not a valid function name" in refusal("put", file(tmp_path, "two words.py"), "--data", data)
@@ -81,7 +81,7 @@ def test_what_cannot_be_is_refused_in_one_line(data: Path, tmp_path: Path) -> No
         )
 
 
-def test_the_list_shows_what_the_broker_has_said_of_this_version(data: Path, tmp_path: Path) -> None:
+def test_list_shows_the_brokers_report_for_this_version(data: Path, tmp_path: Path) -> None:
     assert "install one with" in run("list", "--data", data).output
     for name in ("one", "two"):
         run("put", file(tmp_path, f"{name}.py"), "--data", data, "--no-check")
@@ -101,5 +101,5 @@ def test_the_list_shows_what_the_broker_has_said_of_this_version(data: Path, tmp
     assert json.loads(run("list", "--data", data, "--json").output)["one"]["calls"] == 7
 
 
-def test_the_commands_look_where_the_broker_reports(tmp_path: Path) -> None:
+def test_commands_read_the_folder_that_the_broker_reports_to(tmp_path: Path) -> None:
     assert Path(AppliancePaths(str(tmp_path)).broker().filter_report) == tmp_path / "store" / "config" / REPORT

@@ -50,9 +50,7 @@ def receive_all(receiver: PacketHandler) -> None:
         pass
 
 
-def test_a_record_arrives_whole_with_its_senders_role(
-    sender: logging.Logger, receiver: PacketHandler, kept: Kept
-) -> None:
+def test_record_arrives_complete_with_its_role(sender: logging.Logger, receiver: PacketHandler, kept: Kept) -> None:
     sender.warning("synced to %d", 7)
     receive_all(receiver)
     (record,) = kept.records
@@ -60,7 +58,7 @@ def test_a_record_arrives_whole_with_its_senders_role(
     assert (record.role, record.process) == ("flush", os.getpid())  # type: ignore[attr-defined]
 
 
-def test_what_cannot_be_pickled_does_not_keep_a_record_from_travelling(
+def test_record_with_an_unpicklable_argument_is_sent(
     sender: logging.Logger, receiver: PacketHandler, kept: Kept
 ) -> None:
     try:
@@ -71,13 +69,13 @@ def test_what_cannot_be_pickled_does_not_keep_a_record_from_travelling(
     assert "OSError: inside" in str(kept.records[0].exc_text)
 
 
-def test_a_long_message_is_cut_and_says_so(sender: logging.Logger, receiver: PacketHandler, kept: Kept) -> None:
+def test_long_message_is_marked_as_truncated(sender: logging.Logger, receiver: PacketHandler, kept: Kept) -> None:
     sender.info("ä" * (MAX_TEXT + 5))
     receive_all(receiver)
     assert kept.messages[0].endswith("(5 characters left out)")
 
 
-def test_nobody_blocks_when_nobody_reads_and_the_loss_is_counted(
+def test_senders_do_not_block_and_count_drops_when_nobody_reads(
     sender: logging.Logger, receiver: PacketHandler, kept: Kept
 ) -> None:
     sent = 30_000
@@ -94,14 +92,12 @@ def test_nobody_blocks_when_nobody_reads_and_the_loss_is_counted(
     ]
 
 
-def test_a_killed_sender_leaves_the_channel_to_the_others(
-    sender: logging.Logger, receiver: PacketHandler, kept: Kept
-) -> None:
+def test_channel_works_after_a_sender_is_killed(sender: logging.Logger, receiver: PacketHandler, kept: Kept) -> None:
     pid = os.fork()
     if pid == 0:
         while True:
             sender.info("until the end")
-    while not receiver.receive():  # not all: it may write faster than this is read
+    while not receiver.receive():  # not all: it may write faster than this process reads
         pass
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
@@ -112,7 +108,7 @@ def test_a_killed_sender_leaves_the_channel_to_the_others(
     assert kept.messages[-1] == "still here"
 
 
-def test_the_end_of_the_channel_is_seen_when_the_last_sender_is_gone(
+def test_receiver_sees_the_end_when_the_last_sender_exits(
     channel: LogChannel, sender: logging.Logger, receiver: PacketHandler, kept: Kept
 ) -> None:
     sender.info("last words")
@@ -123,7 +119,7 @@ def test_the_end_of_the_channel_is_seen_when_the_last_sender_is_gone(
     assert kept.messages == ["last words"]
 
 
-def test_handler_has_the_lock_that_logging_enters(receiver: PacketHandler) -> None:
-    assert receiver.lock is not None  # Python 3.13 enters it without a look
+def test_handler_has_a_lock_for_logging(receiver: PacketHandler) -> None:
+    assert receiver.lock is not None  # Python 3.13 enters it without a check
     with receiver.lock:
         pass

@@ -12,27 +12,27 @@ def record(message: str, *arguments: object) -> logging.LogRecord:
     return made
 
 
-def test_a_text_line_is_key_value() -> None:
+def test_text_line_consists_of_key_value_pairs() -> None:
     line = LineFormatter("text").format(record("synced: offset=%d", 7))
     assert line == (
         'time=2023-11-14T22:13:20.250Z level=warning role=flush pid=42 logger=store.flush event="synced: offset=7"'
     )
 
 
-def test_a_line_stays_a_line_whatever_is_in_it() -> None:
+def test_record_stays_on_one_line_whatever_it_contains() -> None:
     line = LineFormatter("text").format(record('two\nlines "quoted" \x00 \u2028 end'))
     assert line.isprintable()
     assert r"two\nlines \"quoted\"" in line
 
 
-def test_a_json_line_is_one_object_with_the_same_fields() -> None:
+def test_json_line_is_one_object_with_the_same_fields() -> None:
     fields = json.loads(LineFormatter("json").format(record("a\nb")))
     assert list(fields) == ["time", "level", "role", "pid", "logger", "event"]
     assert fields["event"] == "a\nb"
     assert fields["pid"] == 42
 
 
-def test_a_traceback_is_a_field_of_its_line() -> None:
+def test_traceback_is_a_field_of_its_line() -> None:
     try:
         raise ValueError("inside")
     except ValueError:

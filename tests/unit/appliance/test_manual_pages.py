@@ -7,17 +7,17 @@ from headrace.model.option import help_of, keys_of
 
 
 @pytest.mark.parametrize("page", [commands, options])
-def test_the_page_says_what_the_code_says(page: object) -> None:
+def test_manual_page_is_up_to_date(page: object) -> None:
     assert page.PAGE.read_text(encoding="utf-8") == page.format_page(), "stale: run `make docs`"  # type: ignore[attr-defined]
 
 
-def test_every_option_of_ours_has_its_sentence() -> None:
+def test_every_option_of_ours_is_described() -> None:
     for configuration in (options.ApplianceConfig, options.BrokerConfig, options.StoreConfig, options.NameServerConfig):
         for key, field in keys_of(configuration).items():
             assert help_of(field).endswith("."), f"{configuration.__name__}: {key}"
 
 
-def test_every_option_of_a_command_is_explained() -> None:
+def test_every_command_option_has_help() -> None:
     def look_at(group: click.Group, context: click.Context) -> None:
         for name in group.list_commands(context):
             command = group.get_command(context, name)
@@ -32,7 +32,7 @@ def test_every_option_of_a_command_is_explained() -> None:
     look_at(headrace, click.Context(headrace))
 
 
-def test_every_command_is_in_the_manual() -> None:
+def test_manual_lists_every_command() -> None:
     page = commands.format_page()
     for command in ("run", "status", "stop", "start", "restart", "config check", "store dump", "store verify"):
         assert f"\n## headrace {command}\n" in page

@@ -27,7 +27,7 @@ def taken_port() -> Iterator[int]:
         (errno.EIO, "Input/output error"),
     ],
 )
-def test_a_folder_that_cannot_be_used_is_explained(
+def test_unusable_folder_is_explained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, message: str
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -38,40 +38,40 @@ def test_a_folder_that_cannot_be_used_is_explained(
         preflight.make_folders([tmp_path / "data"])
 
 
-def test_looking_leaves_nothing_in_a_folder(tmp_path: Path) -> None:
+def test_folder_check_leaves_no_files(tmp_path: Path) -> None:
     preflight.make_folders([tmp_path / "a" / "b"])
     assert list((tmp_path / "a" / "b").iterdir()) == []
 
 
-def test_a_store_that_has_files_needs_no_room(tmp_path: Path) -> None:
+def test_existing_store_needs_no_free_space(tmp_path: Path) -> None:
     with pytest.raises(PreflightFailed, match="no space"):
         preflight.check_space(tmp_path, 1 << 60)
     (tmp_path / "00000000000000000000").touch()
     assert preflight.check_space(tmp_path, 1 << 60) == []
 
 
-def test_little_room_is_a_warning(tmp_path: Path) -> None:
+def test_low_disk_space_is_a_warning(tmp_path: Path) -> None:
     space = os.statvfs(tmp_path)
     (warning,) = preflight.check_space(tmp_path, space.f_bavail * space.f_frsize // 2)
     assert "CommitLog files only" in warning
 
 
-def test_a_taken_port_is_named(taken_port: int) -> None:
+def test_port_in_use_is_named(taken_port: int) -> None:
     with pytest.raises(PreflightFailed, match=rf"port {taken_port} \(broker\) is taken"):
         preflight.check_ports("127.0.0.1", {taken_port: "broker"})
 
 
-def test_looking_at_a_port_leaves_it_free() -> None:
+def test_port_check_leaves_the_port_free() -> None:
     free = free_port()
     for _ in range(2):
         preflight.check_ports("127.0.0.1", {free: "broker"})
 
 
 @pytest.mark.parametrize(("limit", "warnings"), [(100_000, 0), (4_096, 1)])
-def test_few_open_files_are_a_warning(limit: int, warnings: int) -> None:
+def test_low_open_file_limit_is_a_warning(limit: int, warnings: int) -> None:
     assert len(preflight.check_open_files(limit)) == warnings
 
 
-def test_too_few_open_files_are_an_error() -> None:
+def test_insufficient_open_file_limit_is_an_error() -> None:
     with pytest.raises(PreflightFailed, match="ulimit -n"):
         preflight.check_open_files(256)

@@ -15,7 +15,7 @@ from appliance.restart_policy import (
 def live_shortly(
     lives: int, *, was_killed: bool, was_ever_ready: bool, is_expendable: bool = False
 ) -> list[Restart | GiveUp]:
-    """The decisions about a role that dies at once `lives` times in a row, up to the one that gives up."""
+    """The decisions about a role that dies at once `lives` times in a row, until the appliance gives up."""
     decisions: list[Restart | GiveUp] = []
     short_lives = 0
     while len(decisions) < lives and not (decisions and isinstance(decisions[-1], GiveUp)):
@@ -35,27 +35,27 @@ def backoffs(decisions: list[Restart | GiveUp]) -> list[int]:
     return [decision.backoff_ms for decision in decisions if isinstance(decision, Restart)]
 
 
-def test_role_restarts_at_once_when_it_had_served_for_a_while() -> None:
+def test_role_that_served_for_a_while_restarts_at_once() -> None:
     decision = decide_restart(
         served_ms=FIRST_SECONDS_MS, short_lives_before=MOST_FAILURES, was_killed=False, was_ever_ready=True
     )
     assert decision == Restart(0, 0)
 
 
-def test_backoff_doubles_until_a_role_that_was_never_ready_is_given_up() -> None:
+def test_backoff_doubles_until_the_appliance_gives_up_on_a_role_never_ready() -> None:
     *restarts, last = live_shortly(1000, was_killed=False, was_ever_ready=False)
     assert backoffs(restarts) == [0, 100, 200, 400, 800]
     assert last == GiveUp(MOST_FAILURES)
 
 
-def test_backoff_grows_more_slowly_when_a_role_was_killed_from_outside() -> None:
+def test_backoff_grows_more_slowly_after_external_kills() -> None:
     *restarts, last = live_shortly(1000, was_killed=True, was_ever_ready=False)
     assert backoffs(restarts)[:14] == [0, *[100] * 6, *[200] * 6, 400]
     assert last == GiveUp(MOST_KILLS)
 
 
 @pytest.mark.parametrize("was_killed", [False, True])
-def test_role_that_has_been_ready_is_never_given_up(was_killed: bool) -> None:
+def test_role_that_was_ready_is_always_restarted(was_killed: bool) -> None:
     decisions = live_shortly(2000, was_killed=was_killed, was_ever_ready=True)
     assert len(backoffs(decisions)) == 2000
     assert backoffs(decisions) == sorted(backoffs(decisions))
@@ -63,7 +63,7 @@ def test_role_that_has_been_ready_is_never_given_up(was_killed: bool) -> None:
 
 
 @pytest.mark.parametrize("was_killed", [False, True])
-def test_expendable_role_is_never_given_up_and_waits_less(was_killed: bool) -> None:
+def test_expendable_role_is_always_restarted_with_less_backoff(was_killed: bool) -> None:
     decisions = live_shortly(2000, was_killed=was_killed, was_ever_ready=False, is_expendable=True)
     assert len(backoffs(decisions)) == 2000
     assert backoffs(decisions)[-1] == LONGEST_EXPENDABLE_BACKOFF_MS

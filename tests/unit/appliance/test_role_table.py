@@ -13,13 +13,13 @@ def names_of_own(tmp_path: Path, *settings: str) -> list[str]:
     return [role.name for role in appliance_roles(read_configuration(Sources(data=str(tmp_path), settings=settings)))]
 
 
-def test_every_role_is_there_by_default(tmp_path: Path) -> None:
+def test_all_roles_are_enabled_by_default(tmp_path: Path) -> None:
     assert names_of_own(tmp_path) == ["logger", "nameserver"]
     names = [role.name for role in table(tmp_path)]
     assert names == ["recover", "housekeeper", "flush", "dispatch", "ha", "broker"]
 
 
-def test_what_configuration_leaves_out_nobody_waits_for(tmp_path: Path) -> None:
+def test_no_role_waits_for_a_disabled_role(tmp_path: Path) -> None:
     settings = ("nameserverEnable=false", "haEnable=false", "namesrvAddr=elsewhere:9876")
     roles = table(tmp_path, *settings)
     names = {role.name for role in roles}
@@ -28,7 +28,7 @@ def test_what_configuration_leaves_out_nobody_waits_for(tmp_path: Path) -> None:
     assert all(names.issuperset(role.after) for role in roles)
 
 
-def test_whoever_may_write_to_the_store_waits_for_recover_and_holds_the_lock(tmp_path: Path) -> None:
+def test_roles_that_write_to_the_store_wait_for_recovery_and_hold_the_lock(tmp_path: Path) -> None:
     roles = {role.name: role for role in table(tmp_path)}
     for name in ("housekeeper", "flush", "dispatch", "ha"):
         assert roles[name].after == ("recover",)
@@ -36,14 +36,14 @@ def test_whoever_may_write_to_the_store_waits_for_recover_and_holds_the_lock(tmp
     assert {"housekeeper", "flush", "dispatch"} <= set(roles["broker"].after)
 
 
-def test_roles_stop_in_the_order_in_which_data_flows(tmp_path: Path) -> None:
+def test_roles_stop_in_data_flow_order(tmp_path: Path) -> None:
     in_order = [role.name for role in sorted(table(tmp_path), key=lambda role: role.stops) if not role.runs_once]
     assert in_order == ["broker", "ha", "dispatch", "flush", "housekeeper"]
     own = appliance_roles(read_configuration(Sources(data=str(tmp_path))))
     assert [role.name for role in sorted(own, key=lambda role: role.stops)] == ["nameserver", "logger"]
 
 
-def test_filter_roles_are_there_where_there_are_to_be_workers_and_nobody_depends_on_them(tmp_path: Path) -> None:
+def test_filter_roles_exist_only_with_workers_and_no_role_depends_on_them(tmp_path: Path) -> None:
     roles = table(tmp_path, "pythonFilterWorkers=3")
     filters = [role for role in roles if role.name.startswith("filter-")]
     assert [role.name for role in filters] == ["filter-0", "filter-1", "filter-2"]

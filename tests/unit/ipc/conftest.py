@@ -15,7 +15,7 @@ ROWS = 64
 
 
 class Child:
-    """A forked process. It exits with 0 when its function returns, with 1 when it raises."""
+    """A forked process. It exits with 0 if its function returns, and with 1 if it raises."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         self.ended = False
@@ -31,7 +31,7 @@ class Child:
                 os._exit(code)
 
     def kill(self) -> None:
-        """As a crash: SIGKILL, and wait until it is gone."""
+        """Kills it with SIGKILL and waits until it is gone."""
         if not self.ended:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
@@ -62,7 +62,7 @@ def eventually() -> Callable[[Callable[[], object]], None]:
     def wait_for(condition: Callable[[], object], within_s: float = 60) -> None:
         deadline = time.monotonic() + within_s
         while not condition():
-            assert time.monotonic() < deadline, "did not come true"
+            assert time.monotonic() < deadline, "the condition did not become true"
             os.sched_yield()
 
     return wait_for

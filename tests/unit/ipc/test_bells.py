@@ -31,24 +31,24 @@ def is_rung(bell: Bell) -> bool:
     return bool(select.select([bell.fd], [], [], 0)[0])
 
 
-def test_nobody_is_rung_who_does_not_sleep(bell: Bell) -> None:
+def test_bell_is_not_rung_for_an_awake_role(bell: Bell) -> None:
     assert not bell.ring()
     assert not is_rung(bell)
 
 
-def test_a_sleeper_is_rung(bell: Bell) -> None:
+def test_bell_is_rung_for_a_sleeping_role(bell: Bell) -> None:
     bell.prepare_sleep()
     assert bell.ring()
     assert is_rung(bell)
 
 
-def test_a_sleeper_that_woke_is_not_rung_again(bell: Bell) -> None:
+def test_awakened_role_is_not_rung_again(bell: Bell) -> None:
     bell.prepare_sleep()
     bell.woke()
     assert not bell.ring()
 
 
-def test_draining_forgets_all_rings_at_once(bell: Bell) -> None:
+def test_drain_consumes_all_rings(bell: Bell) -> None:
     bell.prepare_sleep()
     bell.ring()
     bell.ring()
@@ -57,14 +57,14 @@ def test_draining_forgets_all_rings_at_once(bell: Bell) -> None:
     assert not bell.drain()
 
 
-def test_a_ring_before_the_poll_is_kept(bell: Bell) -> None:
+def test_ring_before_the_poll_is_kept(bell: Bell) -> None:
     bell.prepare_sleep()
     bell.ring()
     assert select.select([bell.fd], [], [], 5)[0]
 
 
-def test_both_sides_fence_between_their_store_and_their_load(segment: Segment, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The order that no wake-up may be lost in: see the drawing in ipc/bells.py.
+def test_both_sides_fence_between_store_and_load(segment: Segment, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The order in which no wake-up can be lost: see the drawing in ipc/bells.py.
     steps: list[str] = []
 
     class Words:
@@ -116,7 +116,7 @@ def test_no_wake_up_is_lost_between_two_processes(
     began = time.monotonic()
     while rounds <= 100 or not rings or time.monotonic() < began + 0.8:
         rounds += 1
-        for _ in range(rounds % 40):  # every distance from the sleeper's going to sleep
+        for _ in range(rounds % 40):  # varies the distance from the moment when the sleeper goes to sleep
             pass
         store_cell(words, WROTE_OFFSET, rounds)
         rings += bell.ring()

@@ -11,27 +11,27 @@ from ipc.posix import anonymous_segment
 
 
 @pytest.mark.parametrize("value", [0, 1, -1, (1 << 63) - 1, -(1 << 63)])
-def test_a_cell_takes_any_signed_64_bit_number(value: int) -> None:
+def test_cell_holds_any_signed_64_bit_number(value: int) -> None:
     segment = anonymous_segment(64)
     store_cell(segment.words, 3, value)
     assert segment.words[3] == value
     assert [segment.words[word] for word in (2, 4)] == [0, 0]
 
 
-def test_bytes_are_copied_to_their_place() -> None:
+def test_bytes_are_copied_to_their_offset() -> None:
     segment = anonymous_segment(64)
     store_bytes(segment.view, 9, b"topic")
     assert bytes(segment.view[8:16]) == b"\0topic\0\0"
 
 
-def test_a_fence_can_be_passed_again_and_again_and_after_a_fork(fork: Callable[[Callable[[], object]], Any]) -> None:
+def test_fence_works_repeatedly_and_after_a_fork(fork: Callable[[Callable[[], object]], Any]) -> None:
     full_fence()
     full_fence()
     assert fork(full_fence).wait() == 0
 
 
 @pytest.mark.slow
-def test_a_cell_is_never_seen_half_stored(fork: Callable[[Callable[[], object]], Any]) -> None:
+def test_cell_store_is_atomic(fork: Callable[[Callable[[], object]], Any]) -> None:
     segment = anonymous_segment(64)
     low, high = 0x0101010101010101, 0x7E7E7E7E7E7E7E7E
 
@@ -52,12 +52,13 @@ def test_a_cell_is_never_seen_half_stored(fork: Callable[[Callable[[], object]],
 
 
 @pytest.mark.slow
-def test_with_the_fence_two_processes_never_both_miss_each_other(fork: Callable[[Callable[[], object]], Any]) -> None:
-    # Each stores its own word, then loads the other's. Without a fence between, both loads came before the other's store
-    # 60,000 times in 5 million rounds on two processors. The lock is taken in line: a call would hide that by its length.
+def test_fence_prevents_two_processes_from_missing_each_other(fork: Callable[[Callable[[], object]], Any]) -> None:
+    # Each process stores its own word, then loads the other's. Without a fence, both loads preceded the other's store
+    # 60,000 times in 5 million rounds on two processors. The lock is taken inline: a function call would take long
+    # enough to hide the effect.
     words = anonymous_segment(1024).words
     fence = cells._fence
-    flag, at_start, seen, at_end = 0, 16, 32, 48  # each of two words, 64 bytes apart
+    flag, at_start, seen, at_end = 0, 16, 32, 48  # each a pair of words, 64 bytes apart
     over = 64
 
     def run(me: int, until: float) -> tuple[int, int]:

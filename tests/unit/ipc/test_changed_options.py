@@ -15,11 +15,11 @@ def change(instance: Instance, **texts: str) -> None:
     BrokerPublisher(instance.control).config_version()
 
 
-def test_before_the_first_change_there_is_nothing(instance: Instance) -> None:
+def test_changed_options_are_empty_at_first(instance: Instance) -> None:
     assert instance.changed_options().read() == (0, {})
 
 
-def test_a_reader_finds_what_was_changed_last(instance: Instance) -> None:
+def test_reader_sees_the_last_change(instance: Instance) -> None:
     reader = instance.changed_options()
     change(instance, fileReservedTime="24")
     change(instance, fileReservedTime="12", deleteWhen="04;16")
@@ -27,14 +27,14 @@ def test_a_reader_finds_what_was_changed_last(instance: Instance) -> None:
     assert reader.read() == (2, {"fileReservedTime": "12", "deleteWhen": "04;16"})
 
 
-def test_what_is_stored_and_not_announced_is_not_seen(instance: Instance) -> None:
+def test_unpublished_change_is_not_visible(instance: Instance) -> None:
     change(instance, deleteWhen="04")
     instance.changed_options_writer().store({"deleteWhen": "05"})
     assert instance.changed_options().read() == (1, {"deleteWhen": "04"})
 
 
-def test_a_reader_never_sees_half_a_change(instance: Instance, fork: Fork) -> None:
-    """One process writes long and short values in turn while this one reads."""
+def test_reader_never_sees_a_partial_change(instance: Instance, fork: Fork) -> None:
+    """One process writes long and short values alternately while this one reads."""
     child = fork(lambda: [change(instance, value=str(number % 7) * (1 + number % 3 * 500)) for number in range(20_000)])
     reader = instance.changed_options()
     seen = set()
@@ -47,7 +47,7 @@ def test_a_reader_never_sees_half_a_change(instance: Instance, fork: Fork) -> No
     assert seen == {1, 501, 1001}
 
 
-def test_more_than_there_is_room_for_is_refused(instance: Instance) -> None:
+def test_changes_beyond_the_capacity_are_refused(instance: Instance) -> None:
     assert has_room({"key": "x" * (HALF_BYTES - 100)})
     assert not has_room({"key": "x" * HALF_BYTES})
     with pytest.raises(ValueError, match="there is room for"):

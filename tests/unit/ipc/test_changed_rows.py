@@ -18,7 +18,7 @@ def segment() -> Segment:
     return segment
 
 
-def test_a_reader_takes_each_row_once_in_order(segment: Segment) -> None:
+def test_reader_takes_each_row_once_in_order(segment: Segment) -> None:
     writer = ChangedRowsWriter(segment)
     reader = ChangedRowsReader(segment)
     assert reader.take() == []
@@ -27,7 +27,7 @@ def test_a_reader_takes_each_row_once_in_order(segment: Segment) -> None:
     assert reader.take() == []
 
 
-def test_rows_are_taken_whole_around_the_end_of_the_ring(segment: Segment) -> None:
+def test_rows_are_complete_across_the_end_of_the_ring(segment: Segment) -> None:
     writer = ChangedRowsWriter(segment)
     reader = ChangedRowsReader(segment)
     expected = 0
@@ -38,7 +38,7 @@ def test_rows_are_taken_whole_around_the_end_of_the_ring(segment: Segment) -> No
         expected += length
 
 
-def test_a_full_ring_is_not_a_lap_and_one_more_is(segment: Segment) -> None:
+def test_reader_is_lapped_only_beyond_a_full_ring(segment: Segment) -> None:
     writer = ChangedRowsWriter(segment)
     reader = ChangedRowsReader(segment)
     writer.add(range(CAPACITY))
@@ -49,7 +49,7 @@ def test_a_full_ring_is_not_a_lap_and_one_more_is(segment: Segment) -> None:
     assert reader.take() == []
 
 
-def test_a_lapped_reader_goes_on_with_what_comes_then(segment: Segment) -> None:
+def test_lapped_reader_continues_with_new_rows(segment: Segment) -> None:
     writer = ChangedRowsWriter(segment)
     reader = ChangedRowsReader(segment)
     writer.add(range(100))
@@ -58,7 +58,7 @@ def test_a_lapped_reader_goes_on_with_what_comes_then(segment: Segment) -> None:
     assert reader.take() == [4, 5]
 
 
-def test_each_reader_has_its_own_place(segment: Segment) -> None:
+def test_each_reader_has_its_own_position(segment: Segment) -> None:
     writer = ChangedRowsWriter(segment)
     early = ChangedRowsReader(segment)
     writer.add([1])
@@ -67,15 +67,15 @@ def test_each_reader_has_its_own_place(segment: Segment) -> None:
     assert (early.take(), late.take()) == ([1, 2], [2])
 
 
-def test_a_reader_whose_words_are_being_overwritten_is_lapped(segment: Segment) -> None:
+def test_reader_of_rows_being_overwritten_is_lapped(segment: Segment) -> None:
     writer = ChangedRowsWriter(segment)
     reader = ChangedRowsReader(segment)
     writer.add(range(CAPACITY))
-    segment.words[ANNOUNCED] += 1  # the writer has begun with the next word, which lies where the reader's first is
+    segment.words[ANNOUNCED] += 1  # the writer has begun the next word, which overwrites the reader's first
     assert reader.take() is None
 
 
-def test_a_new_writer_laps_everyone_because_its_predecessor_may_have_kept_something_back(segment: Segment) -> None:
+def test_new_writer_laps_all_readers(segment: Segment) -> None:
     ChangedRowsWriter(segment)
     reader = ChangedRowsReader(segment)
     segment.words[ANNOUNCED] += 3  # killed between the announcement and the count
@@ -87,7 +87,7 @@ def test_a_new_writer_laps_everyone_because_its_predecessor_may_have_kept_someth
 
 
 @pytest.mark.slow
-def test_a_reader_beside_a_fast_writer_misses_nothing_it_is_not_told_of(
+def test_reader_beside_a_fast_writer_misses_nothing_unnoticed(
     fork: Callable[[Callable[[], object]], Any],
 ) -> None:
     segment = anonymous_segment(size_bytes(1024))
@@ -118,4 +118,4 @@ def test_a_reader_beside_a_fast_writer_misses_nothing_it_is_not_told_of(
             assert last is None or row == last + 1
             last = row
             taken += 1
-    assert laps > 0  # the writer's first is one
+    assert laps > 0  # the start of a new writer counts as one

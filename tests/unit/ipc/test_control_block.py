@@ -12,7 +12,7 @@ def segment() -> Segment:
     return anonymous_segment(control_layout.SIZE_BYTES)
 
 
-def test_every_cell_has_a_cache_line_of_its_own() -> None:
+def test_every_cell_has_its_own_cache_line() -> None:
     lines = [cell.word * 8 // 64 for cell in CELLS]
     assert len(set(lines)) == len(CELLS)
     assert all(cell.word % 8 == 0 for cell in CELLS)
@@ -37,11 +37,11 @@ def test_every_cell_has_a_constant() -> None:
             assert getattr(control_layout, cell.name.upper()) == cell.word
 
 
-def test_every_role_with_a_bell_has_a_cell_to_say_that_it_sleeps() -> None:
+def test_every_role_with_a_bell_has_an_asleep_cell() -> None:
     assert {cell.writer for cell in CELLS if cell.name.startswith("asleep_")} == set(BELL_ROLES)
 
 
-def test_a_cell_cannot_be_stored_through_the_read_side(segment: Segment) -> None:
+def test_reader_cannot_store_cells(segment: Segment) -> None:
     block = ControlBlock(segment)
     with pytest.raises(AttributeError):
         block.wrote_offset = 1
@@ -63,21 +63,21 @@ def test_each_flag_cell_is_a_bit_of_the_running_flags(segment: Segment, cell: st
     assert block.running_flags() == bit
 
 
-def test_running_flags_are_the_union_of_what_each_writer_says(segment: Segment) -> None:
+def test_running_flags_are_the_union_of_all_writers_flags(segment: Segment) -> None:
     for cell in CELLS:
         if cell.name.startswith("flag_"):
             segment.words[cell.word] = 1
     assert ControlBlock(segment).running_flags() == 30
 
 
-def test_dispatch_may_go_as_far_as_the_log_was_written(segment: Segment) -> None:
+def test_dispatch_limit_is_the_written_offset(segment: Segment) -> None:
     segment.words[control_layout.WROTE_OFFSET] = 1 << 40
     assert ControlBlock(segment).confirm_offset() == 1 << 40
 
 
-def test_what_follows_another_offset_is_loaded_before_it(segment: Segment) -> None:
+def test_dependent_offset_is_loaded_first(segment: Segment) -> None:
     class Moving:
-        """Words that grow with every look."""
+        """Words that grow each time they are read."""
 
         looks = 0
 

@@ -10,7 +10,7 @@ from ipc.control_socket import MAX_LINE_BYTES, LineReader, ask, decode, encode, 
 from ipc.errors import NoAnswer, NobodyListens
 
 
-def test_an_object_is_one_line_and_comes_back() -> None:
+def test_object_round_trips_as_one_line() -> None:
     message = {"command": "restart", "role": "flush", "why": "two\nlines, Grüße"}
     line = encode(message)
     assert line.endswith(b"\n")
@@ -19,12 +19,12 @@ def test_an_object_is_one_line_and_comes_back() -> None:
 
 
 @pytest.mark.parametrize("line", [b"[1]", b"status", b"3", b"", b"\xff{}"])
-def test_anything_but_an_object_is_refused(line: bytes) -> None:
+def test_line_that_is_not_an_object_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError):
         decode(line)
 
 
-def test_objects_are_cut_from_the_stream_however_it_arrives() -> None:
+def test_objects_are_split_from_the_stream_however_it_arrives() -> None:
     messages = [{"number": number} for number in range(5)]
     stream = b"".join(map(encode, messages)) + b"\n"
     assert LineReader().feed(stream) == messages
@@ -32,7 +32,7 @@ def test_objects_are_cut_from_the_stream_however_it_arrives() -> None:
     assert [found for byte in stream for found in by_byte.feed(bytes([byte]))] == messages
 
 
-def test_a_line_without_end_is_not_gathered_for_ever() -> None:
+def test_endless_line_is_refused() -> None:
     reader = LineReader()
     with pytest.raises(ValueError, match="more than"):
         reader.feed(b"x" * (MAX_LINE_BYTES + 1))
@@ -60,7 +60,7 @@ def test_request_receives_its_reply(tmp_path: Path) -> None:
         thread.join()
 
 
-def test_a_path_longer_than_an_address_works_too(tmp_path: Path) -> None:
+def test_path_longer_than_a_socket_address_works(tmp_path: Path) -> None:
     folder = tmp_path / ("x" * 120)
     folder.mkdir()
     with listen(folder / "control.sock") as server:
@@ -69,12 +69,12 @@ def test_a_path_longer_than_an_address_works_too(tmp_path: Path) -> None:
         thread.join()
 
 
-def test_the_socket_is_for_the_owner_and_the_group_only(tmp_path: Path) -> None:
+def test_socket_is_accessible_only_to_owner_and_group(tmp_path: Path) -> None:
     with listen(tmp_path / "control.sock"):
         assert os.stat(tmp_path / "control.sock").st_mode & 0o777 == 0o660
 
 
-def test_a_predecessors_socket_is_replaced(tmp_path: Path) -> None:
+def test_socket_of_a_predecessor_is_replaced(tmp_path: Path) -> None:
     listen(tmp_path / "control.sock").close()
     with listen(tmp_path / "control.sock") as server:
         thread = serve_once(server, lambda _: encode({"ok": True}))
@@ -82,24 +82,24 @@ def test_a_predecessors_socket_is_replaced(tmp_path: Path) -> None:
         thread.join()
 
 
-def test_it_is_said_when_there_is_no_socket(tmp_path: Path) -> None:
+def test_missing_socket_is_reported(tmp_path: Path) -> None:
     with pytest.raises(NobodyListens, match=r"no supervisor listens at .*control\.sock"):
         ask(tmp_path / "control.sock", {}, 1)
 
 
-def test_it_is_said_when_nobody_is_behind_the_socket(tmp_path: Path) -> None:
+def test_socket_without_a_listener_is_reported(tmp_path: Path) -> None:
     listen(tmp_path / "control.sock").close()
     with pytest.raises(NobodyListens, match="does the appliance run"):
         ask(tmp_path / "control.sock", {}, 1)
 
 
-def test_a_supervisor_that_does_not_answer_is_not_waited_for_long(tmp_path: Path) -> None:
+def test_request_times_out_when_the_supervisor_does_not_answer(tmp_path: Path) -> None:
     with listen(tmp_path / "control.sock"), pytest.raises(NoAnswer, match=r"within 0\.05 s"):
         ask(tmp_path / "control.sock", {}, 0.05)
 
 
 @pytest.mark.parametrize(("answer", "said"), [(b"", "without an answer"), (b"hello\n", "no proper answer")])
-def test_a_bad_answer_is_said_to_be_one(tmp_path: Path, answer: bytes, said: str) -> None:
+def test_invalid_answer_is_reported(tmp_path: Path, answer: bytes, said: str) -> None:
     with listen(tmp_path / "control.sock") as server:
         thread = serve_once(server, lambda _: answer)
         with pytest.raises(NoAnswer, match=said):

@@ -14,12 +14,12 @@ def segment() -> Segment:
     return segment
 
 
-def test_counters_begin_at_zero_and_carry_their_names(segment: Segment) -> None:
+def test_counters_begin_at_zero_with_their_names(segment: Segment) -> None:
     CounterPage.create(segment, ["sends", "pulls"])
     assert CounterPage(segment).read() == {"sends": 0, "pulls": 0}
 
 
-def test_what_is_counted_is_read_by_others(segment: Segment) -> None:
+def test_counts_are_visible_to_readers(segment: Segment) -> None:
     page = CounterPage.create(segment, ["sends", "pulls"])
     reader = CounterPage(segment)
     page.add("sends")
@@ -28,20 +28,20 @@ def test_what_is_counted_is_read_by_others(segment: Segment) -> None:
     assert reader.read() == {"sends": 42, "pulls": 7}
 
 
-def test_a_counter_named_later_is_seen_by_readers_too(segment: Segment) -> None:
+def test_counter_added_later_is_visible_to_readers(segment: Segment) -> None:
     reader = CounterPage(segment)
     CounterPage.create(segment, ["sends"]).add("refused", 2)
     assert reader.read() == {"sends": 0, "refused": 2}
 
 
-def test_a_role_started_again_counts_on(segment: Segment) -> None:
+def test_restarted_role_continues_its_counters(segment: Segment) -> None:
     CounterPage.create(segment, ["sends", "pulls"]).add("pulls", 5)
     again = CounterPage.create(segment, ["pulls", "holds"])
     again.add("pulls")
     assert again.read() == {"sends": 0, "pulls": 6, "holds": 0}
 
 
-def test_a_page_made_before_a_predecessor_named_its_counters_counts_on_too(segment: Segment) -> None:
+def test_counters_named_later_by_a_predecessor_are_continued(segment: Segment) -> None:
     inherited = CounterPage(segment)
     CounterPage.create(segment, ["sends", "pulls"]).add("pulls", 5)
     inherited.add("pulls")
@@ -49,7 +49,7 @@ def test_a_page_made_before_a_predecessor_named_its_counters_counts_on_too(segme
     assert inherited.read() == {"sends": 0, "pulls": 6, "holds": 1}
 
 
-def test_a_full_page_says_so(segment: Segment) -> None:
+def test_full_page_is_reported(segment: Segment) -> None:
     page = CounterPage.create(segment, [str(number) for number in range(CAPACITY)])
     with pytest.raises(CounterPageFull, match="one-more"):
         page.add("one-more")
@@ -57,6 +57,6 @@ def test_a_full_page_says_so(segment: Segment) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "x" * 113])
-def test_a_name_without_room_is_refused(segment: Segment, name: str) -> None:
+def test_counter_name_that_does_not_fit_is_refused(segment: Segment, name: str) -> None:
     with pytest.raises(ValueError, match="1 to 112"):
         CounterPage.create(segment, [name])

@@ -6,11 +6,11 @@ from ipc.instance import Instance
 Fork = Callable[[Callable[[], object]], Any]
 
 
-def test_nothing_is_noticed_at_first(instance: Instance) -> None:
+def test_findings_are_empty_at_first(instance: Instance) -> None:
     assert instance.findings_page().read() == []
 
 
-def test_a_visitor_reads_what_was_noticed_last(instance: Instance) -> None:
+def test_reader_sees_the_last_findings(instance: Instance) -> None:
     page, visitor = instance.findings_page(), Instance.open(instance.store_path)
     assert page.store([{"group": "größe"}]) == 0
     assert page.store([{"group": "a"}, {"group": "b"}]) == 0
@@ -20,7 +20,7 @@ def test_a_visitor_reads_what_was_noticed_last(instance: Instance) -> None:
     visitor.close()
 
 
-def test_what_there_is_no_room_for_is_counted(instance: Instance) -> None:
+def test_findings_beyond_the_capacity_are_counted(instance: Instance) -> None:
     page = instance.findings_page()
     notices = [{"group": f"{number:05}", "what": "x" * 1000} for number in range(100)]
     left_out = page.store(notices)
@@ -28,8 +28,8 @@ def test_what_there_is_no_room_for_is_counted(instance: Instance) -> None:
     assert page.read() == notices[: 100 - left_out]
 
 
-def test_a_reader_never_sees_half_of_what_was_noticed(instance: Instance, fork: Fork) -> None:
-    """One process writes long and short lists in turn while this one reads."""
+def test_reader_never_sees_partial_findings(instance: Instance, fork: Fork) -> None:
+    """One process writes long and short lists alternately while this one reads."""
     page = instance.findings_page()
 
     def write() -> None:

@@ -28,7 +28,7 @@ def segment() -> Segment:
     return segment
 
 
-def test_a_new_page_has_its_roles_in_order_all_stopped(segment: Segment) -> None:
+def test_new_page_lists_all_roles_in_order_as_stopped(segment: Segment) -> None:
     page = HealthPage(segment)
     assert page.roles == ROLES
     assert [(role.role, role.state, role.pid, role.start_count) for role in page.read().values()] == [
@@ -38,14 +38,14 @@ def test_a_new_page_has_its_roles_in_order_all_stopped(segment: Segment) -> None
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_a_role_says_its_state_in_words(segment: Segment, state: str) -> None:
+def test_role_state_is_readable(segment: Segment, state: str) -> None:
     page = HealthPage(segment)
     page.row("broker").state(state)
     assert page.read()["broker"].state == state
     assert page.read()["flush"].state == "stopped"
 
 
-def test_a_role_that_is_started_is_given_time_to_show_life(segment: Segment) -> None:
+def test_started_role_has_time_for_its_first_heartbeat(segment: Segment) -> None:
     page = HealthPage(segment)
     row = page.supervised_row("flush")
     before = monotonic_ms()
@@ -56,7 +56,7 @@ def test_a_role_that_is_started_is_given_time_to_show_life(segment: Segment) -> 
     assert before <= health.heartbeat_ms <= monotonic_ms()
 
 
-def test_a_role_that_has_ended_leaves_no_pid_and_no_long_call(segment: Segment) -> None:
+def test_ended_role_has_no_pid_and_no_long_call(segment: Segment) -> None:
     page = HealthPage(segment)
     supervised = page.supervised_row("flush")
     supervised.starting()
@@ -67,13 +67,13 @@ def test_a_role_that_has_ended_leaves_no_pid_and_no_long_call(segment: Segment) 
     assert (health.state, health.pid, health.long_call, health.start_count) == ("failed", 0, None, 1)
 
 
-def test_silence_counts_from_the_heartbeat(segment: Segment) -> None:
+def test_silence_is_measured_from_the_last_heartbeat(segment: Segment) -> None:
     page = HealthPage(segment)
     page.row("flush").beat(1_000)
     assert page.read()["flush"].silent_ms(3_500) == 2_500
 
 
-def test_an_announced_long_call_is_no_silence_until_it_is_over_time(segment: Segment) -> None:
+def test_announced_long_call_is_not_silence_until_overdue(segment: Segment) -> None:
     page = HealthPage(segment)
     row = page.row("flush")
     row.beat(1_000)
@@ -87,14 +87,14 @@ def test_an_announced_long_call_is_no_silence_until_it_is_over_time(segment: Seg
     assert page.read()["flush"].silent_ms(9_300) == 8_300
 
 
-def test_a_text_too_long_is_cut_between_characters(segment: Segment) -> None:
+def test_long_text_is_truncated_between_characters(segment: Segment) -> None:
     page = HealthPage(segment)
     page.row("flush").long_call("x" + "ü" * 200, 5)
     assert page.read()["flush"].long_call == "x" + "ü" * 63
     assert page.read()["broker"].long_call is None
 
 
-def test_a_role_killed_while_it_announced_is_read_and_repaired_by_the_next(segment: Segment) -> None:
+def test_row_of_a_role_killed_while_writing_is_readable_and_repaired(segment: Segment) -> None:
     page = HealthPage(segment)
     row = page.row("flush")
     row.long_call("unlink", 5)
@@ -106,16 +106,16 @@ def test_a_role_killed_while_it_announced_is_read_and_repaired_by_the_next(segme
     assert segment.words[word] % 2 == 0
 
 
-def test_a_name_too_long_is_refused(segment: Segment) -> None:
+def test_role_name_that_does_not_fit_is_refused(segment: Segment) -> None:
     with pytest.raises(ValueError, match="does not fit"):
         format_health_page(segment, "00c0ffee", ["x" * 65])
 
 
 @pytest.mark.slow
-def test_a_reader_never_sees_half_an_announcement(
+def test_reader_never_sees_a_partial_announcement(
     segment: Segment, fork: Callable[[Callable[[], object]], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # However long the announcer waits for a processor in the middle of it: it lives.
+    # The writer is alive, however long it waits for a processor in the middle of a write.
     monkeypatch.setattr("ipc.seqlock.PATIENCE_S", 60)
 
     def announce() -> None:
@@ -136,7 +136,7 @@ def test_a_reader_never_sees_half_an_announcement(
             seen.add(health.long_call_until_ms)
 
 
-def test_client_whose_request_is_handled_is_read_until_the_request_is_finished(segment: Segment) -> None:
+def test_current_client_is_shown_until_its_request_is_finished(segment: Segment) -> None:
     page = HealthPage(segment)
     mark = page.row("broker").client_mark()
     assert page.read_client("broker") == ""
@@ -157,7 +157,7 @@ def test_client_address_of_any_length_stays_in_its_row(segment: Segment) -> None
     assert list(page.read()) == ROLES
 
 
-def test_role_that_is_started_again_has_no_client(segment: Segment) -> None:
+def test_restarted_role_has_no_current_client(segment: Segment) -> None:
     page = HealthPage(segment)
     page.row("broker").client_mark().begin(encode_client("192.0.2.1:1"))
     page.supervised_row("broker").starting()

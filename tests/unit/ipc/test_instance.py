@@ -22,7 +22,7 @@ def names_of(path: Path) -> list[str]:
     return find_segments(segment_name(path, ""))
 
 
-def test_a_name_is_the_same_through_every_link_to_the_store(tmp_path: Path) -> None:
+def test_name_is_the_same_through_every_link_to_the_store(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "store")
     assert instance_hash(tmp_path / "link") == instance_hash(tmp_path / "store")
@@ -31,7 +31,7 @@ def test_a_name_is_the_same_through_every_link_to_the_store(tmp_path: Path) -> N
     assert segment_name(tmp_path, "control") == f"/headrace-{instance_hash(tmp_path)}-control"
 
 
-def test_an_instance_has_every_page_and_a_bell_for_who_sleeps(instance: Instance, tmp_path: Path) -> None:
+def test_instance_has_every_page_and_a_bell_per_sleeping_role(instance: Instance, tmp_path: Path) -> None:
     pages = [name.split("-", 2)[2] for name in names_of(tmp_path)]
     assert pages == sorted(
         [
@@ -48,7 +48,7 @@ def test_an_instance_has_every_page_and_a_bell_for_who_sleeps(instance: Instance
     assert instance.roles == list(ROLES)
 
 
-def test_a_visitor_sees_all_pages(instance: Instance, tmp_path: Path) -> None:
+def test_visitor_reads_all_pages(instance: Instance, tmp_path: Path) -> None:
     LogPublisher(instance.control).wrote(123, 456)
     instance.queue_table_writer().add(b"t", 2)
     instance.health.row("flush").state("running")
@@ -63,7 +63,7 @@ def test_a_visitor_sees_all_pages(instance: Instance, tmp_path: Path) -> None:
     visitor.close()
 
 
-def test_a_visitor_cannot_write(instance: Instance, tmp_path: Path) -> None:
+def test_visitor_cannot_write(instance: Instance, tmp_path: Path) -> None:
     visitor = Instance.open(tmp_path)
     with pytest.raises(TypeError, match="read-only"):
         LogPublisher(visitor.control).wrote(1, 2)
@@ -73,7 +73,7 @@ def test_a_visitor_cannot_write(instance: Instance, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_visitors_come_and_go_and_the_segments_stay(instance: Instance, tmp_path: Path) -> None:
+def test_segments_remain_when_visitors_detach(instance: Instance, tmp_path: Path) -> None:
     before = names_of(tmp_path)
     LogPublisher(instance.control).wrote(77, 0)
     script = "import sys; from ipc.instance import Instance; sys.exit(Instance.open(sys.argv[1]).control.wrote_offset)"
@@ -82,12 +82,12 @@ def test_visitors_come_and_go_and_the_segments_stay(instance: Instance, tmp_path
     assert names_of(tmp_path) == before
 
 
-def test_where_nothing_runs_a_visitor_is_told_so(tmp_path: Path) -> None:
+def test_visitor_gets_an_error_when_no_appliance_runs(tmp_path: Path) -> None:
     with pytest.raises(SegmentMissing, match=f"no appliance runs on {tmp_path}"):
         Instance.open(tmp_path)
 
 
-def test_two_appliances_do_not_meet(tmp_path: Path) -> None:
+def test_two_appliances_have_separate_segments(tmp_path: Path) -> None:
     master = Instance.create(tmp_path / "master", queue_table_capacity=4)
     slave = Instance.create(tmp_path / "slave", queue_table_capacity=4)
     LogPublisher(master.control).wrote(1, 1)
@@ -99,7 +99,7 @@ def test_two_appliances_do_not_meet(tmp_path: Path) -> None:
     slave.unlink()
 
 
-def test_what_a_crashed_appliance_left_is_replaced(tmp_path: Path, fork: Fork) -> None:
+def test_segments_of_a_crashed_appliance_are_replaced(tmp_path: Path, fork: Fork) -> None:
     def crash() -> None:
         left = Instance.create(tmp_path, ["supervisor", "filter-9"], queue_table_capacity=4)
         LogPublisher(left.control).wrote(99, 99)
@@ -115,19 +115,19 @@ def test_what_a_crashed_appliance_left_is_replaced(tmp_path: Path, fork: Fork) -
 def test_stale_segments_can_be_removed_by_name(tmp_path: Path) -> None:
     Instance.create(tmp_path, ["supervisor"], queue_table_capacity=4).close()
     removed = Instance.remove_stale(tmp_path)
-    assert removed[0] == segment_name(tmp_path, "control")  # first, so that no visitor finds half of it
+    assert removed[0] == segment_name(tmp_path, "control")  # first, so that no visitor finds an incomplete instance
     assert len(removed) == 7
     assert names_of(tmp_path) == []
     assert Instance.remove_stale(tmp_path) == []
 
 
-def test_a_segment_of_another_version_is_refused(instance: Instance, tmp_path: Path) -> None:
+def test_segment_of_another_version_is_refused(instance: Instance, tmp_path: Path) -> None:
     instance.control.words[VERSION] += 1
     with pytest.raises(LayoutMismatch, match="layout"):
         Instance.open(tmp_path)
 
 
-def test_too_little_shared_memory_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_allocation_leaves_no_segment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = posix.create_segment
 
     def out_of_memory_at_the_last(name: str, size_bytes: int) -> Segment:
@@ -139,7 +139,7 @@ def test_too_little_shared_memory_leaves_nothing_behind(tmp_path: Path, monkeypa
     assert names_of(tmp_path) == []
 
 
-def test_children_keep_their_pages_and_bells_when_the_names_are_gone(tmp_path: Path, fork: Fork) -> None:
+def test_children_keep_pages_and_bells_after_the_names_are_removed(tmp_path: Path, fork: Fork) -> None:
     made = Instance.create(tmp_path, queue_table_capacity=4)
     made.unlink()
     made.bells["flush"].prepare_sleep()
@@ -154,7 +154,7 @@ def test_children_keep_their_pages_and_bells_when_the_names_are_gone(tmp_path: P
     made.close()
 
 
-def test_closing_gives_back_every_descriptor(tmp_path: Path) -> None:
+def test_close_releases_every_descriptor(tmp_path: Path) -> None:
     before = sorted(os.listdir("/proc/self/fd"))
     made = Instance.create(tmp_path, queue_table_capacity=4)
     visitor = Instance.open(tmp_path)

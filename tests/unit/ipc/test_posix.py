@@ -20,7 +20,7 @@ def name(tmp_path: Path) -> Iterator[str]:
     unlink_segment(chosen)
 
 
-def test_a_new_segment_is_zero_and_its_words_are_its_bytes(name: str) -> None:
+def test_new_segment_is_zero_and_words_share_its_bytes(name: str) -> None:
     segment = create_segment(name, SIZE)
     assert bytes(segment.view) == bytes(SIZE)
     assert (segment.size_bytes, len(segment.words)) == (SIZE, SIZE // 8)
@@ -29,12 +29,12 @@ def test_a_new_segment_is_zero_and_its_words_are_its_bytes(name: str) -> None:
     segment.close()
 
 
-def test_a_segment_is_its_owners_only(name: str) -> None:
+def test_segment_is_private_to_its_owner(name: str) -> None:
     create_segment(name, SIZE).close()
     assert os.stat(f"/dev/shm{name}").st_mode & 0o777 == 0o600
 
 
-def test_a_stricter_umask_is_respected(name: str) -> None:
+def test_stricter_umask_is_respected(name: str) -> None:
     before = os.umask(0o277)
     try:
         create_segment(name, SIZE).close()
@@ -43,12 +43,12 @@ def test_a_stricter_umask_is_respected(name: str) -> None:
     assert os.stat(f"/dev/shm{name}").st_mode & 0o777 == 0o400
 
 
-def test_memory_is_reserved_when_the_segment_is_made(name: str) -> None:
+def test_memory_is_reserved_when_the_segment_is_created(name: str) -> None:
     create_segment(name, SIZE * 16).close()
     assert os.stat(f"/dev/shm{name}").st_blocks * 512 >= SIZE * 16
 
 
-def test_too_little_shared_memory_says_what_is_needed_what_is_there_and_the_cure(name: str) -> None:
+def test_shared_memory_error_names_needed_and_available_size_and_the_remedy(name: str) -> None:
     needed = 1 << 50
     with pytest.raises(NoSharedMemory) as raised:
         create_segment(name, needed)
@@ -62,7 +62,7 @@ def test_too_little_shared_memory_says_what_is_needed_what_is_there_and_the_cure
     assert find_segments(name) == []
 
 
-def test_a_leftover_is_replaced_and_who_had_it_keeps_it(name: str) -> None:
+def test_stale_segment_is_replaced_and_its_users_keep_it(name: str) -> None:
     old = create_segment(name, SIZE)
     old.words[0] = 1
     new = create_segment(name, SIZE * 2)
@@ -71,7 +71,7 @@ def test_a_leftover_is_replaced_and_who_had_it_keeps_it(name: str) -> None:
     assert open_segment(name).size_bytes == SIZE * 2
 
 
-def test_a_visitor_sees_what_is_stored_and_cannot_store(name: str) -> None:
+def test_visitor_sees_stores_but_cannot_store(name: str) -> None:
     owner = create_segment(name, SIZE)
     visitor = open_segment(name)
     owner.words[5] = 77
@@ -80,7 +80,7 @@ def test_a_visitor_sees_what_is_stored_and_cannot_store(name: str) -> None:
         visitor.words[5] = 78
 
 
-def test_a_visitors_exit_does_not_destroy_the_segment(name: str) -> None:
+def test_exit_of_a_visitor_does_not_destroy_the_segment(name: str) -> None:
     owner = create_segment(name, SIZE)
     owner.words[0] = 42
     script = "import sys; from ipc.posix import open_segment; sys.exit(open_segment(sys.argv[1]).words[0])"
@@ -89,19 +89,19 @@ def test_a_visitors_exit_does_not_destroy_the_segment(name: str) -> None:
     assert open_segment(name).words[0] == 42
 
 
-def test_there_is_nothing_to_open_where_no_appliance_runs(name: str) -> None:
+def test_open_fails_when_no_appliance_runs(name: str) -> None:
     with pytest.raises(SegmentMissing, match="does the appliance run"):
         open_segment(name)
     assert not unlink_segment(name)
 
 
-def test_a_segment_that_is_being_made_is_not_there_yet(name: str) -> None:
+def test_open_fails_while_the_segment_is_being_created(name: str) -> None:
     Path(f"/dev/shm{name}").touch()
     with pytest.raises(SegmentMissing, match="still being made"):
         open_segment(name)
 
 
-def test_a_closed_segment_cannot_be_read_any_more() -> None:
+def test_closed_segment_cannot_be_read() -> None:
     segment = anonymous_segment(SIZE)
     words = segment.words
     segment.close()
@@ -109,7 +109,7 @@ def test_a_closed_segment_cannot_be_read_any_more() -> None:
         words[0]
 
 
-def test_a_view_of_ones_own_outlives_the_closing() -> None:
+def test_separate_view_outlives_the_close() -> None:
     segment = anonymous_segment(SIZE)
     view = segment.view[:8]
     segment.close()

@@ -1,4 +1,4 @@
-"""Each publisher stores its own cells and no others: rule 1 of the architecture, against the table."""
+"""Each publisher stores exactly the cells that the table assigns to it: rule 1 of the architecture."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ def call(method: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("writer", PUBLISHERS)
-def test_a_publisher_stores_every_cell_of_its_writer_and_no_other(writer: str, block: ControlBlock) -> None:
+def test_publisher_stores_exactly_the_cells_of_its_writer(writer: str, block: ControlBlock) -> None:
     for cell in CELLS:
         block.words[cell.word] = UNTOUCHED
     for method in methods_of(PUBLISHERS[writer](block)):
@@ -59,8 +59,8 @@ def test_every_writer_in_the_table_has_a_publisher() -> None:
     assert {cell.writer for cell in CELLS} == set(PUBLISHERS)
 
 
-def test_the_end_of_the_log_is_published_before_its_timestamp(block: ControlBlock) -> None:
-    # A reader that loads the timestamp, then the offset, must never have a timestamp of a record beyond that offset.
+def test_end_of_the_log_is_published_before_its_timestamp(block: ControlBlock) -> None:
+    # A reader that loads the timestamp, then the offset, must never see the timestamp of a record beyond that offset.
     stores: list[int] = []
 
     class Recorder:
@@ -100,7 +100,7 @@ def test_values_are_published_as_given(block: ControlBlock) -> None:
     assert block.flag_disk_full == 0
 
 
-def test_an_operators_request_is_one_more(block: ControlBlock) -> None:
+def test_operator_request_increments_its_cell(block: ControlBlock) -> None:
     broker = BrokerPublisher(block)
     assert [broker.delete_expired_requests(), broker.delete_expired_requests()] == [1, 2]
     assert block.delete_expired_requests == 2
@@ -108,7 +108,7 @@ def test_an_operators_request_is_one_more(block: ControlBlock) -> None:
     assert broker.config_version() == block.config_version == 1
 
 
-def test_recovery_gives_every_cell_its_first_value(block: ControlBlock) -> None:
+def test_recovery_initialises_every_cell(block: ControlBlock) -> None:
     for cell in CELLS:
         block.words[cell.word] = UNTOUCHED
     RecoverPublisher(block).first_values(

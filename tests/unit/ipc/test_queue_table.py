@@ -35,18 +35,18 @@ def segment() -> Segment:
     return segment
 
 
-def test_rows_are_320_bytes_on_cache_lines_of_their_own() -> None:
+def test_rows_are_320_bytes_on_separate_cache_lines() -> None:
     assert ROW_WORDS * 8 == 320
     assert FIRST_ROW_WORD % 8 == ROW_WORDS % 8 == 0
     assert row_word(3) == FIRST_ROW_WORD + 3 * ROW_WORDS
 
 
-def test_a_table_that_does_not_fit_is_not_made() -> None:
+def test_table_that_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="does not fit"):
         format_queue_table(anonymous_segment(4096), "00c0ffee", CAPACITY * 100)
 
 
-def test_a_new_queue_is_found_with_its_first_bounds(segment: Segment) -> None:
+def test_new_queue_is_found_with_its_first_bounds(segment: Segment) -> None:
     writer, table = QueueTableWriter(segment), QueueTable(segment)
     assert table.find("Grüße".encode(), 3) == -1
     row = writer.add("Grüße".encode(), 3)
@@ -55,7 +55,7 @@ def test_a_new_queue_is_found_with_its_first_bounds(segment: Segment) -> None:
     assert table.bounds(row) == (0, 0, -1)
 
 
-def test_a_known_queue_keeps_its_row(segment: Segment) -> None:
+def test_known_queue_keeps_its_row(segment: Segment) -> None:
     writer = QueueTableWriter(segment)
     row = writer.add(b"t", 0)
     writer.update(row, 1, 2, 3)
@@ -65,7 +65,7 @@ def test_a_known_queue_keeps_its_row(segment: Segment) -> None:
     assert segment.words[CHANGES] == changes
 
 
-def test_bounds_are_what_was_published_last(segment: Segment) -> None:
+def test_bounds_are_the_last_published_ones(segment: Segment) -> None:
     writer, table = QueueTableWriter(segment), QueueTable(segment)
     first, second = writer.add(b"t", 0), writer.add(b"t", 1)
     writer.update(first, 5, 10, 1 << 40)
@@ -76,7 +76,7 @@ def test_bounds_are_what_was_published_last(segment: Segment) -> None:
     assert list(table.rows()) == [(first, b"t", 0, 5, 12, 1 << 42), (second, b"t", 1, 6, 11, 1 << 41)]
 
 
-def test_changes_move_with_rows_but_not_with_bounds(segment: Segment) -> None:
+def test_change_counter_moves_with_rows_but_not_with_bounds(segment: Segment) -> None:
     writer, table = QueueTableWriter(segment), QueueTable(segment)
     before = table.changes
     row = writer.add(b"t", 0)
@@ -87,7 +87,7 @@ def test_changes_move_with_rows_but_not_with_bounds(segment: Segment) -> None:
     assert table.changes > added
 
 
-def test_a_freed_queue_is_not_found_and_its_row_is_used_again(segment: Segment) -> None:
+def test_freed_queue_is_not_found_and_its_row_is_reused(segment: Segment) -> None:
     writer, table = QueueTableWriter(segment), QueueTable(segment)
     row = writer.add(b"a-long-name-that-leaves-bytes", 7)
     writer.update(row, 1, 2, 3)
@@ -100,14 +100,14 @@ def test_a_freed_queue_is_not_found_and_its_row_is_used_again(segment: Segment) 
     assert segment.words[ROW_COUNT] == 1
 
 
-def test_a_reader_that_missed_many_changes_finds_all_that_is_there(segment: Segment) -> None:
+def test_reader_that_missed_many_changes_finds_all_queues(segment: Segment) -> None:
     writer, table = QueueTableWriter(segment), QueueTable(segment)
     one = writer.add(b"t", 1)
     assert table.find(b"t", 1) == one
-    two = writer.add(b"t", 2)  # one added and one freed: the count of rows moves once, the changes twice
+    two = writer.add(b"t", 2)  # one added and one freed: the row count changes once, the change counter twice
     writer.free(one)
     assert (table.find(b"t", 1), table.find(b"t", 2)) == (-1, two)
-    again = writer.add(b"t", 3)  # in the freed row: the count of rows does not move
+    again = writer.add(b"t", 3)  # in the freed row: the row count does not change
     three = writer.add(b"t", 4)
     assert (table.find(b"t", 3), table.find(b"t", 4), table.find(b"t", 2)) == (again, three, two) == (one, 2, 1)
 
@@ -122,7 +122,7 @@ def test_freeing_twice_frees_once(segment: Segment) -> None:
     assert writer.add(b"t", 2) == row + 1
 
 
-def test_a_full_table_says_so_and_takes_no_harm(segment: Segment) -> None:
+def test_full_table_is_reported_and_stays_intact(segment: Segment) -> None:
     writer, table = QueueTableWriter(segment), QueueTable(segment)
     rows = [writer.add(b"t", queue_id) for queue_id in range(CAPACITY)]
     with pytest.raises(QueueTableFull, match="queueTableCapacity"):
@@ -132,7 +132,7 @@ def test_a_full_table_says_so_and_takes_no_harm(segment: Segment) -> None:
     assert writer.add(b"one-more", 0) == rows[2]
 
 
-def test_a_topic_takes_all_the_bytes_it_may_and_not_one_more(segment: Segment) -> None:
+def test_topic_name_may_have_the_maximum_length_but_not_more(segment: Segment) -> None:
     writer, table = QueueTableWriter(segment), QueueTable(segment)
     longest = b"x" * TOPIC_BYTES
     neighbour = writer.add(b"n", 0)
@@ -143,7 +143,7 @@ def test_a_topic_takes_all_the_bytes_it_may_and_not_one_more(segment: Segment) -
         writer.add(longest + b"x", 0)
 
 
-def test_a_new_writer_goes_on_where_the_last_one_was(segment: Segment) -> None:
+def test_new_writer_continues_where_the_last_one_stopped(segment: Segment) -> None:
     first = QueueTableWriter(segment)
     rows = [first.add(b"t", queue_id) for queue_id in range(4)]
     first.update(rows[3], 1, 2, 3)
@@ -156,7 +156,7 @@ def test_a_new_writer_goes_on_where_the_last_one_was(segment: Segment) -> None:
 
 
 @pytest.mark.slow
-def test_a_row_whose_writer_died_is_read_all_the_same_and_repaired_by_the_next(
+def test_row_of_a_dead_writer_is_readable_and_repaired_by_the_next(
     segment: Segment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer, table = QueueTableWriter(segment), QueueTable(segment)
@@ -180,7 +180,7 @@ def test_a_row_whose_writer_died_is_read_all_the_same_and_repaired_by_the_next(
     ("reuses_a_row", "stores_before_death"),
     [(False, stores) for stores in range(10)] + [(True, stores) for stores in range(9)],
 )
-def test_a_writer_killed_anywhere_while_it_adds_leaves_a_table_that_goes_on(
+def test_table_stays_usable_when_the_writer_is_killed_while_adding(
     segment: Segment, reuses_a_row: bool, stores_before_death: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = QueueTable(segment)
@@ -216,10 +216,10 @@ def test_a_writer_killed_anywhere_while_it_adds_leaves_a_table_that_goes_on(
 
 
 @pytest.mark.slow
-def test_a_reader_never_sees_a_half_written_row(
+def test_reader_never_sees_a_partial_row(
     segment: Segment, fork: Callable[[Callable[[], object]], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # However long the writer waits for a processor in the middle of its row: it lives.
+    # The writer is alive, however long it waits for a processor in the middle of its row.
     monkeypatch.setattr("ipc.seqlock.PATIENCE_S", 60)
     row = QueueTableWriter(segment).add(b"t", 0)
 
@@ -244,12 +244,12 @@ def test_a_reader_never_sees_a_half_written_row(
                 seen.add(minimum)
     child.kill()
     monkeypatch.undo()
-    # However it died, the row goes on.
+    # However it died, the row remains usable.
     QueueTableWriter(segment).update(row, 1, 2, 3)
     assert table.bounds(row) == (1, 2, 3)
 
 
-def test_the_words_a_compiled_loop_writes_are_those_a_reader_reads(segment: Segment) -> None:
+def test_compiled_writer_uses_the_layout_that_readers_read(segment: Segment) -> None:
     writer, table = QueueTableWriter(segment), QueueTable(segment)
     word = row_word(writer.add(b"t", 0))
     words = writer.words

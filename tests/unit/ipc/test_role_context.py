@@ -45,7 +45,7 @@ def never() -> bool:
     return False
 
 
-def test_a_role_says_that_it_is_up(context: RoleContext, instance: Instance) -> None:
+def test_role_reports_readiness(context: RoleContext, instance: Instance) -> None:
     before = monotonic_ms()
     context.running()
     health = instance.health.read()["flush"]
@@ -53,7 +53,7 @@ def test_a_role_says_that_it_is_up(context: RoleContext, instance: Instance) -> 
     assert before <= health.heartbeat_ms <= monotonic_ms()
 
 
-def test_beats_are_stored_four_times_a_second_at_most(
+def test_heartbeats_are_stored_at_most_four_times_a_second(
     context: RoleContext, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = iter(range(10_000, 11_000, 5))
@@ -67,7 +67,7 @@ def test_beats_are_stored_four_times_a_second_at_most(
     assert all(250 <= pause < 275 for pause in pauses)
 
 
-def test_a_long_call_is_announced_while_it_lasts(context: RoleContext, instance: Instance) -> None:
+def test_long_call_is_announced_while_it_lasts(context: RoleContext, instance: Instance) -> None:
     before = monotonic_ms()
     with context.long_call("fdatasync", 5_000):
         begun = monotonic_ms()
@@ -80,13 +80,13 @@ def test_a_long_call_is_announced_while_it_lasts(context: RoleContext, instance:
     assert instance.health.read()["flush"].long_call is None
 
 
-def test_a_long_call_that_fails_is_over_too(context: RoleContext, instance: Instance) -> None:
+def test_failed_long_call_is_no_longer_announced(context: RoleContext, instance: Instance) -> None:
     with pytest.raises(OSError, match="no space"), context.long_call("write", 5_000):
         raise OSError("no space")
     assert instance.health.read()["flush"].long_call is None
 
 
-def test_a_role_is_told_to_stop_through_its_pipe(context: RoleContext, instance: Instance, pipe: Pipe) -> None:
+def test_role_receives_the_stop_order_through_its_pipe(context: RoleContext, instance: Instance, pipe: Pipe) -> None:
     seen = [context.take_stop_order()]
     pipe.stop()
     seen += [context.take_stop_order(), context.take_stop_order()]
@@ -94,20 +94,20 @@ def test_a_role_is_told_to_stop_through_its_pipe(context: RoleContext, instance:
     assert instance.health.read()["flush"].state == "stopping"
 
 
-def test_being_told_to_stop_ends_a_wait(context: RoleContext, pipe: Pipe) -> None:
+def test_stop_order_ends_a_wait(context: RoleContext, pipe: Pipe) -> None:
     pipe.stop()
     assert context.wait(never, 60_000)
     assert context.take_stop_order()
 
 
-def test_being_told_to_stop_ends_a_nap(context: RoleContext, pipe: Pipe) -> None:
+def test_stop_order_ends_a_nap(context: RoleContext, pipe: Pipe) -> None:
     assert not context.nap(1)
     pipe.stop()
     assert context.nap(60_000)
     assert context.take_stop_order()
 
 
-def test_a_role_that_drains_waits_as_before(context: RoleContext, instance: Instance, pipe: Pipe) -> None:
+def test_draining_role_waits_as_before(context: RoleContext, instance: Instance, pipe: Pipe) -> None:
     pipe.stop()
     assert context.take_stop_order()
     assert not context.wait(never, 5)
@@ -118,11 +118,11 @@ def test_a_role_that_drains_waits_as_before(context: RoleContext, instance: Inst
     assert context.wait(never, 60_000)
 
 
-def test_work_that_came_before_the_sleep_is_not_slept_over(context: RoleContext) -> None:
+def test_work_that_arrives_before_the_sleep_is_not_missed(context: RoleContext) -> None:
     assert context.wait(lambda: True, 60_000)
 
 
-def test_a_waiting_role_asks_to_be_rung_and_a_working_one_does_not(context: RoleContext, instance: Instance) -> None:
+def test_only_a_waiting_role_asks_to_be_rung(context: RoleContext, instance: Instance) -> None:
     asleep = []
 
     def look() -> bool:
@@ -134,12 +134,12 @@ def test_a_waiting_role_asks_to_be_rung_and_a_working_one_does_not(context: Role
     assert instance.control.asleep_flush == 0
 
 
-def test_a_bell_ends_the_wait_and_is_drained(context: RoleContext, instance: Instance) -> None:
+def test_bell_ends_the_wait_and_is_drained(context: RoleContext, instance: Instance) -> None:
     bell = instance.bells["flush"]
     looks = []
 
     def look() -> bool:
-        looks.append(bell.ring())  # somebody rings right after the second look
+        looks.append(bell.ring())  # the bell is rung right after the second check
         return False
 
     assert context.wait(look, 60_000)
@@ -148,38 +148,38 @@ def test_a_bell_ends_the_wait_and_is_drained(context: RoleContext, instance: Ins
     assert context.counters.read()[MISSED_RINGS] == 0
 
 
-def test_a_wait_that_ends_by_the_clock_says_so(context: RoleContext) -> None:
+def test_timed_out_wait_reports_it(context: RoleContext) -> None:
     assert not context.wait(never, 1)
     assert context.counters.read()[MISSED_RINGS] == 0
 
 
-def test_work_found_after_the_time_was_over_is_counted_as_a_missed_ring(context: RoleContext) -> None:
+def test_work_found_after_a_timeout_counts_as_a_missed_ring(context: RoleContext) -> None:
     looks = iter([False, True])
     assert context.wait(lambda: next(looks), 1)
     assert context.counters.read()[MISSED_RINGS] == 1
 
 
-def test_a_ring_that_comes_a_little_late_is_not_a_missed_one(context: RoleContext, instance: Instance) -> None:
+def test_slightly_late_ring_is_not_missed(context: RoleContext, instance: Instance) -> None:
     bell = instance.bells["flush"]
     looks = iter([lambda: False, bell.ring])
     assert context.wait(lambda: bool(next(looks)()), 1)
     assert context.counters.read()[MISSED_RINGS] == 0
 
 
-def test_a_role_killed_in_its_sleep_is_not_asleep_when_it_starts_again(instance: Instance, pipe: Pipe) -> None:
+def test_role_killed_while_asleep_is_awake_after_its_restart(instance: Instance, pipe: Pipe) -> None:
     instance.bells["flush"].prepare_sleep()
     RoleContext("flush", instance, instance.bells["flush"], pipe.stop_fd)
     assert instance.control.asleep_flush == 0
 
 
-def test_a_role_without_a_bell_naps_but_cannot_wait(instance: Instance, pipe: Pipe) -> None:
+def test_role_without_a_bell_can_nap_but_not_wait(instance: Instance, pipe: Pipe) -> None:
     context = RoleContext("logger", instance, None, pipe.stop_fd)
     assert not context.nap(1)
     with pytest.raises(ValueError, match="logger has no bell"):
         context.wait(never, 1)
 
 
-def test_a_waiting_role_goes_on_beating(
+def test_waiting_role_keeps_sending_heartbeats(
     context: RoleContext, instance: Instance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(role_context, "_LONGEST_POLL_MS", 5)
@@ -190,7 +190,7 @@ def test_a_waiting_role_goes_on_beating(
 
 
 @pytest.mark.slow
-def test_a_role_in_its_own_process_follows_the_log_and_stops_at_sigterm(
+def test_role_process_follows_the_log_and_stops_on_sigterm(
     instance: Instance, pipe: Pipe, fork: Fork, eventually: Eventually
 ) -> None:
     def run() -> None:
@@ -231,22 +231,22 @@ def test_a_role_in_its_own_process_follows_the_log_and_stops_at_sigterm(
     visitor.close()
 
 
-def test_a_role_told_to_stop_goes_on_until_it_may(instance: Instance, pipe: Pipe) -> None:
+def test_role_continues_after_the_stop_order_until_it_may_stop(instance: Instance, pipe: Pipe) -> None:
     answers = iter([False, False, True])
     context = RoleContext("flush", instance, instance.bells["flush"], pipe.stop_fd, lambda: next(answers))
     assert not context.take_stop_order()
     pipe.stop()
-    assert context.wait(never, 60_000)  # cut short by the order
+    assert context.wait(never, 60_000)  # ended early by the stop order
     assert instance.health.read()["flush"].state == "stopping"
     began = time.monotonic()
     while not context.take_stop_order():
-        context.wait(never, 60_000)  # short now, for another look
+        context.wait(never, 60_000)  # short from now on, to check again
     assert time.monotonic() - began < 50
     assert context.take_stop_order()
     assert next(answers, None) is None
 
 
-def test_a_role_that_may_not_stop_yet_is_still_woken_by_its_bell(instance: Instance, pipe: Pipe) -> None:
+def test_bell_wakes_a_role_that_may_not_stop_yet(instance: Instance, pipe: Pipe) -> None:
     context = RoleContext("flush", instance, instance.bells["flush"], pipe.stop_fd, never)
     pipe.stop()
     assert not context.take_stop_order()

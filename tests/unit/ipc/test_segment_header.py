@@ -14,25 +14,25 @@ def segment() -> Segment:
     return segment
 
 
-def test_a_magic_can_be_read_in_a_hex_dump(segment: Segment) -> None:
+def test_magic_is_readable_in_a_hex_dump(segment: Segment) -> None:
     assert bytes(segment.view[:8]) == b"HRtest  "
 
 
-def test_what_was_stored_is_accepted(segment: Segment) -> None:
+def test_valid_header_is_accepted(segment: Segment) -> None:
     check_header(segment, MAGIC, "00c0ffee")
 
 
-def test_a_segment_without_a_magic_is_still_being_made() -> None:
+def test_segment_without_a_magic_is_still_being_created() -> None:
     with pytest.raises(SegmentMissing, match="still being made"):
         check_header(anonymous_segment(4096), MAGIC, "00c0ffee")
 
 
-def test_another_kind_of_page_is_refused(segment: Segment) -> None:
+def test_page_of_another_kind_is_refused(segment: Segment) -> None:
     with pytest.raises(LayoutMismatch, match="something else"):
         check_header(segment, magic_of(b"HRother"), "00c0ffee")
 
 
-def test_another_versions_layout_is_refused_and_both_are_named(segment: Segment) -> None:
+def test_other_layout_version_is_refused_naming_both(segment: Segment) -> None:
     segment.words[VERSION] = LAYOUT_VERSION + 1
     with pytest.raises(
         LayoutMismatch, match=f"has layout {LAYOUT_VERSION + 1}, this program reads layout {LAYOUT_VERSION}"
@@ -40,13 +40,13 @@ def test_another_versions_layout_is_refused_and_both_are_named(segment: Segment)
         check_header(segment, MAGIC, "00c0ffee")
 
 
-def test_another_stores_segment_is_refused(segment: Segment) -> None:
+def test_segment_of_another_store_is_refused(segment: Segment) -> None:
     with pytest.raises(LayoutMismatch, match="belongs to store 00c0ffee, not deadbeef"):
         check_header(segment, MAGIC, "deadbeef")
     assert segment.words[STORE_HASH] == 0xC0FFEE
 
 
-def test_the_magic_is_stored_last() -> None:
+def test_magic_is_stored_last() -> None:
     stores: list[int] = []
 
     class Recorder:

@@ -17,7 +17,7 @@ Fork = Callable[[Callable[[], object]], Any]
 
 
 class Gate:
-    """A pipe on which a child stays until it is killed or let go."""
+    """A pipe that blocks a child until it is killed or released."""
 
     def __init__(self) -> None:
         self._ready = os.pipe()
@@ -44,7 +44,7 @@ def gate() -> Iterator[Gate]:
     made.close()
 
 
-def test_a_store_is_locked_once(tmp_path: Path) -> None:
+def test_store_can_be_locked_only_once(tmp_path: Path) -> None:
     lock = StoreLock.take(tmp_path / "lock")
     with pytest.raises(StoreLocked) as raised:
         StoreLock.take(tmp_path / "lock")
@@ -55,13 +55,13 @@ def test_a_store_is_locked_once(tmp_path: Path) -> None:
     StoreLock.take(tmp_path / "lock").close()
 
 
-def test_the_file_says_lock_as_rocketmqs_does(tmp_path: Path) -> None:
+def test_lock_file_contents_equal_rocketmqs(tmp_path: Path) -> None:
     StoreLock.take(tmp_path / "lock").close()
     StoreLock.take(tmp_path / "lock").close()
     assert (tmp_path / "lock").read_bytes() == b"lock"
 
 
-def test_a_refused_lock_leaks_no_descriptor(tmp_path: Path) -> None:
+def test_refused_lock_leaks_no_descriptor(tmp_path: Path) -> None:
     lock = StoreLock.take(tmp_path / "lock")
     before = os.listdir("/proc/self/fd")
     with pytest.raises(StoreLocked):
@@ -70,7 +70,7 @@ def test_a_refused_lock_leaks_no_descriptor(tmp_path: Path) -> None:
     lock.close()
 
 
-def test_a_killed_holder_frees_the_lock(tmp_path: Path, fork: Fork, gate: Gate) -> None:
+def test_lock_is_released_when_its_holder_is_killed(tmp_path: Path, fork: Fork, gate: Gate) -> None:
     def hold() -> None:
         StoreLock.take(tmp_path / "lock")
         gate.stay()
@@ -84,7 +84,7 @@ def test_a_killed_holder_frees_the_lock(tmp_path: Path, fork: Fork, gate: Gate) 
     StoreLock.take(tmp_path / "lock").close()
 
 
-def test_a_child_that_inherited_the_lock_keeps_it_when_its_parent_dies(tmp_path: Path, fork: Fork, gate: Gate) -> None:
+def test_inherited_lock_survives_the_parents_death(tmp_path: Path, fork: Fork, gate: Gate) -> None:
     pid_file = tmp_path / "child"
 
     def parent() -> None:
@@ -107,13 +107,13 @@ def test_a_child_that_inherited_the_lock_keeps_it_when_its_parent_dies(tmp_path:
         StoreLock.take(tmp_path / "lock")
     assert raised.value.pids == [child_pid]
     child_end = os.pidfd_open(child_pid)
-    gate.close()  # the child goes
+    gate.close()  # the child ends
     assert select.select([child_end], [], [], 60)[0]
     os.close(child_end)
     StoreLock.take(tmp_path / "lock").close()
 
 
-def test_closing_another_descriptor_of_the_file_does_not_free_the_lock(tmp_path: Path) -> None:
+def test_closing_another_descriptor_does_not_release_the_lock(tmp_path: Path) -> None:
     lock = StoreLock.take(tmp_path / "lock")
     (tmp_path / "lock").read_bytes()
     with pytest.raises(StoreLocked):
@@ -134,7 +134,7 @@ sys.stdin.read()
 """
 
 
-def test_a_java_brokers_lock_keeps_us_out_and_ours_keeps_it_out(tmp_path: Path) -> None:
+def test_our_lock_and_a_java_brokers_lock_exclude_each_other(tmp_path: Path) -> None:
     command = [sys.executable, "-c", JAVA_LIKE, str(tmp_path / "lock")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as broker:
         assert broker.stdout is not None
@@ -156,6 +156,6 @@ def test_only_the_first_byte_is_locked(tmp_path: Path) -> None:
     lock.close()
 
 
-def test_a_folder_that_is_not_there_is_no_locked_store(tmp_path: Path) -> None:
+def test_missing_folder_is_not_a_locked_store(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         StoreLock.take(tmp_path / "nowhere" / "lock")

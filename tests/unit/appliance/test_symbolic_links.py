@@ -1,4 +1,4 @@
-"""No file is written through a symbolic link that somebody has put in its place, not even one that was put there a moment ago."""
+"""No file is written through a symbolic link put in its place, even one created just before the write."""
 
 import os
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def victim(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("what", IN_PLACE)
-def test_file_written_in_place_is_not_written_through_a_link(what: str, victim: Path, tmp_path: Path) -> None:
+def test_in_place_write_does_not_follow_a_symbolic_link(what: str, victim: Path, tmp_path: Path) -> None:
     link = tmp_path / "data" / f"{0:020}"
     link.parent.mkdir()
     link.symlink_to(victim)
@@ -62,9 +62,7 @@ def test_file_written_in_place_is_not_written_through_a_link(what: str, victim: 
 
 
 @pytest.mark.parametrize("what", BY_RENAMING)
-def test_file_replaced_whole_is_not_written_through_a_link_in_the_temporary_files_place(
-    what: str, victim: Path, tmp_path: Path
-) -> None:
+def test_atomic_replacement_does_not_follow_a_symbolic_link(what: str, victim: Path, tmp_path: Path) -> None:
     temporary, write = BY_RENAMING[what]
     path = tmp_path / "data" / what
     path.parent.mkdir()
@@ -76,7 +74,7 @@ def test_file_replaced_whole_is_not_written_through_a_link_in_the_temporary_file
     assert not (path.parent / temporary).is_symlink()
 
 
-def test_new_queue_file_is_not_made_through_a_link(victim: Path, tmp_path: Path) -> None:
+def test_queue_file_creation_does_not_follow_a_symbolic_link(victim: Path, tmp_path: Path) -> None:
     queues = tmp_path / "consumequeue"
     queues.mkdir()
     (queues / ".making").symlink_to(victim)
