@@ -20,7 +20,7 @@ def test_verify_accepts_an_intact_store(tmp_path: Path) -> None:
     store = golden.unpack("plain", tmp_path)
     said = headrace("store", "verify", *sizes("plain"), store)
     assert (said.returncode, said.stderr) == (0, "")
-    assert said.stdout.startswith(f"{store}: in order, ")
+    assert said.stdout.startswith(f"{store}: OK, ")
 
 
 def test_verify_reports_the_position_of_a_damaged_byte(tmp_path: Path) -> None:

@@ -7,18 +7,18 @@ from appliance.cli.progress import ProgressLine
 from appliance.cli.store_path import broker_of_path_option, entries_option, index_sizes, slots_option, store_root
 
 
-@click.command("verify", short_help="Read a whole store and say what is wrong where.")
+@click.command("verify", short_help="Verify a whole store and print what is wrong where.")
 @click.argument("path")
 @broker_of_path_option
 @slots_option
 @entries_option
 def command(path: str, broker: str | None, slots: int | None, entries: int | None) -> int:
-    """Read the whole store at PATH, check every invariant of its formats, and say what does not hold, and where.
+    """Read the whole store at PATH, check every invariant of its formats, and print each violation with its place.
 
     PATH is what RocketMQ calls storePathRootDir (DIR/store of an appliance). The store may be ours or RocketMQ's. Nothing is
     changed; a running appliance is checked up to what it has published.
 
-    Exit codes: 0 all holds; 1 something does not, a line for each.
+    Exit codes: 0 the store is OK; 1 there are findings, one per line.
     """
     root = store_root(path, broker)
     # Slow to import, and of no use to --help.
@@ -37,5 +37,5 @@ def command(path: str, broker: str | None, slots: int | None, entries: int | Non
                 read_bytes[said.part] = said.done_bytes
                 progress.show(said.part, said.done_bytes, said.total_bytes)
     total = sum(read_bytes.values())
-    print(f"{path}: " + (f"{findings} findings" if findings else "in order") + f", {total:,} bytes read")
+    print(f"{path}: " + (f"{findings} findings" if findings else "OK") + f", {total:,} bytes verified")
     return exit_code.FAILED if findings else exit_code.CLEAN
