@@ -1,7 +1,7 @@
-"""Clients: producers, consumers and administration, on asyncio. `headrace` exports what programs use; `headrace.sync` has the same without await.
+"""Clients: producers, consumers and administration, on asyncio. Programs import them from `headrace`, or from `headrace.sync` for use without await.
 
-Built on ClientInstance (instance.py), which holds what the members of one client id share. Never imported by the servers. Loggers are `headrace.…`;
-nothing is written anywhere unless the program says where.
+All are built on ClientInstance (cluster/instance.py), which holds what the clients with one client id share. Servers never import this package. Loggers
+are named `headrace.…`; the program configures where they write.
 """
 
 import logging

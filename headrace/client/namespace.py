@@ -1,6 +1,6 @@
-"""Namespaces: a prefix that clients put before topics and groups, and take away again. Brokers know nothing of them (client spec 1.9).
+"""Namespaces: a prefix of topics and groups that clients add and remove. To brokers it is a part of the name (client spec 1.9).
 
-In the namespace `ns` the topic `Orders` is `ns%Orders` to brokers, and `%RETRY%group` is `%RETRY%ns%group`.
+In the namespace `ns`, brokers know the topic `Orders` as `ns%Orders`, and `%RETRY%group` as `%RETRY%ns%group`.
 """
 
 import re
@@ -20,7 +20,7 @@ def _split(resource: str) -> tuple[str, str]:
 
 
 def wrap(namespace: str | None, resource: str) -> str:
-    """The name that brokers know. System topics and groups, and what has the prefix already, stay as they are."""
+    """Adds the namespace to a name. System topics and groups, and names that have it already, are not changed."""
     if not namespace or not resource or names.is_system_topic(resource) or names.is_system_group(resource):
         return resource
     marker, rest = _split(resource)
@@ -30,7 +30,7 @@ def wrap(namespace: str | None, resource: str) -> str:
 
 
 def unwrap(namespace: str | None, resource: str) -> str:
-    """The name that users know."""
+    """Removes the namespace from a name."""
     if not namespace or not resource:
         return resource
     marker, rest = _split(resource)
@@ -38,13 +38,13 @@ def unwrap(namespace: str | None, resource: str) -> str:
 
 
 def unwrap_any(resource: str) -> str:
-    """The name without whatever namespace it is in, as trace records carry it."""
+    """Removes any namespace from a name, as in trace records."""
     marker, rest = _split(resource)
     at = rest.find(SEPARATOR)
     return marker + rest[at + 1 :] if at > 0 else resource
 
 
 def namespace_of_address(address: str) -> str | None:
-    """The namespace in the address of a hosted instance, `http://MQ_INST_1_abc.….com:80`; None for others."""
+    """Returns the namespace in the address of a hosted instance, `http://MQ_INST_1_abc.….com:80`; None for other addresses."""
     match = _INSTANCE_ADDRESS.fullmatch(address)
     return match.group(1) if match else None

@@ -1,10 +1,10 @@
-"""What all clients are told: where the cluster is, who they are, how often they look. Frozen; the defaults are RocketMQ's.
+"""Settings that all clients have: the cluster's address, the client's identity, intervals. Frozen; the defaults are RocketMQ's.
 
     config = ClientConfig("10.0.0.1:9876;10.0.0.2:9876", credentials=Credentials("app", "secret"))
     producer = Producer("orders", config, send_timeout=5)
 
-Wherever a client takes a ClientConfig it also takes just the text of the name servers, or nothing: then the environment is asked. Durations are
-seconds or timedeltas. A value that cannot be used is a ConfigError when the object is made, not when it starts.
+Wherever a client accepts a ClientConfig it also accepts the name servers' addresses as text, or None, which reads the environment. Durations are
+seconds or timedeltas. An invalid value raises ConfigError when the settings are created, not when the client starts.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from headrace.model.names import TRACE_TOPIC, group_problem
 
 
 class EventKind(StrEnum):
-    """What happened to a client."""
+    """The kind of a ClientEvent."""
 
     STARTED = "started"
     CLOSED = "closed"
@@ -37,7 +37,7 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClientEvent:
-    """One happening, as `ClientConfig.on_event` is told it. What does not concern it is None."""
+    """An event of a client, passed to `ClientConfig.on_event`. Fields that do not apply are None."""
 
     kind: EventKind
     client_id: str
@@ -49,7 +49,7 @@ class ClientEvent:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The account with which requests are signed where brokers have access control (remoting spec 6)."""
+    """The account that signs requests, for brokers with access control (remoting spec 6)."""
 
     access_key: str
     secret_key: str = field(repr=False)
@@ -57,7 +57,7 @@ class Credentials:
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] | None = None) -> "Credentials | None":
-        """Those in ROCKETMQ_ACCESS_KEY, ROCKETMQ_SECRET_KEY and ROCKETMQ_SECURITY_TOKEN; None where the first two are not set."""
+        """Reads ROCKETMQ_ACCESS_KEY, ROCKETMQ_SECRET_KEY and ROCKETMQ_SECURITY_TOKEN; None if one of the first two is not set."""
         known = os.environ if environment is None else environment
         access_key, secret_key = known.get("ROCKETMQ_ACCESS_KEY"), known.get("ROCKETMQ_SECRET_KEY")
         if not access_key or not secret_key:
@@ -69,11 +69,11 @@ class Credentials:
 class ClientConfig:
     """Settings of every client.
 
-    `name_servers`: `host:port`, several with `;` between them or as a list; `http://host/path` asks there for the list, and again every two
-    minutes. `instance_name`: clients of one process that give the same name share connections and heartbeats; without it each has its own.
-    `tls`: True verifies servers against the system's authorities, an SSLContext does as it says. `vip_channel`: requests that RocketMQ sends to
-    port - 2 go there. `binary_headers`: RocketMQ's compact header encoding in place of JSON. `api_timeout`: for routes, heartbeats and the like.
-    `on_event` is told what happens to the client, in its loop; it must not block.
+    `name_servers`: `host:port`, several as a list or separated by `;`; from `http://host/path` the list is fetched, and again every two minutes.
+    `instance_name`: clients of one process with the same name share connections and heartbeats; without it each has its own. `tls`: True verifies
+    servers against the system's certificate authorities; an SSLContext is used as it is. `vip_channel`: send requests to port - 2 where RocketMQ does.
+    `binary_headers`: use RocketMQ's compact header encoding instead of JSON. `api_timeout`: for routes, heartbeats and similar requests.
+    `on_event` is called with each ClientEvent, in the client's loop; it must not block.
     """
 
     name_servers: str | Iterable[str] | None = None
@@ -104,12 +104,12 @@ class ClientConfig:
 
     @property
     def name_server_list(self) -> tuple[str, ...]:
-        """The name servers' addresses, empty where none were given."""
+        """The name servers' addresses; empty if none were given."""
         return tuple(self.name_servers or ())
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] | None = None, **settings: Any) -> Self:
-        """The configuration in NAMESRV_ADDR and ROCKETMQ_ACCESS_KEY, …_SECRET_KEY, …_SECURITY_TOKEN, with `settings` above them."""
+        """Reads NAMESRV_ADDR and ROCKETMQ_ACCESS_KEY, …_SECRET_KEY, …_SECURITY_TOKEN; `settings` take precedence."""
         known = os.environ if environment is None else environment
         if known.get("NAMESRV_ADDR"):
             settings.setdefault("name_servers", known["NAMESRV_ADDR"])
@@ -141,14 +141,14 @@ ConfigLike: TypeAlias = ClientConfig | str | Iterable[str] | None
 
 
 def client_config(given: ConfigLike) -> ClientConfig:
-    """The configuration that a user meant: one made, the text or list of name servers, or that of the environment."""
+    """Returns the configuration that the user gave: a ClientConfig, the name servers' addresses, or None for the environment."""
     if isinstance(given, ClientConfig):
         return given if given.name_servers else dataclasses.replace(given, name_servers=os.environ.get("NAMESRV_ADDR"))
     return ClientConfig.from_env() if given is None else ClientConfig.from_env(name_servers=given)
 
 
 def parse_name_servers(servers: str | Iterable[str]) -> tuple[str, ...]:
-    """The addresses in a `;` list, or in a list; an `http://` address stays as it is. Raises ConfigError for what is no address."""
+    """Returns the addresses in a list or a `;`-separated text; an `http://` address is not changed. Raises ConfigError if one is invalid."""
     pieces = (
         servers.split(";") if isinstance(servers, str) else [piece for each in servers for piece in each.split(";")]
     )
@@ -165,13 +165,13 @@ def _checked_address(address: str) -> str:
     except ValueError:
         host = ""
     if not host:
-        raise ConfigError(f"not the address of a name server: {address!r}; expected host:port", "name_servers")
-    # compat: hosted instances are given as http://host:port, which is an address and no place to ask.
+        raise ConfigError(f"{address!r} is not the address of a name server; expected host:port", "name_servers")
+    # compat: hosted instances are given as http://host:port, which is the address itself and not one to fetch a list from.
     return rest if found else address
 
 
 def set_positive_seconds(settings: Any, *names: str) -> None:
-    """Makes fields of a frozen dataclass floats of seconds. Raises ConfigError naming a field that is not above 0."""
+    """Converts fields of a frozen dataclass to seconds (float). Raises ConfigError for a field that is not above 0."""
     for name in names:
         given = getattr(settings, name)
         try:
@@ -179,15 +179,15 @@ def set_positive_seconds(settings: Any, *names: str) -> None:
         except (TypeError, ValueError):
             value = -1.0
         if not 0 < value < float("inf"):
-            raise ConfigError(f"{name}={given!r}: expected seconds above 0, or a timedelta", name)
+            raise ConfigError(f"{name}={given!r}: expected a number of seconds above 0, or a timedelta", name)
         object.__setattr__(settings, name, value)
 
 
 def check_range(settings: Any, name: str, low: float, high: float) -> None:
-    """Raises ConfigError if a field is not in low..high."""
+    """Raises ConfigError if a field is not between low and high."""
     value = getattr(settings, name)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
-        raise ConfigError(f"{name}={value!r}: expected a number from {low} to {high}", name)
+        raise ConfigError(f"{name}={value!r}: expected a number between {low} and {high}", name)
 
 
 def check_group(group: str, reserved: str) -> None:

@@ -71,9 +71,9 @@ class Admin(SyncClient[AsyncAdmin]):
             progress = admin.consumer_progress("billing")
             print(progress.lag)
 
-    `config` is a ClientConfig, the name servers' addresses, or nothing (then the environment is asked). Brokers are named by their addresses
+    `config` is a ClientConfig, the name servers' addresses, or None, which reads the environment. Brokers are identified by their addresses
     (`host:port`, see `masters` and `cluster_info`), topics and groups by their names, without the namespace of the configuration. Every call raises
-    RemotingError if a server cannot be asked, BrokerError if it refuses, StateError outside of the block.
+    RemotingError if a server cannot be reached, BrokerError if it rejects the request, StateError if the Admin is not running.
     """
 
     def __init__(self, config: ConfigLike = None) -> None:
@@ -82,240 +82,240 @@ class Admin(SyncClient[AsyncAdmin]):
     def create_topic(
         self, name: str, queues: int = 4, *, template: str = names.AUTO_CREATE_TOPIC, sys_flag: int = 0
     ) -> None:
-        """Makes a topic, or changes its number of queues, at every master that has the template topic.
+        """Creates a topic, or changes its number of queues, at every master that has the template topic.
 
-        At clusters that make no topics by themselves (autoCreateTopicEnable=false) use `update_topic` instead. Succeeds if one broker has done it.
-        Raises ConfigError for a name that cannot be, RouteNotFound, and the last broker's error if none has.
+        On clusters without auto-creation (autoCreateTopicEnable=false) use `update_topic` instead. Succeeds if one broker did it.
+        Raises ConfigError for an invalid name, RouteNotFound, and the last broker's error if none succeeded.
         """
         self._run(self._client.create_topic(name, queues, template=template, sys_flag=sys_flag))
 
     def update_topic(self, config: TopicConfig, *, broker: str | None = None, cluster: str | None = None) -> None:
-        """Makes or replaces a topic's settings at one broker (an address), at the masters of a cluster, or at all masters.
+        """Creates or replaces a topic's settings at one broker (an address), at the masters of a cluster, or at all masters.
 
-        Raises ConfigError for a name that cannot be, BrokerNotFound, BrokerError, RemotingError.
+        Raises ConfigError for an invalid name, BrokerNotFound, BrokerError, RemotingError.
         """
         self._run(self._client.update_topic(config, broker=broker, cluster=cluster))
 
     def delete_topic(self, name: str, *, cluster: str | None = None) -> None:
-        """Deletes a topic and its messages' queues at the masters of a cluster (or of all), and at the name servers.
+        """Deletes a topic with its queues at the masters of a cluster (or of all), and at the name servers.
 
-        Clients that still send to it make it anew, where brokers make topics by themselves. Raises BrokerNotFound, BrokerError, RemotingError.
+        If auto-creation is enabled, clients that still send to the topic create it again. Raises BrokerNotFound, BrokerError, RemotingError.
         """
         self._run(self._client.delete_topic(name, cluster=cluster))
 
     def topics(self) -> list[str]:
-        """The names of all topics that name servers know, sorted, RocketMQ's own among them. With a namespace, only those in it."""
+        """Returns the names of all topics known to the name servers, sorted, including RocketMQ's own. With a namespace, only those in it."""
         return self._run(self._client.topics())
 
     def topics_of_cluster(self, cluster: str) -> list[str]:
-        """The names of a cluster's topics, sorted."""
+        """Returns the names of a cluster's topics, sorted."""
         return self._run(self._client.topics_of_cluster(cluster))
 
     def unit_topics(self, *, subscribed: bool = False, only_subscribed: bool = False) -> list[str]:
-        """Topics of units (client spec 1.10): those with the unit flag, with subscribers in units, or with the latter only."""
+        """Returns the topics of units (client spec 1.10): those with the unit flag, with subscribers in units, or with the latter only."""
         return self._run(self._client.unit_topics(subscribed=subscribed, only_subscribed=only_subscribed))
 
     def system_topics(self, broker: str | None = None) -> list[str]:
-        """RocketMQ's own topics: those of one broker (an address), or of the whole cluster."""
+        """Returns RocketMQ's own topics: those of one broker (an address), or of the whole cluster."""
         return self._run(self._client.system_topics(broker))
 
     def topic_configs(self, broker: str) -> dict[str, TopicConfig]:
-        """All topics of the broker at an address, with their settings, by name (with the namespace)."""
+        """Returns all topics of the broker at an address, with their settings, by name (with the namespace)."""
         return self._run(self._client.topic_configs(broker))
 
     def topic_route(self, topic: str) -> TopicRouteData:
-        """Which brokers have the topic, with how many queues. Raises RouteNotFound, RemotingError."""
+        """Returns which brokers have the topic, with how many queues. Raises RouteNotFound, RemotingError."""
         return self._run(self._client.topic_route(topic))
 
     def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that may be written to. Raises RouteNotFound, RemotingError."""
+        """Returns the queues that may be written to. Raises RouteNotFound, RemotingError."""
         return self._run(self._client.publish_queues(topic))
 
     def subscribe_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that may be read. Raises RouteNotFound, RemotingError."""
+        """Returns the queues that may be read. Raises RouteNotFound, RemotingError."""
         return self._run(self._client.subscribe_queues(topic))
 
     def topic_stats(self, topic: str) -> TopicStatsTable:
-        """Each queue's first and next offset, and when it was last written (ms). Raises RouteNotFound, BrokerError, RemotingError."""
+        """Returns each queue's first and next offset, and when it was last written (ms). Raises RouteNotFound, BrokerError, RemotingError."""
         return self._run(self._client.topic_stats(topic))
 
     def topic_groups(self, topic: str) -> list[str]:
-        """The groups that consume a topic, or have: those online, and those with offsets. Raises RouteNotFound, BrokerError, RemotingError."""
+        """Returns the groups that consume a topic: those connected, and those with offsets. Raises RouteNotFound, BrokerError, RemotingError."""
         return self._run(self._client.topic_groups(topic))
 
     def cluster_info(self) -> ClusterInfo:
-        """All brokers that the name servers know: `broker_addr_table` by broker name, `cluster_addr_table` by cluster. Raises RemotingError, BrokerError."""
+        """Returns all brokers known to the name servers: `broker_addr_table` by broker name, `cluster_addr_table` by cluster. Raises RemotingError, BrokerError."""
         return self._run(self._client.cluster_info())
 
     def masters(self, cluster: str | None = None) -> dict[str, str]:
-        """Addresses of the masters of a cluster, or of all, by broker name. Raises BrokerNotFound for a cluster without any."""
+        """Returns the addresses of the masters of a cluster, or of all, by broker name. Raises BrokerNotFound if there is none."""
         return self._run(self._client.masters(cluster))
 
     def view_message(self, message_id: str, topic: str | None = None) -> MessageExt:
-        """The message with an offset message id, or, in `topic`, with a unique id.
+        """Returns the message with an offset message id, or, in `topic`, with a unique id.
 
-        Raises BrokerError if there is none (208, or the broker's own code), MessageInvalid for a text that is no id and no topic is given.
+        Raises BrokerError if there is none (208, or the broker's code), MessageInvalid for an invalid id without a topic.
         """
         return self._run(self._client.view_message(message_id, topic))
 
     def query_messages(
         self, topic: str, key: str, limit: int = 32, begin: Moment = 0, end: Moment = MAX_TIME
     ) -> list[MessageExt]:
-        """The messages of a topic that have a key, stored from `begin` to `end` (aware datetime, or ms since 1970), oldest first.
+        """Returns the messages of a topic with a key, stored from `begin` to `end` (aware datetime, or ms since 1970), oldest first.
 
-        Raises RouteNotFound, BrokerError, RemotingError. None found: an empty list.
+        Raises RouteNotFound, BrokerError, RemotingError. Returns an empty list if there are none.
         """
         return self._run(self._client.query_messages(topic, key, limit, begin, end))
 
     def query_by_unique_id(self, topic: str, unique_id: str) -> MessageExt | None:
-        """The message to which a client gave this id; the one stored first if there are several. Raises as `query_messages`."""
+        """Returns the message with the unique id that a client gave it; the one stored first if there are several. Raises as `query_messages`."""
         return self._run(self._client.query_by_unique_id(topic, unique_id))
 
     def consume_queue(
         self, queue: MessageQueue, offset: int, count: int = 32, group: str | None = None
     ) -> QueryConsumeQueueResponseBody:
-        """Entries of a queue from an offset on, as the index of the broker has them; with a group, whether its filter lets them pass."""
+        """Returns entries of a queue from an offset on, from the broker's index; with a group, whether they pass its filter."""
         return self._run(self._client.consume_queue(queue, offset, count, group))
 
     def resume_half_message(self, offset_message_id: str, *, broker: str | None = None) -> None:
-        """Has a transaction checked again that the broker has given up. Raises BrokerError, RemotingError."""
+        """Makes a broker check a transaction again that it has given up. Raises BrokerError, RemotingError."""
         self._run(self._client.resume_half_message(offset_message_id, broker=broker))
 
     def update_group(
         self, config: SubscriptionGroupConfig, *, broker: str | None = None, cluster: str | None = None
     ) -> None:
-        """Makes or replaces a group's settings at one broker (an address), at the masters of a cluster, or at all masters.
+        """Creates or replaces a group's settings at one broker (an address), at the masters of a cluster, or at all masters.
 
-        Raises ConfigError for a name that cannot be, BrokerNotFound, BrokerError, RemotingError.
+        Raises ConfigError for an invalid name, BrokerNotFound, BrokerError, RemotingError.
         """
         self._run(self._client.update_group(config, broker=broker, cluster=cluster))
 
     def delete_group(
         self, group: str, *, remove_offsets: bool = False, broker: str | None = None, cluster: str | None = None
     ) -> None:
-        """Deletes a group's settings, and with `remove_offsets` what it has consumed. Raises BrokerNotFound, BrokerError, RemotingError."""
+        """Deletes a group's settings, and with `remove_offsets` its offsets. Raises BrokerNotFound, BrokerError, RemotingError."""
         self._run(self._client.delete_group(group, remove_offsets=remove_offsets, broker=broker, cluster=cluster))
 
     def group_configs(self, broker: str) -> dict[str, SubscriptionGroupConfig]:
-        """All groups of the broker at an address, with their settings, by name (with the namespace)."""
+        """Returns all groups of the broker at an address, with their settings, by name (with the namespace)."""
         return self._run(self._client.group_configs(broker))
 
     def consumer_connection(self, group: str, *, broker: str | None = None) -> ConsumerConnection:
-        """The members of a consumer group, with what they subscribe, as one broker knows them.
+        """Returns the members of a consumer group and their subscriptions, as one broker knows them.
 
-        Raises BrokerError (206) if none is connected, RouteNotFound if the group never consumed.
+        Raises BrokerError (206) if none is connected, RouteNotFound if the group has never consumed.
         """
         return self._run(self._client.consumer_connection(group, broker=broker))
 
     def producer_connection(self, group: str, topic: str, *, broker: str | None = None) -> ProducerConnection:
-        """The members of a producer group that send to a topic. Raises BrokerError if there are none, RouteNotFound."""
+        """Returns the members of a producer group that send to a topic. Raises BrokerError if there are none, RouteNotFound."""
         return self._run(self._client.producer_connection(group, topic, broker=broker))
 
     def producers(self, broker: str) -> ProducerTableInfo:
-        """All producers connected to the broker at an address, by group."""
+        """Returns all producers connected to the broker at an address, by group."""
         return self._run(self._client.producers(broker))
 
     def consume_stats(self, group: str, topic: str | None = None) -> ConsumeStats:
-        """For each queue that a group consumes, of one topic or all: the broker's and the group's offset.
+        """Returns the broker's and the group's offset for each queue that a group consumes, of one topic or all.
 
-        Raises RouteNotFound if the group never consumed (and no topic is given), BrokerError, RemotingError.
+        Raises RouteNotFound if the group has never consumed (and no topic is given), BrokerError, RemotingError.
         """
         return self._run(self._client.consume_stats(group, topic))
 
     def consumer_progress(self, group: str, topic: str | None = None) -> GroupProgress:
-        """How far a group is behind, queue by queue, with the member that reads each. Raises as `consume_stats`."""
+        """Returns how far a group is behind in each queue, and the member that reads it. Raises as `consume_stats`."""
         return self._run(self._client.consumer_progress(group, topic))
 
     def queue_owners(self, group: str) -> dict[MessageQueue, str]:
-        """The client id that reads each queue, as the connected members themselves say; empty if none is connected."""
+        """Returns the client id that reads each queue, as the connected members report it; empty if none is connected."""
         return self._run(self._client.queue_owners(group))
 
     def broker_consume_stats(self, broker: str, *, only_ordered: bool = False) -> ConsumeStatsList:
-        """How far all groups are at the broker at an address."""
+        """Returns the progress of all groups at the broker at an address."""
         return self._run(self._client.broker_consume_stats(broker, only_ordered=only_ordered))
 
     def consume_time_span(self, topic: str, group: str) -> list[QueueTimeSpan]:
-        """For each queue when its first, its last and the group's next message were stored. Raises RouteNotFound, BrokerError, RemotingError."""
+        """Returns for each queue when its first, its last and the group's next message were stored. Raises RouteNotFound, BrokerError, RemotingError."""
         return self._run(self._client.consume_time_span(topic, group))
 
     def running_info(
         self, group: str, client_id: str, *, with_stacks: bool = False, broker: str | None = None
     ) -> ConsumerRunningInfo:
-        """What a connected consumer tells about itself: its settings, queues and rates. Raises BrokerError if it is not there or does not answer."""
+        """Returns a connected consumer's runtime information: settings, queues, rates. Raises BrokerError if it is not connected or does not answer."""
         return self._run(self._client.running_info(group, client_id, with_stacks=with_stacks, broker=broker))
 
     def consumer_status(
         self, topic: str, group: str, client_id: str | None = None
     ) -> dict[str, dict[MessageQueue, int]]:
-        """The offsets that connected consumers hold in memory, by client id and queue. Raises RouteNotFound, BrokerError."""
+        """Returns the offsets that connected consumers have in memory, by client id and queue. Raises RouteNotFound, BrokerError."""
         return self._run(self._client.consumer_status(topic, group, client_id))
 
     def consume_directly(
         self, group: str, client_id: str, offset_message_id: str, *, broker: str | None = None
     ) -> ConsumeMessageDirectlyResult:
-        """Has a connected consumer consume one message now, and says how that went. Raises BrokerError."""
+        """Makes a connected consumer consume one message now; returns the result. Raises BrokerError."""
         return self._run(self._client.consume_directly(group, client_id, offset_message_id, broker=broker))
 
     def max_offset(self, queue: MessageQueue) -> int:
-        """The offset of the next message to be written."""
+        """Returns the offset of the next message to be written."""
         return self._run(self._client.max_offset(queue))
 
     def min_offset(self, queue: MessageQueue) -> int:
-        """The offset of the first message still there."""
+        """Returns the offset of the first message that is still stored."""
         return self._run(self._client.min_offset(queue))
 
     def search_offset(self, queue: MessageQueue, moment: Moment) -> int:
-        """The offset of the message stored nearest to a time (aware datetime, or ms since 1970)."""
+        """Returns the offset of the message stored nearest to a time (aware datetime, or ms since 1970)."""
         return self._run(self._client.search_offset(queue, moment))
 
     def earliest_store_time(self, queue: MessageQueue) -> int:
-        """When the first message still there was stored, ms since 1970; -1 for an empty queue."""
+        """Returns when the first message that is still stored was stored, ms since 1970; -1 for an empty queue."""
         return self._run(self._client.earliest_store_time(queue))
 
     def consumer_offset(self, group: str, queue: MessageQueue) -> int | None:
-        """The offset from which a group goes on, None if it has none stored."""
+        """Returns the offset at which a group continues, None if none is stored."""
         return self._run(self._client.consumer_offset(group, queue))
 
     def update_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Stores a group's offset. Connected consumers do not notice, and store theirs over it: for those, `reset_offsets`."""
+        """Stores a group's offset. Connected consumers do not notice and overwrite it: use `reset_offsets` for those."""
         self._run(self._client.update_consumer_offset(group, queue, offset))
 
     def reset_offsets(
         self, group: str, topic: str, moment: Moment = LATEST, *, force: bool = True
     ) -> dict[MessageQueue, int]:
-        """Puts a group to the offsets of a time (LATEST: the ends), at all brokers of the topic; the new offsets.
+        """Resets a group to the offsets of a time (LATEST: the ends), at all brokers of the topic; returns the new offsets.
 
-        Connected consumers are told and go on from there after about ten seconds; if none is connected the stored offsets are changed. Without
-        `force` offsets only go backwards. Raises RouteNotFound, BrokerError, RemotingError.
+        Connected consumers are notified and continue there after about ten seconds; if none is connected the stored offsets are changed. Without
+        `force` offsets only move backwards. Raises RouteNotFound, BrokerError, RemotingError.
         """
         return self._run(self._client.reset_offsets(group, topic, moment, force=force))
 
     def clone_offsets(
         self, source: str, target: str, topic: str | None = None, *, offline: bool = True, cluster: str | None = None
     ) -> None:
-        """Gives one group the offsets of another, for one topic or all, at the masters of a cluster or of all."""
+        """Copies the offsets of one group to another, for one topic or all, at the masters of a cluster or of all."""
         self._run(self._client.clone_offsets(source, target, topic, offline=offline, cluster=cluster))
 
     def correction_offsets(
         self, broker: str, topic: str, group: str, filter_groups: tuple[str, ...] = ()
     ) -> dict[int, int]:
-        """By queue id, the smallest offset of all other groups at the broker at an address, where the group is not behind it."""
+        """Returns by queue id the smallest offset of all other groups at the broker at an address, where the group is not behind it."""
         return self._run(self._client.correction_offsets(broker, topic, group, filter_groups))
 
     def runtime_info(self, broker: str) -> dict[str, str]:
-        """A broker's figures, as texts by RocketMQ's names: `putTps`, `commitLogMaxOffset`, `brokerVersionDesc` …"""
+        """Returns a broker's runtime information, as strings under RocketMQ's names: `putTps`, `commitLogMaxOffset`, `brokerVersionDesc` …"""
         return self._run(self._client.runtime_info(broker))
 
     def broker_config(self, broker: str) -> dict[str, str]:
-        """A broker's configuration by RocketMQ's keys."""
+        """Returns a broker's configuration, under RocketMQ's keys."""
         return self._run(self._client.broker_config(broker))
 
     def update_broker_config(self, broker: str, changes: Mapping[str, object]) -> None:
-        """Changes a broker's configuration while it runs. Keys that it does not know do nothing."""
+        """Changes a broker's configuration at run time. Unknown keys have no effect."""
         self._run(self._client.update_broker_config(broker, changes))
 
     def name_server_configs(self) -> dict[str, dict[str, str]]:
-        """Each name server's configuration, by address."""
+        """Returns each name server's configuration, by address."""
         return self._run(self._client.name_server_configs())
 
     def update_name_server_configs(self, changes: Mapping[str, object]) -> None:
@@ -323,11 +323,11 @@ class Admin(SyncClient[AsyncAdmin]):
         self._run(self._client.update_name_server_configs(changes))
 
     def broker_stats(self, broker: str, name: str, key: str) -> BrokerStatsData:
-        """One statistic of the last minute, hour and day, such as TOPIC_PUT_NUMS of a topic."""
+        """Returns one statistic of the last minute, hour and day, such as TOPIC_PUT_NUMS of a topic."""
         return self._run(self._client.broker_stats(broker, name, key))
 
     def wipe_write_permission(self, broker_name: str) -> dict[str, int]:
-        """Has clients send no more to a broker (a name), before it is stopped; by name server, how many topics that concerns."""
+        """Makes clients stop sending to a broker (a name), before it is stopped; returns by name server how many topics were changed."""
         return self._run(self._client.wipe_write_permission(broker_name))
 
     def add_write_permission(self, broker_name: str) -> dict[str, int]:
@@ -335,15 +335,15 @@ class Admin(SyncClient[AsyncAdmin]):
         return self._run(self._client.add_write_permission(broker_name))
 
     def clean_expired_queues(self, broker: str) -> None:
-        """Has a broker remove queues of which no message is left."""
+        """Makes a broker remove queues that contain no messages any more."""
         self._run(self._client.clean_expired_queues(broker))
 
     def clean_unused_topics(self, broker: str) -> None:
-        """Has a broker remove the queues of topics that do not exist any more."""
+        """Makes a broker remove the queues of deleted topics."""
         self._run(self._client.clean_unused_topics(broker))
 
     def delete_expired_logs(self, broker: str) -> None:
-        """Has a broker delete expired CommitLog files now, not at its hour."""
+        """Makes a broker delete expired CommitLog files now instead of at the configured hour."""
         self._run(self._client.delete_expired_logs(broker))
 
     def put_kv(self, namespace: str, key: str, value: str) -> None:
@@ -351,7 +351,7 @@ class Admin(SyncClient[AsyncAdmin]):
         self._run(self._client.put_kv(namespace, key, value))
 
     def get_kv(self, namespace: str, key: str) -> str | None:
-        """A value. Raises BrokerError (22) if there is none."""
+        """Returns a value. Raises BrokerError (22) if there is none."""
         return self._run(self._client.get_kv(namespace, key))
 
     def delete_kv(self, namespace: str, key: str) -> None:
@@ -359,7 +359,7 @@ class Admin(SyncClient[AsyncAdmin]):
         self._run(self._client.delete_kv(namespace, key))
 
     def list_kv(self, namespace: str) -> dict[str, str]:
-        """All values of a namespace. Raises BrokerError (22) if there are none."""
+        """Returns all values of a namespace. Raises BrokerError (22) if there are none."""
         return self._run(self._client.list_kv(namespace))
 
     def update_account(
@@ -376,7 +376,7 @@ class Admin(SyncClient[AsyncAdmin]):
         broker: str | None = None,
         cluster: str | None = None,
     ) -> None:
-        """Makes an account, or changes what is given. Permissions are `DENY`, `PUB`, `SUB`, `PUB|SUB`; those of topics and groups `name=PUB`."""
+        """Creates an account, or changes the given fields. Permissions are `DENY`, `PUB`, `SUB`, `PUB|SUB`; those of topics and groups `name=PUB`."""
         self._run(
             self._client.update_account(
                 access_key,
@@ -404,18 +404,18 @@ class Admin(SyncClient[AsyncAdmin]):
         broker: str | None = None,
         cluster: str | None = None,
     ) -> None:
-        """Replaces the addresses that need no account."""
+        """Replaces the list of addresses that need no account."""
         self._run(
             self._client.update_global_white_addresses(addresses, acl_file=acl_file, broker=broker, cluster=cluster)
         )
 
     def acl_version(self, broker: str) -> GetBrokerAclConfigResponseHeader:
-        """The versions of a broker's access control files. A broker without access control does not answer: RequestTimeout."""
+        """Returns the versions of a broker's access control files. A broker without access control does not answer: RequestTimeout."""
         return self._run(self._client.acl_version(broker))
 
 
 class LitePullConsumer(SyncClient[AsyncLitePullConsumer]):
-    """Fetches messages in the background and hands them out when it is asked.
+    """Fetches messages in the background and returns them when it is polled.
 
         consumer = LitePullConsumer("reports", "127.0.0.1:9876")
         consumer.subscribe("Orders")
@@ -423,12 +423,12 @@ class LitePullConsumer(SyncClient[AsyncLitePullConsumer]):
             for message in consumer:               # or: messages = consumer.poll(1.0)
                 store(message.body)
 
-    With `subscribe` the queues are shared out among the group's members; with `assign` you say which. What was handed out counts as consumed
-    when the next is asked for (`auto_commit`), or when you `commit`; after a crash the rest comes again. Nothing is retried for you: there is no
-    retry topic here, and there are no dead letters.
+    With `subscribe` the queues are divided among the group's members; with `assign` the program chooses them. Returned messages count as consumed at
+    the next poll (`auto_commit`), or after `commit`; the others are delivered again after a crash. Failed messages are not retried: this consumer has
+    no retry topic and no dead letters.
 
-    `group`, `config` as for PushConsumer; the other keywords are LitePullSettings. `on_assigned(queues)` and `on_revoked(queues)`, functions or
-    coroutines, are called when queues come and go.
+    `group` and `config` as for PushConsumer; the other keywords are LitePullSettings. `on_assigned(queues)` and `on_revoked(queues)`, functions or
+    coroutines, are called when queues are assigned to this consumer or revoked.
     """
 
     def __init__(
@@ -446,80 +446,80 @@ class LitePullConsumer(SyncClient[AsyncLitePullConsumer]):
 
     @property
     def settings(self) -> LitePullSettings:
-        """The settings it was made with."""
+        """The settings that the consumer was created with."""
         return self._client.settings
 
     def subscribe(self, topic: str, expression: Expression = "*") -> None:
-        """Subscribes a topic: the group's members share its queues. Raises ConfigError; StateError after `assign`."""
+        """Subscribes to a topic: its queues are divided among the group's members. Raises ConfigError; StateError after `assign`."""
         self._call(lambda: self._client.subscribe(topic, expression))
 
     def unsubscribe(self, topic: str) -> None:
-        """Ends a subscription: its queues are let go."""
+        """Ends a subscription and releases its queues."""
         self._call(lambda: self._client.unsubscribe(topic))
 
     def assign(self, queues: Iterable[MessageQueue], expression: Expression = "*") -> None:
-        """Fetches exactly these queues, whatever others do. May be called again; StateError after `subscribe`.
+        """Fetches exactly these queues, whatever other members do. May be called again; StateError after `subscribe`.
 
-        `expression`: which messages of their topics.
+        `expression` selects messages of their topics.
         """
         self._call(lambda: self._client.assign(queues, expression))
 
     def assignment(self) -> list[MessageQueue]:
-        """The queues that are fetched now, sorted."""
+        """Returns the queues that are fetched now, sorted."""
         return self._call(self._client.assignment)
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """All queues of a topic that may be read. Raises RouteNotFound, RemotingError."""
+        """Returns all readable queues of a topic. Raises RouteNotFound, RemotingError."""
         return self._run(self._client.queues(topic))
 
     def on_topic_queues_changed(self, topic: str, listener: QueuesListener) -> None:
-        """Calls `listener(queues)` when a topic's queues have become others; looked at every `topic_check_interval`."""
+        """Calls `listener(queues)` when a topic's queues have changed; checked every `topic_check_interval`."""
         self._call(lambda: self._client.on_topic_queues_changed(topic, listener))
 
     def poll(self, timeout: Duration | None = None) -> list[ReceivedMessage]:
-        """Some messages of one queue, in order, as they were fetched; none if none came within `timeout` seconds (`poll_timeout`).
+        """Returns messages of one queue, in order; an empty list if none arrive within `timeout` (default: `poll_timeout`).
 
-        Raises StateError unless it is running.
+        Raises StateError if the consumer is not running.
         """
         return self._run(self._client.poll(timeout))
 
     def getmany(self, max_messages: int, timeout: Duration | None = None) -> list[ReceivedMessage]:
-        """As `poll`, with at most so many messages; of several queues if more are here already."""
+        """Like `poll`, but returns at most `max_messages`, of several queues if they are already fetched."""
         return self._run(self._client.getmany(max_messages, timeout))
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None, *, wait: bool = True) -> None:
-        """Stores these offsets (of the next message wanted), or those behind all that was handed out.
+        """Stores these offsets (each of the next message wanted), or the offsets after all returned messages.
 
         Returns when brokers have stored them; with `wait=False` they are only sent. Raises BrokerError, RemotingError.
         """
         self._run(self._client.commit(offsets, wait=wait))
 
     def committed(self, queue: MessageQueue) -> int | None:
-        """The offset committed last, None if there is none. Raises BrokerError, BrokerNotFound, RemotingError."""
+        """Returns the offset committed last, None if there is none. Raises BrokerError, BrokerNotFound, RemotingError."""
         return self._run(self._client.committed(queue))
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Goes on at another offset of a queue that is fetched. Raises ConfigError if it is not, or the queue does not reach there."""
+        """Continues at another offset of a fetched queue. Raises ConfigError if it is not fetched, or the offset is out of its bounds."""
         self._run(self._client.seek(queue, offset))
 
     def seek_to_beginning(self, queue: MessageQueue) -> None:
-        """Goes on with the first message still there. Raises as `seek`."""
+        """Continues at the first message that is still stored. Raises as `seek`."""
         self._run(self._client.seek_to_beginning(queue))
 
     def seek_to_end(self, queue: MessageQueue) -> None:
-        """Goes on with the next message to come. Raises as `seek`."""
+        """Continues at the next message to be stored. Raises as `seek`."""
         self._run(self._client.seek_to_end(queue))
 
     def offset_for_time(self, queue: MessageQueue, moment: Moment) -> int:
-        """The offset of the message stored nearest to a time: an aware datetime, or ms since 1970. Raises BrokerError, RemotingError."""
+        """Returns the offset of the message stored nearest to a time: an aware datetime, or ms since 1970. Raises BrokerError, RemotingError."""
         return self._run(self._client.offset_for_time(queue, moment))
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Fetches these queues no more; what is here can still be polled."""
+        """Stops fetching these queues; fetched messages can still be polled."""
         self._call(lambda: self._client.pause(queues))
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
-        """Fetches them again."""
+        """Continues fetching these queues."""
         self._call(lambda: self._client.resume(queues))
 
     @property
@@ -720,7 +720,7 @@ class Producer(SyncClient[AsyncProducer]):
 
 
 class PullConsumer(SyncClient[AsyncPullConsumer]):
-    """Pulls from a queue when it is told to.
+    """Pulls from a queue on request.
 
         with PullConsumer("audit", "127.0.0.1:9876") as consumer:
             for queue in consumer.queues("Orders"):
@@ -730,7 +730,7 @@ class PullConsumer(SyncClient[AsyncPullConsumer]):
                 consumer.update_offset(queue, result.next_offset)
                 consumer.persist(queue)
 
-    For most programs LitePullConsumer is the better choice. `group`, `config` as for PushConsumer; the other keywords are PullSettings.
+    Most programs should use LitePullConsumer. `group` and `config` as for PushConsumer; the other keywords are PullSettings.
     """
 
     def __init__(self, group: str, config: ConfigLike = None, **options: Unpack[PullOptions]) -> None:
@@ -738,7 +738,7 @@ class PullConsumer(SyncClient[AsyncPullConsumer]):
 
     @property
     def settings(self) -> PullSettings:
-        """The settings it was made with."""
+        """The settings that the consumer was created with."""
         return self._client.settings
 
     def pull(
@@ -751,23 +751,23 @@ class PullConsumer(SyncClient[AsyncPullConsumer]):
         timeout: Duration | None = None,
         block: bool = False,
     ) -> PullResult:
-        """The messages of a queue from an offset on; brokers give 32 at most, unless set otherwise.
+        """Returns the messages of a queue from an offset on; brokers return at most 32 by default.
 
-        `block`: if there is none the broker waits for one, up to 20 s. Without, the answer comes at once, within `timeout` (`pull_timeout`).
+        `block`: if there is none, the broker waits for one, for up to 20 s. Otherwise the answer comes at once, within `timeout` (`pull_timeout`).
         Raises ConfigError, BrokerError, BrokerNotFound, RemotingError.
         """
         return self._run(self._client.pull(queue, expression, offset, max_messages, timeout=timeout, block=block))
 
     def send_back(self, message: MessageExt, delay_level: int = 0) -> None:
-        """Has the broker give the message to the group again, in its retry topic; -1: dead letters. Raises HeadraceError."""
+        """Makes the broker redeliver the message to the group, through its retry topic; -1: as a dead letter. Raises HeadraceError."""
         self._run(self._client.send_back(message, delay_level))
 
     def update_offset(self, queue: MessageQueue, offset: int) -> None:
-        """Notes an offset; it is stored with `persist`, and every few seconds for queues of our share."""
+        """Sets an offset; `persist` stores it, and so does a timer for the queues of our share."""
         self._call(lambda: self._client.update_offset(queue, offset))
 
     def fetch_offset(self, queue: MessageQueue, *, from_store: bool = False) -> int | None:
-        """The offset noted, or else stored; None if there is none. `from_store`: only what is stored. Raises BrokerError, RemotingError."""
+        """Returns the offset that was set, or else the stored one; None if there is none. `from_store`: only the stored one. Raises BrokerError, RemotingError."""
         return self._run(self._client.fetch_offset(queue, from_store=from_store))
 
     def persist(self, queue: MessageQueue) -> None:
@@ -775,30 +775,30 @@ class PullConsumer(SyncClient[AsyncPullConsumer]):
         self._run(self._client.persist(queue))
 
     def min_offset(self, queue: MessageQueue) -> int:
-        """The offset of the first message still there. Raises BrokerError, RemotingError."""
+        """Returns the offset of the first message that is still stored. Raises BrokerError, RemotingError."""
         return self._run(self._client.min_offset(queue))
 
     def max_offset(self, queue: MessageQueue) -> int:
-        """The offset of the next message to come. Raises BrokerError, RemotingError."""
+        """Returns the offset of the next message to be stored. Raises BrokerError, RemotingError."""
         return self._run(self._client.max_offset(queue))
 
     def offset_for_time(self, queue: MessageQueue, moment: Moment) -> int:
-        """The offset of the message stored nearest to a time: an aware datetime, or ms since 1970. Raises BrokerError, RemotingError."""
+        """Returns the offset of the message stored nearest to a time: an aware datetime, or ms since 1970. Raises BrokerError, RemotingError."""
         return self._run(self._client.offset_for_time(queue, moment))
 
     def queues(self, topic: str) -> list[MessageQueue]:
-        """All queues of a topic that may be read. Raises RouteNotFound, RemotingError."""
+        """Returns all readable queues of a topic. Raises RouteNotFound, RemotingError."""
         return self._run(self._client.queues(topic))
 
     def register_topic(self, topic: str, listener: ShareListener | None = None) -> None:
-        """Shares a topic's queues out among the members of the group: `in_balance` says which are ours.
+        """Divides a topic's queues among the members of the group: `in_balance` returns our share.
 
-        `listener(topic, all, ours)` is called when our share has changed; the last one registered holds for all topics.
+        `listener(topic, all, ours)` is called when our share has changed; the listener registered last is used for all topics.
         """
         self._call(lambda: self._client.register_topic(topic, listener))
 
     def in_balance(self, topic: str) -> list[MessageQueue]:
-        """Our share of a registered topic's queues, as of now. Raises StateError for a topic that is not registered."""
+        """Returns our current share of a registered topic's queues. Raises StateError for a topic that is not registered."""
         return self._call(lambda: self._client.in_balance(topic))
 
     @property
@@ -808,22 +808,22 @@ class PullConsumer(SyncClient[AsyncPullConsumer]):
 
 
 class PushConsumer(SyncClient[AsyncPushConsumer]):
-    """Consumes: each message of the topics subscribed is given to a handler of one member of the group, at least once.
+    """Passes each message of the subscribed topics to a handler of one member of the group, at least once.
 
         consumer = PushConsumer("billing", "127.0.0.1:9876")
 
         @consumer.handler("Orders", "paid || shipped")
         def bill(message):                     # a plain function runs in a worker thread, and may block
-            store(message.keys, message.body)  # an exception: the message comes again later
+            store(message.keys, message.body)  # an exception: the message is redelivered later
 
         with consumer:
             asyncio.Event().wait()
 
-    `group` names the programs that share the work; `config` is a ClientConfig, the name servers' addresses, or nothing (then the environment is
-    asked); the other keywords are PushSettings. A handler that returns nothing has done with its message; see ConsumeResult, Retry, Suspend and Reject
-    for what else it may say. The same message may come twice, after a crash or when queues change hands: handlers must bear that.
+    `group` names the programs that share the work. `config` is a ClientConfig, the name servers' addresses, or None, which reads the environment. The
+    other keywords are PushSettings. A handler that returns None has consumed its message; see ConsumeResult, Retry, Suspend and Reject for other
+    outcomes. A message may be delivered twice, after a crash or when queues are reassigned: handlers must be prepared for that.
 
-    Without handlers, messages are taken with `for message in consumer`: the next one says that the one before is done with.
+    Without handlers, messages are taken with `for message in consumer`: requesting the next one completes the previous one.
     """
 
     def __init__(self, group: str, config: ConfigLike = None, **options: Unpack[PushOptions]) -> None:
@@ -831,22 +831,22 @@ class PushConsumer(SyncClient[AsyncPushConsumer]):
 
     @property
     def settings(self) -> PushSettings:
-        """The settings it was made with."""
+        """The settings that the consumer was created with."""
         return self._client.settings
 
     def subscribe(
         self, topic: str, expression: Expression = "*", handler: HandlerFunction | None = None, *, batch: bool = False
     ) -> None:
-        """Subscribes a topic, before the start or while running: tags (`"a || b"`, `Tags("a", "b")`), `Sql("x > 3")`,
-        `FilterFunction("large-orders")`, or all.
+        """Subscribes to a topic, before the start or while running: to tags (`"a || b"`, `Tags("a", "b")`), `Sql("x > 3")`,
+        `FilterFunction("large-orders")`, or all messages.
 
-        `handler(message)` handles its messages; with `batch=True`, `handler(messages, context)`. Without one, the handler of another subscription does,
-        or `async for` takes them. All members of a group must subscribe the same. Raises ConfigError.
+        `handler(message)` handles its messages; with `batch=True`, `handler(messages, context)`. Without one, the default handler gets them, or
+        `async for` takes them. All members of a group must have the same subscriptions. Raises ConfigError.
         """
         self._call(lambda: self._client.subscribe(topic, expression, handler, batch=batch))
 
     def unsubscribe(self, topic: str) -> None:
-        """Ends a subscription: its queues are let go."""
+        """Ends a subscription and releases its queues."""
         self._call(lambda: self._client.unsubscribe(topic))
 
     @overload
@@ -856,18 +856,18 @@ class PushConsumer(SyncClient[AsyncPushConsumer]):
     def handler(self, topic: F) -> F: ...
 
     def handler(self, topic: Any, tags: Expression = "*", *, batch: bool = False) -> Any:
-        """Decorates a handler: `@consumer.handler("Orders", tags="paid")` subscribes the topic as well, as `subscribe` does.
+        """Decorates a handler: `@consumer.handler("Orders", tags="paid")` also subscribes to the topic, as `subscribe` does.
 
-        `@consumer.handler` alone decorates the one for messages of topics that have none of their own.
+        `@consumer.handler` alone sets the default handler, for topics that have none.
         """
         return self._call(lambda: self._client.handler(topic, tags, batch=batch))
 
     def pause(self) -> None:
-        """Pulls nothing more, and keeps its queues; what is here already is still handled. May be called again."""
+        """Stops pulling but keeps the queues; messages that were pulled are still handled. May be called again."""
         self._call(self._client.pause)
 
     def resume(self) -> None:
-        """Goes on after `pause`."""
+        """Continues after `pause`."""
         self._call(self._client.resume)
 
     @property
@@ -876,22 +876,22 @@ class PushConsumer(SyncClient[AsyncPushConsumer]):
         return self._client.is_paused
 
     def set_workers(self, count: int) -> None:
-        """From now on so many handlers at once, 1 to 1000. Raises ConfigError."""
+        """Changes how many handlers may run at once, 1 to 1000. Raises ConfigError."""
         self._call(lambda: self._client.set_workers(count))
 
     def send_back(self, message: MessageExt, delay_level: int = 0) -> None:
-        """Has the broker give the message to the group again later, after a delay level, or as it sees fit (0); -1: dead letters.
+        """Makes the broker redeliver the message to the group, after a delay level, or the broker's choice (0); -1: as a dead letter.
 
-        For handlers that have put a message aside; one that raises need not. Raises StateError, HeadraceError if no broker takes it.
+        For messages that a handler has put aside; a handler that raises need not call it. Raises StateError, HeadraceError if no broker accepts it.
         """
         self._run(self._client.send_back(message, delay_level))
 
     def assignment(self) -> list[MessageQueue]:
-        """The queues that are ours now, sorted; those of the retry topic among them."""
+        """Returns the queues that are ours now, sorted, including those of the retry topic."""
         return self._call(self._client.assignment)
 
     def stats(self) -> dict[str, Any]:
-        """Rates of the last minute by topic: see `ConsumeStatus` (times in ms, rates a second)."""
+        """Returns the rates of the last minute by topic: see `ConsumeStatus` (times in ms, rates per second)."""
         return self._call(self._client.stats)
 
     @property
@@ -905,18 +905,18 @@ class PushConsumer(SyncClient[AsyncPushConsumer]):
 
 
 class TransactionProducer(Producer):
-    """Sends messages in transactions; otherwise a Producer.
+    """A Producer that can also send messages in transactions.
 
-        def check(message):                     # asked by the broker when it has heard nothing; any member may be asked
+        def check(message):                     # called if the broker got no decision; any member of the group may be asked
             return is_paid(message.keys[0])
 
         with TransactionProducer("payments", "127.0.0.1:9876", check=check) as producer:
             with producer.transaction(Message("Paid", b"...", keys="order-1")):
-                pay("order-1")            # an exception rolls back
+                pay("order-1")            # an exception rolls the message back
 
-    `execute(message, arg)` is the local transaction of `send_in_transaction`; `check(message)` says from what all members can see what became of one,
-    `check_workers` of them at once. Both return a TransactionState, or True, False, None; both may be coroutines, plain functions run in threads of the
-    producer's own.
+    `execute(message, arg)` is the local transaction of `send_in_transaction`. `check(message)` returns the outcome of one, from data that all members
+    of the group can read; `check_workers` of them run at once. Both return a TransactionState, or True, False or None, and both may be coroutines.
+    Plain functions run in threads of the producer.
     """
 
     _client: AsyncTransactionProducer
@@ -941,11 +941,11 @@ class TransactionProducer(Producer):
     def send_in_transaction(
         self, message: Message, arg: Any = None, *, execute: Execute | None = None, timeout: Duration | None = None
     ) -> TransactionSendResult:
-        """Sends a half message, runs the local transaction, tells the broker how it ended.
+        """Sends a half message, runs the local transaction, and sends its outcome to the broker.
 
-        The local transaction is `execute(message, arg)`, of this call or of the producer; the message it is given has its `unique_id`, and the property
-        `__transactionId__`. If it raises, the state is UNKNOWN, and the error is in the result. If the half message is not stored as safely as it should be,
-        nothing is run, and it is rolled back. Raises as `send`, before anything is run. A delay of the message is dropped.
+        The local transaction is `execute(message, arg)`, given here or to the producer. Its message has the `unique_id` and the property
+        `__transactionId__`. If it raises, the state is UNKNOWN and the result contains the error. If the half message is not stored as safely as the broker
+        is configured to, nothing is run and the message is rolled back. Raises as `send`, before anything is run. A delay of the message is ignored.
         """
         return self._run(self._client.send_in_transaction(message, arg, execute=execute, timeout=timeout))
 
@@ -967,5 +967,5 @@ class TransactionProducer(Producer):
         )
 
     def transaction(self, message: Message, *, timeout: Duration | None = None) -> Transaction:
-        """A context: its end commits the message, an exception rolls it back and goes on."""
+        """Returns an asynchronous context manager: leaving it commits the message, an exception rolls it back."""
         return Transaction(self._client.transaction(message, timeout=timeout))

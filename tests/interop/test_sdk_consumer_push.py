@@ -147,7 +147,7 @@ def test_start_fails_when_the_broker_refuses_the_expression(server: Server) -> N
     async def scenario() -> None:
         await create_topic(server, "PushSql")
         consumer = push(server, "push-sql", "PushSql", Gathered(), expression=Sql("a > > 3"))
-        with pytest.raises(ConfigError, match="refuses"):
+        with pytest.raises(ConfigError, match="rejects"):
             await consumer.start()
         assert not consumer.is_running
 

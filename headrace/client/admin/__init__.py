@@ -1,4 +1,4 @@
-"""Admin: what an operator, the console and the command line ask of a cluster. A family of calls a file."""
+"""Admin: administration of a cluster, for operators, the console and the command line. One file for each group of calls."""
 
 from headrace.client.admin.acl import AclAdmin
 from headrace.client.admin.cluster import ClusterAdmin
@@ -18,7 +18,7 @@ class Admin(TopicAdmin, MessageAdmin, GroupAdmin, OffsetAdmin, ClusterAdmin, Acl
             progress = await admin.consumer_progress("billing")
             print(progress.lag)
 
-    `config` is a ClientConfig, the name servers' addresses, or nothing (then the environment is asked). Brokers are named by their addresses
+    `config` is a ClientConfig, the name servers' addresses, or None, which reads the environment. Brokers are identified by their addresses
     (`host:port`, see `masters` and `cluster_info`), topics and groups by their names, without the namespace of the configuration. Every call raises
-    RemotingError if a server cannot be asked, BrokerError if it refuses, StateError outside of the block.
+    RemotingError if a server cannot be reached, BrokerError if it rejects the request, StateError if the Admin is not running.
     """

@@ -1,4 +1,4 @@
-"""Access control at brokers: accounts and addresses that may do without (remoting spec 6.7)."""
+"""Access control of brokers: accounts, and addresses that need none (remoting spec 6.7)."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from headrace.protocol.request_code import RequestCode
 
 
 class AclAdmin(AdminCalls):
-    """Calls about access control, to one broker (an address), to the masters of a cluster, or to all. All raise BrokerError, RemotingError."""
+    """Access control of one broker (an address), of the masters of a cluster, or of all. All calls raise BrokerError, RemotingError."""
 
     async def update_account(
         self,
@@ -29,7 +29,7 @@ class AclAdmin(AdminCalls):
         broker: str | None = None,
         cluster: str | None = None,
     ) -> None:
-        """Makes an account, or changes what is given. Permissions are `DENY`, `PUB`, `SUB`, `PUB|SUB`; those of topics and groups `name=PUB`."""
+        """Creates an account, or changes the given fields. Permissions are `DENY`, `PUB`, `SUB`, `PUB|SUB`; those of topics and groups `name=PUB`."""
         header = CreateAccessConfigRequestHeader(
             access_key,
             secret_key,
@@ -56,12 +56,12 @@ class AclAdmin(AdminCalls):
         broker: str | None = None,
         cluster: str | None = None,
     ) -> None:
-        """Replaces the addresses that need no account."""
+        """Replaces the list of addresses that need no account."""
         header = UpdateGlobalWhiteAddrsConfigRequestHeader(",".join(addresses), acl_file)
         for address in await self._targets(broker, cluster):
             await self._ask(address, header)
 
     async def acl_version(self, broker: str) -> GetBrokerAclConfigResponseHeader:
-        """The versions of a broker's access control files. A broker without access control does not answer: RequestTimeout."""
+        """Returns the versions of a broker's access control files. A broker without access control does not answer: RequestTimeout."""
         answer = await self._ask(broker, RequestCode.GET_BROKER_CLUSTER_ACL_INFO)
         return GetBrokerAclConfigResponseHeader.from_ext(answer.ext)

@@ -1,4 +1,4 @@
-"""What all admin calls are made of: one request to a broker, to a name server, or to all of either, and its answer decoded."""
+"""AdminCalls: the basis of all admin calls: one request to a broker, to a name server, or to all of either, and its decoded answer."""
 
 from typing import Final, TypeVar
 
@@ -19,29 +19,29 @@ from headrace.protocol.request_code import RequestCode
 
 TIMEOUT_MS: Final = 5_000
 LONG_TIMEOUT_MS: Final = 15_000
-"""For what a broker reckons, or asks a client: RocketMQ's tools wait three times as long."""
+"""For requests that make a broker compute much or ask a client: RocketMQ's tools wait three times as long."""
 
 B = TypeVar("B", bound=JsonBody)
 
 
 class AdminCalls(ClientObject):
-    """The part of Admin on which the families of calls are built."""
+    """The base class of the groups of admin calls."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {';'.join(self._config.name_server_list)}>"
 
     async def _begin(self, instance: ClientInstance) -> None:
-        """Nothing more: an Admin is no member of any group, and sends no heartbeats."""
+        """Nothing more: an Admin is not a member of any group and sends no heartbeats."""
 
     async def _end(self, instance: ClientInstance) -> None:
         """Nothing to finish."""
 
     async def cluster_info(self) -> ClusterInfo:
-        """All brokers that the name servers know: `broker_addr_table` by broker name, `cluster_addr_table` by cluster. Raises RemotingError, BrokerError."""
+        """Returns all brokers known to the name servers: `broker_addr_table` by broker name, `cluster_addr_table` by cluster. Raises RemotingError, BrokerError."""
         return ClusterInfo.decode((await self._ask_name_server(RequestCode.GET_BROKER_CLUSTER_INFO)).body)
 
     async def masters(self, cluster: str | None = None) -> dict[str, str]:
-        """Addresses of the masters of a cluster, or of all, by broker name. Raises BrokerNotFound for a cluster without any."""
+        """Returns the addresses of the masters of a cluster, or of all, by broker name. Raises BrokerNotFound if there is none."""
         info = await self.cluster_info()
         names = info.broker_addr_table if cluster is None else info.cluster_addr_table.get(cluster, [])
         found = {
@@ -51,15 +51,18 @@ class AdminCalls(ClientObject):
         }
         if not found:
             where = f"the cluster {cluster}" if cluster is not None else "any cluster"
-            raise BrokerNotFound(f"no master of {where} is registered at the name servers", cluster)
+            raise BrokerNotFound(
+                f"no master of {where} is registered at the name servers; check the name and whether brokers are running",
+                cluster,
+            )
         return found
 
-    # -- for the families -------------------------------------------------------------------------------------------------
+    # -- for subclasses ---------------------------------------------------------------------------------------------------
 
     async def _ask(
         self, broker: str, what: CommandHeader | RequestCode, body: bytes = b"", timeout_ms: int = TIMEOUT_MS
     ) -> RemotingCommand:
-        """A success of the broker at an address. Raises BrokerError, RemotingError."""
+        """Returns a successful answer of the broker at an address. Raises BrokerError, RemotingError."""
         return await self._instance.invoke(self._instance.vip(broker), _command(what, body), timeout_ms)
 
     async def _ask_name_server(self, what: CommandHeader | RequestCode, body: bytes = b"") -> RemotingCommand:
@@ -84,7 +87,7 @@ class AdminCalls(ClientObject):
         return await self._instance.routes.update(self._wrap(topic))
 
     async def _brokers_of(self, topic: str) -> dict[str, str]:
-        """An address of each broker that has the topic, the master's where there is one. Raises RouteNotFound."""
+        """Returns an address of each broker that has the topic, the master's if there is one. Raises RouteNotFound."""
         route = await self._fresh_route(topic)
         return {
             broker.broker_name: broker.master_address or next(iter(broker.broker_addrs.values()))
@@ -93,7 +96,7 @@ class AdminCalls(ClientObject):
         }
 
     async def _targets(self, broker: str | None, cluster: str | None) -> list[str]:
-        """Addresses: the one given, else the masters of the cluster, or of all clusters."""
+        """Returns the given address, or else those of the masters of the cluster, or of all clusters."""
         return [broker] if broker is not None else sorted((await self.masters(cluster)).values())
 
     def _wrap(self, resource: str) -> str:

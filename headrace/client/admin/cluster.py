@@ -1,4 +1,4 @@
-"""Brokers and name servers themselves: figures, configuration, permissions, cleaning, key-value pairs."""
+"""Brokers and name servers: statistics, configuration, permissions, cleaning, key-value pairs."""
 
 from collections.abc import Mapping
 
@@ -21,24 +21,24 @@ from headrace.protocol.request_code import RequestCode
 
 
 class ClusterAdmin(AdminCalls):
-    """Calls about servers. `broker` is always an address; all raise BrokerError, RemotingError."""
+    """Administration of servers. `broker` is always an address; all calls raise BrokerError, RemotingError."""
 
     async def runtime_info(self, broker: str) -> dict[str, str]:
-        """A broker's figures, as texts by RocketMQ's names: `putTps`, `commitLogMaxOffset`, `brokerVersionDesc` …"""
+        """Returns a broker's runtime information, as strings under RocketMQ's names: `putTps`, `commitLogMaxOffset`, `brokerVersionDesc` …"""
         return (await self._body(KVTable, broker, RequestCode.GET_BROKER_RUNTIME_INFO)).table
 
     async def broker_config(self, broker: str) -> dict[str, str]:
-        """A broker's configuration by RocketMQ's keys."""
-        # compat: not by the VIP channel, as no tool of RocketMQ asks this there.
+        """Returns a broker's configuration, under RocketMQ's keys."""
+        # compat: not over the VIP channel, which no RocketMQ tool uses for this request.
         answer = await self._instance.invoke(broker, create_request(RequestCode.GET_BROKER_CONFIG))
         return decode_properties_text(answer.body)
 
     async def update_broker_config(self, broker: str, changes: Mapping[str, object]) -> None:
-        """Changes a broker's configuration while it runs. Keys that it does not know do nothing."""
+        """Changes a broker's configuration at run time. Unknown keys have no effect."""
         await self._ask(broker, RequestCode.UPDATE_BROKER_CONFIG, encode_properties_text(changes).encode())
 
     async def name_server_configs(self) -> dict[str, dict[str, str]]:
-        """Each name server's configuration, by address."""
+        """Returns each name server's configuration, by address."""
         addresses = sorted(self._instance.name_servers.addresses)
         answers = await self._ask_all_name_servers(RequestCode.GET_NAMESRV_CONFIG)
         return {
@@ -50,11 +50,11 @@ class ClusterAdmin(AdminCalls):
         await self._ask_all_name_servers(RequestCode.UPDATE_NAMESRV_CONFIG, encode_properties_text(changes).encode())
 
     async def broker_stats(self, broker: str, name: str, key: str) -> BrokerStatsData:
-        """One statistic of the last minute, hour and day, such as TOPIC_PUT_NUMS of a topic."""
+        """Returns one statistic of the last minute, hour and day, such as TOPIC_PUT_NUMS of a topic."""
         return await self._body(BrokerStatsData, broker, ViewBrokerStatsDataRequestHeader(name, key))
 
     async def wipe_write_permission(self, broker_name: str) -> dict[str, int]:
-        """Has clients send no more to a broker (a name), before it is stopped; by name server, how many topics that concerns."""
+        """Makes clients stop sending to a broker (a name), before it is stopped; returns by name server how many topics were changed."""
         answers = await self._ask_all_name_servers(WipeWritePermOfBrokerRequestHeader(broker_name))
         counts = (WipeWritePermOfBrokerResponseHeader.from_ext(answer.ext).wipe_topic_count for answer in answers)
         return dict(zip(sorted(self._instance.name_servers.addresses), counts, strict=True))
@@ -66,15 +66,15 @@ class ClusterAdmin(AdminCalls):
         return dict(zip(sorted(self._instance.name_servers.addresses), counts, strict=True))
 
     async def clean_expired_queues(self, broker: str) -> None:
-        """Has a broker remove queues of which no message is left."""
+        """Makes a broker remove queues that contain no messages any more."""
         await self._ask(broker, RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
 
     async def clean_unused_topics(self, broker: str) -> None:
-        """Has a broker remove the queues of topics that do not exist any more."""
+        """Makes a broker remove the queues of deleted topics."""
         await self._ask(broker, RequestCode.CLEAN_UNUSED_TOPIC)
 
     async def delete_expired_logs(self, broker: str) -> None:
-        """Has a broker delete expired CommitLog files now, not at its hour."""
+        """Makes a broker delete expired CommitLog files now instead of at the configured hour."""
         await self._ask(broker, RequestCode.DELETE_EXPIRED_COMMITLOG)
 
     # -- key-value pairs of the name servers ------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ class ClusterAdmin(AdminCalls):
         await self._ask_all_name_servers(PutKvConfigRequestHeader(namespace, key, value))
 
     async def get_kv(self, namespace: str, key: str) -> str | None:
-        """A value. Raises BrokerError (22) if there is none."""
+        """Returns a value. Raises BrokerError (22) if there is none."""
         answer = await self._ask_name_server(GetKvConfigRequestHeader(namespace, key))
         return GetKvConfigResponseHeader.from_ext(answer.ext).value
 
@@ -93,5 +93,5 @@ class ClusterAdmin(AdminCalls):
         await self._ask_all_name_servers(DeleteKvConfigRequestHeader(namespace, key))
 
     async def list_kv(self, namespace: str) -> dict[str, str]:
-        """All values of a namespace. Raises BrokerError (22) if there are none."""
+        """Returns all values of a namespace. Raises BrokerError (22) if there are none."""
         return KVTable.decode((await self._ask_name_server(GetKvListByNamespaceRequestHeader(namespace))).body).table

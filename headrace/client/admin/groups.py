@@ -1,4 +1,4 @@
-"""Consumer groups: their settings, who is connected, how far they are; and what connected clients can be asked to do."""
+"""Consumer groups: settings, members, progress, and requests to connected consumers."""
 
 from headrace.client.admin.calls import LONG_TIMEOUT_MS, AdminCalls
 from headrace.client.admin.progress import GroupProgress, QueueProgress
@@ -36,16 +36,16 @@ from headrace.protocol.response_code import ResponseCode
 
 
 class GroupAdmin(AdminCalls):
-    """Calls about groups and clients."""
+    """Administration of groups and clients."""
 
     # -- settings ---------------------------------------------------------------------------------------------------------
 
     async def update_group(
         self, config: SubscriptionGroupConfig, *, broker: str | None = None, cluster: str | None = None
     ) -> None:
-        """Makes or replaces a group's settings at one broker (an address), at the masters of a cluster, or at all masters.
+        """Creates or replaces a group's settings at one broker (an address), at the masters of a cluster, or at all masters.
 
-        Raises ConfigError for a name that cannot be, BrokerNotFound, BrokerError, RemotingError.
+        Raises ConfigError for an invalid name, BrokerNotFound, BrokerError, RemotingError.
         """
         problem = names.group_problem(config.group_name)
         if problem is not None:
@@ -67,21 +67,21 @@ class GroupAdmin(AdminCalls):
     async def delete_group(
         self, group: str, *, remove_offsets: bool = False, broker: str | None = None, cluster: str | None = None
     ) -> None:
-        """Deletes a group's settings, and with `remove_offsets` what it has consumed. Raises BrokerNotFound, BrokerError, RemotingError."""
+        """Deletes a group's settings, and with `remove_offsets` its offsets. Raises BrokerNotFound, BrokerError, RemotingError."""
         for address in await self._targets(broker, cluster):
             await self._ask(address, DeleteSubscriptionGroupRequestHeader(self._wrap(group), remove_offsets))
 
     async def group_configs(self, broker: str) -> dict[str, SubscriptionGroupConfig]:
-        """All groups of the broker at an address, with their settings, by name (with the namespace)."""
+        """Returns all groups of the broker at an address, with their settings, by name (with the namespace)."""
         answer = await self._body(SubscriptionGroupWrapper, broker, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
         return answer.subscription_group_table
 
-    # -- who is there -----------------------------------------------------------------------------------------------------
+    # -- members ----------------------------------------------------------------------------------------------------------
 
     async def consumer_connection(self, group: str, *, broker: str | None = None) -> ConsumerConnection:
-        """The members of a consumer group, with what they subscribe, as one broker knows them.
+        """Returns the members of a consumer group and their subscriptions, as one broker knows them.
 
-        Raises BrokerError (206) if none is connected, RouteNotFound if the group never consumed.
+        Raises BrokerError (206) if none is connected, RouteNotFound if the group has never consumed.
         """
         header = GetConsumerConnectionListRequestHeader(self._wrap(group))
         addresses = [broker] if broker else list((await self._brokers_of(names.retry_topic(group))).values())
@@ -97,11 +97,11 @@ class GroupAdmin(AdminCalls):
             if found.connection_set:
                 return found
         raise problem or BrokerError.of(
-            ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group {group} has no member connected"
+            ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group {group} has no connected member"
         )
 
     async def producer_connection(self, group: str, topic: str, *, broker: str | None = None) -> ProducerConnection:
-        """The members of a producer group that send to a topic. Raises BrokerError if there are none, RouteNotFound."""
+        """Returns the members of a producer group that send to a topic. Raises BrokerError if there are none, RouteNotFound."""
         header = GetProducerConnectionListRequestHeader(self._wrap(group))
         addresses = [broker] if broker else list((await self._brokers_of(topic)).values())
         problem: BrokerError | None = None
@@ -111,19 +111,19 @@ class GroupAdmin(AdminCalls):
             except BrokerError as error:
                 problem = error
         raise problem or BrokerError.of(
-            ResponseCode.SYSTEM_ERROR, f"the producer group {group} has no member connected"
+            ResponseCode.SYSTEM_ERROR, f"the producer group {group} has no connected member"
         )
 
     async def producers(self, broker: str) -> ProducerTableInfo:
-        """All producers connected to the broker at an address, by group."""
+        """Returns all producers connected to the broker at an address, by group."""
         return await self._body(ProducerTableInfo, broker, RequestCode.GET_ALL_PRODUCER_INFO)
 
-    # -- how far they are -------------------------------------------------------------------------------------------------
+    # -- progress ---------------------------------------------------------------------------------------------------------
 
     async def consume_stats(self, group: str, topic: str | None = None) -> ConsumeStats:
-        """For each queue that a group consumes, of one topic or all: the broker's and the group's offset.
+        """Returns the broker's and the group's offset for each queue that a group consumes, of one topic or all.
 
-        Raises RouteNotFound if the group never consumed (and no topic is given), BrokerError, RemotingError.
+        Raises RouteNotFound if the group has never consumed (and no topic is given), BrokerError, RemotingError.
         """
         whole = ConsumeStats()
         header = GetConsumeStatsRequestHeader(self._wrap(group), self._wrap(topic) if topic else None)
@@ -134,7 +134,7 @@ class GroupAdmin(AdminCalls):
         return whole
 
     async def consumer_progress(self, group: str, topic: str | None = None) -> GroupProgress:
-        """How far a group is behind, queue by queue, with the member that reads each. Raises as `consume_stats`."""
+        """Returns how far a group is behind in each queue, and the member that reads it. Raises as `consume_stats`."""
         stats = await self.consume_stats(group, topic)
         owners = await self.queue_owners(group)
         queues = [
@@ -144,7 +144,7 @@ class GroupAdmin(AdminCalls):
         return GroupProgress(group, queues, stats.consume_tps)
 
     async def queue_owners(self, group: str) -> dict[MessageQueue, str]:
-        """The client id that reads each queue, as the connected members themselves say; empty if none is connected."""
+        """Returns the client id that reads each queue, as the connected members report it; empty if none is connected."""
         try:
             connection = await self.consumer_connection(group)
         except BrokerError:
@@ -160,24 +160,24 @@ class GroupAdmin(AdminCalls):
         return owners
 
     async def broker_consume_stats(self, broker: str, *, only_ordered: bool = False) -> ConsumeStatsList:
-        """How far all groups are at the broker at an address."""
+        """Returns the progress of all groups at the broker at an address."""
         header = GetBrokerConsumeStatsRequestHeader(only_ordered)
         return await self._body(ConsumeStatsList, broker, header, LONG_TIMEOUT_MS)
 
     async def consume_time_span(self, topic: str, group: str) -> list[QueueTimeSpan]:
-        """For each queue when its first, its last and the group's next message were stored. Raises RouteNotFound, BrokerError, RemotingError."""
+        """Returns for each queue when its first, its last and the group's next message were stored. Raises RouteNotFound, BrokerError, RemotingError."""
         header = QueryConsumeTimeSpanRequestHeader(self._wrap(topic), self._wrap(group))
         spans: list[QueueTimeSpan] = []
         for address in (await self._brokers_of(topic)).values():
             spans += (await self._body(QueryConsumeTimeSpanBody, address, header)).consume_time_span_set
         return spans
 
-    # -- what connected consumers can be asked ----------------------------------------------------------------------------
+    # -- requests to connected consumers ----------------------------------------------------------------------------------
 
     async def running_info(
         self, group: str, client_id: str, *, with_stacks: bool = False, broker: str | None = None
     ) -> ConsumerRunningInfo:
-        """What a connected consumer tells about itself: its settings, queues and rates. Raises BrokerError if it is not there or does not answer."""
+        """Returns a connected consumer's runtime information: settings, queues, rates. Raises BrokerError if it is not connected or does not answer."""
         header = GetConsumerRunningInfoRequestHeader(self._wrap(group), client_id, with_stacks)
         problem: BrokerError | None = None
         for address in [broker] if broker else (await self._brokers_of(names.retry_topic(group))).values():
@@ -190,7 +190,7 @@ class GroupAdmin(AdminCalls):
     async def consumer_status(
         self, topic: str, group: str, client_id: str | None = None
     ) -> dict[str, dict[MessageQueue, int]]:
-        """The offsets that connected consumers hold in memory, by client id and queue. Raises RouteNotFound, BrokerError."""
+        """Returns the offsets that connected consumers have in memory, by client id and queue. Raises RouteNotFound, BrokerError."""
         header = GetConsumerStatusRequestHeader(self._wrap(topic), self._wrap(group), client_id)
         for address in (await self._brokers_of(topic)).values():
             found = (await self._body(GetConsumerStatusBody, address, header, LONG_TIMEOUT_MS)).consumer_table
@@ -204,7 +204,7 @@ class GroupAdmin(AdminCalls):
     async def consume_directly(
         self, group: str, client_id: str, offset_message_id: str, *, broker: str | None = None
     ) -> ConsumeMessageDirectlyResult:
-        """Has a connected consumer consume one message now, and says how that went. Raises BrokerError."""
+        """Makes a connected consumer consume one message now; returns the result. Raises BrokerError."""
         header = ConsumeMessageDirectlyRequestHeader(self._wrap(group), client_id, offset_message_id)
         address = broker or self._address_in(offset_message_id)
         return await self._body(ConsumeMessageDirectlyResult, address, header, LONG_TIMEOUT_MS)

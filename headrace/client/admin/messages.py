@@ -1,4 +1,4 @@
-"""Messages: found by id, key or time, and looked at where they lie."""
+"""Messages: found by id, key or time."""
 
 import asyncio
 
@@ -28,18 +28,18 @@ _BEFORE_ID_MS = 1_000
 
 
 class MessageAdmin(AdminCalls):
-    """Calls about messages."""
+    """Queries of messages."""
 
     async def view_message(self, message_id: str, topic: str | None = None) -> MessageExt:
-        """The message with an offset message id, or, in `topic`, with a unique id.
+        """Returns the message with an offset message id, or, in `topic`, with a unique id.
 
-        Raises BrokerError if there is none (208, or the broker's own code), MessageInvalid for a text that is no id and no topic is given.
+        Raises BrokerError if there is none (208, or the broker's code), MessageInvalid for an invalid id without a topic.
         """
         try:
             host, offset = decode_offset_message_id(message_id)
         except ValueError:
             host, offset = ("", 0), 0
-        # A unique id may have the form of an offset message id, but the address in it is not that of a broker.
+        # A unique id may look like an offset message id, but the address in it is not a broker's.
         is_offset_id = 0 < host[1] < 65536
         if topic is not None and is_offset_id:
             is_offset_id = format_host(host) in (await self._brokers_of(topic)).values()
@@ -47,24 +47,26 @@ class MessageAdmin(AdminCalls):
             answer = await self._ask(format_host(host), ViewMessageRequestHeader(offset))
             return self._unwrap_message(decode_record(answer.body, inflate=True))
         if topic is None:
-            raise MessageInvalid(f"not an offset message id: {message_id!r}; for a unique id give the topic")
+            raise MessageInvalid(
+                f"{message_id!r} is not an offset message id; if it is a unique id, give the topic too"
+            )
         found = await self.query_by_unique_id(topic, message_id)
         if found is None:
-            raise BrokerError.of(ResponseCode.NO_MESSAGE, f"no message with the id {message_id} in {topic}")
+            raise BrokerError.of(ResponseCode.NO_MESSAGE, f"the topic {topic} has no message with the id {message_id}")
         return found
 
     async def query_messages(
         self, topic: str, key: str, limit: int = 32, begin: Moment = 0, end: Moment = MAX_TIME
     ) -> list[MessageExt]:
-        """The messages of a topic that have a key, stored from `begin` to `end` (aware datetime, or ms since 1970), oldest first.
+        """Returns the messages of a topic with a key, stored from `begin` to `end` (aware datetime, or ms since 1970), oldest first.
 
-        Raises RouteNotFound, BrokerError, RemotingError. None found: an empty list.
+        Raises RouteNotFound, BrokerError, RemotingError. Returns an empty list if there are none.
         """
         found = await self._query(topic, key, limit, epoch_ms(begin), epoch_ms(end), by_unique_id=False)
         return [message for message in found if key in message.keys][:limit]
 
     async def query_by_unique_id(self, topic: str, unique_id: str) -> MessageExt | None:
-        """The message to which a client gave this id; the one stored first if there are several. Raises as `query_messages`."""
+        """Returns the message with the unique id that a client gave it; the one stored first if there are several. Raises as `query_messages`."""
         try:
             begin = unique_id_time_ms(unique_id) - _BEFORE_ID_MS
         except ValueError:
@@ -75,7 +77,7 @@ class MessageAdmin(AdminCalls):
     async def consume_queue(
         self, queue: MessageQueue, offset: int, count: int = 32, group: str | None = None
     ) -> QueryConsumeQueueResponseBody:
-        """Entries of a queue from an offset on, as the index of the broker has them; with a group, whether its filter lets them pass."""
+        """Returns entries of a queue from an offset on, from the broker's index; with a group, whether they pass its filter."""
         header = QueryConsumeQueueRequestHeader(
             self._wrap(queue.topic), queue.queue_id, offset, count, self._wrap(group) if group else None
         )
@@ -83,7 +85,7 @@ class MessageAdmin(AdminCalls):
         return await self._body(QueryConsumeQueueResponseBody, address, header)
 
     async def resume_half_message(self, offset_message_id: str, *, broker: str | None = None) -> None:
-        """Has a transaction checked again that the broker has given up. Raises BrokerError, RemotingError."""
+        """Makes a broker check a transaction again that it has given up. Raises BrokerError, RemotingError."""
         header = ResumeCheckHalfMessageRequestHeader(offset_message_id)
         await self._ask(broker or self._address_in(offset_message_id), header)
 
@@ -106,9 +108,9 @@ class MessageAdmin(AdminCalls):
         answers = await asyncio.gather(*map(ask, addresses), return_exceptions=True)
         problems = [one for one in answers if isinstance(one, BaseException)]
         found = [message for one in answers if not isinstance(one, BaseException) for message in one]
-        # What one broker has is worth having though another cannot be asked.
+        # The messages of one broker are useful even if another cannot be reached.
         if problems and not found:
             raise problems[0]
-        # The index knows hashes of keys only, so there may be strangers.
+        # The index contains only hashes of keys, so other messages may match.
         own = [message for message in found if message.topic == header.topic]
         return [self._unwrap_message(message) for message in sorted(own, key=lambda one: one.store_timestamp)]

@@ -1,4 +1,4 @@
-"""How far a consumer group is: what `consumer_progress` returns."""
+"""The progress of a consumer group, as `consumer_progress` returns it."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from headrace.model.message_queue import MessageQueue
 
 @dataclass(frozen=True, slots=True)
 class QueueProgress:
-    """One queue: the broker's next offset and the group's, the store time (ms) of what was consumed last, and who reads it."""
+    """One queue: the broker's next offset, the group's offset, the store time (ms) of the last message consumed, and the member that reads it."""
 
     queue: MessageQueue
     broker_offset: int
@@ -23,7 +23,7 @@ class QueueProgress:
 
 @dataclass(frozen=True, slots=True)
 class GroupProgress:
-    """A group: its queues, and how many messages a second it consumes."""
+    """A group: its queues, and how many messages it consumes per second."""
 
     group: str
     queues: list[QueueProgress]
@@ -31,5 +31,5 @@ class GroupProgress:
 
     @property
     def lag(self) -> int:
-        """How many messages the group is behind in all."""
+        """How many messages the group is behind in total."""
         return sum(one.lag for one in self.queues)

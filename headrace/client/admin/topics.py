@@ -1,4 +1,4 @@
-"""Topics: made, changed, deleted, listed, and how full they are."""
+"""Topics: created, changed, deleted, listed, and their statistics."""
 
 from headrace.client.admin.calls import AdminCalls
 from headrace.errors import ConfigError, HeadraceError, RouteNotFound
@@ -21,15 +21,15 @@ _CREATE_TRIES = 5
 
 
 class TopicAdmin(AdminCalls):
-    """Calls about topics."""
+    """Administration of topics."""
 
     async def create_topic(
         self, name: str, queues: int = 4, *, template: str = names.AUTO_CREATE_TOPIC, sys_flag: int = 0
     ) -> None:
-        """Makes a topic, or changes its number of queues, at every master that has the template topic.
+        """Creates a topic, or changes its number of queues, at every master that has the template topic.
 
-        At clusters that make no topics by themselves (autoCreateTopicEnable=false) use `update_topic` instead. Succeeds if one broker has done it.
-        Raises ConfigError for a name that cannot be, RouteNotFound, and the last broker's error if none has.
+        On clusters without auto-creation (autoCreateTopicEnable=false) use `update_topic` instead. Succeeds if one broker did it.
+        Raises ConfigError for an invalid name, RouteNotFound, and the last broker's error if none succeeded.
         """
         _check_new(self._wrap(name))
         route = await self._instance.routes.update(template)
@@ -48,12 +48,14 @@ class TopicAdmin(AdminCalls):
                     done += 1
                     break
         if not done:
-            raise problem or RouteNotFound(f"no broker with a master has the topic {template}", template)
+            raise problem or RouteNotFound(
+                f"no broker with a master has the topic {template}; use update_topic", template
+            )
 
     async def update_topic(self, config: TopicConfig, *, broker: str | None = None, cluster: str | None = None) -> None:
-        """Makes or replaces a topic's settings at one broker (an address), at the masters of a cluster, or at all masters.
+        """Creates or replaces a topic's settings at one broker (an address), at the masters of a cluster, or at all masters.
 
-        Raises ConfigError for a name that cannot be, BrokerNotFound, BrokerError, RemotingError.
+        Raises ConfigError for an invalid name, BrokerNotFound, BrokerError, RemotingError.
         """
         name = self._wrap(config.name)
         _check_new(name)
@@ -70,9 +72,9 @@ class TopicAdmin(AdminCalls):
             await self._put_topic(address, wrapped)
 
     async def delete_topic(self, name: str, *, cluster: str | None = None) -> None:
-        """Deletes a topic and its messages' queues at the masters of a cluster (or of all), and at the name servers.
+        """Deletes a topic with its queues at the masters of a cluster (or of all), and at the name servers.
 
-        Clients that still send to it make it anew, where brokers make topics by themselves. Raises BrokerNotFound, BrokerError, RemotingError.
+        If auto-creation is enabled, clients that still send to the topic create it again. Raises BrokerNotFound, BrokerError, RemotingError.
         """
         topic = self._wrap(name)
         for address in await self._targets(None, cluster):
@@ -80,17 +82,17 @@ class TopicAdmin(AdminCalls):
         await self._ask_all_name_servers(DeleteTopicFromNameServerRequestHeader(topic, cluster))
 
     async def topics(self) -> list[str]:
-        """The names of all topics that name servers know, sorted, RocketMQ's own among them. With a namespace, only those in it."""
+        """Returns the names of all topics known to the name servers, sorted, including RocketMQ's own. With a namespace, only those in it."""
         answer = await self._ask_name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
         return self._in_namespace(TopicList.decode(answer.body).topic_list)
 
     async def topics_of_cluster(self, cluster: str) -> list[str]:
-        """The names of a cluster's topics, sorted."""
+        """Returns the names of a cluster's topics, sorted."""
         answer = await self._ask_name_server(GetTopicsByClusterRequestHeader(cluster))
         return self._in_namespace(TopicList.decode(answer.body).topic_list)
 
     async def unit_topics(self, *, subscribed: bool = False, only_subscribed: bool = False) -> list[str]:
-        """Topics of units (client spec 1.10): those with the unit flag, with subscribers in units, or with the latter only."""
+        """Returns the topics of units (client spec 1.10): those with the unit flag, with subscribers in units, or with the latter only."""
         code = RequestCode.GET_UNIT_TOPIC_LIST
         if only_subscribed:
             code = RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST
@@ -99,7 +101,7 @@ class TopicAdmin(AdminCalls):
         return sorted(TopicList.decode((await self._ask_name_server(code)).body).topic_list)
 
     async def system_topics(self, broker: str | None = None) -> list[str]:
-        """RocketMQ's own topics: those of one broker (an address), or of the whole cluster."""
+        """Returns RocketMQ's own topics: those of one broker (an address), or of the whole cluster."""
         if broker is not None:
             return sorted(
                 (await self._body(TopicList, broker, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)).topic_list
@@ -109,25 +111,25 @@ class TopicAdmin(AdminCalls):
         return sorted({*known.topic_list, *(await self.system_topics(known.broker_addr) if known.broker_addr else ())})
 
     async def topic_configs(self, broker: str) -> dict[str, TopicConfig]:
-        """All topics of the broker at an address, with their settings, by name (with the namespace)."""
+        """Returns all topics of the broker at an address, with their settings, by name (with the namespace)."""
         return (
             await self._body(TopicConfigSerializeWrapper, broker, RequestCode.GET_ALL_TOPIC_CONFIG)
         ).topic_config_table
 
     async def topic_route(self, topic: str) -> TopicRouteData:
-        """Which brokers have the topic, with how many queues. Raises RouteNotFound, RemotingError."""
+        """Returns which brokers have the topic, with how many queues. Raises RouteNotFound, RemotingError."""
         return (await self._fresh_route(topic)).data
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that may be written to. Raises RouteNotFound, RemotingError."""
+        """Returns the queues that may be written to. Raises RouteNotFound, RemotingError."""
         return [self._unwrap_queue(queue) for queue in (await self._fresh_route(topic)).publish_queues]
 
     async def subscribe_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that may be read. Raises RouteNotFound, RemotingError."""
+        """Returns the queues that may be read. Raises RouteNotFound, RemotingError."""
         return [self._unwrap_queue(queue) for queue in (await self._fresh_route(topic)).subscribe_queues]
 
     async def topic_stats(self, topic: str) -> TopicStatsTable:
-        """Each queue's first and next offset, and when it was last written (ms). Raises RouteNotFound, BrokerError, RemotingError."""
+        """Returns each queue's first and next offset, and when it was last written (ms). Raises RouteNotFound, BrokerError, RemotingError."""
         whole = TopicStatsTable()
         for address in (await self._brokers_of(topic)).values():
             part = await self._body(TopicStatsTable, address, GetTopicStatsInfoRequestHeader(self._wrap(topic)))
@@ -135,7 +137,7 @@ class TopicAdmin(AdminCalls):
         return whole
 
     async def topic_groups(self, topic: str) -> list[str]:
-        """The groups that consume a topic, or have: those online, and those with offsets. Raises RouteNotFound, BrokerError, RemotingError."""
+        """Returns the groups that consume a topic: those connected, and those with offsets. Raises RouteNotFound, BrokerError, RemotingError."""
         groups: set[str] = set()
         for address in (await self._brokers_of(topic)).values():
             answer = await self._body(GroupList, address, QueryTopicConsumeByWhoRequestHeader(self._wrap(topic)))
@@ -162,6 +164,6 @@ class TopicAdmin(AdminCalls):
 def _check_new(topic: str) -> None:
     problem = names.topic_problem(topic)
     if problem is None and names.is_system_topic(topic):
-        problem = f"the topic {topic} is RocketMQ's own"
+        problem = f"the topic {topic} is reserved by RocketMQ; choose another name"
     if problem is not None:
         raise ConfigError(problem, "topic")

@@ -1,8 +1,8 @@
-"""The answers to sends, cut out of what a connection has read (remoting spec 1.3); the hottest loop of a producer.
+"""Scans what a connection has read for answers to sends (remoting spec 1.3); the hottest loop of a producer.
 
     length (4) | 0, JSON (1) | header length (3) | {"code":0,"extFields":{"msgId":…,"queueId":…,"queueOffset":…},"flag":1,"opaque":…} | no body
 
-The header is decoded at once, by msgspec: what is no such answer is refused there, quicker than it could be told by looking at its bytes first.
+Each header is decoded at once, by msgspec. Rejecting other frames there is faster than inspecting their bytes first.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ import msgspec
 from headrace.protocol.frame_layout import FRAME_MAX_LENGTH, HEAD_SIZE, LENGTH_SIZE
 
 Asked: TypeAlias = "tuple[asyncio.Future[Any], dict[asyncio.Future[Any], Any]]"
-"""Who waits for an answer, and the bucket of deadlines that he is in."""
+"""The future that waits for an answer, and the bucket that contains its deadline."""
 
 
 class SendAnswerFields(msgspec.Struct, gc=False):
-    """What a broker says of a message that it has stored."""
+    """A broker's answer about a message that it has stored."""
 
     msgId: str  # noqa: N815 (the name on the wire)
     queueId: int  # noqa: N815
@@ -29,7 +29,7 @@ class SendAnswerFields(msgspec.Struct, gc=False):
 
 
 class SendAnswer(msgspec.Struct, gc=False):
-    """The header of the answer to a send that went well: of code 0."""
+    """The header of the answer to a successful send (code 0)."""
 
     extFields: SendAnswerFields  # noqa: N815
     opaque: int
@@ -43,9 +43,9 @@ _MAX_LENGTH: Final = FRAME_MAX_LENGTH - LENGTH_SIZE
 
 
 def take_answers(data: bytes, asked: dict[int, Asked]) -> tuple[int, bool]:
-    """Gives the answers at the beginning of `data` to those who wait for them, until there is a frame that is none.
+    """Completes the futures of the answers at the beginning of `data`, up to the first frame that is not such an answer.
 
-    Returns how many bytes that were, and whether it ended because what follows is only the beginning of a frame.
+    Returns how many bytes were consumed, and whether the scan stopped at an incomplete frame.
     """
     at, size, unpack, decode = 0, len(data), _HEAD.unpack_from, _decode
     while size - at >= HEAD_SIZE:

@@ -1,4 +1,4 @@
-"""Answers of brokers and name servers that are errors, as exceptions."""
+"""Converts error answers of brokers and name servers to exceptions."""
 
 from typing import Final
 
@@ -10,10 +10,10 @@ _ACL_MARK: Final = "AclException"
 
 
 def error_of(answer: RemotingCommand, address: str | None = None) -> BrokerError:
-    """The error that an answer other than success stands for.
+    """Returns the exception for an answer other than success.
 
-    compat: brokers of 4.9 refuse a signature, or what the account may not do, with SYSTEM_ERROR, which is worth another try elsewhere; the remark
-    tells it apart. Here that is PermissionDenied, and no use to try again.
+    compat: brokers of 4.9 reject a bad signature or a missing permission with SYSTEM_ERROR, which is otherwise worth a retry; only the remark
+    differs. Here it is PermissionDenied, which is not retried.
     """
     if answer.code == ResponseCode.SYSTEM_ERROR and answer.remark and _ACL_MARK in answer.remark:
         denied = PermissionDenied(answer.code, answer.remark, address)
@@ -23,7 +23,7 @@ def error_of(answer: RemotingCommand, address: str | None = None) -> BrokerError
 
 
 def expect_success(answer: RemotingCommand, address: str | None = None) -> RemotingCommand:
-    """The answer, if it is a success. Raises BrokerError."""
+    """Returns the answer if it is a success. Raises BrokerError otherwise."""
     if answer.code != ResponseCode.SUCCESS:
         raise error_of(answer, address)
     return answer

@@ -1,4 +1,4 @@
-"""What brokers ask of clients, by request code, and which member answers (client spec 1.14)."""
+"""Requests that brokers send to clients, by request code, and which member handles them (client spec 1.14)."""
 
 import logging
 
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class BrokerRequests:
-    """Answers brokers on behalf of the members of one instance."""
+    """Handles brokers' requests for the members of one instance."""
 
     def __init__(
         self, producers: dict[str, ProducerMember], consumers: dict[str, ConsumerMember], replies: Replies
@@ -41,7 +41,7 @@ class BrokerRequests:
         self._replies = replies
 
     def register(self, handlers: HandlerTable) -> None:
-        """Enters all of them into the table."""
+        """Registers all handlers."""
         handlers.register(RequestCode.CHECK_TRANSACTION_STATE, self._check_transaction)
         handlers.register(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._notify)
         handlers.register(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, self._reset_offsets)
@@ -57,15 +57,15 @@ class BrokerRequests:
         producer = self._producers.get(group)
         if producer is None:
             logger.warning(
-                "transaction check dropped, no such producer here group=%s broker=%s", group, connection.remote
+                "transaction check dropped, producer group not found group=%s broker=%s", group, connection.remote
             )
             return
         producer.check_transaction(TransactionCheck(message, header, connection))
 
     def _notify(self, _connection: Connection, command: RemotingCommand) -> None:
         header = NotifyConsumerIdsChangedRequestHeader.from_ext(command.ext)
-        logger.debug("members changed group=%s", header.consumer_group)
-        # compat: whichever group it names, all of the instance rebalance.
+        logger.debug("group members changed group=%s", header.consumer_group)
+        # compat: whichever group it names, all consumers of the instance rebalance.
         for consumer in self._consumers.values():
             consumer.rebalance_soon()
 
@@ -74,7 +74,7 @@ class BrokerRequests:
         consumer = self._consumers.get(header.group)
         if consumer is not None:
             offsets = ResetOffsetBody.decode(command.body).offset_table
-            logger.info("offsets are reset group=%s topic=%s queues=%d", header.group, header.topic, len(offsets))
+            logger.info("offsets reset group=%s topic=%s queues=%d", header.group, header.topic, len(offsets))
             await consumer.reset_offsets(header.topic, offsets)
 
     def _consumer_status(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:

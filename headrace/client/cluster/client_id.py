@@ -1,7 +1,7 @@
-"""Who a client is: `address@instance[@unit][@STREAM]` (client spec 1.2).
+"""Client ids: `address@instance[@unit][@STREAM]` (client spec 1.2).
 
-Consumers of one group share out their queues by the order of these ids, so no two live ones may have the same: the instance name has the process's
-id and a clock reading in it unless the user gives one, and is worked out when a client starts, so that a forked child has its own.
+The consumers of a group divide its queues by the order of these ids, so no two live ones may be equal. Unless the user gives an instance name, it
+contains the process id and a clock reading. It is built when a client starts, so that a forked child gets its own.
 """
 
 import ipaddress
@@ -18,23 +18,23 @@ _starts: Final = itertools.count()
 
 
 def fresh_instance_name() -> str:
-    """`pid#nanoseconds`, different at each call."""
-    # Clocks may stand still between two calls; the count keeps the names apart.
+    """Returns `pid#nanoseconds`, different at each call."""
+    # The clock may return the same value twice; the count keeps the names different.
     return f"{os.getpid()}#{time.monotonic_ns() + next(_starts)}"
 
 
 def build_client_id(
     instance_name: str, client_ip: str | None = None, unit_name: str | None = None, *, stream: bool = False
 ) -> str:
-    """The client id. `stream` marks lite pull consumers."""
+    """Returns the client id. `stream` marks lite pull consumers."""
     unit = f"@{unit_name}" if unit_name and unit_name.strip() else ""
     return f"{client_ip or local_address()}@{instance_name}{unit}{STREAM_SUFFIX if stream else ''}"
 
 
 @lru_cache(maxsize=1)
 def local_address() -> str:
-    """This machine's address as other machines most likely see it; 127.0.0.1 where it has none."""
-    # No packet is sent: connecting a datagram socket only asks the kernel which address it would use.
+    """Returns the address under which other machines most likely reach this one; 127.0.0.1 if it has none."""
+    # No packet is sent: connecting a datagram socket only makes the kernel choose the local address.
     for family, target in ((socket.AF_INET, "198.51.100.1"), (socket.AF_INET6, "2001:db8::1")):
         try:
             with socket.socket(family, socket.SOCK_DGRAM) as probe:

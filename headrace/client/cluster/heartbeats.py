@@ -1,4 +1,4 @@
-"""Heartbeats: every known broker is told who is here and what they want; without one for 120 s it forgets the client (client spec 1.8)."""
+"""Heartbeats: they register the client's groups and subscriptions at every known broker, which forgets them after 120 s without one (client spec 1.8)."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class Heartbeats:
-    """Tells brokers about the client, and takes leave of them. Failures are logged; the next round tries again."""
+    """Registers the client at brokers, and unregisters it. Failures are logged; the next round repeats it."""
 
     def __init__(
         self, transport: RemotingClient, brokers: BrokerTable, content: Callable[[], HeartbeatData], timeout_ms: int
@@ -29,7 +29,7 @@ class Heartbeats:
         self._lock = asyncio.Lock()
 
     async def send(self) -> None:
-        """One heartbeat to every broker: to masters only, as long as there is no consumer. Returns when all have answered, or failed to."""
+        """Sends a heartbeat to every broker, or to masters only while there is no consumer. Returns when all have answered or failed."""
         async with self._lock:
             content = self._content()
             if not content.producer_data_set and not content.consumer_data_set:
@@ -44,13 +44,13 @@ class Heartbeats:
             self._brokers.versions[address] = answer.version
 
     async def unregister(self, client_id: str, *, producer: str | None = None, consumer: str | None = None) -> None:
-        """Tells every broker that a group has no member here any more."""
+        """Tells every broker that a group no longer has a member here."""
         ext = UnregisterClientRequestHeader(client_id, producer, consumer).to_ext()
         await asyncio.gather(
             *(
                 self._try(address, create_request(RequestCode.UNREGISTER_CLIENT, dict(ext)), "unregistering")
                 for address in self._brokers.all_addresses()
-                # A broker that was never reached, or is gone, forgets by itself; leaving must not wait for it.
+                # A broker that was never reached, or is gone, removes the client by itself; closing must not wait for it.
                 if self._transport.is_connected(address)
             )
         )
@@ -62,6 +62,6 @@ class Heartbeats:
             logger.warning("%s failed broker=%s reason=%s", what, address, error)
             return None
         if answer.code != ResponseCode.SUCCESS:
-            logger.warning("%s refused broker=%s code=%d remark=%s", what, address, answer.code, answer.remark)
+            logger.warning("%s rejected broker=%s code=%d remark=%s", what, address, answer.code, answer.remark)
             return None
         return answer

@@ -1,31 +1,31 @@
-"""ClientInstance: what producers, consumers and admin of one client id share: connections, routes, heartbeats, timers (client spec 1).
+"""ClientInstance: what the producers, consumers and admins with one client id share: connections, routes, heartbeats, timers (client spec 1).
 
-    instance = await ClientInstance.open(config)          # finds or makes, starts; one more user
-    instance.register_consumer(member)                    # members.ConsumerMember; StateError if the group is there already
+    instance = await ClientInstance.open(config)          # finds or creates it, and starts it; adds a user
+    instance.register_consumer(member)                    # members.ConsumerMember; StateError if the group is registered already
     await instance.routes.find(topic)                     # Route: .subscribe_queues, .publish_queues, .data
-    await instance.send_heartbeat()                       # brokers must know a subscription before they are asked to serve it
+    await instance.send_heartbeat()                       # brokers must know a subscription before the first pull
     answer = await instance.invoke(address, command, 3000)
     ...
     await instance.unregister_consumer(group)
-    await instance.close()                                # one user less; the last one ends it
+    await instance.close()                                # removes a user; the last one stops it
 
-What a consumer is offered
+What it offers to consumers
 
-    config, client_id                    settings, and the id that stands in the group's member list
+    config, client_id                    settings, and the id in the group's list of members
     routes                               RouteTable: find, update, cached, on_change(listener) -> stop, address_for(topic)
     brokers                              BrokerTable: find(name, id, only_this=), master(name), versions[address]
-    find_broker(name, topic)             an address, after one look at the route if it is not known; BrokerNotFound
-    request / invoke / oneway            the raw answer / success or BrokerError / no answer; addresses are `host:port`
-    vip(address)                         where requests of RocketMQ's VIP channel go (client spec 1.11), else the address itself
-    send_heartbeat()                     tells all brokers, returns when they have answered
-    consumer_ids(group, topic)           client ids of the group's members, as a broker of the topic knows them
-    handlers                             HandlerTable for requests of brokers; those of client spec 1.14 are answered already
-    start_task(coroutine, name)          a background task, which ends with the instance and whose failure is logged
-    emit(kind, …)                        tells ClientConfig.on_event
+    find_broker(name, topic)             an address; updates the route once if the broker is unknown; BrokerNotFound
+    request / invoke / oneway            any answer / success or BrokerError / no answer; addresses are `host:port`
+    vip(address)                         the address for RocketMQ's VIP channel (client spec 1.11), if that is enabled
+    send_heartbeat()                     sends a heartbeat to all brokers; returns when they have answered
+    consumer_ids(group, topic)           client ids of the group's members, from a broker of the topic
+    handlers                             HandlerTable for brokers' requests; those of client spec 1.14 are registered already
+    start_task(coroutine, name)          a background task that ends with the instance; its failure is logged
+    emit(kind, …)                        calls ClientConfig.on_event
     queue_requests.py                    max_offset, min_offset, search_offset, consumer offsets of a queue
 
-What a consumer must implement is in members.py. Two clients share an instance only if their configurations name the same `instance_name`; then the
-first one's settings hold. An instance belongs to the loop, and to the process, that it was opened in: a forked child that uses it is told so.
+members.py defines what a consumer must implement. Two clients share an instance only if their configurations have the same `instance_name`; then the
+settings of the first one apply. An instance belongs to the loop and the process that opened it: a forked child that uses it gets StateError.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ LOOKUP_INTERVAL_S: Final = 120.0
 FIRST_HEARTBEAT_S: Final = 1.0
 FIRST_PERSIST_S: Final = 10.0
 RECONNECT_PAUSE_S: Final = 1.0
-"""How long after a broker's connection was lost, or a broker was found, it is sent a heartbeat, so that it knows the client."""
+"""How long after a broker's connection was lost, or a broker was found, a heartbeat is sent, so that the broker knows the client."""
 VIP_DISTANCE: Final = 2
 
 StartTask: TypeAlias = Callable[[Coroutine[Any, Any, Any], str], "asyncio.Task[Any]"]
@@ -74,7 +74,7 @@ _instances: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Clie
 )
 
 _forks = 0
-"""How many forks lie between this process and the first one that loaded this module."""
+"""The number of forks between this process and the first one that loaded this module."""
 
 
 def _forked() -> None:
@@ -86,7 +86,7 @@ os.register_at_fork(after_in_child=_forked)
 
 
 class ClientInstance:
-    """One client id's connections, routes, heartbeats and timers; see the module. Made by `open`."""
+    """Connections, routes, heartbeats and timers of one client id; see the module. Created by `open`."""
 
     def __init__(self, config: ClientConfig, client_id: str, *, stream: bool = False) -> None:
         self.config = config
@@ -112,17 +112,17 @@ class ClientInstance:
         BrokerRequests(self._producers, self._consumers, self.replies).register(self.handlers)
         self.routes.on_change(self._route_changed)
 
-    # -- life -------------------------------------------------------------------------------------------------------------
+    # -- open and close ---------------------------------------------------------------------------------------------------
 
     @classmethod
     async def open(cls, config: ClientConfig, *, rename: bool = True, stream: bool = False) -> "ClientInstance":
-        """The running instance for a configuration. Each `open` wants its `close`.
+        """Returns the running instance for a configuration. Each `open` needs a `close`.
 
-        Without an `instance_name` it is a new one of its own; `rename=False` (broadcasting consumers) names it DEFAULT instead. Raises
-        NoNameServer if no name server is configured.
+        Without an `instance_name` a new instance is created; with `rename=False` (broadcasting consumers) its name is DEFAULT. Raises NoNameServer
+        if no name server is configured.
         """
         if not config.name_servers:
-            raise NoNameServer("no name server is given; pass name_servers, or set NAMESRV_ADDR")
+            raise NoNameServer("no name server is configured; pass name_servers, or set NAMESRV_ADDR")
         name = config.instance_name or (fresh_instance_name() if rename else "DEFAULT")
         client_id = build_client_id(name, config.client_ip, config.unit_name, stream=stream)
         loop = asyncio.get_running_loop()
@@ -130,7 +130,7 @@ class ClientInstance:
         instance = known.get(client_id)
         if instance is None:
             instance = known[client_id] = cls(config, client_id, stream=stream)
-            # A task of its own: whoever comes while it is under way waits for the same, and one that is cancelled ends it for nobody else.
+            # In a task of its own: concurrent callers wait for the same start, and cancelling one of them does not end it.
             instance._starting = loop.create_task(instance._start())
         instance._users += 1
         try:
@@ -147,7 +147,7 @@ class ClientInstance:
                 await self.name_servers.look_up()
                 self.start_task(self._look_up_forever(), "name server look-up")
         except BaseException:
-            # Those who wait have the error; the next who comes begins anew.
+            # The waiting callers get the error; the next caller starts anew.
             self._leave_table()
             raise
         finally:
@@ -160,7 +160,7 @@ class ClientInstance:
         self.emit(EventKind.STARTED)
 
     async def close(self) -> None:
-        """One user less; the last one ends timers and connections. Members must have been unregistered."""
+        """Removes a user; the last one stops timers and connections. Members must be unregistered before."""
         self._users -= 1
         if self._users > 0 or self._is_closed:
             return
@@ -184,11 +184,11 @@ class ClientInstance:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the last user has left."""
+        """Whether the last user has closed it."""
         return self._is_closed
 
     def start_task(self, work: Coroutine[Any, Any, Any], name: str) -> "asyncio.Task[Any]":
-        """Runs a coroutine in the background until it ends, or the instance does. If it fails, that is logged."""
+        """Runs a coroutine in the background until it or the instance ends. Its failure is logged."""
         task = self._loop.create_task(work, name=f"headrace {name} {self.client_id}")
         self._tasks.add(task)
         task.add_done_callback(self._task_done)
@@ -202,104 +202,107 @@ class ClientInstance:
     # -- members ----------------------------------------------------------------------------------------------------------
 
     def register_producer(self, producer: ProducerMember) -> None:
-        """Adds a producer; it is in the next heartbeat. Raises StateError if its group has one here."""
+        """Adds a producer to the next heartbeat. Raises StateError if its group is registered already."""
         self._register(self._producers, producer.group, producer, "producer")
 
     def register_consumer(self, consumer: ConsumerMember) -> None:
-        """Adds a consumer; it is in the next heartbeat. Raises StateError if its group has one here."""
+        """Adds a consumer to the next heartbeat. Raises StateError if its group is registered already."""
         self._register(self._consumers, consumer.group, consumer, "consumer")
 
     def _register(self, members: dict[str, Any], group: str, member: object, kind: str) -> None:
         self.check_usable()
         if group in members:
-            message = f"the {kind} group {group} has a member in the client {self.client_id} already; give another instance_name"
+            message = f"the client {self.client_id} already has a member of the {kind} group {group}; use another instance_name"
             raise StateError(message, "registered")
         members[group] = member
 
     async def unregister_producer(self, group: str) -> None:
-        """Takes a producer out, and tells the brokers."""
+        """Removes a producer and notifies the brokers."""
         if self._producers.pop(group, None) is not None:
             await self._heartbeats.unregister(self.client_id, producer=group)
 
     async def unregister_consumer(self, group: str) -> None:
-        """Takes a consumer out, and tells the brokers, which tell the group."""
+        """Removes a consumer and notifies the brokers, which notify the group."""
         if self._consumers.pop(group, None) is not None:
             await self._heartbeats.unregister(self.client_id, consumer=group)
 
     async def send_heartbeat(self) -> None:
-        """Tells all brokers who is here. Returns when they have answered; failures are logged."""
+        """Sends a heartbeat to all brokers. Returns when they have answered; failures are logged."""
         self.check_usable()
         await self._heartbeats.send()
 
     def _heartbeat(self) -> HeartbeatData:
         if not self._producers and not self._consumers:
             return HeartbeatData(self.client_id)
-        # compat: every client names this group, with which messages are sent back.
+        # compat: every client registers this group, which sends messages back.
         groups = dict.fromkeys([CLIENT_INNER_PRODUCER_GROUP, *self._producers])
         consumers = [consumer.heartbeat() for consumer in self._consumers.values()]
         return HeartbeatData(self.client_id, [ProducerData(group) for group in groups], consumers)
 
-    # -- asking -----------------------------------------------------------------------------------------------------------
+    # -- requests ---------------------------------------------------------------------------------------------------------
 
     @property
     def brokers(self) -> BrokerTable:
-        """Where brokers are, and their releases."""
+        """The addresses of brokers, and their versions."""
         return self.routes.brokers
 
     def request(self, address: str, command: RemotingCommand, timeout_ms: int) -> Awaitable[RemotingCommand]:
-        """The answer of the peer at an address, whatever its code. Raises RemotingError, StateError once closed, or in a forked child."""
-        # Not `async def`: each layer between a caller and its answer costs at every step.
+        """Returns the answer of the peer at an address, whatever its code. Raises RemotingError, and StateError if closed or in a forked child."""
+        # Not `async def`: each coroutine between a caller and its answer costs time at every step.
         self.check_usable()
         return self._transport.request(address, command, timeout_ms)
 
     def standing_connection(self, address: str) -> ClientConnection | None:
-        """The connection to the peer at an address, if one is open now."""
+        """Returns the open connection to an address, if there is one."""
         return self._transport.standing(address)
 
     async def invoke(self, address: str, command: RemotingCommand, timeout_ms: int | None = None) -> RemotingCommand:
-        """The answer, if it is a success. Raises BrokerError, and as `request` does. Without a time-out: `api_timeout`."""
+        """Returns a successful answer. Raises BrokerError, and as `request` does. The default timeout is `api_timeout`."""
         answer = await self.request(address, command, self.api_timeout_ms if timeout_ms is None else timeout_ms)
         return expect_success(answer, address)
 
     async def oneway(self, address: str, command: RemotingCommand) -> None:
-        """Sends what wants no answer. Raises ConnectError, StateError."""
+        """Sends a request that gets no answer. Raises ConnectError, StateError."""
         self.check_usable()
         await self._transport.oneway(address, command)
 
     def oneway_on(self, connection: Connection, command: RemotingCommand) -> None:
-        """Sends what wants no answer on a connection on which a broker asked something."""
+        """Sends a request that gets no answer on the connection on which a broker sent one."""
         self.check_usable()
         self.stamp(connection.remote, command)
         connection.send_oneway(command)
 
     def vip(self, address: str) -> str:
-        """The address for requests that may go by the VIP channel."""
+        """Returns the address for requests that may use the VIP channel."""
         if not self.config.vip_channel:
             return address
         host, port = parse_host(address)
         return format_host((host, port - VIP_DISTANCE))
 
     async def find_broker(self, broker_name: str, topic: str | None = None) -> str:
-        """The master's address; if it is not known, the topic's route is looked at once. Raises BrokerNotFound."""
+        """Returns the master's address; updates the topic's route once if it is unknown. Raises BrokerNotFound."""
         address = self.brokers.master(broker_name)
         if address is None and topic is not None:
             try:
                 await self.routes.update(topic)
             except HeadraceError as error:
-                logger.debug("route not refreshed topic=%s reason=%s", topic, error)
+                logger.debug("route not updated topic=%s reason=%s", topic, error)
             address = self.brokers.master(broker_name)
         if address is None:
-            raise BrokerNotFound(f"no address of a master of the broker {broker_name} is known", broker_name)
+            raise BrokerNotFound(
+                f"no master of the broker {broker_name} is known; is it running and registered at the name servers?",
+                broker_name,
+            )
         return address
 
     async def consumer_ids(self, group: str, topic: str) -> list[str]:
-        """The client ids of a group's members, unsorted, as some broker of the topic knows them. Raises RouteNotFound, BrokerError, RemotingError."""
+        """Returns the client ids of a group's members, unsorted, from a broker of the topic. Raises RouteNotFound, BrokerError, RemotingError."""
         address = self.routes.address_for(topic)
         if address is None:
             await self.routes.find(topic)
             address = self.routes.address_for(topic)
         if address is None:
-            raise RouteNotFound(f"no broker of the topic {topic} is known", topic)
+            raise RouteNotFound(f"no broker of the topic {topic} is known; does the topic exist?", topic)
         header = GetConsumerListByGroupRequestHeader(group)
         command = create_request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header.to_ext())
         answer = await self.invoke(self.vip(address), command)
@@ -314,7 +317,7 @@ class ClientInstance:
         address: str | None = None,
         detail: str | None = None,
     ) -> None:
-        """Tells `ClientConfig.on_event`; what that raises is logged."""
+        """Calls `ClientConfig.on_event`; its exceptions are logged."""
         if self.config.on_event is not None:
             try:
                 self.config.on_event(ClientEvent(kind, self.client_id, topic, group, address, detail))
@@ -322,11 +325,11 @@ class ClientInstance:
                 logger.exception("on_event failed kind=%s", kind)
 
     def check_usable(self) -> None:
-        """Raises StateError once closed, and in a forked child."""
+        """Raises StateError if closed, or in a forked child."""
         if self._is_closed:
-            raise StateError(f"the client {self.client_id} is closed", "closed")
+            raise StateError(f"the client {self.client_id} is closed; create a new one", "closed")
         if self._forks != _forks:
-            message = f"the client {self.client_id} was made in the process {self._pid}, before a fork; make one in this process"
+            message = f"the client {self.client_id} was created in process {self._pid}, before a fork; create one in this process"
             raise StateError(message, "forked")
 
     # -- timers -----------------------------------------------------------------------------------------------------------
@@ -375,7 +378,7 @@ class ClientInstance:
                 self.emit(EventKind.NAME_SERVERS_CHANGED, detail=";".join(self.name_servers.addresses))
             await asyncio.sleep(LOOKUP_INTERVAL_S)
 
-    # -- what happens -----------------------------------------------------------------------------------------------------
+    # -- events -----------------------------------------------------------------------------------------------------------
 
     def _lost(self, connection: Connection, reason: str) -> None:
         if not self._is_closed:

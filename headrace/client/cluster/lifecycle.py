@@ -1,7 +1,6 @@
-"""The life of a client object: new, running, closed; started once, closed as often as one likes, and an asynchronous context manager.
+"""ClientObject: the life cycle of clients: started once, closed any number of times, and usable as an asynchronous context manager.
 
-A start that fails, that is cancelled, or that `close` puts an end to, leaves it closed, and nothing behind. After `close` it is of no more use: make
-another.
+A client whose start fails, is cancelled, or is interrupted by `close`, is closed and leaves nothing behind. A closed client cannot be used again.
 
     new ──► starting ──► running ──► closing ──► closed
       └─────────┴── closing ──────────────────────►┘
@@ -18,7 +17,7 @@ from headrace.errors import StateError
 
 
 class ClientObject(ABC):
-    """What producers, consumers and Admin have in common: a configuration, an instance, a life."""
+    """The base class of producers, consumers and Admin: a configuration, an instance, a life cycle."""
 
     def __init__(self, config: ConfigLike = None) -> None:
         self._config = client_config(config)
@@ -29,12 +28,12 @@ class ClientObject(ABC):
 
     @property
     def config(self) -> ClientConfig:
-        """The settings it was made with."""
+        """The configuration that the client was created with."""
         return self._config
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and not closed."""
+        """Whether it has been started and not closed."""
         return self._state == "running"
 
     @property
@@ -50,19 +49,19 @@ class ClientObject(ABC):
         return self._opened
 
     def _not_running(self) -> StateError:
-        return StateError(f"{self!r} is {self._state}; it has to be started, and not closed", self._state)
+        return StateError(f"{self!r} is {self._state}; start it first, and do not use it after close()", self._state)
 
     async def start(self) -> Self:
-        """Starts it; returns itself. Raises StateError if it was started before, or is closed before it runs, ConfigError, NoNameServer.
+        """Starts the client and returns it. Raises StateError if it was started before or is closed while it starts, ConfigError, NoNameServer.
 
-        No server need be there yet: they are asked when they are needed.
+        Servers need not be up yet: they are contacted when they are needed.
         """
         if self._state != "new":
-            raise StateError(f"{self!r} is {self._state}; it can be started once", self._state)
+            raise StateError(f"{self!r} is {self._state}; a client can be started only once", self._state)
         self._state = "starting"
-        # A task of its own: `close` can end it, whoever has called this.
+        # In a task of its own: `close` can cancel it, whoever called this.
         self._starting = asyncio.get_running_loop().create_task(self._start())
-        # A caller who has given up does not ask what became of it.
+        # Retrieves the exception if the caller has given up.
         self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())
         try:
             await asyncio.shield(self._starting)
@@ -70,12 +69,12 @@ class ClientObject(ABC):
             await self.close()
             if (caller := asyncio.current_task()) is not None and caller.cancelling():
                 raise
-            # It was closed before the task had done its first step.
+            # It was closed before the task made its first step.
             raise self._closed_early() from None
         return self
 
     async def close(self) -> None:
-        """Finishes what is under way, takes leave of the brokers, closes the connections. May be called more than once, and while it starts."""
+        """Completes what is in flight, unregisters from the brokers, closes the connections. May be called repeatedly, and during the start."""
         if self._state == "new":
             self._state = "closed"
         elif self._state == "starting":
@@ -84,7 +83,7 @@ class ClientObject(ABC):
             self._starting.cancel()
         elif self._state == "running":
             self._state = "closing"
-            # A task of its own: a caller that is cancelled, or gives up, does not leave it half closed.
+            # In a task of its own: a caller that is cancelled does not leave the client half closed.
             self._closing = asyncio.get_running_loop().create_task(self._finish())
         if self._closing is not None:
             await asyncio.shield(self._closing)
@@ -98,7 +97,7 @@ class ClientObject(ABC):
             await self._begin(self._opened)
         except BaseException as error:
             was_closed = self._state == "closing"
-            # order: from here on nobody may end this task any more.
+            # order: from here on nothing may cancel this task.
             self._state = "closing"
             try:
                 if self._opened is not None:
@@ -109,7 +108,7 @@ class ClientObject(ABC):
                 raise self._closed_early() from error
             raise
         if self._state == "closing":
-            # What it waited for last has kept the news to itself.
+            # The last await swallowed the cancellation.
             await self._finish()
             raise self._closed_early()
         self._state = "running"
@@ -130,11 +129,11 @@ class ClientObject(ABC):
 
     @abstractmethod
     async def _begin(self, instance: ClientInstance) -> None:
-        """What starting is beyond having an instance."""
+        """Starts what a client has beyond its instance."""
 
     @abstractmethod
     async def _end(self, instance: ClientInstance) -> None:
-        """What closing is before leaving the instance."""
+        """Closes what a client has beyond its instance."""
 
     async def __aenter__(self) -> Self:
         return await self.start()

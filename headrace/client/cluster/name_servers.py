@@ -1,7 +1,7 @@
-"""The name servers: a shuffled list, and the one that is asked until it fails (client spec 1.4).
+"""NameServers: a shuffled list of name servers, of which one is used until it fails (client spec 1.4).
 
-The server that answered last is asked again as long as its connection stands. When it cannot be reached the next ones are tried, once round. A list
-behind an `http://` address is fetched when the client starts, and every two minutes from then on; what cannot be fetched leaves the list as it is.
+The server that answered last is used again as long as its connection is open. If it cannot be reached, each of the others is tried once. A list at
+an `http://` address is fetched when the client starts, and every two minutes after that; a failed fetch leaves the list as it is.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from headrace.remoting.client import RemotingClient
 logger = logging.getLogger(__name__)
 
 LOOKUP_TIMEOUT_S: Final = 3.0
-_LOOKUP_LIMIT: Final = 1 << 16  # limit: bytes of a list of addresses
+_LOOKUP_LIMIT: Final = 1 << 16  # limit: bytes of a fetched list
 
 
 class NameServers:
-    """Asks whichever name server can be reached."""
+    """Sends requests to a name server that can be reached."""
 
     def __init__(self, transport: RemotingClient, addresses: Iterable[str]) -> None:
         given = tuple(addresses)
@@ -38,16 +38,16 @@ class NameServers:
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """The servers known now."""
+        """The known servers."""
         return tuple(self._addresses)
 
     @property
     def is_looked_up(self) -> bool:
-        """Whether the list comes from an HTTP address."""
+        """Whether the list is fetched from an HTTP address."""
         return self._lookup_url is not None
 
     def replace(self, addresses: Iterable[str]) -> bool:
-        """Takes another list; whether it differs from the old one."""
+        """Replaces the list; returns whether it changed."""
         fresh = list(dict.fromkeys(addresses))
         if not fresh or set(fresh) == set(self._addresses):
             return False
@@ -58,23 +58,23 @@ class NameServers:
         return True
 
     async def look_up(self) -> bool:
-        """Fetches the list from its HTTP address; whether it has changed. A failure is logged and changes nothing."""
+        """Fetches the list from its HTTP address; returns whether it changed. A failure is logged and changes nothing."""
         if self._lookup_url is None:
             return False
         try:
             text = await asyncio.to_thread(_fetch, self._lookup_url)
             return self.replace(parse_name_servers(text))
         except (OSError, HTTPException, ConfigError) as error:
-            logger.warning("name servers not looked up url=%s reason=%s", self._lookup_url, error)
+            logger.warning("name server list not fetched url=%s reason=%s", self._lookup_url, error)
             return False
 
     async def request(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
-        """The answer of a name server, whatever its code.
+        """Returns the answer of a name server, whatever its code.
 
-        Raises NoNameServer if none is known, ConnectError if none can be reached, RequestTimeout. After a time-out the next request goes elsewhere.
+        Raises NoNameServer if none is known, ConnectError if none can be reached, RequestTimeout. After a timeout the next request uses another server.
         """
         if not self._addresses:
-            raise NoNameServer("no name server is known; give name_servers, or set NAMESRV_ADDR")
+            raise NoNameServer("no name server is configured; pass name_servers, or set NAMESRV_ADDR")
         end = asyncio.get_running_loop().time() + timeout_ms / 1000
         problem: Exception | None = None
         for address in self._candidates():
@@ -96,12 +96,12 @@ class NameServers:
         if problem is None:
             raise RequestTimeout(f"no name server answered within {timeout_ms} ms", timeout=timeout_ms / 1000)
         servers = ", ".join(self._addresses)
-        raise ConnectError(f"no name server can be reached ({servers}): {problem}") from problem
+        raise ConnectError(f"cannot connect to any name server ({servers}): {problem}") from problem
 
     def _candidates(self) -> list[str]:
-        """Whom to ask, in order: the one chosen, whose connection may have broken unnoticed, then each once.
+        """Returns the servers in the order to try: the current one, whose connection may have broken unnoticed, then each once.
 
-        order: worked out at the beginning of a request, for itself: requests under way at once would pass over servers in each other's place.
+        order: computed once for each request: concurrent requests that shared it would skip servers.
         """
         addresses = self._addresses
         self._at += 1

@@ -1,7 +1,7 @@
-"""Routes: which brokers have a topic, with how many queues, and where brokers are; kept fresh by polling (client spec 1.7).
+"""Routes: which brokers have a topic, with how many queues, and the brokers' addresses; refreshed by polling (client spec 1.7).
 
-A route that was found once stays valid until a name server says another: a topic that is gone, and name servers that cannot be reached, change
-nothing. A topic that does not exist yet is given the route of a template topic, capped; the broker makes the topic out of the first message.
+A route stays valid until a name server returns another one: a deleted topic, or unreachable name servers, change nothing. A topic that does not
+exist yet gets the route of a template topic, with fewer queues; the broker creates the topic from its first message.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ from headrace.protocol.response_code import ResponseCode
 
 logger = logging.getLogger(__name__)
 
-_AT_ONCE: Final = 8  # limit: routes asked for at the same time by the poll
+_AT_ONCE: Final = 8  # limit: concurrent requests of the poll
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What is known of a topic. `is_default`: it is the template's, the topic itself has none yet."""
+    """The route of a topic. `is_default`: it is the template's, because the topic does not exist yet."""
 
     topic: str
     data: TopicRouteData
@@ -41,14 +41,14 @@ class Route:
 
 
 class BrokerAddress(NamedTuple):
-    """Where to ask: the address, and the broker's id at that address, 0 for a master."""
+    """The address of a broker, and its id: 0 for a master."""
 
     address: str
     broker_id: int
 
     @property
     def is_slave(self) -> bool:
-        """Whether a slave was found."""
+        """Whether it is a slave."""
         return self.broker_id != MASTER_ID
 
 
@@ -56,9 +56,9 @@ RouteListener: TypeAlias = Callable[[Route], None]
 
 
 def publish_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]:
-    """The queues to which messages may be sent, in order of broker and id (client spec 2.3).
+    """Returns the queues that messages may be sent to, in order of broker and id (client spec 2.3).
 
-    Raises RemoteProtocolError if what an operator has configured as the order cannot be read.
+    Raises RemoteProtocolError if the operator's order configuration of the topic is invalid.
     """
     if data.order_topic_conf:
         queues = []
@@ -68,7 +68,7 @@ def publish_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]
                 queues += [MessageQueue(topic, broker_name, at) for at in range(int(count or 0))]
             except ValueError:
                 raise RemoteProtocolError(
-                    f"the order of {topic} as it is configured at the name server cannot be read: {data.order_topic_conf!r}"
+                    f"the order configuration of {topic} at the name server is invalid: {data.order_topic_conf!r}; expected broker:queues;…"
                 ) from None
         return tuple(queues)
     with_master = {broker.broker_name for broker in data.broker_datas if MASTER_ID in broker.broker_addrs}
@@ -81,7 +81,7 @@ def publish_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]
 
 
 def subscribe_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]:
-    """The queues from which messages may be read, in order."""
+    """Returns the queues that messages may be read from, in order."""
     return tuple(
         MessageQueue(topic, one.broker_name, at)
         for one in sorted(data.queue_datas, key=lambda one: one.broker_name)
@@ -92,15 +92,15 @@ def subscribe_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ..
 
 @dataclass(slots=True)
 class BrokerTable:
-    """Addresses of brokers by name and id, and the release each said in its answer to a heartbeat (0: not known)."""
+    """Addresses of brokers by name and id, and the version that each reported in its answer to a heartbeat (0: unknown)."""
 
     addresses: dict[str, dict[int, str]] = field(default_factory=dict)
     versions: dict[str, int] = field(default_factory=dict)
 
     def find(self, broker_name: str, broker_id: int = MASTER_ID, *, only_this: bool = False) -> BrokerAddress | None:
-        """The broker with that name and id; unless `only_this`, another of the name where it is not there (client spec 1.7)."""
+        """Returns the broker with this name and id; if it is unknown and not `only_this`, another one of the name (client spec 1.7)."""
         known = self.addresses.get(broker_name, {})
-        # compat: a slave may be followed by the next one; then whichever there is.
+        # compat: for a slave, try the next id first; then any.
         wanted = (broker_id,) if only_this else (broker_id, *((broker_id + 1,) if broker_id else ()), *known)
         for one in wanted:
             if one in known:
@@ -108,11 +108,11 @@ class BrokerTable:
         return None
 
     def master(self, broker_name: str) -> str | None:
-        """The address of the broker that may write."""
+        """Returns the master's address."""
         return self.addresses.get(broker_name, {}).get(MASTER_ID)
 
     def all_addresses(self, *, only_masters: bool = False) -> list[str]:
-        """Every address, once."""
+        """Returns all addresses, without duplicates."""
         found = (
             address
             for known in self.addresses.values()
@@ -122,12 +122,12 @@ class BrokerTable:
         return list(dict.fromkeys(found))
 
     def learn(self, data: TopicRouteData) -> None:
-        """Takes over what a route says of brokers."""
+        """Adds the brokers of a route."""
         for broker in data.broker_datas:
             self.addresses[broker.broker_name] = dict(broker.broker_addrs)
 
     def keep_only(self, addresses: Collection[str]) -> None:
-        """Forgets brokers that are in no route any more."""
+        """Removes brokers that no route contains."""
         for name, known in list(self.addresses.items()):
             left = {one: address for one, address in known.items() if address in addresses}
             if left:
@@ -138,38 +138,38 @@ class BrokerTable:
 
 
 class RouteTable:
-    """The routes that a client knows. Topics carry their namespace here."""
+    """The routes that a client knows. Topics include the namespace."""
 
     def __init__(self, name_servers: NameServers, timeout_ms: int) -> None:
         self._name_servers = name_servers
         self._timeout_ms = timeout_ms
         self._routes: dict[str, Route] = {}
-        # One for each topic that is asked about now: it goes with the last who holds it or waits for it.
+        # One for each topic that is being requested; it is dropped with its last holder or waiter.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._publish_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._listeners: list[RouteListener] = []
         self.brokers = BrokerTable()
 
     def cached(self, topic: str) -> Route | None:
-        """What is known of a topic now."""
+        """Returns the known route of a topic."""
         return self._routes.get(topic)
 
     def topics(self) -> list[str]:
-        """The topics of which a route is known."""
+        """Returns the topics with a known route."""
         return list(self._routes)
 
     def on_change(self, listener: RouteListener) -> Callable[[], None]:
-        """Calls `listener(route)` whenever a topic's route is new or another. Returns what ends that."""
+        """Calls `listener(route)` whenever a topic's route is new or has changed. Returns a function that removes the listener."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
     async def find(self, topic: str) -> Route:
-        """The topic's route, asked for if it is not known or is only the template's. Raises RouteNotFound, RemotingError, NoNameServer."""
+        """Returns the topic's route; requests it if it is unknown or the template's. Raises RouteNotFound, RemotingError, NoNameServer."""
         known = self._routes.get(topic)
         return known if known is not None and not known.is_default else await self.update(topic)
 
     async def update(self, topic: str) -> Route:
-        """Asks a name server for the topic's route. If it does not know the topic, the route known before stays.
+        """Requests the topic's route. If the name server does not know the topic, the known route stays.
 
         Raises RouteNotFound if there is none, RemotingError, NoNameServer, BrokerError, RemoteProtocolError.
         """
@@ -178,12 +178,12 @@ class RouteTable:
             if data is None:
                 known = self._routes.get(topic)
                 if known is None or known.is_default:
-                    raise RouteNotFound(f"no name server knows the topic {topic}", topic)
+                    raise RouteNotFound(f"the topic {topic} does not exist: no name server has a route for it", topic)
                 return known
             return self._take(topic, data, is_default=False)
 
     async def update_default(self, topic: str, template: str, max_queues: int) -> Route:
-        """Gives the topic the route of a template topic, with at most `max_queues` queues a broker. Raises as `update` does."""
+        """Gives the topic the route of a template topic, with at most `max_queues` queues on each broker. Raises as `update` does."""
         async with self._locks.setdefault(topic, asyncio.Lock()):
             known = self._routes.get(topic)
             if known is not None and not known.is_default:
@@ -191,18 +191,19 @@ class RouteTable:
             data = await self._ask(template)
             if data is None:
                 raise RouteNotFound(
-                    f"no name server knows the topic {topic}, nor {template}, from which it could be made", topic
+                    f"the topic {topic} does not exist, nor does {template}, from which it would be created: auto-creation is disabled; create the topic",
+                    topic,
                 )
             for one in data.queue_datas:
                 one.read_queue_nums = one.write_queue_nums = min(max_queues, one.read_queue_nums)
             return self._take(topic, data, is_default=True)
 
     async def find_to_publish(self, topic: str, template: str, max_queues: int) -> Route:
-        """The topic's route with queues to write to; for a topic that does not exist yet, the template's (client spec 2.3).
+        """Returns the topic's route with queues to write to; for a topic that does not exist yet, the template's (client spec 2.3).
 
         Raises RouteNotFound if there are no such queues, RemotingError, NoNameServer.
         """
-        # Many sends may wait for one topic: the first asks, the others find.
+        # Many sends may wait for one topic: the first one requests the route.
         async with self._publish_locks.setdefault(topic, asyncio.Lock()):
             route = self._routes.get(topic)
             if route is None or not route.publish_queues:
@@ -211,13 +212,11 @@ class RouteTable:
                 except RouteNotFound:
                     route = await self.update_default(topic, template, max_queues)
         if not route.publish_queues:
-            raise RouteNotFound(
-                f"the topic {topic} has no queue that may be written to, at a broker with a master", topic
-            )
+            raise RouteNotFound(f"the topic {topic} has no writable queue at a broker with a master", topic)
         return route
 
     async def poll(self, topics: Iterable[str]) -> None:
-        """Asks for each topic's route anew. What fails is logged and changes nothing."""
+        """Refreshes the routes of these topics. Failures are logged and change nothing."""
         gate = asyncio.Semaphore(_AT_ONCE)
 
         async def refresh(topic: str) -> None:
@@ -227,12 +226,12 @@ class RouteTable:
                 except RouteNotFound:
                     logger.debug("no route topic=%s", topic)
                 except HeadraceError as error:
-                    logger.warning("route not refreshed topic=%s reason=%s", topic, error)
+                    logger.warning("route not updated topic=%s reason=%s", topic, error)
 
         await asyncio.gather(*map(refresh, dict.fromkeys(topics)))
 
     def clean_brokers(self) -> None:
-        """Forgets brokers that no route has any more."""
+        """Removes brokers that no route contains."""
         addresses = {
             address
             for route in self._routes.values()
@@ -242,7 +241,7 @@ class RouteTable:
         self.brokers.keep_only(addresses)
 
     def address_for(self, topic: str) -> str | None:
-        """Some broker of the topic, its master where there is one."""
+        """Returns the address of a broker of the topic, of its master if there is one."""
         route = self._routes.get(topic)
         brokers = [one for one in route.data.broker_datas if one.broker_addrs] if route else []
         if not brokers:

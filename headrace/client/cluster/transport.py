@@ -1,4 +1,4 @@
-"""The client's way to its peers: RemotingClient, with TLS where it is asked for, and each request signed and marked as the settings say."""
+"""ClientTransport: the client's connections, with TLS if configured; requests are signed and marked as the settings require."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ _WRITABLE_PAUSE_S: Final = 0.001
 
 
 class RequestStamp:
-    """Completes a request before it is encoded: header encoding, the mark of lite pull consumers, the signature (remoting spec 6.1, 6.2)."""
+    """Completes a request before it is encoded: header encoding, marker of lite pull consumers, signature (remoting spec 6.1, 6.2)."""
 
     def __init__(self, config: ClientConfig, *, stream: bool = False) -> None:
         self._credentials: Credentials | None = config.credentials
@@ -42,7 +42,7 @@ class RequestStamp:
             ext[ACCESS_KEY] = self._credentials.access_key
             if self._credentials.security_token:
                 ext[SECURITY_TOKEN] = self._credentials.security_token
-            # order: the signature covers all that is set above.
+            # order: the signature covers all fields set above.
             ext[SIGNATURE] = sign(self._credentials.secret_key, ext, command.body)
 
 
@@ -62,12 +62,12 @@ class ClientTransport(RemotingClient):
         self._loop = asyncio.get_running_loop()
 
     def standing(self, address: str) -> ClientConnection | None:
-        """The connection to an address, if there is one that is open now."""
+        """Returns the open connection to an address, if there is one."""
         connection = self._connections.get(address)
         return connection if isinstance(connection, ClientConnection) and not connection.is_closed else None
 
     async def request(self, address: str, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
-        """As RemotingClient's; by a shorter way where the connection stands and nothing is to be stamped."""
+        """As RemotingClient's; faster if the connection is open and requests need not be stamped."""
         connection = self._connections.get(address)
         if connection is None or connection.is_closed or self._before_request is not None:
             return await super().request(address, command, timeout_ms)
@@ -76,11 +76,11 @@ class ClientTransport(RemotingClient):
             return await connection.request(command, timeout_ms)
         except RequestTimeout:
             if connection.silent_since(start):
-                connection.close(f"no answer within {timeout_ms} ms, and nothing else", logging.WARNING)
+                connection.close(f"no answer within {timeout_ms} ms, and nothing else was received", logging.WARNING)
             raise
 
     async def oneway(self, address: str, command: RemotingCommand) -> None:
-        """As RemotingClient's, and waits while the peer does not read: nothing else holds back who wants no answers."""
+        """As RemotingClient's, but waits while the peer does not read: nothing else slows down one-way senders."""
         connection = await self._connection(address, CONNECT_TIMEOUT_S)
         while connection.is_held and not connection.is_closed:  # noqa: ASYNC110 - a connection has no event for it
             await asyncio.sleep(_WRITABLE_PAUSE_S)

@@ -1,4 +1,4 @@
-"""The unique ids that this process gives its messages, with this machine's address in them (client spec 2.11)."""
+"""The unique ids that this process gives its messages; they contain this machine's address (client spec 2.11)."""
 
 import os
 
@@ -9,7 +9,7 @@ _generator: UniqueIdGenerator | None = None
 
 
 def create_unique_id(now_ms: int | None = None) -> str:
-    """The next unique id, of the time given or now. May be called from any thread; a forked child has ids of its own."""
+    """Returns the next unique id, for the given time or now. May be called from any thread; a forked child has its own ids."""
     global _generator
     if _generator is None:
         _generator = UniqueIdGenerator(local_address().strip("[]"))

@@ -1,1 +1,1 @@
-"""What all consumers share: subscriptions, queue allocation, offsets, pulls. Each kind of consumer has its own folder."""
+"""What all consumers share: subscriptions, queue allocation, offsets, pulls. Each kind of consumer has its own room."""

@@ -1,17 +1,17 @@
 """Allocation strategies: which of a topic's queues belong to which member of a group (client spec 3.4).
 
-Every member works this out by itself, from the same queues and client ids in the same order, with the same strategy; so the strategies, and the
-orders, are those of RocketMQ's Java client to the letter, and all members of a group must use the same one. `tests/golden/allocation` has what the
-Java classes give for a thousand random groups.
+Every member computes this by itself, from the same queues and client ids in the same order, with the same strategy. So the strategies and the orders
+are exactly those of RocketMQ's Java client, and all members of a group must use the same strategy. `tests/golden/allocation` contains the results of
+the Java classes for a thousand random groups.
 
-    averagely               runs of queues, one after another, as equal as can be (the default)
-    averagely_by_circle     dealt out like cards
-    ConsistentHash()        few queues move when a member comes or goes
+    averagely               consecutive queues, as evenly as possible (the default)
+    averagely_by_circle     one queue to each member in turn
+    ConsistentHash()        few queues move when a member joins or leaves
     MachineRoom(rooms)      only queues of brokers named `room@…`
-    MachineRoomNearby(…)    queues of a room to members in that room; a room without members to all
-    Fixed(queues)           these, whoever else is there
+    MachineRoomNearby(…)    queues of a room to the members in that room; of a room without members to all members
+    Fixed(queues)           these queues, whatever the members
 
-A strategy of your own is any function with the signature of `averagely`.
+Any function with the signature of `averagely` is a strategy.
 """
 
 import hashlib
@@ -25,12 +25,12 @@ from headrace.model.message_queue import MessageQueue
 
 
 class Allocator(Protocol):
-    """A strategy: any function of this form will do. All members of a group must use the same."""
+    """An allocation strategy: any function with this signature. All members of a group must use the same one."""
 
     def __call__(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str], /
     ) -> list[MessageQueue]:
-        """Which of the queues are `client_id`'s; queues and ids are sorted, the same for all members."""
+        """Returns the queues of `client_id`. Queues and ids are sorted, the same for all members."""
 
 
 VIRTUAL_NODES: Final = 10
@@ -41,12 +41,12 @@ T = TypeVar("T")
 def averagely(
     _group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
 ) -> list[MessageQueue]:
-    """Runs of queues, as equal as can be; the first members get one more where it does not come out even."""
+    """Allocates consecutive queues, as evenly as possible; the first members get one more if the number does not divide."""
     if client_id not in client_ids:
         return []
     at, members = client_ids.index(client_id), len(client_ids)
     share, rest = divmod(len(queues), members)
-    # With fewer queues than members `share` is 0, and the first `rest` members have one each.
+    # With fewer queues than members `share` is 0, and the first `rest` members get one each.
     begin = at * share + min(at, rest)
     return list(queues[begin : begin + share + (at < rest)])
 
@@ -54,7 +54,7 @@ def averagely(
 def averagely_by_circle(
     _group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
 ) -> list[MessageQueue]:
-    """One queue to each member in turn, until all are dealt out."""
+    """Allocates one queue to each member in turn, until none is left."""
     if client_id not in client_ids:
         return []
     return list(queues[client_ids.index(client_id) :: len(client_ids)])
@@ -62,7 +62,7 @@ def averagely_by_circle(
 
 @dataclass(frozen=True, slots=True)
 class ConsistentHash:
-    """A queue belongs to the member whose virtual node follows the queue's hash on a ring."""
+    """Allocates a queue to the member whose virtual node follows the queue's hash on a ring."""
 
     virtual_nodes: int = VIRTUAL_NODES
 
@@ -73,13 +73,13 @@ class ConsistentHash:
     def __call__(
         self, _group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """The queues whose place on the ring is followed by one of our nodes."""
+        """Returns the queues that are followed by one of our nodes on the ring."""
         if client_id not in client_ids:
             return []
         ring: dict[int, str] = {}
         nodes: dict[str, int] = {}
         for member in client_ids:
-            # An id that is there twice has twice as many nodes; of two nodes at one place the later one counts.
+            # A duplicate id gets twice as many nodes; of two nodes with one hash the later wins.
             first = nodes.get(member, 0)
             for number in range(first, first + self.virtual_nodes):
                 ring[_hash(f"{member}-{number}")] = member
@@ -101,26 +101,26 @@ def _hash(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MachineRoom:
-    """Only queues of brokers named `room@name` whose room is one of `rooms`; nobody reads the others."""
+    """Allocates only queues of brokers named `room@name` whose room is one of `rooms`; the others are read by nobody."""
 
     rooms: Collection[str]
 
     def __call__(
         self, _group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """A run of the rooms' queues; what does not come out even goes one each to the first members."""
+        """Returns consecutive queues of the rooms; those left over go to the first members, one each."""
         if client_id not in client_ids:
             return []
         ours = [queue for queue in queues if _room(queue.broker_name) in self.rooms]
         at, members = client_ids.index(client_id), len(client_ids)
         share, rest = divmod(len(ours), members)
         own = ours[at * share : (at + 1) * share]
-        # compat: the odd ones lie at the end, not beside the member's run.
+        # compat: those left over are the last queues, not the ones next to the member's.
         return own + ours[share * members + at : share * members + at + 1] if at < rest else own
 
 
 def _room(broker_name: str) -> str | None:
-    # compat: Java's split leaves out empty pieces at the end, so `room@` is no room's broker, and `@name` is one of the room "".
+    # compat: Java's split drops empty pieces at the end, so `room@` is in no room, and `@name` is in the room "".
     pieces = broker_name.rstrip("@").split("@")
     return pieces[0] if len(pieces) == 2 else None
 
@@ -131,9 +131,9 @@ RoomOfMember: TypeAlias = Callable[[str], str]
 
 @dataclass(frozen=True, slots=True)
 class MachineRoomNearby:
-    """Queues go to members in the same room, by the `inner` strategy; those of rooms without a member to all members.
+    """Allocates queues to members in the same room, with the `inner` strategy, and queues of rooms without members to all members.
 
-    `room_of_queue` and `room_of_member` (of a client id) say where they are; neither may answer nothing.
+    `room_of_queue` and `room_of_member` (of a client id) return the room; neither may return an empty string.
     """
 
     inner: Allocator
@@ -143,7 +143,7 @@ class MachineRoomNearby:
     def __call__(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Our share of our room's queues, then of each deserted room's, in the rooms' order. Raises ConfigError for one without a room."""
+        """Returns our share of our room's queues, then of the queues of each room without members. Raises ConfigError if a room is empty."""
         if client_id not in client_ids:
             return []
         queues_in = _by_room(queues, self.room_of_queue)
@@ -163,21 +163,21 @@ def _by_room(things: Iterable[T], room_of: Callable[[T], str]) -> dict[str, list
     for thing in things:
         room = room_of(thing)
         if not room:
-            raise ConfigError(f"no machine room is known for {thing}")
+            raise ConfigError(f"the room function returned no machine room for {thing}; it must return a name")
         rooms.setdefault(room, []).append(thing)
     return rooms
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """Exactly these queues at every turn, of whatever topic; retries are consumed only if the retry topic's queues are among them."""
+    """Allocates exactly these queues, of any topic. Retries are consumed only if the retry topic's queues are included."""
 
     queues: Sequence[MessageQueue]
 
     def __call__(
         self, _group: str, _client_id: str, _queues: Sequence[MessageQueue], _client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """The queues given."""
+        """Returns the given queues."""
         return list(self.queues)
 
 
@@ -188,5 +188,5 @@ def _java_order(text: str) -> bytes:
 def allocate(
     allocator: Allocator, group: str, client_id: str, queues: Iterable[MessageQueue], client_ids: Iterable[str]
 ) -> list[MessageQueue]:
-    """A member's queues, with queues and ids in the order in which all members must see them."""
+    """Returns a member's queues, with queues and ids in the order that all members use."""
     return allocator(group, client_id, sorted(queues), sorted(client_ids, key=_java_order))

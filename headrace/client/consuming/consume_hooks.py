@@ -1,4 +1,4 @@
-"""Consume hooks: what a program wants to see of its consuming; and message trace, which is one (client spec 2.14, 2.15).
+"""Consume hooks: callbacks around each call of a handler; message trace is one of them (client spec 2.14, 2.15).
 
     class Timing(ConsumeHook):
         def before(self, context: HandlingContext) -> None:
@@ -7,7 +7,7 @@
         def after(self, context: HandlingContext) -> None:
             seconds.labels(context.queue.topic, context.code.name).observe(time.perf_counter() - context.state["began"])
 
-Hooks of plain handlers are called in their threads. What a hook raises is logged and does no harm.
+Hooks of plain handlers are called in the handlers' threads. Exceptions of hooks are logged and have no other effect.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class HandlingContext:
-    """One call of a handler. `code` says how it ended; `state` is for the hook to keep things in."""
+    """One call of a handler. `code` is the outcome; `state` is for the hook's own data."""
 
     group: str
     queue: MessageQueue
@@ -47,22 +47,22 @@ class HandlingContext:
 
     @property
     def is_success(self) -> bool:
-        """Whether all messages are done with."""
+        """Whether all messages were consumed."""
         return self.code is TraceConsumeCode.SUCCESS
 
 
 class ConsumeHook:
-    """Sees each call of a handler; override what you need."""
+    """Called around each call of a handler; override what you need."""
 
     def before(self, context: HandlingContext) -> None:
-        """The handler is about to be called."""
+        """Called before the handler."""
 
     def after(self, context: HandlingContext) -> None:
-        """It has been."""
+        """Called after the handler."""
 
 
 def call_hooks(hooks: Sequence[ConsumeHook], method: str, context: HandlingContext) -> None:
-    """Calls a method of all hooks; what they raise is logged."""
+    """Calls a method of all hooks; logs the exceptions that they raise."""
     for hook in hooks:
         try:
             getattr(hook, method)(context)
@@ -71,14 +71,14 @@ def call_hooks(hooks: Sequence[ConsumeHook], method: str, context: HandlingConte
 
 
 class ConsumeTraceHook(ConsumeHook):
-    """Writes two records of each message: before and after it was consumed. Messages that want no trace leave none. Made in the loop."""
+    """Writes two trace records for each message, before and after it is consumed, unless its trace is off. Created in the loop."""
 
     def __init__(self, dispatcher: TraceDispatcher) -> None:
         self._dispatcher = dispatcher
         self._loop = asyncio.get_running_loop()
 
     def before(self, context: HandlingContext) -> None:
-        """Writes that it begins."""
+        """Writes the first record."""
         request_id, start = create_unique_id(), now_ms()
         traced = [one for one in context.messages if one.properties.get(names.TRACE_ON) != "false"]
         context.state["trace"] = request_id, start, traced
@@ -96,7 +96,7 @@ class ConsumeTraceHook(ConsumeHook):
             )
 
     def after(self, context: HandlingContext) -> None:
-        """Writes how it ended."""
+        """Writes the second record."""
         request_id, start, traced = context.state["trace"]
         now = now_ms()
         for message in traced:
@@ -115,5 +115,5 @@ class ConsumeTraceHook(ConsumeHook):
             )
 
     def _append(self, record: TraceRecord) -> None:
-        # Plain handlers have threads of their own.
+        # Plain handlers run in other threads.
         self._loop.call_soon_threadsafe(self._dispatcher.append, record)

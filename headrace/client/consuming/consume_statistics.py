@@ -1,6 +1,6 @@
-"""ConsumeStatistics: how fast each topic is pulled and consumed, as administration tools ask for it (client spec 3.16).
+"""ConsumeStatistics: the rates at which each topic is pulled and consumed, for administration tools (client spec 3.16).
 
-Sums only grow; they are sampled every ten seconds and every ten minutes, and a rate is the difference of two samples.
+Sums only grow. They are sampled every ten seconds and every ten minutes; a rate is the difference of two samples.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ _TURNS_AN_HOUR_SAMPLE: Final = 60
 
 
 class TopicSums:
-    """What has happened with a topic since the consumer began. Times are seconds."""
+    """A topic's sums since the consumer started. Times are seconds."""
 
     __slots__ = ("calls", "failed", "hour", "minute", "ok", "pull_s", "pulled", "pulls", "work_s")
 
@@ -37,7 +37,7 @@ class TopicSums:
             self.hour.append(self._sample())
 
     def status(self) -> ConsumeStatus:
-        """The rates of the last minute, up to now; time of a call and failures of the last hour where the minute has none."""
+        """Returns the rates of the last minute. Without calls in it, the time of a call is that of the last hour; failures are always those of the last hour."""
         last = self._sample()
         elapsed, pulls, pull_s, pulled, calls, work_s, ok, failed = (
             now - then for now, then in zip(last, self.minute[0], strict=True)
@@ -63,14 +63,14 @@ class ConsumeStatistics:
         self._topics: dict[str, TopicSums] = {}
 
     def of(self, topic: str) -> TopicSums:
-        """The sums of a topic, to be added to."""
+        """Returns the sums of a topic, to add to."""
         sums = self._topics.get(topic)
         if sums is None:
             sums = self._topics[topic] = TopicSums()
         return sums
 
     def table(self) -> dict[str, ConsumeStatus]:
-        """The rates by topic."""
+        """Returns the rates by topic."""
         return {topic: sums.status() for topic, sums in self._topics.items()}
 
     async def run(self) -> None:

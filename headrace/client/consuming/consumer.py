@@ -1,6 +1,6 @@
-"""Consumer: what push, lite pull and pull consumers have in common: a group, subscriptions, offsets, and what their instance asks of them.
+"""Consumer: the base class of push, lite pull and pull consumers: a group, subscriptions, offsets, and what the instance calls.
 
-Names that users give and see have no namespace; inside, topics and queues carry it.
+Users give and see names without the namespace; inside, topics and queues include it.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ class Consumer(ClientObject):
     # -- life -------------------------------------------------------------------------------------------------------------
 
     async def _open(self) -> ClientInstance:
-        # compat: a broadcasting consumer keeps one client id, since its offsets lie in a folder of that name.
+        # compat: a broadcasting consumer keeps one client id, because it names the folder of its offsets.
         return await ClientInstance.open(self._config, rename=not self._is_broadcast)
 
     async def _open_store(
@@ -93,7 +93,7 @@ class Consumer(ClientObject):
 
     @contextlib.asynccontextmanager
     async def _begun_or_gone(self, instance: ClientInstance) -> AsyncIterator[None]:
-        """For what may fail behind the registration: then nothing is left in an instance that others share."""
+        """Wraps what may fail after the registration: if it does, the consumer is removed from the instance, which others may share."""
         try:
             yield
         except BaseException:
@@ -103,9 +103,9 @@ class Consumer(ClientObject):
             raise
 
     async def _introduce(self, instance: ClientInstance) -> None:
-        """Looks for the topics' routes, has brokers check expressions, tells them who is here. Raises ConfigError for an expression refused.
+        """Gets the topics' routes, has brokers check expressions, sends a heartbeat. Raises ConfigError if an expression is rejected.
 
-        Servers that are not there are no error: they are looked for again later.
+        Servers that are down are not an error: they are contacted again later.
         """
         await instance.routes.poll(self._subscriptions.topics())
         for subscription in self._subscriptions.all():
@@ -121,13 +121,15 @@ class Consumer(ClientObject):
         try:
             await instance.invoke(address, create_request(RequestCode.CHECK_CLIENT_CONFIG, None, body))
         except BrokerError as error:
-            text = f"the broker refuses {subscription.sub_string!r} for {subscription.topic}: {error.remark}"
+            text = (
+                f"the broker rejects the expression {subscription.sub_string!r} of {subscription.topic}: {error.remark}"
+            )
             raise ConfigError(text, "expression") from error
         except RemotingError:
             pass
 
     async def _subscribed(self) -> None:
-        """A subscription of a running consumer has changed: brokers must know before they are asked to serve it."""
+        """Registers a changed subscription of a running consumer: brokers must know it before the next pull."""
         instance = self._instance
         try:
             await self._introduce(instance)
@@ -136,7 +138,7 @@ class Consumer(ClientObject):
         self.rebalance_soon()
 
     async def _introduce_again(self) -> None:
-        """A broker does not know what is subscribed, or knows something older: it is told again. Of many who ask at once one heartbeat is for all."""
+        """Sends a heartbeat because a broker does not know the current subscription. Concurrent calls share one heartbeat."""
         wanted_at = time.monotonic()
         async with self._introducing:
             if self._introduced_at < wanted_at:
@@ -144,7 +146,7 @@ class Consumer(ClientObject):
                 self._introduced_at = time.monotonic()
 
     def _subscription_failed(self, error: HeadraceError) -> None:
-        """What to do when an expression is refused while running."""
+        """Called if an expression is rejected while the consumer runs."""
 
     # -- names ------------------------------------------------------------------------------------------------------------
 
@@ -161,7 +163,7 @@ class Consumer(ClientObject):
     # -- what its instance asks (members.ConsumerMember) ------------------------------------------------------------------
 
     def subscribed_topics(self) -> Collection[str]:
-        """The topics whose routes are to be polled."""
+        """The topics whose routes are polled."""
         return self._subscriptions.topics()
 
     def heartbeat(self) -> ConsumerData:
@@ -176,12 +178,12 @@ class Consumer(ClientObject):
         )
 
     def rebalance_soon(self) -> None:
-        """Wakes the consumer's rebalancing."""
+        """Wakes the rebalancing."""
         if self._rebalance is not None:
             self._rebalance.soon()
 
     async def persist_offsets(self) -> None:
-        """Stores the offsets consumed so far; called by the instance's timer. To have it at once, call it yourself."""
+        """Stores the offsets consumed so far. A timer calls it regularly; call it to store them now."""
         if self._store is not None:
             await self._store.persist(self._queues_held())
 
@@ -192,14 +194,14 @@ class Consumer(ClientObject):
             logger.warning("offsets not stored group=%s reason=%s", self._group, error)
 
     async def reset_offsets(self, topic: str, offsets: dict[MessageQueue, int]) -> None:
-        """Only push consumers can be told where to go on."""
+        """Does nothing: only push consumers can be reset."""
 
     def offsets(self, topic: str = "") -> dict[MessageQueue, int]:
-        """The offsets held in memory, of one topic or of all, with the namespace."""
+        """Returns the offsets in memory, of one topic or of all, with the namespace."""
         return {} if self._store is None else self._store.offsets(topic)
 
     async def running_info(self, *, with_stacks: bool) -> ConsumerRunningInfo:
-        """What the consumer tells administration tools about itself."""
+        """Returns the runtime information for administration tools."""
         return ConsumerRunningInfo(
             properties=self._properties(),
             subscription_set=self._subscriptions.all(),
@@ -207,8 +209,8 @@ class Consumer(ClientObject):
         )
 
     async def consume_directly(self, message: MessageExt, broker_name: str | None) -> ConsumeMessageDirectlyResult:  # noqa: ARG002
-        """Only push consumers have handlers."""
-        raise ConfigError(f"the group {self._group} has no handler here, it pulls by itself")
+        """Raises ConfigError: only push consumers have handlers."""
+        raise ConfigError(f"the consumer of group {self._group} has no handler; only push consumers consume directly")
 
     def _properties(self) -> dict[str, str]:
         # compat: tools read the first four; the names are RocketMQ's.
@@ -237,12 +239,12 @@ class Consumer(ClientObject):
 
     @abstractmethod
     def _queues_held(self) -> Collection[MessageQueue]:
-        """The queues whose offsets are ours to store."""
+        """The queues whose offsets this consumer stores."""
 
 
 def _stacks() -> str:
     names_of = {thread.ident: thread.name for thread in threading.enumerate()}
     parts = []
-    for ident, frame in sys._current_frames().items():  # noqa: SLF001 (there is no other way to them)
+    for ident, frame in sys._current_frames().items():  # noqa: SLF001 (there is no public way to get them)
         parts.append(f"{names_of.get(ident, ident)}\n{''.join(traceback.format_stack(frame))}")
     return "\n".join(parts)

@@ -25,7 +25,9 @@ def _check_common(settings: Any) -> None:
             f"start_from={settings.start_from!r}: expected StartFrom.LAST, .FIRST or .at(moment)", "start_from"
         )
     if not callable(settings.allocator):
-        raise ConfigError(f"allocator={settings.allocator!r}: expected a strategy of headrace", "allocator")
+        raise ConfigError(
+            f"allocator={settings.allocator!r}: expected a function such as headrace.averagely", "allocator"
+        )
     check_range(settings, "pull_batch_size", 1, 1024)
     check_range(settings, "queue_threshold", 1, 65535)
     check_range(settings, "queue_threshold_mib", 1, 1024)
@@ -33,7 +35,7 @@ def _check_common(settings: Any) -> None:
 
 
 class PushOptions(TypedDict, total=False):
-    """The keywords that PushConsumer takes, as PushSettings describes them."""
+    """The keywords that PushConsumer accepts; PushSettings describes them."""
 
     model: MessageModel
     orderly: bool
@@ -61,22 +63,22 @@ class PushOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class PushSettings:
-    """How a PushConsumer consumes. All members of a group should have the same, those of the first four in any case.
+    """How a PushConsumer consumes. All members of a group should have the same settings; the first four must be the same.
 
     `model`: each message to one member of the group (CLUSTERING) or to all (BROADCASTING). `orderly`: the messages of a queue one after another.
-    `start_from`: where a group begins that has no offset yet. `allocator`: how queues are shared out (allocation.py).
+    `start_from`: where a group without an offset starts. `allocator`: how queues are divided among members (allocation.py).
 
-    `workers`: how many handlers may be at work at once. `batch_size`: messages a call, for handlers with `batch=True`.
-    `pull_batch_size`: messages a pull (brokers give 32 at most, unless set otherwise); `pull_interval`: a pause after each.
+    `workers`: how many handlers may run at once. `batch_size`: messages for each call of a handler with `batch=True`.
+    `pull_batch_size`: messages for each pull (brokers return at most 32 by default); `pull_interval`: a pause after each pull.
 
-    A queue is not pulled while it has more than `queue_threshold` messages or `queue_threshold_mib` MiB here, or, unless orderly, when its oldest and
-    newest message are more than `max_span` offsets apart; `topic_threshold` and `topic_threshold_mib` are shared out among the queues held.
+    A queue is not pulled while more than `queue_threshold` of its messages, or `queue_threshold_mib` MiB, wait here, or, unless orderly, while its oldest
+    and newest waiting message are more than `max_span` offsets apart. `topic_threshold` and `topic_threshold_mib` are divided among the queues.
 
-    `post_subscription`: send the expression with each pull. `max_reconsume_times`: so often a message is given again before it goes to the dead
-    letters; -1 means 16, and without end if orderly. `suspend_time`: how long an orderly queue is held up after a failure. `consume_timeout`: after
-    so long a message is sent back although its handler has not returned. `close_timeout`: how long `close` waits for handlers at work.
+    `post_subscription`: send the expression with each pull. `max_reconsume_times`: how often a message is redelivered before it becomes a dead letter;
+    -1 means 16 times, and without limit if orderly. `suspend_time`: how long an orderly queue pauses after a failure. `consume_timeout`: when a message
+    is sent back although its handler has not returned. `close_timeout`: how long `close` waits for running handlers.
 
-    `offset_store`: one of your own. `offsets_directory`: where broadcasting consumers keep their offsets. `hooks`: see ConsumeHook. `trace`: True, or a Trace.
+    `offset_store`: your own store. `offsets_directory`: where broadcasting consumers store their offsets. `hooks`: see ConsumeHook. `trace`: True, or a Trace.
     """
 
     model: MessageModel = MessageModel.CLUSTERING
@@ -116,12 +118,12 @@ class PushSettings:
 
     @property
     def is_broadcast(self) -> bool:
-        """Whether every member consumes everything."""
+        """Whether every member consumes all messages."""
         return self.model is MessageModel.BROADCASTING
 
 
 class LitePullOptions(TypedDict, total=False):
-    """The keywords that LitePullConsumer takes, as LitePullSettings describes them."""
+    """The keywords that LitePullConsumer accepts; LitePullSettings describes them."""
 
     model: MessageModel
     start_from: StartFrom
@@ -141,10 +143,10 @@ class LitePullOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class LitePullSettings:
-    """How a LitePullConsumer fetches. `model`, `start_from`, `allocator`, thresholds as in PushSettings; `total_threshold`: over all queues.
+    """How a LitePullConsumer fetches. `model`, `start_from`, `allocator` and thresholds as in PushSettings; `total_threshold`: over all queues.
 
-    `auto_commit`: what was polled counts as consumed when the next poll comes, and is committed every `auto_commit_interval`.
-    `poll_timeout`: how long `poll` waits if it is not told. `topic_check_interval`: how often the listeners of `on_topic_queues_changed` are served.
+    `auto_commit`: polled messages count as consumed at the next poll, and are committed every `auto_commit_interval`. `poll_timeout`: the default
+    timeout of `poll`. `topic_check_interval`: how often topics are checked for the listeners of `on_topic_queues_changed`.
     """
 
     model: MessageModel = MessageModel.CLUSTERING
@@ -169,12 +171,12 @@ class LitePullSettings:
 
     @property
     def is_broadcast(self) -> bool:
-        """Whether every member consumes everything."""
+        """Whether every member consumes all messages."""
         return self.model is MessageModel.BROADCASTING
 
 
 class PullOptions(TypedDict, total=False):
-    """The keywords that PullConsumer takes, as PullSettings describes them."""
+    """The keywords that PullConsumer accepts; PullSettings describes them."""
 
     model: MessageModel
     allocator: Allocator
@@ -203,5 +205,5 @@ class PullSettings:
 
     @property
     def is_broadcast(self) -> bool:
-        """Whether every member consumes everything."""
+        """Whether every member consumes all messages."""
         return self.model is MessageModel.BROADCASTING

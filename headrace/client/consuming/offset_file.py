@@ -1,10 +1,10 @@
-"""LocalOffsets: the offsets of a broadcasting consumer, in a file that the Java client reads and writes as well (client spec 3.10).
+"""LocalOffsets: the offsets of a broadcasting consumer, in a file that the Java client can read and write too (client spec 3.10).
 
     <directory>/<client id>/<group>/offsets.json      {"offsetTable":{{"brokerName":"a","queueId":0,"topic":"T"}:12}}
-    …/offsets.json.bak                                 what stood there before
+    …/offsets.json.bak                                 the previous contents
 
-The keys are objects, as RocketMQ's JSON library writes them. The directory is given, or `ROCKETMQ_LOCAL_OFFSET_STORE_DIR`, or
-`~/.rocketmq_offsets`. A write goes to another file first and is renamed over the old one, so a crash leaves one of the two.
+The keys are objects, as RocketMQ's JSON library writes them. The directory is the given one, `ROCKETMQ_LOCAL_OFFSET_STORE_DIR`, or
+`~/.rocketmq_offsets`. A write goes to a temporary file that is renamed over the old one, so a crash leaves one of the two.
 """
 
 import asyncio
@@ -30,33 +30,33 @@ class _OffsetFile(JsonBody):
 
 
 def offset_directory(given: str | os.PathLike[str] | None = None) -> Path:
-    """Where offset files lie."""
+    """Returns the directory of offset files."""
     return Path(given or os.environ.get(ENVIRONMENT) or Path.home() / ".rocketmq_offsets")
 
 
 class LocalOffsets(OffsetMemory):
-    """The offsets of one group at one client id."""
+    """The offsets of one group for one client id."""
 
     def __init__(self, directory: Path, client_id: str, group: str) -> None:
         super().__init__()
         self.path = directory / client_id / group / "offsets.json"
         self._backup = self.path.with_name(self.path.name + ".bak")
-        # order: one write after another, as they were asked for: each goes on from what the one before has left.
+        # order: writes happen one after another, as requested: each starts from the result of the one before.
         self._writing = asyncio.Lock()
 
     async def load(self) -> None:
-        """Reads the file. Raises ConfigError if neither it nor its copy can be read."""
+        """Reads the file. Raises ConfigError if neither it nor its backup can be read."""
         self._offsets.update(await asyncio.to_thread(self._read))
 
     async def stored(self, queue: MessageQueue) -> int | None:
-        """What the file says of a queue."""
+        """Returns the queue's offset in the file."""
         return (await asyncio.to_thread(self._read)).get(queue)
 
     async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:  # noqa: ARG002 (a file is always waited for)
-        """Writes the offsets of these queues; those of others in the file stay. Raises OSError."""
+        """Writes the offsets of these queues; those of other queues in the file stay. Raises OSError."""
         mine = {queue: self._offsets[queue] for queue in queues if queue in self._offsets}
         if mine:
-            # In a thread, and to the end even if whoever waits is cancelled.
+            # In a thread, and to the end even if the caller is cancelled.
             await asyncio.shield(self._write_in_turn(mine))
 
     def _read(self) -> dict[MessageQueue, int]:
@@ -71,7 +71,10 @@ class LocalOffsets(OffsetMemory):
             except (RemoteProtocolError, OSError, UnicodeError) as error:
                 problems.append(f"{path}: {error}")
         if len(problems) > 1 or (problems and not self._backup.exists()):
-            raise ConfigError(f"the offsets cannot be read: {'; '.join(problems)}", "offsets_directory")
+            raise ConfigError(
+                f"the offset file and its backup cannot be read; repair or delete them: {'; '.join(problems)}",
+                "offsets_directory",
+            )
         return {}
 
     async def _write_in_turn(self, mine: dict[MessageQueue, int]) -> None:
@@ -88,7 +91,7 @@ class LocalOffsets(OffsetMemory):
             file.flush()
             os.fsync(file.fileno())
         with contextlib.suppress(FileNotFoundError):
-            # order: the old file is linked as the copy before the new one takes its name; there is always one of them.
+            # order: the old file becomes the backup before the new one takes its name; one of them always exists.
             self._backup.unlink(missing_ok=True)
             os.link(self.path, self._backup)
         os.replace(fresh, self.path)

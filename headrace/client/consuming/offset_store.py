@@ -1,10 +1,10 @@
-"""Offset stores: how far a group has come in each queue; in memory at once, and kept every few seconds (client spec 3.10).
+"""Offset stores: a group's offset in each queue; in memory, and stored every few seconds (client spec 3.10).
 
-    RemoteOffsets     at the queue's broker: groups that share out their queues
-    LocalOffsets      in a file of this machine (offset_file.py): broadcasting, where each member has its own
-    GivenOffsets      in a store of the program's own, an OffsetStore, whose errors it keeps from the client
+    RemoteOffsets     at the queue's broker: groups that divide their queues among members
+    LocalOffsets      in a file on this machine (offset_file.py): broadcasting, where each member has its own offsets
+    GivenOffsets      in an OffsetStore of the program, whose errors must not stop the client
 
-Queues carry the namespace. What `update` is told is in memory only until `persist`.
+Queues include the namespace. `update` changes memory only; `persist` stores it.
 """
 
 import asyncio
@@ -25,122 +25,121 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 RESEND_S: Final = 60.0
-"""An offset that has not changed is sent again after so long, in case the broker was restored from an older copy."""
+"""An unchanged offset is sent again after this time, in case the broker was restored from an older backup."""
 
 
 class OffsetStore(Protocol):
-    """Where offsets are kept: what a store of a program's own must have. All is called in the consumer's loop, and must not block it. Queues carry the
-    namespace.
+    """What an offset store must implement. All methods are called in the consumer's loop and must not block it. Queues include the namespace.
 
-    What it raises beyond the errors named here is logged once for each method, and does no harm; `load` alone keeps the consumer from starting.
+    Other exceptions than those named here are logged once for each method and have no other effect; only `load` prevents the consumer's start.
     """
 
     async def load(self) -> None:
-        """Reads what has to be read before the first use."""
+        """Reads what is needed before the first use."""
 
     def update(self, queue: MessageQueue, offset: int, *, only_up: bool = False) -> None:
-        """Notes an offset in memory; `only_up`: unless a higher one is noted."""
+        """Sets an offset in memory; with `only_up`, unless a higher one is set."""
 
     def memory(self, queue: MessageQueue) -> int | None:
-        """The offset in memory, None if there is none."""
+        """Returns the offset in memory, None if there is none."""
 
     async def stored(self, queue: MessageQueue) -> int | None:
-        """The offset that is kept, None if none is. Raises HeadraceError if it cannot be known."""
+        """Returns the stored offset, None if there is none. Raises HeadraceError if it cannot be read."""
 
     async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
-        """Keeps the offsets of these queues. `wait`: returns when they are kept, or raises HeadraceError or OSError; else these are only logged."""
+        """Stores the offsets of these queues. `wait`: returns when they are stored, or raises HeadraceError or OSError; otherwise failures are only logged."""
 
     def remove(self, queue: MessageQueue) -> None:
-        """Forgets what is in memory."""
+        """Removes a queue from memory."""
 
     def offsets(self, topic: str = "") -> dict[MessageQueue, int]:
-        """What is in memory, of one topic or of all."""
+        """Returns the offsets in memory, of one topic or of all."""
 
 
 class Offsets(OffsetStore, Protocol):
-    """A store, as consumers use it: pulls bring offsets to brokers as well."""
+    """An OffsetStore as consumers use it: pulls carry offsets to brokers too."""
 
     def by_pull(self, queue: MessageQueue) -> contextlib.AbstractAsyncContextManager[None] | None:
-        """What a pull that brings an offset of the queue along has to hold meanwhile; None: none may, until one has been kept by `persist`."""
+        """Returns what to hold during a pull that carries an offset of the queue. None: no pull may carry one before `persist` has stored one."""
 
 
 class OffsetMemory:
-    """The half of a store that is the same for all: offsets in memory."""
+    """The part that all stores share: offsets in memory."""
 
     def __init__(self) -> None:
         self._offsets: dict[MessageQueue, int] = {}
 
     def update(self, queue: MessageQueue, offset: int, *, only_up: bool = False) -> None:
-        """Notes an offset."""
+        """Sets an offset."""
         if not only_up or offset > self._offsets.get(queue, -1):
             self._offsets[queue] = offset
 
     def memory(self, queue: MessageQueue) -> int | None:
-        """The offset in memory."""
+        """Returns the offset in memory."""
         return self._offsets.get(queue)
 
     def remove(self, queue: MessageQueue) -> None:
-        """Forgets what is in memory."""
+        """Removes a queue from memory."""
         self._offsets.pop(queue, None)
 
     def offsets(self, topic: str = "") -> dict[MessageQueue, int]:
-        """What is in memory."""
+        """Returns the offsets in memory."""
         return {queue: offset for queue, offset in self._offsets.items() if not topic or queue.topic == topic}
 
     def by_pull(self, queue: MessageQueue) -> contextlib.AbstractAsyncContextManager[None] | None:  # noqa: ARG002
-        """Nothing has to be held: what is kept here is not at the broker."""
+        """Nothing has to be held: these offsets are not at the broker."""
         return contextlib.nullcontext()
 
 
 class GivenOffsets:
-    """A store of the program's own. What it raises ends no task of the client's: it is logged, and then the store has not noted, or does not know."""
+    """A store of the program. Its exceptions end none of the client's tasks: they are logged, and the offset counts as not set or unknown."""
 
     def __init__(self, store: OffsetStore) -> None:
         self._store = store
         self._complained: set[str] = set()
 
     async def load(self) -> None:
-        """As the store does; what it raises is for who starts the consumer."""
+        """Loads the store; its exceptions reach the program that starts the consumer."""
         await self._store.load()
 
     def update(self, queue: MessageQueue, offset: int, *, only_up: bool = False) -> None:
-        """Notes an offset, if it can."""
+        """Sets an offset, if the store can."""
         self._call("update", lambda: self._store.update(queue, offset, only_up=only_up), None)
 
     def memory(self, queue: MessageQueue) -> int | None:
-        """The offset in memory, None if there is none, or if it cannot be said."""
+        """Returns the offset in memory, None if there is none or the store failed."""
         return self._call("memory", lambda: self._store.memory(queue), None)
 
     async def stored(self, queue: MessageQueue) -> int | None:
-        """The offset that is kept. Raises HeadraceError for whatever the store raises: then nobody knows where to go on."""
+        """Returns the stored offset. Raises HeadraceError for any exception of the store, because the start is unknown then."""
         try:
             return await self._store.stored(queue)
         except Exception as error:
             raise self._failure("stored", error) from error
 
     async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
-        """Keeps the offsets. Raises HeadraceError for whatever the store raises."""
+        """Stores the offsets. Raises HeadraceError for any exception of the store."""
         try:
             await self._store.persist(queues, wait=wait)
         except Exception as error:
             raise self._failure("persist", error) from error
 
     def remove(self, queue: MessageQueue) -> None:
-        """Forgets what is in memory, if it can."""
+        """Removes a queue from memory, if the store can."""
         self._call("remove", lambda: self._store.remove(queue), None)
 
     def offsets(self, topic: str = "") -> dict[MessageQueue, int]:
-        """What is in memory; nothing, if that cannot be said."""
+        """Returns the offsets in memory; none if the store failed."""
         return self._call("offsets", lambda: self._store.offsets(topic), {})
 
     def by_pull(self, queue: MessageQueue) -> contextlib.AbstractAsyncContextManager[None] | None:  # noqa: ARG002
-        """Nothing has to be held: what is kept there is not at the broker."""
+        """Nothing has to be held: these offsets are not at the broker."""
         return contextlib.nullcontext()
 
     def _call(self, method: str, call: Callable[[], T], otherwise: T) -> T:
         try:
             return call()
-        except Exception as error:  # noqa: BLE001 (it is the program's; the client goes on)
+        except Exception as error:  # noqa: BLE001 (the store is the program's; the client continues)
             self._complain(method, error)
             return otherwise
 
@@ -152,19 +151,19 @@ class GivenOffsets:
         return HeadraceError(f"the offset store's {method} failed: {type(error).__name__}: {error}")
 
     def _complain(self, method: str, error: Exception) -> None:
-        # Once: some are called with every message.
+        # Only once at this level: some methods are called for every message.
         level = logging.DEBUG if method in self._complained else logging.ERROR
         self._complained.add(method)
         logger.log(level, "offset store failed method=%s", method, exc_info=error)
 
 
 class RemoteOffsets(OffsetMemory):
-    """Offsets at the brokers. Only those that changed are sent, and the others once a minute.
+    """Offsets at the brokers. Changed offsets are sent at once, unchanged ones once a minute.
 
-    Each is sent as a request with an answer, one at a time for a queue: brokers handle requests in several threads, and of two that are under
-    way the older may be stored last. The first of a topic goes to its broker alone: Apache's makes the group's table then, and when two
-    threads make it at once, one of the tables and what is in it is lost, though both were answered (quirks.md). Who waits for an offset to be
-    stored has it sent whether it changed or not: pulls bring offsets along as well, and the broker is to have this one.
+    Each is a request with an answer, one at a time for each queue: brokers handle requests in several threads, and of two in flight the older one may
+    be stored last. The first offset of a topic is sent alone: Apache's broker creates the group's table then, and if two threads create it at once, one
+    table is lost with its contents, though both requests were answered (quirks.md). `persist` with `wait` sends an offset even if it is unchanged,
+    because pulls carry offsets too and the broker must end up with this one.
     """
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
@@ -177,15 +176,15 @@ class RemoteOffsets(OffsetMemory):
         self._begun: set[tuple[str, str]] = set()
 
     async def load(self) -> None:
-        """Nothing is read beforehand."""
+        """Does nothing: offsets are read when they are needed."""
 
     async def stored(self, queue: MessageQueue) -> int | None:
-        """What the broker has. Raises BrokerNotFound, BrokerError, RemotingError: then nobody knows where to go on."""
+        """Returns the broker's offset. Raises BrokerNotFound, BrokerError, RemotingError; the start is unknown then."""
         return await queue_requests.consumer_offset(self._instance, self._group, queue)
 
     def by_pull(self, queue: MessageQueue) -> contextlib.AbstractAsyncContextManager[None] | None:
-        """The queue's turn: no offset of it is sent here until the pull is answered. None as long as the first of its topic is not stored."""
-        # compat: pulls of several queues would bring the topic's first offset along at once.
+        """Returns the queue's lock: no other offset of it is sent until the pull is answered. None until the first of its topic is stored."""
+        # compat: otherwise pulls of several queues could carry the topic's first offset at once.
         return self._turn(queue) if self._is_begun(queue) else None
 
     def _is_begun(self, queue: MessageQueue) -> bool:
@@ -198,7 +197,7 @@ class RemoteOffsets(OffsetMemory):
             yield
 
     async def persist(self, queues: Collection[MessageQueue], *, wait: bool = False) -> None:
-        """Sends the offsets to the brokers. `wait` raises what kept one of them from being stored."""
+        """Sends the offsets to the brokers. With `wait` it raises the first failure."""
         known = [(queue, offset) for queue in queues if (offset := self._offsets.get(queue)) is not None]
         results = await asyncio.gather(
             *(self._send(queue, offset, always=wait) for queue, offset in known), return_exceptions=True
@@ -222,7 +221,7 @@ class RemoteOffsets(OffsetMemory):
                 self._sent[queue] = offset, now
 
     async def _sent_as_first(self, queue: MessageQueue, offset: int) -> bool:
-        """Sends it, alone, if nothing of its topic has been stored at its broker yet; whether that was so."""
+        """Sends the offset alone if the broker has stored none of its topic yet; returns whether it did."""
         table = queue.topic, queue.broker_name
         if self._is_begun(queue):
             return False
@@ -234,6 +233,6 @@ class RemoteOffsets(OffsetMemory):
             return True
 
     def remove(self, queue: MessageQueue) -> None:
-        """Forgets what is in memory, and what was sent: another member may have gone on since."""
+        """Removes a queue from memory, and what was sent: another member may have continued since."""
         super().remove(queue)
         self._sent.pop(queue, None)

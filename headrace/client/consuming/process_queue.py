@@ -1,13 +1,13 @@
-"""ProcessQueue: the messages of one queue between being pulled and being done with (client spec 3.5).
+"""ProcessQueue: the messages of one queue from being pulled until they are consumed (client spec 3.5).
 
-    pulled ──put──► waiting ──────────────────────────► remove ──► the smallest offset that is not done yet: what may be committed
+    pulled ──put──► waiting ──────────────────────────► remove ──► the smallest offset not yet consumed, which may be committed
                       │  ▲
                  take │  │ rollback              (orderly consumers only)
                       ▼  │
-                   in the handler's hands ──commit──► the offset behind them
+                   taken by a handler ──commit──► the offset after them
 
-Offsets are put in ascending order, so a dict keeps them sorted. A queue that was lost is dropped: nothing of it is consumed any more, and what
-handlers still do with its messages counts for nothing. Belongs to the loop; handlers' threads only read `is_dropped` and the lock's time.
+Offsets are put in ascending order, so a dict keeps them sorted. A queue that was lost is dropped: none of it is consumed any more, and the results of
+its running handlers are ignored. Belongs to the loop; handlers' threads only read `is_dropped` and the lock's time.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ from headrace.model.message_queue import MessageQueue
 from headrace.protocol.bodies import ProcessQueueInfo
 
 LOCK_LIFETIME_S: Final = 30.0
-"""How long a broker's lock is trusted after it was last confirmed; at the broker it lasts twice as long."""
+"""How long a broker's lock is trusted after its last confirmation; at the broker it lasts twice as long."""
 MIB: Final = 1024 * 1024
 
 
 class ProcessQueue:
-    """One queue that the consumer holds. `next_offset`: where the next pull begins."""
+    """One queue of this consumer. `next_offset`: where the next pull starts."""
 
     __slots__ = (
         "_changed",
@@ -53,15 +53,15 @@ class ProcessQueue:
         self.queue = queue
         self.next_offset = next_offset
         self.size = 0
-        """Bytes of the records held, those in handlers' hands included."""
+        """Bytes of the records here, including those taken by handlers."""
         self.max_offset = -1
         self.outstanding = 0
-        """Pieces of work that were given to handlers and have not come back."""
+        """How many calls were given to workers and have not returned."""
         self.is_dropped = False
         self.is_pulled = True
-        """False: nothing more is pulled; what is here is consumed all the same."""
+        """False: nothing more is pulled; waiting messages are still consumed."""
         self.is_storing = False
-        """Whether what its pull is waiting for stores an offset by the way."""
+        """Whether the pull in flight also stores an offset."""
         self.is_locked = False
         self.lock_until = 0.0
         self.last_pull_ms = now_ms()
@@ -69,7 +69,7 @@ class ProcessQueue:
         self.last_lock_ms = 0
         self.unlock_tries = 0
         self.consume_lock = asyncio.Lock()
-        """Held while a handler of an orderly consumer works on the queue."""
+        """Held while a handler of an orderly consumer runs."""
         self._messages: dict[int, ReceivedMessage] = {}
         self._taken: dict[int, ReceivedMessage] = {}
         self._changed: asyncio.Future[None] | None = None
@@ -79,26 +79,26 @@ class ProcessQueue:
 
     @property
     def count(self) -> int:
-        """How many messages are held, those in handlers' hands included."""
+        """How many messages are here, including those taken by handlers."""
         return len(self._messages) + len(self._taken)
 
     @property
     def waiting(self) -> int:
-        """How many messages are held and not taken."""
+        """How many messages wait for a handler."""
         return len(self._messages)
 
     @property
     def span(self) -> int:
-        """From the first to the last offset waiting."""
+        """The difference between the first and the last waiting offset."""
         return self.max_offset - next(iter(self._messages)) if self._messages else 0
 
     @property
     def size_mib(self) -> int:
-        """Whole MiB held."""
+        """The size in whole MiB."""
         return self.size // MIB
 
     def put(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Adds what was pulled. What the queue has had already is left out."""
+        """Adds pulled messages, except those that were added before."""
         if messages[0].queue_offset <= self.max_offset:
             messages = [message for message in messages if message.queue_offset > self.max_offset]
             if not messages:
@@ -109,7 +109,7 @@ class ProcessQueue:
         self.changed()
 
     def remove(self, messages: Iterable[ReceivedMessage]) -> int:
-        """Takes out what is done with. The offset that may be committed now: of the first message left, or behind the last; -1 if nothing was there."""
+        """Removes consumed messages. Returns the offset that may be committed: of the first message left, or after the last; -1 if the queue was empty."""
         held = self._messages
         if not held:
             return -1
@@ -121,24 +121,24 @@ class ProcessQueue:
         return next(iter(held)) if held else self.max_offset + 1
 
     def holds(self, message: ReceivedMessage) -> bool:
-        """Whether a message is still waiting, or in a handler's hands."""
+        """Whether a message waits or is taken by a handler."""
         return self._messages.get(message.queue_offset) is message or message.queue_offset in self._taken
 
     def first(self) -> ReceivedMessage | None:
-        """The message with the smallest offset waiting."""
+        """Returns the waiting message with the smallest offset."""
         return next(iter(self._messages.values()), None)
 
     # -- orderly ----------------------------------------------------------------------------------------------------------
 
     def take(self, limit: int) -> list[ReceivedMessage]:
-        """The first messages waiting; from now on they are in a handler's hands."""
+        """Takes the first waiting messages for a handler."""
         offsets = [offset for offset, _ in zip(self._messages, range(limit), strict=False)]
         taken = [self._messages.pop(offset) for offset in offsets]
         self._taken.update(zip(offsets, taken, strict=True))
         return taken
 
     def commit(self) -> int:
-        """Done with all that was taken: the offset behind it, -1 if nothing was."""
+        """Removes all taken messages; returns the offset after them, -1 if there were none."""
         if not self._taken:
             return -1
         offset = max(self._taken) + 1
@@ -149,7 +149,7 @@ class ProcessQueue:
         return offset
 
     def rollback(self, messages: Iterable[ReceivedMessage] | None = None) -> None:
-        """Puts back what was taken, or these of it, to be consumed again; not what `clear` has made forgotten meanwhile."""
+        """Returns taken messages, or these of them, to the waiting ones, except those removed by `clear`."""
         taken = self._taken
         if messages is None:
             back = taken
@@ -160,46 +160,46 @@ class ProcessQueue:
         self.changed()
 
     def lock_confirmed(self) -> None:
-        """The broker says that the queue is locked for us."""
+        """Records that the broker confirmed our lock of the queue."""
         self.is_locked = True
         self.lock_until = time.monotonic() + LOCK_LIFETIME_S
         self.last_lock_ms = now_ms()
 
     @property
     def is_lock_valid(self) -> bool:
-        """Whether the queue is locked, and that was confirmed lately. May be asked from any thread."""
+        """Whether the queue is locked and that was confirmed recently. May be called from any thread."""
         return self.is_locked and time.monotonic() < self.lock_until
 
     # -- waiting ----------------------------------------------------------------------------------------------------------
 
     def changed(self) -> None:
-        """Wakes who waits for a change: messages came or went, the queue was dropped or locked."""
+        """Wakes the waiters: messages were added or removed, or the queue was dropped or locked."""
         if self._changed is not None:
             if not self._changed.done():
                 self._changed.set_result(None)
             self._changed = None
 
     async def wait_changed(self, timeout_s: float | None = None) -> None:
-        """Returns at the next change, or when the time is over."""
+        """Returns at the next change, or after the timeout."""
         if self._changed is None:
             self._changed = asyncio.get_running_loop().create_future()
-        # Not wait_for: it would cancel the future that others wait for as well.
+        # Not wait_for: it would cancel the future, which others wait for too.
         await asyncio.wait([self._changed], timeout=timeout_s)
 
     def drop(self) -> None:
-        """Nothing of the queue is consumed from now on."""
+        """Ends consuming the queue."""
         self.is_dropped = True
         self.changed()
 
     def clear(self) -> None:
-        """Forgets all messages."""
+        """Removes all messages."""
         self._messages.clear()
         self._taken.clear()
         self.size = 0
         self.changed()
 
     def info(self, commit_offset: int) -> ProcessQueueInfo:
-        """What the queue's consumer tells about it."""
+        """Returns the queue's state for administration tools."""
         waiting, taken = self._messages, self._taken
         return ProcessQueueInfo(
             commit_offset=commit_offset,

@@ -1,7 +1,7 @@
-"""Pulls: asking a broker for the messages of one queue, and what it answers (client spec 3.6, 3.7).
+"""Puller: requests the messages of one queue from a broker (client spec 3.6, 3.7).
 
-A broker that has nothing holds the request for a while (long polling) if it is asked to. It may also suggest another broker of its name for the next
-pull of the queue, a slave when one is far behind; that is remembered here.
+A broker without messages holds the request for a while (long polling) if it is asked to. It may also suggest another broker of its name for the next
+pull of the queue, a slave if the consumer is far behind; the suggestion is remembered here.
 """
 
 from collections.abc import Sequence
@@ -29,13 +29,13 @@ AT_ONCE_TIMEOUT_MS: Final = 10_000
 
 
 class PullStatus(Enum):
-    """What a pull came to."""
+    """The outcome of a pull."""
 
     FOUND = "FOUND"
     NO_NEW_MESSAGE = "NO_NEW_MSG"
     NO_MATCHED_MESSAGE = "NO_MATCHED_MSG"
     OFFSET_ILLEGAL = "OFFSET_ILLEGAL"
-    """The offset lies before the queue's first message, or behind its end; `next_offset` is one that does not."""
+    """The offset is before the queue's first message or after its end; `next_offset` is a valid one."""
 
 
 _STATUS: Final = {
@@ -48,7 +48,7 @@ _STATUS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PullResult:
-    """What a pull came to, where to go on, and the queue's bounds. FOUND may be without messages: none has one of the tags."""
+    """The outcome of a pull, the next offset, and the queue's bounds. FOUND may contain no messages, if none has one of the tags."""
 
     status: PullStatus
     next_offset: int
@@ -58,7 +58,7 @@ class PullResult:
 
 
 class Puller:
-    """Pulls for one group. Queues carry the namespace here; the messages' topics do not."""
+    """Pulls for one group. Queues include the namespace; the messages' topics do not."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._instance = instance
@@ -67,7 +67,7 @@ class Puller:
         self._suggested: dict[MessageQueue, int] = {}
 
     def forget(self, queue: MessageQueue) -> None:
-        """The queue is no longer ours."""
+        """Forgets a queue that is no longer ours."""
         self._suggested.pop(queue, None)
 
     async def pull(
@@ -83,9 +83,9 @@ class Puller:
         with_expression: bool = False,
         is_lite: bool = False,
     ) -> PullResult:
-        """Asks once. `suspend_ms`: how long the broker may hold the request; `with_expression`: it is to use the expression sent, not the heartbeat's.
+        """Pulls once. `suspend_ms`: how long the broker may hold the request; `with_expression`: use the expression in the request, not the heartbeat's.
 
-        `commit_offset`, if above 0, is stored by the way. Raises BrokerError, BrokerNotFound, RemotingError, RemoteProtocolError.
+        `commit_offset`, if above 0, is stored too. Raises BrokerError, BrokerNotFound, RemotingError, RemoteProtocolError.
         """
         target = await self._target(queue)
         sys_flag = pull_sys_flag.build(
@@ -94,7 +94,7 @@ class Puller:
             subscription=with_expression,
             lite_pull=is_lite,
         )
-        # The hottest request of a consumer: its fields are written out here rather than by PullMessageRequestHeader.
+        # The most frequent request of a consumer: its fields are written here directly, not by PullMessageRequestHeader.
         ext = {
             "consumerGroup": self._group,
             "topic": queue.topic,
@@ -122,11 +122,13 @@ class Puller:
                 await self._instance.routes.update(queue.topic)
             except HeadraceError as error:
                 raise BrokerNotFound(
-                    f"no address of {queue.broker_name} is known: {error}", queue.broker_name
+                    f"no address of the broker {queue.broker_name} is known: {error}", queue.broker_name
                 ) from error
             found = brokers.find(queue.broker_name, suggested)
         if found is None:
-            raise BrokerNotFound(f"no address of {queue.broker_name} is known", queue.broker_name)
+            raise BrokerNotFound(
+                f"no address of the broker {queue.broker_name} is known; is it running?", queue.broker_name
+            )
         return found
 
     def _result(
@@ -140,14 +142,16 @@ class Puller:
             next_offset, suggested = int(ext["nextBeginOffset"]), int(ext["suggestWhichBrokerId"])
             min_offset, max_offset = int(ext["minOffset"]), int(ext["maxOffset"])
         except (KeyError, ValueError) as error:
-            raise RemoteProtocolError(f"the answer of {address} to a pull lacks {error}: {ext}") from error
+            raise RemoteProtocolError(
+                f"the answer of {address} to a pull lacks or garbles the field {error}: {ext}"
+            ) from error
         if suggested != MASTER_ID or queue in self._suggested:
             self._suggested[queue] = suggested
         messages: list[ReceivedMessage] = []
         if status is PullStatus.FOUND:
             messages = cut_records(answer.body, Origin(queue, min_offset, max_offset, self._namespace))
             if subscription.tags_set and is_tag_type(subscription.expression_type):
-                # Brokers compare hashes of tags only.
+                # Brokers compare only hashes of tags.
                 wanted = subscription.tags_set
                 messages = [message for message in messages if message.tags in wanted]
         return PullResult(status, next_offset, min_offset, max_offset, messages)

@@ -1,9 +1,9 @@
-"""QueuePull: pulls one queue for a push consumer, again and again, until the queue is lost (client spec 3.6, 3.7).
+"""QueuePull: pulls one queue for a push consumer until the queue is lost (client spec 3.6, 3.7).
 
-One request is under way at a time. It is held back while enough is here (flow control), and when the queue of an orderly consumer is not locked.
+One request is in flight at a time. Pulling pauses while enough messages wait here (flow control), and while an orderly consumer's queue is not locked.
 
-Pulls also bring the group's offset along, so that a crash makes others consume little again. Such a pull is not held by the broker: when the queue is
-given up its answer is waited for, since an offset that is still under way could be stored after the final one.
+Pulls also carry the group's offset, so that little is consumed again after a crash. The broker does not hold such a pull. When the queue is
+released, its answer is awaited, because an offset still in flight could be stored after the final one.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ FLOW_CONTROL_DELAY_S: Final = 0.02
 FULL_CHECK_S: Final = 1.0
 SAY_FULL_S: Final = 60.0
 STORE_S: Final = 1.0
-"""How often a queue that is consumed as fast as it grows has its offset brought along: each time costs a pull more."""
+"""How often a pull carries the offset of a queue that is consumed as fast as it grows: each time costs an additional pull."""
 _NOTHING: Final = contextlib.nullcontext()
 _NOT_KNOWN: Final = (
     ResponseCode.SUBSCRIPTION_NOT_EXIST,
@@ -47,19 +47,19 @@ _NOT_KNOWN: Final = (
     ResponseCode.FILTER_DATA_NOT_EXIST,
     ResponseCode.FILTER_DATA_NOT_LATEST,
 )
-"""The broker was started again, or another member's heartbeat overtook ours there."""
+"""The broker was restarted, or another member's heartbeat overtook ours."""
 
 
 @dataclass(slots=True)
 class FlowLimits:
-    """How much of a queue may be here. `span` None: any. They change when queues are shared out anew."""
+    """How much of a queue may wait here. `span` None: no limit. The limits change when queues are reassigned."""
 
     count: int
     size_mib: int
     span: int | None
 
     def excess(self, process_queue: ProcessQueue) -> str | None:
-        """What there is too much of; None: go on."""
+        """Returns which limit is exceeded, and by what; None if none is."""
         if process_queue.count > self.count:
             return f"{process_queue.count} messages"
         if process_queue.size_mib > self.size_mib:
@@ -71,7 +71,7 @@ class FlowLimits:
 
 @dataclass(frozen=True, slots=True)
 class PullPlan:
-    """What all queues of a consumer are pulled with."""
+    """What the pulls of all queues of a consumer share."""
 
     puller: Puller
     store: Offsets
@@ -85,15 +85,15 @@ class PullPlan:
     needs_lock: bool
     submit: Callable[[ProcessQueue, Sequence[ReceivedMessage]], None]
     on_illegal: Callable[[ProcessQueue, int], None]
-    """The offset lies outside the queue; go on at this one."""
+    """Called if the offset is outside the queue, with the offset to continue at."""
     on_full: Callable[[ProcessQueue, str], None]
     introduce: Callable[[], Awaitable[None]]
-    """Tells the brokers what is subscribed."""
+    """Sends the subscriptions to the brokers."""
     not_paused: asyncio.Event
 
 
 class QueuePull:
-    """Pulls for one process queue."""
+    """Pulls one process queue."""
 
     def __init__(self, plan: PullPlan, process_queue: ProcessQueue) -> None:
         self._plan = plan
@@ -176,9 +176,9 @@ class QueuePull:
         return self._process_queue.is_dropped or not self._process_queue.is_pulled
 
     def _subscribed(self) -> SubscriptionData | None:
-        """What the queue is pulled with: the subscription as it was when an expression like the present one was first seen here.
+        """Returns the subscription to pull with: the one that was current when its expression was first used here.
 
-        When queues come and go it gets a new version, and a pull with one that the broker has not heard of yet would be refused.
+        When queues are reassigned it gets a new version, and brokers reject a pull with a version that they do not know yet.
         """
         now, known = self._plan.subscriptions.get(self._topic), self._subscription
         if (
@@ -190,7 +190,7 @@ class QueuePull:
         return self._subscription
 
     async def _offset_to_store(self, now: float) -> tuple[int, contextlib.AbstractAsyncContextManager[None]]:
-        """The offset that the next pull is to bring along, 0 for none; and what it has to hold meanwhile."""
+        """Returns the offset that the next pull carries (0: none), and what to hold meanwhile."""
         plan, queue = self._plan, self._process_queue.queue
         offset = 0 if plan.is_broadcast else plan.store.memory(queue) or 0
         is_time = now - self._stored_at >= STORE_S
@@ -205,11 +205,11 @@ class QueuePull:
         return 0, _NOTHING
 
     def _take(self, result: PullResult) -> bool:
-        """Whether there were messages."""
+        """Takes the result over; returns whether there were messages."""
         process_queue, plan = self._process_queue, self._plan
         if result.status is PullStatus.OFFSET_ILLEGAL:
             logger.warning(
-                "offset outside the queue queue=%s offset=%d goes_on_at=%d",
+                "offset outside the queue queue=%s offset=%d continues_at=%d",
                 process_queue.queue, process_queue.next_offset, result.next_offset,
             )  # fmt: skip
             process_queue.next_offset = result.next_offset
@@ -229,5 +229,5 @@ class QueuePull:
     def _say_full(self, now: float, excess: str) -> None:
         if now - self._said_full_at >= SAY_FULL_S:
             self._said_full_at = now
-            logger.info("not pulled, enough is here queue=%s has=%s", self._process_queue.queue, excess)
+            logger.info("pull paused by flow control queue=%s waiting=%r", self._process_queue.queue, excess)
             self._plan.on_full(self._process_queue, excess)

@@ -1,4 +1,4 @@
-"""Requests about one queue, to the master of its broker: its bounds, and a group's offset in it (client spec 5, 3.10)."""
+"""Requests about one queue to the master of its broker: its bounds, and a group's offset (client spec 5, 3.10)."""
 
 from typing import Final
 
@@ -37,34 +37,34 @@ async def _offset(instance: ClientInstance, queue: MessageQueue, header: Command
 
 
 async def max_offset(instance: ClientInstance, queue: MessageQueue) -> int:
-    """The offset of the next message to be written; 0 for a queue that does not exist. Raises BrokerNotFound, BrokerError, RemotingError."""
+    """Returns the offset of the next message to be written; 0 for a queue that does not exist. Raises BrokerNotFound, BrokerError, RemotingError."""
     return await _offset(
         instance, queue, GetMaxOffsetRequestHeader(queue.topic, queue.queue_id, bname=queue.broker_name)
     )
 
 
 async def min_offset(instance: ClientInstance, queue: MessageQueue) -> int:
-    """The offset of the first message still there; 0 for a queue that does not exist. Raises as `max_offset` does."""
+    """Returns the offset of the first message that is still stored; 0 for a queue that does not exist. Raises as `max_offset` does."""
     return await _offset(
         instance, queue, GetMinOffsetRequestHeader(queue.topic, queue.queue_id, bname=queue.broker_name)
     )
 
 
 async def search_offset(instance: ClientInstance, queue: MessageQueue, timestamp_ms: int) -> int:
-    """The offset of the message stored nearest to a time. Raises as `max_offset` does."""
+    """Returns the offset of the message stored nearest to a time. Raises as `max_offset` does."""
     header = SearchOffsetRequestHeader(queue.topic, queue.queue_id, timestamp_ms, bname=queue.broker_name)
     return await _offset(instance, queue, header)
 
 
 async def earliest_store_time(instance: ClientInstance, queue: MessageQueue) -> int:
-    """When the queue's first message was stored, ms; -1 if it has none. Raises as `max_offset` does."""
+    """Returns when the queue's first message was stored, ms; -1 if it has none. Raises as `max_offset` does."""
     header = GetEarliestMsgStoretimeRequestHeader(queue.topic, queue.queue_id, bname=queue.broker_name)
     answer, address = await _ask(instance, queue, header, TIMEOUT_MS)
     return GetEarliestMsgStoretimeResponseHeader.from_ext(expect_success(answer, address).ext).timestamp
 
 
 async def consumer_offset(instance: ClientInstance, group: str, queue: MessageQueue) -> int | None:
-    """The offset that a group has stored at the broker, None if it has none. Raises as `max_offset` does."""
+    """Returns the offset of a group at the broker, None if it has none. Raises as `max_offset` does."""
     header = QueryConsumerOffsetRequestHeader(group, queue.topic, queue.queue_id, bname=queue.broker_name)
     answer, address = await _ask(instance, queue, header, OFFSET_TIMEOUT_MS)
     if answer.code == ResponseCode.QUERY_NOT_FOUND:

@@ -1,10 +1,10 @@
-"""Rebalance: which of a topic's queues are ours, found out again whenever something may have changed (client spec 3.3).
+"""Rebalance: determines which of a topic's queues are ours, again whenever something may have changed (client spec 3.3).
 
-    every 20 s, when a broker says that members came or went, when a route changed, after a subscription:
+    every 20 s, when a broker reports that the members changed, when a route changed, after a subscription:
         for each topic     queues of its route + members of the group at one of its brokers ─► strategy ─► ours ─► `assign`
 
-Every member does the same for itself, with the same lists in the same order; nobody is in charge. For a moment two may think that a queue is theirs.
-What could not be settled (no route yet, no answer, a lock that another still holds) is tried again sooner than in 20 s.
+Every member computes it for itself, from the same lists in the same order; there is no leader. For a moment two members may claim the same queue.
+What could not be settled (no route yet, no answer, a lock that another member still holds) is retried sooner than in 20 s.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ from headrace.model.message_queue import MessageQueue
 logger = logging.getLogger(__name__)
 
 INTERVAL_S: Final = 20.0
-CLOSE_S: Final = 5.0  # limit: a broker that does not answer must not keep a consumer from closing
+CLOSE_S: Final = 5.0  # limit: a broker that does not answer must not prevent a consumer from closing
 AGAIN_S: Final = 0.5
-AGAIN_MOST_S: Final = 5.0  # limit: a topic that is made later is consumed so many seconds after, at most
+AGAIN_MOST_S: Final = 5.0  # limit: how long after its creation a topic is consumed at the latest
 
 Assign: TypeAlias = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], Awaitable[bool]]
-"""`(topic, all its queues, ours)`; False: not all of ours could be taken."""
+"""`(topic, all its queues, ours)`; returns False if not all of ours could be taken."""
 
 
 class Rebalance:
-    """Shares out the queues of one consumer's topics."""
+    """Assigns the queues of one consumer's topics."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Rebalance:
         before: Callable[[], Awaitable[None]],
         after: Callable[[], Awaitable[None]],
     ) -> None:
-        """`before` and `after` are called at the beginning and at the end of each round."""
+        """`before` and `after` are called at the start and the end of each round."""
         self._instance = instance
         self._group = group
         self._topics = topics
@@ -60,11 +60,11 @@ class Rebalance:
         self.is_paused = False
 
     def soon(self) -> None:
-        """Has a round begin as soon as may be."""
+        """Starts a round as soon as possible."""
         self._wanted.set()
 
     async def close(self, task: "asyncio.Task[None] | None" = None) -> None:
-        """Ends it, and the task that runs it; a round under way is waited for, for a few seconds, or a lock just granted would be left behind."""
+        """Ends the rounds and their task. Waits a few seconds for a round in progress, so that no lock that was just granted is left behind."""
         self._stop_listening()
         if task is None:
             return
@@ -80,7 +80,7 @@ class Rebalance:
             self._wanted.set()
 
     async def run(self) -> None:
-        """Rounds until it is cancelled."""
+        """Runs rounds until it is cancelled."""
         wait_s = INTERVAL_S
         again_s = AGAIN_S
         while True:
@@ -99,21 +99,21 @@ class Rebalance:
                 wait_s, again_s = again_s, min(2 * again_s, AGAIN_MOST_S)
 
     async def balance(self) -> bool:
-        """One round. False: something could not be settled."""
+        """Runs one round. Returns False if something could not be settled."""
         is_settled = True
         async with self._round:
-            # All members hear of a change at the same time: what each has done is at the brokers before another asks where to go on.
+            # All members learn of a change at the same time: each stores its offsets before another asks where to continue.
             await self._before()
-            # compat: the retry topic is shared out like any other.
+            # compat: the retry topic is assigned like any other.
             for topic in self._topics():
                 try:
                     is_settled &= await self._balance_topic(topic)
                 except HeadraceError as error:
                     is_settled = False
                     level = logging.DEBUG if isinstance(error, RouteNotFound) else logging.WARNING
-                    logger.log(level, "not rebalanced group=%s topic=%s reason=%s", self._group, topic, error)
+                    logger.log(level, "rebalance postponed group=%s topic=%s reason=%s", self._group, topic, error)
                 except Exception:
-                    # An allocation strategy of the user's.
+                    # The allocation strategy may be the user's.
                     is_settled = False
                     logger.exception("rebalance failed group=%s topic=%s", self._group, topic)
                     self._instance.emit(
@@ -126,17 +126,17 @@ class Rebalance:
         route = await self._instance.routes.find(topic)
         queues = route.subscribe_queues
         if not queues:
-            raise RouteNotFound(f"the topic {topic} has no queue that may be read", topic)
+            raise RouteNotFound(f"the topic {topic} has no readable queue", topic)
         if self._is_broadcast:
             return await self._assign(topic, queues, queues)
         members = await self._members(topic)
-        # compat: if we are not in the list we have nothing, and let go of what we held.
+        # compat: if we are not in the list, we get nothing and release our queues.
         own = allocate(self._allocator, self._group, self._instance.client_id, queues, members)
         taken = await self._assign(topic, queues, own)
         return taken and self._instance.client_id in members
 
     async def _members(self, topic: str) -> list[str]:
-        """The group's members. A broker that does not know us is told first: it may be new, or was started again."""
+        """Returns the group's members. If the broker does not know us, a heartbeat is sent first: it may be new, or was restarted."""
         try:
             members = await self._instance.consumer_ids(self._group, topic)
             if self._instance.client_id in members:

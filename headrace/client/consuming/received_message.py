@@ -1,12 +1,11 @@
-"""ReceivedMessage: a message that was pulled, decoded when somebody looks.
+"""ReceivedMessage: a pulled message that is decoded on demand.
 
-A pull brings up to 32 records. They are cut apart at once (half a microsecond each), which gives what the engine itself needs: the offset in the
-queue, the size, the flags. The rest is decoded when it is first asked for, in the thread of who asks; the body, which most handlers want and many
-want only, without the rest.
+A pull returns up to 32 records. Splitting them (half a microsecond each) yields what the client itself needs: the queue offset, the size, the flags.
+The rest is decoded at first access, in the accessing thread. The body, which most handlers want and many want alone, is read without the rest.
 
     slot not set yet ──► Python asks __getattr__ ──► decoded, slots set ──► from then on an ordinary attribute
 
-Each message holds the bytes of its own record and nothing of the answer it came in, so it may be kept for as long as one likes.
+Each message refers to the bytes of its own record only, not to the whole answer, so it may be kept for any time.
 """
 
 from typing import Any, Final
@@ -37,7 +36,7 @@ _PLAIN: Final = ~(sys_flags.BORN_HOST_V6 | sys_flags.STORE_HOST_V6 | sys_flags.C
 
 
 class Origin:
-    """Where the messages of one pull come from; they share it. `queue` is the broker's name for it, with the namespace."""
+    """The origin that the messages of one pull share. `queue` is the broker's name of it, with the namespace."""
 
     __slots__ = ("is_retry", "max_offset", "min_offset", "namespace", "queue", "visible_queue")
 
@@ -53,10 +52,10 @@ class Origin:
 
 
 class ReceivedMessage(MessageExt):
-    """A message that was received: all that MessageExt has, and
+    """A received message: a MessageExt with these additions.
 
-    `queue`              the queue it was read from (of the group's retry topic, for one that comes again)
-    `max_offset`         the end of that queue when it was read: `message.max_offset - message.queue_offset` is how far behind one is
+    `queue`              the queue that it was read from (of the group's retry topic, for a redelivery)
+    `max_offset`         the end of that queue when it was read: `message.max_offset - message.queue_offset` is the lag
     `transaction_id`     of a message that was sent in a transaction
     """
 
@@ -64,12 +63,12 @@ class ReceivedMessage(MessageExt):
 
     origin: Origin
     started_ms: int
-    """When it was last given to a handler, ms; 0 if it was not yet."""
+    """When it was last given to a handler, ms; 0 if not yet."""
     record: bytes
-    """The bytes of the whole record, as the broker stores it."""
+    """The whole record, as the broker stores it."""
 
     def __getattr__(self, name: str) -> Any:
-        # Only called for what is not set yet: the slots of the record's fields.
+        # Only called for attributes that are not set yet: the fields of the record.
         if name not in _LATER:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         if name == "body" and self._read_body():
@@ -79,12 +78,12 @@ class ReceivedMessage(MessageExt):
 
     @property
     def queue(self) -> MessageQueue:
-        """The queue it was read from."""
+        """The queue that it was read from."""
         return self.origin.visible_queue
 
     @property
     def broker_name(self) -> str:
-        """The name of the broker it was read from."""
+        """The name of the broker that it was read from."""
         return self.origin.queue.broker_name
 
     @property
@@ -94,7 +93,7 @@ class ReceivedMessage(MessageExt):
 
     @property
     def transaction_id(self) -> str | None:
-        """The id of the transaction in which it was sent, if it was."""
+        """The id of the transaction that it was sent in, None if there was none."""
         return self.unique_id if self.properties.get(names.TRANSACTION_PREPARED) == "true" else None
 
     def _read_body(self) -> bool:
@@ -113,10 +112,10 @@ class ReceivedMessage(MessageExt):
             whole = decode_record(self.record, inflate=True)
         except RemoteProtocolError as error:
             raise RemoteProtocolError(
-                f"offset {self.queue_offset} of {origin.queue} cannot be read: {error}"
+                f"the message at offset {self.queue_offset} of {origin.queue} cannot be decoded: {error}"
             ) from error
         properties = whole.properties
-        # compat: the Java client adds these, and programs look for them.
+        # compat: the Java client adds these properties, and programs use them.
         properties[names.MIN_OFFSET] = str(origin.min_offset)
         properties[names.MAX_OFFSET] = str(origin.max_offset)
         if self.started_ms:
@@ -134,16 +133,16 @@ _LATER: Final = tuple(name for name in MessageExt.__slots__ if name not in _AT_O
 
 
 def cut_records(data: bytes, origin: Origin) -> list[ReceivedMessage]:
-    """The messages in a pull's body. Raises RemoteProtocolError if it is not made of whole records."""
+    """Splits a pull's body into messages. Raises RemoteProtocolError if it does not consist of whole records."""
     messages: list[ReceivedMessage] = []
     append, unpack, create = messages.append, HEAD.unpack_from, ReceivedMessage.__new__
     at, length = 0, len(data)
     while at < length:
         if length - at < RECORD_OVERHEAD:
-            raise RemoteProtocolError(f"{length - at} bytes after the last record of {origin.queue}")
+            raise RemoteProtocolError(f"a pull of {origin.queue} returned {length - at} bytes after the last record")
         size, magic, _, _, _, queue_offset, _, sys_flag = unpack(data, at)
         if size < RECORD_OVERHEAD or at + size > length or magic not in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2):
-            raise RemoteProtocolError(f"no record in what was pulled from {origin.queue}, at {at} of {length} bytes")
+            raise RemoteProtocolError(f"a pull of {origin.queue} returned no valid record at {at} of {length} bytes")
         message = create(ReceivedMessage)
         message.record = data[at : at + size]
         message.origin = origin

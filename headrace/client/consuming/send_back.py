@@ -1,9 +1,9 @@
-"""SendBack: a message that could not be consumed goes back to its broker, which gives it again later, or puts it with the dead letters
+"""SendBack: returns a message that could not be consumed to its broker, which redelivers it later or stores it as a dead letter
 (client spec 3.13).
 
-    first     CONSUMER_SEND_MSG_BACK to the master from which it came: the broker copies the record to `%RETRY%group`
-    if not    the message itself is sent to `%RETRY%group`, at any broker that takes it
-    if not    the caller is told, and has to try again
+    first        CONSUMER_SEND_MSG_BACK to the master that it came from: the broker copies the record to `%RETRY%group`
+    otherwise    the message itself is sent to `%RETRY%group`, to any broker
+    otherwise    the caller gets the error and has to retry
 """
 
 import logging
@@ -31,7 +31,7 @@ _ADDED_BY_RECEIVER: Final = (names.MIN_OFFSET, names.MAX_OFFSET, names.CONSUME_S
 
 
 class SendBack:
-    """Sends back for one group. `group` carries the namespace."""
+    """Sends messages back for one group. `group` includes the namespace."""
 
     def __init__(
         self, instance: ClientInstance, group: str, max_reconsume_times: int = DEFAULT_MAX_RECONSUME_TIMES
@@ -45,9 +45,9 @@ class SendBack:
     async def send(
         self, message: MessageExt, delay_level: int = 0, broker_name: str | None = None, *, timeout_ms: int = TIMEOUT_MS
     ) -> None:
-        """Sends one back. `delay_level`: -1 to the dead letters, 0 as the broker sees fit, else that one.
+        """Sends one message back. `delay_level`: -1 makes it a dead letter, with 0 the broker chooses, otherwise this level.
 
-        `broker_name`: where the message lies; without one it is asked at the address in the message. Raises HeadraceError when all has failed.
+        `broker_name`: the broker that has the message; by default the address in the message. Raises HeadraceError if both ways failed.
         """
         topic = wrap(self._instance.config.namespace, message.topic)
         header = ConsumerSendMsgBackRequestHeader(
@@ -68,13 +68,13 @@ class SendBack:
             command = create_request(header.CODE or 0, header.to_ext())
             await self._instance.invoke(self._instance.vip(address), command, timeout_ms)
         except HeadraceError as error:
-            logger.warning("not sent back, sent anew instead message=%s reason=%s", message.message_id, error)
+            logger.warning("message not sent back, sent anew instead message=%s reason=%s", message.message_id, error)
             await self.send_anew(message, topic)
 
     async def send_anew(self, message: MessageExt, topic: str, reconsume_times: int | None = None) -> None:
         """Sends the message itself to the group's retry topic. Raises HeadraceError.
 
-        `reconsume_times`: how often it was given so far, one more than before if not said. When that is the most, it goes to the dead letters.
+        `reconsume_times`: how often it has been redelivered, by default one more than before. At the maximum it becomes a dead letter.
         """
         properties = dict(message.properties)
         for name in (*_ADDED_BY_RECEIVER, names.TRANSACTION_PREPARED):

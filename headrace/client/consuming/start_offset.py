@@ -1,11 +1,11 @@
-"""Where a group begins in a queue for which it has no offset yet (client spec 3.11).
+"""Where a group starts in a queue for which it has no offset yet (client spec 3.11).
 
-    StartFrom.LAST            behind what is there; a group that is new on a topic that is young begins with its first message all the same,
-                              because brokers answer 0 for it
+    StartFrom.LAST            the end of the queue; but a new group starts with the first message of a young topic, for which brokers
+                              return the offset 0
     StartFrom.FIRST           the first message
     StartFrom.at(moment)      the message stored nearest to a time
 
-Every member of a group should say the same. Where there is an offset, none of this counts.
+All members of a group should use the same value. It has no effect where an offset is stored.
 """
 
 from dataclasses import dataclass
@@ -35,12 +35,12 @@ class StartFrom:
 
     @classmethod
     def at(cls, moment: Moment) -> "StartFrom":
-        """From the message stored nearest to a time: an aware datetime, or ms since 1970."""
+        """Starts at the message stored nearest to a time: an aware datetime, or ms since 1970."""
         return cls(ConsumeFromWhere.CONSUME_FROM_TIMESTAMP, epoch_ms(moment))
 
     @property
     def timestamp_text(self) -> str:
-        """The time as RocketMQ's tools show it, local; half an hour ago where none is given."""
+        """The time as RocketMQ's tools show it, in local time; half an hour ago if none is given."""
         moment = (
             now_ms() / 1000 - DEFAULT_AGE.total_seconds() if self.timestamp_ms is None else self.timestamp_ms / 1000
         )
@@ -54,9 +54,9 @@ StartFrom.FIRST = StartFrom(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
 async def start_offset(
     instance: ClientInstance, store: OffsetStore, start: StartFrom, queue: MessageQueue, *, memory_first: bool = False
 ) -> int:
-    """The offset to begin with. Raises HeadraceError if it cannot be known now: then the queue has to wait.
+    """Returns the offset to start at. Raises HeadraceError if it cannot be determined now; the queue must wait then.
 
-    `memory_first`: an offset in memory counts for more than the one that is kept.
+    `memory_first`: prefer an offset in memory to the stored one.
     """
     known = store.memory(queue) if memory_first else None
     if known is None or known < 0:
@@ -65,11 +65,11 @@ async def start_offset(
         return known
     is_retry = is_retry_topic(queue.topic)
     if start.where is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET:
-        # A first message that is not at 0 is found by the first pull, which is told that 0 lies before it.
+        # If the first message is not at 0, the first pull learns that 0 is before it.
         return 0
     if start.where is ConsumeFromWhere.CONSUME_FROM_TIMESTAMP:
         if is_retry:
-            # compat: a group that begins at a time passes over what it was to try again.
+            # compat: a group that starts at a time skips its earlier retries.
             return await queue_requests.max_offset(instance, queue)
         moment = (
             now_ms() - int(DEFAULT_AGE.total_seconds() * 1000) if start.timestamp_ms is None else start.timestamp_ms

@@ -1,9 +1,9 @@
-"""What a consumer subscribes: expressions as users write them, and the table of them by topic (client spec 3.2).
+"""Subscriptions: expressions as users write them, and a consumer's subscriptions by topic (client spec 3.2).
 
 "paid || shipped", Tags("paid", "shipped")    messages with one of these tags
-Sql("amount > 100 AND region = 'eu'")         messages whose properties fit; brokers need enablePropertyFilter
-FilterFunction("large-orders")                messages that a function at the broker wants; Headrace brokers only
-"*"                                           all
+Sql("amount > 100 AND region = 'eu'")         messages whose properties match; brokers need enablePropertyFilter
+FilterFunction("large-orders")                messages that a function at the broker selects; Headrace brokers only
+"*"                                           all messages
 """
 
 from collections.abc import Collection
@@ -17,32 +17,32 @@ from headrace.model.subscription import ALL, PYTHON, SQL92, TAG, SubscriptionDat
 
 
 class Tags(str):
-    """The tags wanted: `Tags("paid", "shipped")` is the expression `paid || shipped`."""
+    """Messages with one of these tags: `Tags("paid", "shipped")` is the expression `paid || shipped`."""
 
     __slots__ = ()
 
     def __new__(cls, *tags: str) -> "Tags":
-        """Raises ConfigError without a tag, or for one with `||` in it."""
+        """Raises ConfigError if there is no tag, or one is blank or contains `||`."""
         if not tags or any(not tag.strip() or "||" in tag for tag in tags):
-            raise ConfigError(f"not a list of tags: {tags!r}", "expression")
+            raise ConfigError(f"Tags{tags!r}: expected at least one tag, none blank and none with ||", "expression")
         return super().__new__(cls, " || ".join(tags))
 
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """An SQL92 expression over a message's properties, which brokers with enablePropertyFilter evaluate."""
+    """An SQL92 expression over a message's properties, evaluated by brokers with enablePropertyFilter."""
 
     expression: str
 
 
 @dataclass(frozen=True, slots=True)
 class FilterFunction:
-    """The messages that a function in Python wants, which the brokers have under this name and run: Headrace brokers, no others.
+    """Messages that a Python function selects, which Headrace brokers have installed under this name and run.
 
         consumer.subscribe("Orders", FilterFunction("large-orders"), handle)
 
-    An operator puts it there: `headrace filter put large-orders.py`, with `def wants(message): ...` in it, which answers True or False and is given
-    the whole message, the body too. A broker that has no function of this name, or runs none, refuses the subscription: the start fails with ConfigError.
+    An operator installs it with `headrace filter put large-orders.py`; it contains `def wants(message): ...`, which gets the whole message with its body
+    and returns True or False. A broker without a function of this name rejects the subscription: the start fails with ConfigError.
     """
 
     name: str
@@ -52,17 +52,17 @@ Expression: TypeAlias = str | Sql | FilterFunction | None
 
 
 def subscription_of(topic: str, expression: Expression = ALL) -> SubscriptionData:
-    """The subscription of a topic (with the namespace), as of now. Raises ConfigError for a topic or an expression that cannot be used."""
+    """Returns the subscription of a topic (with the namespace), as of now. Raises ConfigError for an invalid topic or expression."""
     problem = topic_problem(topic)
     if problem is not None:
         raise ConfigError(problem, "topic")
     if isinstance(expression, Sql):
         if not expression.expression.strip():
-            raise ConfigError(f"an SQL expression for {topic} without any text", "expression")
+            raise ConfigError(f"the SQL expression for {topic} is empty", "expression")
         return SubscriptionData.build(topic, expression.expression, SQL92)
     if isinstance(expression, FilterFunction):
         if not expression.name.strip():
-            raise ConfigError(f"a filter function for {topic} without a name", "expression")
+            raise ConfigError(f"the filter function for {topic} has no name", "expression")
         return SubscriptionData.build(topic, expression.name, PYTHON)
     try:
         return SubscriptionData.build(topic, expression, TAG)
@@ -71,7 +71,7 @@ def subscription_of(topic: str, expression: Expression = ALL) -> SubscriptionDat
 
 
 def for_single_pull(subscription: SubscriptionData) -> SubscriptionData:
-    """The subscription as it goes with pulls that carry their expression: tags have no version then, as in the Java client."""
+    """Returns the subscription for pulls that carry their expression: tags have no version then, as in the Java client."""
     return replace(subscription, sub_version=0) if is_tag_type(subscription.expression_type) else subscription
 
 
@@ -88,14 +88,14 @@ class Subscriptions:
         return len(self._by_topic)
 
     def get(self, topic: str) -> SubscriptionData | None:
-        """The subscription of a topic, None if there is none (any more)."""
+        """Returns the subscription of a topic, None if there is none."""
         return self._by_topic.get(topic)
 
     def put(self, subscription: SubscriptionData) -> None:
-        """Subscribes, in place of what was subscribed of the topic."""
+        """Subscribes, replacing the topic's subscription."""
         known = self._by_topic.get(subscription.topic)
         if known is not None and subscription.sub_version <= known.sub_version:
-            # Brokers take an expression over only if its version is greater.
+            # Brokers accept an expression only if its version is greater.
             subscription = replace(subscription, sub_version=known.sub_version + 1)
         self._by_topic[subscription.topic] = subscription
 
@@ -104,15 +104,15 @@ class Subscriptions:
         self._by_topic.pop(topic, None)
 
     def touch(self, topic: str) -> None:
-        """Gives a subscription the version of now, as clients do when their queues have changed."""
+        """Gives a subscription a new version, as clients do when their queues have changed."""
         known = self._by_topic.get(topic)
         if known is not None:
             self._by_topic[topic] = replace(known, sub_version=max(now_ms(), known.sub_version + 1))
 
     def topics(self) -> Collection[str]:
-        """The topics subscribed."""
+        """Returns the subscribed topics."""
         return list(self._by_topic)
 
     def all(self) -> list[SubscriptionData]:
-        """The subscriptions."""
+        """Returns the subscriptions."""
         return list(self._by_topic.values())

@@ -1,7 +1,7 @@
-"""Automatic batching: messages to one topic that are sent at nearly the same time go as one batch (`linger`, `batch_size`).
+"""Automatic batching: messages to one topic that are sent at nearly the same time are sent as one batch (`linger`, `batch_size`).
 
-A batch is sent when it has `batch_size` bytes, or `linger` after its first message. Each sender gets its own result out of the batch's. What
-cannot be in a batch (delays, transactions, a queue of the caller's choice) is not given to the accumulator.
+A batch is sent when it has `batch_size` bytes, or `linger` after its first message. Each sender gets the result of its own message. Messages that no
+batch can contain (delayed, of a transaction, to a queue of the caller's choice) are not given to the accumulator.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ class _Gathering:
         self.timer: asyncio.TimerHandle | None = None
 
     def fail(self, error: Exception) -> None:
-        """Tells those who still wait."""
+        """Fails the sends that still wait."""
         for future in self.results:
             if not future.done():
                 future.set_exception(error)
 
 
 class Accumulator:
-    """Gathers messages, and sends them with `send_batch` in tasks made by `start_task`."""
+    """Collects messages and sends them with `send_batch`, in tasks that `start_task` creates."""
 
     def __init__(self, linger_s: float, batch_size: int, send_batch: SendBatch, start_task: StartTask) -> None:
         self._loop = asyncio.get_running_loop()
@@ -46,7 +46,7 @@ class Accumulator:
         self._under_way: set[asyncio.Task[Any]] = set()
 
     def send(self, entry: BatchEntry) -> "asyncio.Future[SendResult]":
-        """Sends with the next batch. The future fails with what sending the batch raises."""
+        """Sends the message with the next batch. The future fails with the error of that batch."""
         loop = self._loop
         key = entry.message.topic, entry.wait_store
         size = len(entry.data)
@@ -66,7 +66,7 @@ class Accumulator:
         return result
 
     async def flush(self) -> None:
-        """Sends what was gathered, and waits for all that is under way."""
+        """Sends what was collected, and waits for all batches in flight."""
         for key in list(self._gathering):
             self._flush(key)
         while self._under_way:
@@ -85,7 +85,7 @@ class Accumulator:
     async def _deliver(self, gathering: _Gathering) -> None:
         try:
             whole = await self._send_batch(gathering.entries)
-        except Exception as error:  # noqa: BLE001 (a hook may forbid with what it likes: it is for those who send)
+        except Exception as error:  # noqa: BLE001 (a hook may raise anything; the senders get it)
             gathering.fail(error)
             return
         for future, result in zip(gathering.results, parts_of(whole, len(gathering.results)), strict=True):
@@ -94,12 +94,16 @@ class Accumulator:
 
     def _delivered(self, gathering: _Gathering, task: "asyncio.Task[Any]") -> None:
         self._under_way.discard(task)
-        # A batch that was cut off, perhaps before its first step, leaves nobody waiting.
-        gathering.fail(StateError("the producer was closed before the message was known to be stored", "closed"))
+        # A batch whose task was cancelled, perhaps before its first step, must leave nobody waiting.
+        gathering.fail(
+            StateError(
+                "the producer was closed before the broker confirmed the message; it may be stored or not", "closed"
+            )
+        )
 
 
 def parts_of(whole: SendResult, count: int) -> list[SendResult]:
-    """The results of a batch's messages out of the batch's: ids are lists with commas, offsets follow each other."""
+    """Splits a batch's result into those of its messages: the ids are comma-separated lists, the offsets are consecutive."""
     ids, offset_ids = whole.message_id.split(","), whole.offset_message_id.split(",")
     if len(offset_ids) != count:
         offset_ids = [whole.offset_message_id] * count

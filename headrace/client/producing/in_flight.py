@@ -1,6 +1,6 @@
-"""InFlight: how many messages, and how many bytes of them, a producer has under way at once. Who comes beyond that waits, first come, first served.
+"""InFlight: limits how many messages, and how many bytes of them, a producer has in flight at once. Further sends wait, first come, first served.
 
-What is under way lies in the buffers of the socket, of this client and of the broker; what waits is only the caller's own message.
+A message in flight occupies buffers of the socket, the client and the broker; a message that waits occupies only the caller's memory.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ NO_LIMIT: Final = 1 << 62
 
 
 class InFlight:
-    """Each `enter`, or `try_enter` that succeeded, is followed by one `leave` with the same size. Used in one event loop."""
+    """Each `enter`, and each successful `try_enter`, is followed by one `leave` with the same size. For use in one event loop."""
 
     __slots__ = ("_bytes", "_max_bytes", "_max_messages", "_messages", "_waiting")
 
@@ -23,7 +23,7 @@ class InFlight:
         self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
 
     def try_enter(self, size: int) -> bool:
-        """Whether a message of `size` bytes may go now; then it counts."""
+        """Admits a message of `size` bytes if it fits; returns whether it did."""
         if self._waiting or not self._fits(size):
             return False
         self._messages += 1
@@ -31,7 +31,7 @@ class InFlight:
         return True
 
     async def enter(self, size: int) -> None:
-        """Waits until a message of `size` bytes may go; then it counts."""
+        """Waits until a message of `size` bytes fits, and admits it."""
         if self.try_enter(size):
             return
         admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -44,7 +44,7 @@ class InFlight:
             raise
 
     def leave(self, size: int) -> None:
-        """The message is stored, or has failed."""
+        """Releases the room of a message that was stored or has failed."""
         self._messages -= 1
         self._bytes -= size
         waiting = self._waiting
@@ -59,5 +59,5 @@ class InFlight:
             waiting.popleft()
 
     def _fits(self, size: int) -> bool:
-        # One that is larger than all that is allowed goes alone.
+        # A message larger than the limit is sent alone.
         return not self._messages or (self._messages < self._max_messages and self._bytes + size <= self._max_bytes)

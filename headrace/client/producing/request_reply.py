@@ -1,7 +1,7 @@
-"""Request and reply: a message that is answered by the program that consumes it (client spec 2.12).
+"""Request and reply: a message that its consumer answers (client spec 2.12).
 
-The one who asks sends an ordinary message that says who it is; the one who answers sends `reply_to(request, body)` with any producer, and the
-broker hands that to the one who asked. The asking producer must be known, by heartbeat, to the broker to which the answer goes.
+The requester sends an ordinary message with its client id; the consumer sends `reply_to(request, body)` with any producer, and the broker
+pushes that to the requester. The broker that receives the reply must know the requester from a heartbeat.
 """
 
 import uuid
@@ -13,7 +13,7 @@ from headrace.model.message import Message, MessageExt
 
 
 def request_of(message: Message, client_id: str, timeout_ms: int) -> tuple[str, Message]:
-    """A copy of the message that asks for a reply, and its correlation id."""
+    """Returns a copy of the message that asks for a reply, and its correlation id."""
     correlation_id = str(uuid.uuid4())
     asking = Message(message.topic, message.body, flag=message.flag, properties=message.properties)
     asking.properties[property_names.CORRELATION_ID] = correlation_id
@@ -23,16 +23,18 @@ def request_of(message: Message, client_id: str, timeout_ms: int) -> tuple[str, 
 
 
 def reply_to(request: MessageExt, body: bytes | str) -> Message:
-    """The answer to a request that was consumed, to be sent with any producer.
+    """Returns the reply to a request that was consumed; send it with any producer.
 
         await producer.send(reply_to(request, b"42"))
 
-    Raises MessageInvalid if the message asks for no reply.
+    Raises MessageInvalid if the message does not ask for a reply.
     """
     properties = request.properties
     cluster = properties.get(property_names.CLUSTER)
     if not cluster or property_names.CORRELATION_ID not in properties:
-        raise MessageInvalid(f"the message {request.message_id} asks for no reply")
+        raise MessageInvalid(
+            f"the message {request.message_id} does not ask for a reply: it was not sent with request()"
+        )
     copied = (property_names.CORRELATION_ID, property_names.REPLY_TO_CLIENT, property_names.TTL)
     answer = {name: properties[name] for name in copied if name in properties}
     answer[property_names.MSG_TYPE] = property_names.REPLY_MESSAGE_TYPE

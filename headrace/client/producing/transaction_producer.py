@@ -1,7 +1,7 @@
-"""TransactionProducer: a message that is seen by consumers only if a local transaction succeeds (client spec 2.13).
+"""TransactionProducer: messages that consumers see only if a local transaction succeeds (client spec 2.13).
 
-half message stored ──► local transaction ──► commit or rollback, told to the broker
-                                └─ no word: the broker asks later, perhaps another member of the group
+half message stored ──► local transaction ──► commit or rollback, sent to the broker
+                                └─ no decision: the broker checks later, perhaps with another member of the group
 """
 
 # ruff: noqa: ASYNC109 (see producer.py)
@@ -38,18 +38,18 @@ from headrace.protocol.remoting_command import RemotingCommand, create_request
 logger = logging.getLogger(__name__)
 
 MAX_CHECKS_WAITING: Final = 2000
-"""Checks that wait beyond these are dropped: the broker asks again."""
+"""Further checks are dropped: the broker repeats them."""
 THREADS: Final = 32
-"""So many local transactions that are plain functions run at the same time."""
+"""How many local transactions that are plain functions run at once."""
 
 
 class TransactionState(Enum):
-    """What has become of a local transaction."""
+    """The outcome of a local transaction."""
 
     COMMIT = sys_flags.TRANSACTION_COMMIT
     ROLLBACK = sys_flags.TRANSACTION_ROLLBACK
     UNKNOWN = sys_flags.TRANSACTION_NOT
-    """Not known yet: the broker asks later."""
+    """Not known yet: the broker checks later."""
 
 
 # compat: the names in trace records.
@@ -60,7 +60,7 @@ _STATE_NAMES: Final = {
 }
 
 Verdict: TypeAlias = TransactionState | bool | None
-"""COMMIT, ROLLBACK or UNKNOWN; True, False or None for the same."""
+"""COMMIT, ROLLBACK or UNKNOWN; True, False or None mean the same."""
 
 Execute: TypeAlias = Callable[[Message, Any], Verdict | Awaitable[Verdict]]
 Check: TypeAlias = Callable[[MessageExt], Verdict | Awaitable[Verdict]]
@@ -68,25 +68,25 @@ Check: TypeAlias = Callable[[MessageExt], Verdict | Awaitable[Verdict]]
 
 @dataclass(slots=True, frozen=True)
 class TransactionSendResult(SendResult):
-    """The result of the half message, and what became of the local transaction; `error` is what it raised."""
+    """The result of the half message and the outcome of the local transaction; `error` is the exception that it raised."""
 
     state: TransactionState = TransactionState.UNKNOWN
     error: BaseException | None = None
 
 
 class TransactionProducer(Producer):
-    """Sends messages in transactions; otherwise a Producer.
+    """A Producer that can also send messages in transactions.
 
-        def check(message):                     # asked by the broker when it has heard nothing; any member may be asked
+        def check(message):                     # called if the broker got no decision; any member of the group may be asked
             return is_paid(message.keys[0])
 
         async with TransactionProducer("payments", "127.0.0.1:9876", check=check) as producer:
             async with producer.transaction(Message("Paid", b"...", keys="order-1")):
-                await pay("order-1")            # an exception rolls back
+                await pay("order-1")            # an exception rolls the message back
 
-    `execute(message, arg)` is the local transaction of `send_in_transaction`; `check(message)` says from what all members can see what became of one,
-    `check_workers` of them at once. Both return a TransactionState, or True, False, None; both may be coroutines, plain functions run in threads of the
-    producer's own.
+    `execute(message, arg)` is the local transaction of `send_in_transaction`. `check(message)` returns the outcome of one, from data that all members
+    of the group can read; `check_workers` of them run at once. Both return a TransactionState, or True, False or None, and both may be coroutines.
+    Plain functions run in threads of the producer.
     """
 
     def __init__(
@@ -101,14 +101,16 @@ class TransactionProducer(Producer):
     ) -> None:
         super().__init__(group, config, **options)
         if not callable(check):
-            raise ConfigError("check has to be a function that says what became of a transaction", "check")
+            raise ConfigError(
+                "check is not callable; give a function that returns the outcome of a transaction", "check"
+            )
         if check_workers < 1:
-            raise ConfigError(f"check_workers={check_workers}: expected at least one", "check_workers")
+            raise ConfigError(f"check_workers={check_workers}: expected at least 1", "check_workers")
         self._check = check
         self._execute = execute
         self._check_gate = asyncio.Semaphore(check_workers)
-        # Not the loop's own threads: functions that wait, for a database say, would keep names from being looked up. And not one pool for both:
-        # local transactions that hang must not keep checks waiting.
+        # Not the loop's default threads: functions that block, on a database say, would delay the loop's name lookups. And not one pool for both:
+        # local transactions that hang must not delay checks.
         self._execute_threads = ThreadPoolExecutor(THREADS, f"headrace-{group}")
         self._check_threads = ThreadPoolExecutor(check_workers, f"headrace-{group}-check")
         self._checks = 0
@@ -116,15 +118,15 @@ class TransactionProducer(Producer):
     async def send_in_transaction(
         self, message: Message, arg: Any = None, *, execute: Execute | None = None, timeout: Duration | None = None
     ) -> TransactionSendResult:
-        """Sends a half message, runs the local transaction, tells the broker how it ended.
+        """Sends a half message, runs the local transaction, and sends its outcome to the broker.
 
-        The local transaction is `execute(message, arg)`, of this call or of the producer; the message it is given has its `unique_id`, and the property
-        `__transactionId__`. If it raises, the state is UNKNOWN, and the error is in the result. If the half message is not stored as safely as it should be,
-        nothing is run, and it is rolled back. Raises as `send`, before anything is run. A delay of the message is dropped.
+        The local transaction is `execute(message, arg)`, given here or to the producer. Its message has the `unique_id` and the property
+        `__transactionId__`. If it raises, the state is UNKNOWN and the result contains the error. If the half message is not stored as safely as the broker
+        is configured to, nothing is run and the message is rolled back. Raises as `send`, before anything is run. A delay of the message is ignored.
         """
         local = execute or self._execute
         if local is None:
-            raise ConfigError("no local transaction: give execute to the producer or to this call", "execute")
+            raise ConfigError("no local transaction is given; pass execute to the producer or to this call", "execute")
         half, result = await self.send_half(message, timeout)
         state, error = TransactionState.ROLLBACK, None
         if result.ok:
@@ -132,28 +134,28 @@ class TransactionProducer(Producer):
                 state = state_of(await _call(self._execute_threads, local, half, arg))
             except Exception as raised:
                 logger.warning(
-                    "local transaction failed, the broker will ask message=%s", result.message_id, exc_info=raised
+                    "local transaction failed, the broker will check message=%s", result.message_id, exc_info=raised
                 )
                 state, error = TransactionState.UNKNOWN, raised
         await self.end_half(half, result, state, error)
         return _transaction_result(result, state, error)
 
     def transaction(self, message: Message, *, timeout: Duration | None = None) -> "Transaction":
-        """An asynchronous context: its end commits the message, an exception rolls it back and goes on."""
+        """Returns an asynchronous context manager: leaving it commits the message, an exception rolls it back."""
         return Transaction(self, message, timeout)
 
     async def _end(self, instance: ClientInstance) -> None:
         try:
             await super()._end(instance)
         finally:
-            # A function at work is not waited for.
+            # Functions that still run are not waited for.
             self._execute_threads.shutdown(wait=False)
             self._check_threads.shutdown(wait=False)
 
     def check_transaction(self, check: TransactionCheck) -> None:
-        """A broker asks; answered in a task (members.ProducerMember)."""
+        """Starts a task that answers a broker's check (members.ProducerMember)."""
         if self._checks >= MAX_CHECKS_WAITING:
-            logger.warning("transaction check dropped, too many wait group=%s", self._group)
+            logger.warning("transaction check dropped, too many are waiting group=%s", self._group)
             return
         self._checks += 1
         self._instance.start_task(self._answer_check(check), "transaction check")
@@ -168,7 +170,7 @@ class TransactionProducer(Producer):
                 try:
                     state = state_of(await _call(self._check_threads, self._check, message))
                 except Exception as raised:
-                    logger.exception("transaction check failed, the broker will ask again message=%s", unique_id)
+                    logger.exception("transaction check failed, the broker will repeat it message=%s", unique_id)
                     state, error = TransactionState.UNKNOWN, raised
         finally:
             self._checks -= 1
@@ -187,7 +189,7 @@ class TransactionProducer(Producer):
         instance.oneway_on(check.connection, _end_request(answer, error))
 
     async def send_half(self, message: Message, timeout: Duration | None = None) -> tuple[Message, SendResult]:
-        """The first step by itself: the half message as it was sent, and its result. `end_half` is the last."""
+        """Sends only the half message; returns it as it was sent, and its result. `end_half` ends the transaction."""
         sender = self._begin_send()
         try:
             half = Message(message.topic, message.body, flag=message.flag, properties=message.properties)
@@ -207,7 +209,7 @@ class TransactionProducer(Producer):
     async def end_half(
         self, half: Message, result: SendResult, state: TransactionState, error: BaseException | None = None
     ) -> None:
-        """Tells the broker. A failure is only logged: the broker will ask."""
+        """Sends the outcome to the broker. A failure is only logged: the broker will check."""
         try:
             instance = self._instance
             _, physical_offset = decode_offset_message_id(result.offset_message_id)
@@ -224,7 +226,7 @@ class TransactionProducer(Producer):
             self._tell_hooks(half, result.message_id, result.transaction_id, address, state, is_from_check=False)
             await instance.oneway(address, _end_request(header, error))
         except (HeadraceError, ValueError) as problem:
-            logger.warning("transaction's end not told message=%s reason=%s", result.message_id, problem)
+            logger.warning("end of transaction not sent message=%s reason=%s", result.message_id, problem)
 
     def _tell_hooks(
         self,
@@ -252,9 +254,9 @@ class TransactionProducer(Producer):
 
 
 class Transaction:
-    """One message in a transaction, as `TransactionProducer.transaction` makes it; `result` is the half message's.
+    """One message in a transaction, created by `TransactionProducer.transaction`; `result` is that of the half message.
 
-    At the end of its block the message is committed; after an exception, or `rollback()`, it is rolled back; after `unknown()` the broker asks later.
+    The end of its block commits the message; an exception or `rollback()` rolls it back; after `unknown()` the broker checks later.
     """
 
     def __init__(self, producer: TransactionProducer, message: Message, timeout: Duration | None) -> None:
@@ -266,25 +268,27 @@ class Transaction:
 
     @property
     def message(self) -> Message:
-        """The half message, with its `unique_id`. Raises StateError outside of the block."""
+        """The half message, with its `unique_id`. Raises StateError before the block is entered."""
         return self._entered()[0]
 
     @property
     def result(self) -> SendResult:
-        """What became of the half message. Raises StateError outside of the block."""
+        """The result of the half message. Raises StateError before the block is entered."""
         return self._entered()[1]
 
     def rollback(self) -> None:
-        """The message is not to be seen, though no exception is raised."""
+        """Rolls the message back at the end of the block, without an exception."""
         self._state = TransactionState.ROLLBACK
 
     def unknown(self) -> None:
-        """It is not known yet how the transaction ends: the broker asks later."""
+        """Leaves the outcome open: the broker checks later."""
         self._state = TransactionState.UNKNOWN
 
     def _entered(self) -> tuple[Message, SendResult]:
         if self._half is None:
-            raise StateError("the transaction was not begun; use `async with`", "new")
+            raise StateError(
+                "the transaction has not begun; use it as `async with producer.transaction(message):`", "new"
+            )
         return self._half
 
     async def __aenter__(self) -> Self:
@@ -292,7 +296,8 @@ class Transaction:
         if not result.ok:
             await self._producer.end_half(half, result, TransactionState.ROLLBACK, None)
             raise SendFailed(
-                f"the half message {result.message_id} was not stored safely: {result.status.value}", attempts=1
+                f"the half message {result.message_id} was not stored safely ({result.status.value}) and is rolled back",
+                attempts=1,
             )
         return self
 
@@ -304,14 +309,14 @@ class Transaction:
 
 
 def state_of(verdict: Verdict) -> TransactionState:
-    """What a local transaction, or a check, has said. Raises TypeError for what is no verdict."""
+    """Returns the outcome that a local transaction or a check stands for. Raises TypeError for any other value."""
     if isinstance(verdict, TransactionState):
         return verdict
     if verdict is None:
         return TransactionState.UNKNOWN
     if isinstance(verdict, bool):
         return TransactionState.COMMIT if verdict else TransactionState.ROLLBACK
-    raise TypeError(f"expected a TransactionState, True, False or None, not {verdict!r}")
+    raise TypeError(f"a transaction returned {verdict!r}; expected a TransactionState, True, False or None")
 
 
 async def _call(

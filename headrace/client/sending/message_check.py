@@ -1,4 +1,4 @@
-"""What is wrong with a message, before any broker is asked (client spec 2.16)."""
+"""Checks of a message before it is sent (client spec 2.16)."""
 
 from headrace.errors import MessageInvalid
 from headrace.model import names
@@ -11,36 +11,40 @@ _KNOWN_LIMIT = 4096
 
 
 def check_topic(topic: str) -> None:
-    """Raises MessageInvalid for the name of a topic that no message may be sent to."""
+    """Raises MessageInvalid if messages cannot be sent to a topic of this name."""
     if topic in _known_topics:
         return
     problem = names.topic_problem(topic)
     if problem is not None:
         raise MessageInvalid(problem)
     if topic in names.FORBIDDEN_TO_SEND:
-        raise MessageInvalid(f"messages may not be sent to the topic {topic}, which belongs to the broker")
+        raise MessageInvalid(f"the topic {topic} is reserved for the broker; send to a topic of your own")
     if len(_known_topics) < _KNOWN_LIMIT:
         _known_topics.add(topic)
 
 
 def check_body(message: Message, max_size: int) -> None:
-    """Raises MessageInvalid for no body, or one that is too large."""
+    """Raises MessageInvalid if the body is empty or too large."""
     size = len(message.body)
     if not size:
-        raise MessageInvalid(f"a message to {message.topic} without a body")
+        raise MessageInvalid(
+            f"the message to {message.topic} has an empty body; RocketMQ does not store empty messages"
+        )
     if size > max_size:
-        raise MessageInvalid(f"a message of {size} bytes to {message.topic}; the most is {max_size}")
+        raise MessageInvalid(f"the message to {message.topic} has {size} bytes, more than max_message_size={max_size}")
 
 
 def property_text(properties: dict[str, str]) -> str:
-    """The property string. Raises MessageInvalid for what cannot be carried: separators, nothing for a name or a value, too much."""
-    # The two separators, written out: this is run for each message.
+    """Encodes properties as one string. Raises MessageInvalid for separators, empty names or values, and properties that are too long."""
+    # The two separators as literals: this runs for every message.
     text = "\x02".join([f"{name}\x01{value}" for name, value in properties.items()])
     count = len(properties)
     if text.count(NAME_VALUE_SEPARATOR) != count or text.count(PROPERTY_SEPARATOR) != max(count - 1, 0):
-        raise MessageInvalid("a property has one of the characters 0x01 and 0x02 in its name or value")
+        raise MessageInvalid("a property contains 0x01 or 0x02, which separate properties; remove or escape them")
     if "" in properties or "" in properties.values():
-        raise MessageInvalid("a property without name or value would be lost on its way")
+        raise MessageInvalid("a property has an empty name or value, which RocketMQ does not store; leave it out")
     if len(text) > MAX_PROPERTIES_LENGTH // 4 and len(text.encode()) > MAX_PROPERTIES_LENGTH:
-        raise MessageInvalid(f"properties of {len(text.encode())} bytes; the most is {MAX_PROPERTIES_LENGTH}")
+        raise MessageInvalid(
+            f"the properties have {len(text.encode())} bytes, more than {MAX_PROPERTIES_LENGTH}; shorten them"
+        )
     return text

@@ -1,6 +1,6 @@
 """PreparedMessage: a message, or a batch, ready to be sent: checked, named, compressed, its properties encoded.
 
-Preparing happens once for each send, whatever number of attempts it takes. The caller's own Message stays as it is.
+A message is prepared once for each send, whatever the number of attempts. The caller's own Message is not changed.
 """
 
 import asyncio
@@ -105,7 +105,7 @@ def prepare_now(
         _kind(properties),
     )
     if names.is_retry_topic(topic):
-        # compat: both stay in the stored properties as well.
+        # compat: both stay in the stored properties too.
         prepared.reconsume_times = properties.get(property_names.RECONSUME_TIME, "0")
         prepared.max_reconsume_times = properties.get(property_names.MAX_RECONSUME_TIMES)
     return prepared

@@ -1,4 +1,4 @@
-"""A producer's settings. Frozen; the defaults are RocketMQ's (client spec 2.1), automatic batching is off."""
+"""Settings of producers. Frozen; the defaults are RocketMQ's (client spec 2.1). Automatic batching is off."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from headrace.model.names import AUTO_CREATE_TOPIC
 
 MIB: Final = 1024 * 1024
 RETRY_CODES: Final = frozenset({1, 14, 16, 17, 204, 205})
-"""Answers after which a send is tried at another broker: SYSTEM_ERROR, SERVICE_NOT_AVAILABLE, NO_PERMISSION, TOPIC_NOT_EXIST, two of units."""
+"""Answers after which a send is retried at another broker: SYSTEM_ERROR, SERVICE_NOT_AVAILABLE, NO_PERMISSION, TOPIC_NOT_EXIST, and two about units."""
 
 
 class Compression(Enum):
-    """How large bodies are compressed; LZ4 and ZSTD want the packages `lz4` and `zstandard`."""
+    """How large bodies are compressed. LZ4 and ZSTD need the packages `lz4` and `zstandard`."""
 
     ZLIB = sys_flags.COMPRESSION_ZLIB
     LZ4 = sys_flags.COMPRESSION_LZ4
@@ -26,7 +26,7 @@ class Compression(Enum):
 
 
 class ProducerOptions(TypedDict, total=False):
-    """The keywords that producers take, as ProducerSettings describes them."""
+    """The keywords that producers accept; ProducerSettings describes them."""
 
     send_timeout: Duration
     attempt_timeout: Duration | None
@@ -52,14 +52,14 @@ class ProducerOptions(TypedDict, total=False):
 class ProducerSettings:
     """How a producer sends.
 
-    `send_timeout`: for one send with all its tries; `attempt_timeout`: for each of them, so that a broker that is silent leaves time for another.
-    `retries`: tries after the first, at other brokers where there are any, after failures of the network and the answers in `retry_codes`;
-    `retry_not_stored`: also after a result that is not `ok`, which may store the message twice. Bodies from `compress_over` bytes on are
-    compressed; `max_message_size` (bytes) is held against the body as it was given. `create_topic_template`, `create_topic_queues`: a topic that does
-    not exist is made like this one, with at most so many queues. `latency_fault_tolerance`: keep away from brokers that were slow or failed.
-    `linger`: gather messages for one topic for so long, or until they have `batch_size` bytes, and send them as one batch.
-    `max_in_flight`, `max_in_flight_bytes`: how many requests, and how many bytes of messages, may be under way at once; who sends more waits, and
-    that does not count as time of the send. Large numbers only fill queues: brokers of RocketMQ refuse what has waited 200 ms for its turn.
+    `send_timeout` covers all attempts of a send, `attempt_timeout` each of them, so that a silent broker leaves time for another.
+    `retries`: attempts after the first one, at other brokers if there are any, after network failures and the answers in `retry_codes`.
+    `retry_not_stored`: also after a result that is not `ok`; this may store the message twice. Bodies of `compress_over` bytes or more are compressed.
+    `max_message_size` (bytes) limits the body before compression. `create_topic_template`, `create_topic_queues`: the broker creates a missing topic
+    like this template, with at most that many queues. `latency_fault_tolerance`: avoid brokers that were slow or failed.
+    `linger`: collect messages to one topic for this long, or until they have `batch_size` bytes, and send them as one batch.
+    `max_in_flight`, `max_in_flight_bytes`: how many requests, and how many bytes of messages, may wait for an answer at once. Further sends wait, and
+    the wait does not count against their timeout. Large values only fill queues: RocketMQ's brokers reject a request that has waited for 200 ms.
     """
 
     send_timeout: Duration = 3.0

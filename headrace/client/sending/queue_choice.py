@@ -1,4 +1,4 @@
-"""Which queue a message goes to: in turn, by a key, or as a selector says (client spec 2.4, 2.9)."""
+"""Which queue a message goes to: the next in turn, by a key, or chosen by a selector (client spec 2.4, 2.9)."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -11,11 +11,11 @@ from headrace.model.message import Message
 from headrace.model.message_queue import MessageQueue
 
 QueueSelector: TypeAlias = Callable[[Sequence[MessageQueue], Message, Any], MessageQueue]
-"""Returns one of the topic's queues, given those, the message and the `key` of the send."""
+"""Returns one of the topic's queues, given the queues, the message and the `key` of the send."""
 
 
 class Destination(NamedTuple):
-    """What the caller of a send said about the queue; nothing means the queues in turn."""
+    """What the caller specified about the queue. By default the topic's queues are used in turn."""
 
     queue: MessageQueue | None = None
     sharding_key: Any = None
@@ -24,7 +24,7 @@ class Destination(NamedTuple):
 
 
 def java_hash(key: Any) -> int:
-    """Java's hash code of a text, a whole number or a boolean; of anything else, of its text."""
+    """Returns Java's hash code of a string, an integer or a boolean; for anything else, of its string."""
     if isinstance(key, bool):
         return 1231 if key else 1237
     if isinstance(key, int):
@@ -36,18 +36,18 @@ def java_hash(key: Any) -> int:
 
 
 def by_hash(queues: Sequence[MessageQueue], _message: Message, key: Any) -> MessageQueue:
-    """The queue that Java's SelectMessageQueueByHash chooses: same key, same queue, as long as the queues are the same."""
-    # compat: the remainder is cut toward zero, then made positive, which is the remainder of the magnitude.
+    """Returns the queue that Java's SelectMessageQueueByHash chooses: the same for the same key, as long as the queues do not change."""
+    # compat: Java truncates the remainder toward zero and takes its absolute value, which is the remainder of the absolute value.
     return queues[abs(java_hash(key)) % len(queues)]
 
 
 def by_random(queues: Sequence[MessageQueue], _message: Message, _key: Any) -> MessageQueue:
-    """Any queue."""
+    """Returns a random queue."""
     return random.choice(queues)
 
 
 class QueueTurn:
-    """Round robin over a topic's queues, beginning anywhere. `before`: the turn with an older route, which this one goes on with."""
+    """Round robin over a topic's queues, starting at a random one. `before`: the turn over an older route, which this one continues."""
 
     __slots__ = ("_at", "queues", "route")
 
@@ -57,7 +57,7 @@ class QueueTurn:
         self._at: int = random.randrange(1 << 16) if before is None else before._at  # noqa: SLF001 (another of its kind)
 
     def next(self, avoid: str | None = None) -> MessageQueue:
-        """The next queue; one of another broker than `avoid` if there is one."""
+        """Returns the next queue, of another broker than `avoid` if there is one."""
         queues = self.queues
         if avoid is not None:
             for _ in queues:
@@ -69,12 +69,12 @@ class QueueTurn:
         return queues[self._at % len(queues)]
 
     def next_index(self) -> int:
-        """The place of the next queue in `queues`."""
+        """Returns the index of the next queue in `queues`."""
         self._at += 1
         return self._at % len(self.queues)
 
     def next_available(self, faults: FaultTolerance, now_ms: int) -> MessageQueue:
-        """The next queue of a broker that nothing speaks against; else of one of the better ones."""
+        """Returns the next queue of a broker that need not be avoided; if there is none, of one of the better brokers."""
         for _ in self.queues:
             queue = self.next()
             if faults.is_available(queue.broker_name, now_ms):

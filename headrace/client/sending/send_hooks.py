@@ -1,4 +1,4 @@
-"""Hooks: what a program wants to see of its sends. What `before` and `after` raise is logged and does no harm (client spec 2.14).
+"""Send hooks: callbacks around each send. Exceptions from `before` and `after` are logged and have no other effect (client spec 2.14).
 
 class Counting(SendHook):
     def after(self, context: SendContext) -> None:
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class MessageKind(IntEnum):
-    """What kind of message it is, as trace records number it."""
+    """The kind of a message, numbered as in trace records."""
 
     NORMAL = 0
     TRANSACTION_HALF = 1
@@ -30,7 +30,7 @@ class MessageKind(IntEnum):
 
 @dataclass(slots=True)
 class SendContext:
-    """One attempt to send. `topic` and `queue` carry the namespace; `body_size` is after compression; `state` is for the hook to keep things in."""
+    """One attempt to send. `topic` and `queue` include the namespace; `body_size` is after compression; `state` is for the hook's own data."""
 
     group: str
     topic: str
@@ -48,10 +48,10 @@ class SendContext:
 
 @dataclass(slots=True)
 class Sending:
-    """One send, of one message or of a batch, whatever attempts it takes. `state` is for the hook to keep things in.
+    """One send of a message or a batch, whatever the number of attempts. `state` is for the hook's own data.
 
-    `messages` are copies of the program's: what a hook adds to their properties travels with them. At the end `result` or `error` is there; for a
-    one-way send neither.
+    `messages` are copies of the program's: properties that a hook adds are sent with them. At the end `result` or `error` is set, except for a
+    one-way send.
     """
 
     group: str
@@ -63,22 +63,22 @@ class Sending:
 
 
 class SendHook:
-    """Sees each send and each attempt of it; override what you need. `forbid` may raise, which fails the attempt."""
+    """Observes each send and each of its attempts; override what you need. `forbid` may raise, which fails the attempt."""
 
     def begin(self, sending: Sending) -> None:
-        """The program has called; nothing has been done yet."""
+        """Called first, before anything is done."""
 
     def end(self, sending: Sending) -> None:
-        """The program is about to get the result or the error."""
+        """Called last, before the program gets the result or the error."""
 
     def forbid(self, context: SendContext) -> None:
-        """Before all else: raise to keep the message from being sent."""
+        """Called before an attempt: raise an exception to prevent it."""
 
     def before(self, context: SendContext) -> None:
-        """The message is about to be sent."""
+        """Called before the message is sent."""
 
     def after(self, context: SendContext) -> None:
-        """`context.result` or `context.error` is there; for a one-way send neither."""
+        """Called after the attempt: `context.result` or `context.error` is set, except for a one-way send."""
 
 
 @dataclass(slots=True)
@@ -97,16 +97,16 @@ class EndTransactionContext:
 
 
 class EndTransactionHook(SendHook):
-    """A SendHook that sees the ends of transactions as well."""
+    """A SendHook that is also called at the end of transactions."""
 
     def end_transaction(self, context: EndTransactionContext) -> None:
-        """The broker is about to be told."""
+        """Called before the decision is sent to the broker."""
 
 
 class Observation:
-    """What goes on around a send: `with Observation(…) as sending:`, and within `sending.result = …`.
+    """Runs the hooks around a send: `with Observation(…) as sending:`, and inside it `sending.result = …`.
 
-    `observers` are hooks that have a `begin` or an `end`; without any, it costs next to nothing.
+    `observers` are the hooks that override `begin` or `end`; without any, it costs next to nothing.
     """
 
     __slots__ = ("_observers", "_sending")
@@ -133,7 +133,7 @@ class Observation:
 
 
 def observers_among(hooks: Sequence[SendHook]) -> list[SendHook]:
-    """The hooks that see whole sends."""
+    """Returns the hooks that override `begin` or `end`."""
     return [
         hook
         for hook in hooks
@@ -142,7 +142,7 @@ def observers_among(hooks: Sequence[SendHook]) -> list[SendHook]:
 
 
 def call_safely(hooks: Sequence[SendHook], method: str, context: SendContext | EndTransactionContext | Sending) -> None:
-    """Calls a method of those hooks that have it; what they raise is logged."""
+    """Calls a method of the hooks that have it; logs the exceptions that they raise."""
     for hook in hooks:
         call = getattr(hook, method, None)
         if call is not None:

@@ -1,4 +1,4 @@
-"""What became of a message that was sent."""
+"""The result of a send."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -12,13 +12,13 @@ class SendStatus(Enum):
     """How safely a message is stored. In all four cases the broker has it."""
 
     SEND_OK = "SEND_OK"
-    """As safely as the broker is set to."""
+    """Stored as safely as the broker is configured to."""
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
-    """The broker did not get it to its disk in time (SYNC_FLUSH)."""
+    """Not flushed to disk in time (SYNC_FLUSH)."""
     FLUSH_SLAVE_TIMEOUT = "FLUSH_SLAVE_TIMEOUT"
-    """No slave got it in time (SYNC_MASTER)."""
+    """Not copied to a slave in time (SYNC_MASTER)."""
     SLAVE_NOT_AVAILABLE = "SLAVE_NOT_AVAILABLE"
-    """There is no slave near enough to get it (SYNC_MASTER)."""
+    """No slave is close enough behind to copy it to (SYNC_MASTER)."""
 
 
 STATUS_OF_CODE: Final = {
@@ -35,8 +35,8 @@ DEFAULT_REGION: Final = "DefaultRegion"
 class SendResult:
     """A message that a broker has stored.
 
-    `message_id` is the id that the client gave it, `offset_message_id` says where it lies; for a batch both are lists with commas, and
-    `queue_offset` is the first message's. `transaction_id` only in transactions. `region` and `trace_on` are the broker's word on message trace.
+    `message_id` was assigned by the client, `offset_message_id` encodes where it is stored; for a batch both are comma-separated lists, and
+    `queue_offset` is that of the first message. `transaction_id` is set in transactions only. `region` and `trace_on` are the broker's, for message trace.
     """
 
     status: SendStatus
@@ -50,7 +50,7 @@ class SendResult:
 
     @property
     def ok(self) -> bool:
-        """Whether it is stored as safely as the broker is set to."""
+        """Whether it is stored as safely as the broker is configured to."""
         return self.status is SendStatus.SEND_OK
 
 
@@ -71,7 +71,7 @@ def stored_result(
     region: str,
     trace_on: bool,
 ) -> SendResult:
-    """A SendResult made at half the cost: a frozen dataclass sets each field by way of a call that looks it up by name."""
+    """Creates a SendResult at half the cost of its constructor: a frozen dataclass looks up a setter by name for each field."""
     result = _blank(SendResult)
     _set_status(result, status)
     _set_message_id(result, message_id)

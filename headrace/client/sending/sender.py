@@ -52,7 +52,7 @@ from headrace.remoting.deadlines import is_done_in_time
 logger = logging.getLogger(__name__)
 
 CONNECT_FAILED, TIMED_OUT, BROKER_UNKNOWN = 10001, 10002, 10003
-"""RocketMQ's client codes, in SendFailed.code."""
+"""Client error codes of RocketMQ, used in SendFailed.code."""
 
 
 _Retryable: TypeAlias = RemotingError | BrokerNotFound | RemoteProtocolError | BrokerError
@@ -223,7 +223,9 @@ class Sender:
                 return finding.result()
         finally:
             finding.cancel()
-        raise RequestTimeout(f"no route of {topic} within {budget_ms} ms", timeout=budget_ms / 1000)
+        raise RequestTimeout(
+            f"no name server returned a route of {topic} within {budget_ms} ms", timeout=budget_ms / 1000
+        )
 
     def _choose(self, turn: QueueTurn, last_broker: str | None) -> MessageQueue:
         if self._faults is not None:
@@ -232,7 +234,7 @@ class Sender:
 
     def _check_queue(self, message: PreparedMessage, queue: MessageQueue) -> None:
         if queue.topic != message.topic and unwrap(self._instance.config.namespace, message.topic) != queue.topic:
-            raise MessageInvalid(f"a message to {message.topic} cannot be sent to a queue of {queue.topic}")
+            raise MessageInvalid(f"a message to {message.topic} cannot be sent to {queue}, a queue of another topic")
 
     def _request(
         self, message: PreparedMessage, queue: MessageQueue, address: str, *, is_oneway: bool = False
@@ -309,13 +311,17 @@ class Sender:
                 ext.get("TRACE_ON") != "false",
             )
         except (KeyError, ValueError) as error:
-            raise RemoteProtocolError(f"the answer of {address} to a send lacks {error}: {ext}") from error
+            raise RemoteProtocolError(
+                f"the answer of {address} to a send lacks or garbles the field {error}: {ext}"
+            ) from error
 
     def _failure(
         self, message: PreparedMessage, problem: HeadraceError | None, brokers: list[str], budget_ms: int
     ) -> HeadraceError:
         if problem is None:
-            return TooManyRequests(f"no time was left to send to {message.topic} ({budget_ms} ms)")
+            return TooManyRequests(
+                f"no attempt to send to {message.topic} was possible within {budget_ms} ms: the event loop is overloaded"
+            )
         if isinstance(problem, BrokerError):
             code = problem.code
         elif isinstance(problem, RequestTimeout):
@@ -326,9 +332,9 @@ class Sender:
             code = BROKER_UNKNOWN
         else:
             code = -1
-        tries = f"{len(brokers)} tries at {', '.join(dict.fromkeys(brokers))}"
+        tries = f"{len(brokers)} attempts at {', '.join(dict.fromkeys(brokers))}"
         failure = SendFailed(
-            f"the message {message.unique_id} to {message.topic} was not sent, {tries}: {problem}",
+            f"the message {message.unique_id} to {message.topic} was not stored after {tries}: {problem}",
             code,
             len(brokers),
             brokers,

@@ -1,1 +1,1 @@
-"""Message traces."""
+"""Message trace."""

@@ -1,11 +1,11 @@
-"""Message trace: records gathered and sent to the trace topic, apart from the messages they are about (client spec 2.15).
+"""Message trace: records collected and sent to the trace topic in the background (client spec 2.15).
 
     dispatcher = TraceDispatcher(instance, Trace(), group, "PRODUCE")
     dispatcher.start()
     hooks = [TraceHook(dispatcher), …]          # or dispatcher.append(record), from a consumer
     await dispatcher.close()
 
-It never holds up who is traced: records wait in a bounded queue, and are dropped, and counted, when that is full. What cannot be sent is lost.
+Tracing never delays the traced messages: records wait in a bounded queue. Those that do not fit are dropped and counted; those that cannot be sent are lost.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 QUEUE_LIMIT: Final = 1024
 MAX_CHARACTERS: Final = 118_000
-"""A trace message is sent when it has so many, which leaves room below the 128,000 bytes that it may have."""
+"""A trace message is sent at this size, which stays below the 128,000 bytes that it may have."""
 MAX_SIZE: Final = 128_000
 LINGER_S: Final = 0.5
 SEND_TIMEOUT_S: Final = 5.0
@@ -45,7 +45,7 @@ class TraceDispatcher:
     """Sends trace records of one producer or consumer in the background."""
 
     def __init__(self, instance: ClientInstance, trace: Trace, group: str, kind: str) -> None:
-        """`kind`: PRODUCE or CONSUME, which stands in the name of the group that sends the records."""
+        """`kind`: PRODUCE or CONSUME, a part of the name of the group that sends the records."""
         self.trace = trace
         self.dropped = 0
         self._instance = instance
@@ -58,11 +58,11 @@ class TraceDispatcher:
         self._is_closing = False
 
     def start(self) -> None:
-        """Sends from now on."""
+        """Starts sending."""
         self._task = self._instance.start_task(self._run(), "trace")
 
     def append(self, record: TraceRecord) -> None:
-        """Takes a record over; drops it if too many wait."""
+        """Queues a record; drops it if the queue is full."""
         if len(self._records) >= QUEUE_LIMIT:
             self.dropped += 1
             return
@@ -70,7 +70,7 @@ class TraceDispatcher:
         self._wanted.set()
 
     async def close(self) -> None:
-        """Sends what waits, for a second at most, and ends."""
+        """Sends the queued records, for at most a second, and stops."""
         self._is_closing = True
         self._wanted.set()
         if self._task is not None:
@@ -108,13 +108,13 @@ class TraceDispatcher:
 
 
 class TraceHook(EndTransactionHook):
-    """Writes a record of each message sent, and of each transaction ended. Failed sends, and brokers that want no trace, leave none."""
+    """Writes a record for each message sent and each transaction ended. Not for failed sends, nor for brokers that do not want traces."""
 
     def __init__(self, dispatcher: TraceDispatcher) -> None:
         self._dispatcher = dispatcher
 
     def before(self, context: SendContext) -> None:
-        """Notes when it began."""
+        """Records the start time."""
         context.state["trace_start"] = now_ms()
 
     def after(self, context: SendContext) -> None:
@@ -144,7 +144,7 @@ class TraceHook(EndTransactionHook):
             )
 
     def end_transaction(self, context: EndTransactionContext) -> None:
-        """Writes the record of a transaction's end."""
+        """Writes the record of the end of a transaction."""
         self._dispatcher.append(
             end_transaction_record(
                 timestamp=now_ms(),

@@ -1,6 +1,6 @@
-"""Records of message trace, as RocketMQ's tools read them: fields with 0x01 between them, 0x02 at the end (client spec 2.15).
+"""Records of message trace, in the format of RocketMQ's tools: fields separated by 0x01, 0x02 at the end (client spec 2.15).
 
-Each record is one text; the body of a trace message is many of them. Its keys are the ids and keys of the messages that the records are about.
+The body of a trace message is a sequence of records. Its keys are the ids and keys of the traced messages.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ RECORD_END: Final = "\x02"
 
 
 class TraceConsumeCode(IntEnum):
-    """How consuming ended, as SubAfter records number it."""
+    """The outcome of consuming, as numbered in SubAfter records."""
 
     SUCCESS = 0
     TIME_OUT = 1
@@ -25,7 +25,7 @@ class TraceConsumeCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TraceRecord:
-    """A record's text, and the words by which it is to be found."""
+    """A record's text, and the keys to find it by."""
 
     text: str
     keys: frozenset[str]
@@ -60,7 +60,7 @@ def publish_record(
     offset_message_id: str,
     is_success: bool,
 ) -> TraceRecord:
-    """A message was sent. Group and topic without namespace."""
+    """Returns the record of a message that was sent. Group and topic without namespace."""
     fields = [
         "Pub", timestamp, region, group, topic, message_id, tags or "", keys or "", broker_address, body_size, cost_ms, int(kind),
         offset_message_id, is_success,
@@ -71,7 +71,7 @@ def publish_record(
 def consume_before_record(
     *, timestamp: int, region: str, group: str, request_id: str, message_id: str, retry_times: int, keys: str | None
 ) -> TraceRecord:
-    """A message is about to be consumed. `request_id` joins it to the record of the end."""
+    """Returns the record before a message is consumed. `request_id` links it to the record after."""
     fields = ["SubBefore", timestamp, region, group, request_id, message_id, retry_times, keys or ""]
     return _record(fields, message_id, keys or "")
 
@@ -88,7 +88,7 @@ def consume_after_record(
     group: str,
     is_cloud: bool = False,
 ) -> TraceRecord:
-    """A message was consumed."""
+    """Returns the record after a message was consumed."""
     fields: list[Any] = ["SubAfter", request_id, message_id, cost_ms, is_success, keys or "", int(code)]
     if not is_cloud:
         fields += [timestamp, group]
@@ -109,7 +109,7 @@ def end_transaction_record(
     state: str,
     is_from_check: bool,
 ) -> TraceRecord:
-    """A transaction was ended. `state` is COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW."""
+    """Returns the record of the end of a transaction. `state` is COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW."""
     fields = [
         "EndTransaction", timestamp, region, group, topic, message_id, tags or "", keys or "", broker_address,
         int(MessageKind.TRANSACTION_COMMIT), transaction_id, state, is_from_check,

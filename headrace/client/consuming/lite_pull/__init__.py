@@ -1,1 +1,1 @@
-"""The lite pull consumer: pulls ahead and is polled."""
+"""The lite pull consumer: fetches in the background, and the program polls."""

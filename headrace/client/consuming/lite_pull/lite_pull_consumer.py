@@ -1,6 +1,6 @@
-"""LitePullConsumer: the program asks for messages when it wants some, and says when they are done with (client spec 4.1)."""
+"""LitePullConsumer: the program polls for messages, and controls what counts as consumed (client spec 4.1)."""
 
-# ruff: noqa: ASYNC109 (polling with a time-out is what users of such clients know)
+# ruff: noqa: ASYNC109 (users of such clients expect a poll with a timeout)
 
 import asyncio
 import inspect
@@ -35,7 +35,7 @@ _FIRST_TOPIC_CHECK_S: Final = 10.0
 
 
 class LitePullConsumer(Consumer):
-    """Fetches messages in the background and hands them out when it is asked.
+    """Fetches messages in the background and returns them when it is polled.
 
         consumer = LitePullConsumer("reports", "127.0.0.1:9876")
         consumer.subscribe("Orders")
@@ -43,12 +43,12 @@ class LitePullConsumer(Consumer):
             async for message in consumer:               # or: messages = await consumer.poll(1.0)
                 await store(message.body)
 
-    With `subscribe` the queues are shared out among the group's members; with `assign` you say which. What was handed out counts as consumed
-    when the next is asked for (`auto_commit`), or when you `commit`; after a crash the rest comes again. Nothing is retried for you: there is no
-    retry topic here, and there are no dead letters.
+    With `subscribe` the queues are divided among the group's members; with `assign` the program chooses them. Returned messages count as consumed at
+    the next poll (`auto_commit`), or after `commit`; the others are delivered again after a crash. Failed messages are not retried: this consumer has
+    no retry topic and no dead letters.
 
-    `group`, `config` as for PushConsumer; the other keywords are LitePullSettings. `on_assigned(queues)` and `on_revoked(queues)`, functions or
-    coroutines, are called when queues come and go.
+    `group` and `config` as for PushConsumer; the other keywords are LitePullSettings. `on_assigned(queues)` and `on_revoked(queues)`, functions or
+    coroutines, are called when queues are assigned to this consumer or revoked.
     """
 
     def __init__(
@@ -76,31 +76,37 @@ class LitePullConsumer(Consumer):
 
     @property
     def settings(self) -> LitePullSettings:
-        """The settings it was made with."""
+        """The settings that the consumer was created with."""
         return self._settings
 
     # -- which queues -----------------------------------------------------------------------------------------------------
 
     def subscribe(self, topic: str, expression: Expression = "*") -> None:
-        """Subscribes a topic: the group's members share its queues. Raises ConfigError; StateError after `assign`."""
+        """Subscribes to a topic: its queues are divided among the group's members. Raises ConfigError; StateError after `assign`."""
         if self._assigned is not None:
-            raise StateError("queues were assigned; a consumer either subscribes or is assigned queues", self._state)
+            raise StateError(
+                "assign() was called before; a consumer can either subscribe or be assigned queues, not both",
+                self._state,
+            )
         self._subscriptions.put(subscription_of(wrap(self._namespace, topic), expression))
         if self._state == "running":
             self._instance.start_task(self._subscribed(), "subscription")
 
     def unsubscribe(self, topic: str) -> None:
-        """Ends a subscription: its queues are let go."""
+        """Ends a subscription and releases its queues."""
         self._subscriptions.remove(wrap(self._namespace, topic))
         self.rebalance_soon()
 
     def assign(self, queues: Iterable[MessageQueue], expression: Expression = "*") -> None:
-        """Fetches exactly these queues, whatever others do. May be called again; StateError after `subscribe`.
+        """Fetches exactly these queues, whatever other members do. May be called again; StateError after `subscribe`.
 
-        `expression`: which messages of their topics.
+        `expression` selects messages of their topics.
         """
         if self._subscriptions:
-            raise StateError("topics were subscribed; a consumer either subscribes or is assigned queues", self._state)
+            raise StateError(
+                "subscribe() was called before; a consumer can either subscribe or be assigned queues, not both",
+                self._state,
+            )
         self._assigned = set(map(self._wrapped, queues))
         for topic in {queue.topic for queue in self._assigned}:
             self._expressions[topic] = subscription_of(topic, expression)
@@ -108,31 +114,31 @@ class LitePullConsumer(Consumer):
             self._queues_changed(self._assigned)
 
     def assignment(self) -> list[MessageQueue]:
-        """The queues that are fetched now, sorted."""
+        """Returns the queues that are fetched now, sorted."""
         return sorted(map(self._unwrapped, self._queues_held()))
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """All queues of a topic that may be read. Raises RouteNotFound, RemotingError."""
+        """Returns all readable queues of a topic. Raises RouteNotFound, RemotingError."""
         route = await self._instance.routes.update(wrap(self._namespace, topic))
         if not route.subscribe_queues:
-            raise RouteNotFound(f"the topic {topic} has no queue that may be read", topic)
+            raise RouteNotFound(f"the topic {topic} has no readable queue", topic)
         return [self._unwrapped(queue) for queue in route.subscribe_queues]
 
     def on_topic_queues_changed(self, topic: str, listener: QueuesListener) -> None:
-        """Calls `listener(queues)` when a topic's queues have become others; looked at every `topic_check_interval`."""
+        """Calls `listener(queues)` when a topic's queues have changed; checked every `topic_check_interval`."""
         self._topic_listeners[wrap(self._namespace, topic)] = listener
 
     # -- messages ---------------------------------------------------------------------------------------------------------
 
     async def poll(self, timeout: Duration | None = None) -> list[ReceivedMessage]:
-        """Some messages of one queue, in order, as they were fetched; none if none came within `timeout` seconds (`poll_timeout`).
+        """Returns messages of one queue, in order; an empty list if none arrive within `timeout` (default: `poll_timeout`).
 
-        Raises StateError unless it is running.
+        Raises StateError if the consumer is not running.
         """
         return await self._poll(None, seconds(self._settings.poll_timeout if timeout is None else timeout))
 
     async def getmany(self, max_messages: int, timeout: Duration | None = None) -> list[ReceivedMessage]:
-        """As `poll`, with at most so many messages; of several queues if more are here already."""
+        """Like `poll`, but returns at most `max_messages`, of several queues if they are already fetched."""
         found = await self._poll(max_messages, seconds(self._settings.poll_timeout if timeout is None else timeout))
         while len(found) in range(1, max_messages):
             more = self._take(max_messages - len(found))
@@ -145,7 +151,7 @@ class LitePullConsumer(Consumer):
         return self
 
     async def __anext__(self) -> ReceivedMessage:
-        """The next message, however long it takes; the one before counts as consumed."""
+        """Returns the next message, however long it takes; the previous one counts as consumed."""
         while True:
             if not self.is_running:
                 raise StopAsyncIteration
@@ -166,7 +172,7 @@ class LitePullConsumer(Consumer):
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout_s
         while await fetches.wait(max(0.0, end - loop.time())) and self._state == "running":
-            # order: taken without a pause after the wait, so that a caller who is cancelled takes nothing along.
+            # order: no await between the wait and the take, so that a cancelled caller takes nothing with it.
             found = self._take(limit)
             if found:
                 return found
@@ -182,7 +188,7 @@ class LitePullConsumer(Consumer):
         return messages
 
     def _pass(self) -> None:
-        """What was handed out counts as consumed."""
+        """Counts all returned messages as consumed."""
         if self._delivered:
             self._passed.update(self._delivered)
         if self._settings.auto_commit and self._passed:
@@ -202,7 +208,7 @@ class LitePullConsumer(Consumer):
     # -- offsets ----------------------------------------------------------------------------------------------------------
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None, *, wait: bool = True) -> None:
-        """Stores these offsets (of the next message wanted), or those behind all that was handed out.
+        """Stores these offsets (each of the next message wanted), or the offsets after all returned messages.
 
         Returns when brokers have stored them; with `wait=False` they are only sent. Raises BrokerError, RemotingError.
         """
@@ -218,7 +224,7 @@ class LitePullConsumer(Consumer):
             store.update(queue, offset)
             self._passed.pop(queue, None)
             self._delivered.pop(queue, None)
-        # With nothing new, what was committed to memory only is stored.
+        # If nothing is new, offsets that were committed to memory only are stored.
         queues = list(chosen) if offsets is not None else self._queues_held()
         if wait:
             await store.persist(queues, wait=True)
@@ -226,7 +232,7 @@ class LitePullConsumer(Consumer):
             self._instance.start_task(store.persist(queues), "commit")
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The offset committed last, None if there is none. Raises BrokerError, BrokerNotFound, RemotingError."""
+        """Returns the offset committed last, None if there is none. Raises BrokerError, BrokerNotFound, RemotingError."""
         if self._store is None:
             raise self._not_running()
         wrapped = self._wrapped(queue)
@@ -234,44 +240,44 @@ class LitePullConsumer(Consumer):
         return await self._store.stored(wrapped) if known is None else known
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Goes on at another offset of a queue that is fetched. Raises ConfigError if it is not, or the queue does not reach there."""
+        """Continues at another offset of a fetched queue. Raises ConfigError if it is not fetched, or the offset is out of its bounds."""
         wrapped = self._wrapped(queue)
         low = await queue_requests.min_offset(self._instance, wrapped)
         high = await queue_requests.max_offset(self._instance, wrapped)
         if not low <= offset <= high:
-            raise ConfigError(f"offset {offset} of {queue}: it reaches from {low} to {high}", "offset")
+            raise ConfigError(f"offset {offset} is outside {queue}, which has {low} to {high}", "offset")
         self._seek(wrapped, offset)
 
     async def seek_to_beginning(self, queue: MessageQueue) -> None:
-        """Goes on with the first message still there. Raises as `seek`."""
+        """Continues at the first message that is still stored. Raises as `seek`."""
         wrapped = self._wrapped(queue)
         self._seek(wrapped, await queue_requests.min_offset(self._instance, wrapped))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Goes on with the next message to come. Raises as `seek`."""
+        """Continues at the next message to be stored. Raises as `seek`."""
         wrapped = self._wrapped(queue)
         self._seek(wrapped, await queue_requests.max_offset(self._instance, wrapped))
 
     def _seek(self, queue: MessageQueue, offset: int) -> None:
         fetches = self._fetches
         if fetches is None or queue not in fetches.queues:
-            raise ConfigError(f"{queue} is not fetched here, so there is no place in it to go to", "queue")
+            raise ConfigError(f"cannot seek in {queue}: it is not fetched by this consumer", "queue")
         self._delivered.pop(queue, None)
         self._passed.pop(queue, None)
         fetches.seek(queue, offset)
 
     async def offset_for_time(self, queue: MessageQueue, moment: Moment) -> int:
-        """The offset of the message stored nearest to a time: an aware datetime, or ms since 1970. Raises BrokerError, RemotingError."""
+        """Returns the offset of the message stored nearest to a time: an aware datetime, or ms since 1970. Raises BrokerError, RemotingError."""
         return await queue_requests.search_offset(self._instance, self._wrapped(queue), epoch_ms(moment))
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Fetches these queues no more; what is here can still be polled."""
+        """Stops fetching these queues; fetched messages can still be polled."""
         if self._fetches is None:
             raise self._not_running()
         self._fetches.pause(map(self._wrapped, queues))
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
-        """Fetches them again."""
+        """Continues fetching these queues."""
         if self._fetches is None:
             raise self._not_running()
         self._fetches.resume(map(self._wrapped, queues))
@@ -294,7 +300,7 @@ class LitePullConsumer(Consumer):
             Puller(instance, self._group), self._subscription_for, begin, limits, settings.total_threshold,
             settings.pull_batch_size, instance.start_task,
         )  # fmt: skip
-        # order: refused if the group has a member here; then nothing may be left in an instance that others share.
+        # order: raises if the group has a member here already; nothing may be left in an instance that others share.
         instance.register_consumer(self)
         self._rebalance = Rebalance(
             instance, self._group, self.subscribed_topics, self._share, settings.allocator,
@@ -321,12 +327,12 @@ class LitePullConsumer(Consumer):
         held = self._queues_held()
         await self._fetches.close()
         if self._settings.auto_commit:
-            # What was handed out last may not be done with; what was handed out before it is.
+            # The messages returned last may not be processed; those returned before are.
             self._commit_passed()
         try:
             await self._store.persist(held, wait=True)
         except (HeadraceError, OSError) as error:
-            logger.warning("offsets not stored at the end group=%s reason=%s", self._group, error)
+            logger.warning("final offsets not stored group=%s reason=%s", self._group, error)
         await instance.unregister_consumer(self._group)
 
     # -- queues -----------------------------------------------------------------------------------------------------------
@@ -347,7 +353,7 @@ class LitePullConsumer(Consumer):
         return True
 
     async def _let_go(self, queues: list[MessageQueue]) -> None:
-        """Stores how far we came, before somebody else goes on."""
+        """Stores the offsets before another member continues."""
         assert self._store is not None
         if self._settings.auto_commit:
             for queue in queues:
@@ -387,10 +393,10 @@ class LitePullConsumer(Consumer):
         try:
             result = listener([self._unwrapped(queue) for queue in queues])
         except Exception:
-            logger.exception("listener of queues failed group=%s", self._group)
+            logger.exception("queue listener failed group=%s", self._group)
             return
         if inspect.isawaitable(result):
-            self._instance.start_task(_wait(result), "listener of queues")
+            self._instance.start_task(_wait(result), "queue listener")
 
     async def _watch_topics(self, instance: ClientInstance) -> None:
         known: dict[str, tuple[MessageQueue, ...]] = {}
@@ -400,7 +406,7 @@ class LitePullConsumer(Consumer):
                 try:
                     found = (await instance.routes.update(topic)).subscribe_queues
                 except HeadraceError as error:
-                    logger.debug("queues of a topic not looked at topic=%s reason=%s", topic, error)
+                    logger.debug("queues of topic not checked topic=%s reason=%s", topic, error)
                     continue
                 if topic in known and known[topic] != found:
                     self._tell(listener, found)

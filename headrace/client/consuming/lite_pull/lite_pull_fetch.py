@@ -1,9 +1,9 @@
-"""Fetches: the queues of a lite pull consumer, each fetched by a task of its own into one line of batches, from which `poll` takes (client spec 4.1).
+"""Fetches: the queues of a lite pull consumer; a task for each fetches batches into one line, from which `poll` takes them (client spec 4.1).
 
-    broker ─► fetch task ─► process queue   (how much of the queue is here: flow control)
+    broker ─► fetch task ─► process queue   (how much of the queue is fetched: flow control)
                         └─► line of batches ─► poll
 
-To seek is to begin anew: the queue's process queue is dropped, which makes its batches in the line worthless, and another takes its place.
+A seek starts anew: it drops the queue's process queue, which invalidates its batches in the line, and creates another.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Fetches:
         batch_size: int,
         start_task: StartTask,
     ) -> None:
-        """`begin(queue)`: the offset to begin with."""
+        """`begin(queue)` returns the offset to start at."""
         self._puller = puller
         self._subscription_of = subscription_of
         self._begin = begin
@@ -68,11 +68,11 @@ class Fetches:
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """The queues that are fetched."""
+        """Returns the queues that are fetched."""
         return list(self._held)
 
     def update(self, queues: Collection[MessageQueue]) -> tuple[list[MessageQueue], list[MessageQueue]]:
-        """Fetches exactly these from now on. Which are new, and which were let go."""
+        """Fetches exactly these queues from now on. Returns which were added and which removed."""
         wanted = set(queues)
         lost = [queue for queue in self._held if queue not in wanted]
         for queue in lost:
@@ -84,16 +84,16 @@ class Fetches:
         return fresh, lost
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Goes on at another offset; what was fetched is forgotten."""
+        """Continues at another offset; drops what was fetched."""
         self._stop(queue)
         self._start(queue, offset)
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Fetches these no more; what is here can still be polled."""
+        """Stops fetching these queues; fetched messages can still be polled."""
         self._paused.update(queues)
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
-        """Fetches them again."""
+        """Continues fetching these queues."""
         for queue in queues:
             self._paused.discard(queue)
             if queue in self._held:
@@ -112,7 +112,7 @@ class Fetches:
         self._tasks.pop(process_queue).cancel()
 
     async def close(self) -> None:
-        """Ends all fetching, and wakes who polls."""
+        """Stops all fetching and wakes the pollers."""
         tasks = list(self._tasks.values())
         for queue in self.queues:
             self._stop(queue)
@@ -125,7 +125,7 @@ class Fetches:
     # -- taking -----------------------------------------------------------------------------------------------------------
 
     def take(self, limit: int | None) -> tuple[list[ReceivedMessage], ProcessQueue, int] | None:
-        """The first messages in the line, of one batch, `limit` at most; their queue; and the offset that may be committed when they are done with."""
+        """Takes the first messages of the line, of one batch, at most `limit`. Returns them, their queue, and the offset to commit once they are consumed."""
         while self._line:
             batch = self._line[0]
             if batch.process_queue.is_dropped:
@@ -142,7 +142,7 @@ class Fetches:
         return None
 
     async def wait(self, timeout_s: float) -> bool:
-        """Whether something is in the line, or came into it in time."""
+        """Waits for the line; returns whether it has anything."""
         if self._line:
             return True
         loop = asyncio.get_running_loop()
@@ -155,10 +155,10 @@ class Fetches:
             pass
         except asyncio.CancelledError:
             if poller.done() and not poller.cancelled() and self._line:
-                self._wake()  # another must not miss what this one was woken for
+                self._wake()  # another poller must not miss the wake-up
             raise
         finally:
-            # One that was not woken stays no longer: of a queue without messages it would be one for each poll.
+            # Removed if it was not woken: otherwise the list would grow with each poll while no messages arrive.
             if poller in self._pollers:
                 self._pollers.remove(poller)
         return bool(self._line)
@@ -178,7 +178,7 @@ class Fetches:
             try:
                 process_queue.next_offset = await self._begin(queue)
             except HeadraceError as error:
-                logger.warning("queue cannot be begun now queue=%s reason=%s", queue, error)
+                logger.warning("start offset unknown, queue not fetched yet queue=%s reason=%s", queue, error)
                 await asyncio.sleep(BEGIN_AGAIN_S)
         while not process_queue.is_dropped:
             if queue in self._paused or self._limits.excess(process_queue) is not None:
@@ -212,7 +212,7 @@ class Fetches:
             return
         if result.status is PullStatus.OFFSET_ILLEGAL:
             logger.warning(
-                "offset outside the queue queue=%s offset=%d goes_on_at=%d",
+                "offset outside the queue queue=%s offset=%d continues_at=%d",
                 queue, process_queue.next_offset, result.next_offset,
             )  # fmt: skip
         process_queue.next_offset = result.next_offset

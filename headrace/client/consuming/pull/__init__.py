@@ -1,1 +1,1 @@
-"""The pull consumer: every pull is the caller's."""
+"""The pull consumer: the program makes each pull."""

@@ -1,6 +1,6 @@
-"""PullConsumer: single pulls from queues of the program's choice; offsets are the program's business (client spec 4.2)."""
+"""PullConsumer: single pulls from queues that the program chooses; the program manages the offsets (client spec 4.2)."""
 
-# ruff: noqa: ASYNC109 (the time-out is the broker's as well)
+# ruff: noqa: ASYNC109 (the broker gets the timeout too)
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ ShareListener: TypeAlias = Callable[[str, list[MessageQueue], list[MessageQueue]
 
 
 class PullConsumer(Consumer):
-    """Pulls from a queue when it is told to.
+    """Pulls from a queue on request.
 
         async with PullConsumer("audit", "127.0.0.1:9876") as consumer:
             for queue in await consumer.queues("Orders"):
@@ -41,7 +41,7 @@ class PullConsumer(Consumer):
                 consumer.update_offset(queue, result.next_offset)
                 await consumer.persist(queue)
 
-    For most programs LitePullConsumer is the better choice. `group`, `config` as for PushConsumer; the other keywords are PullSettings.
+    Most programs should use LitePullConsumer. `group` and `config` as for PushConsumer; the other keywords are PullSettings.
     """
 
     def __init__(self, group: str, config: ConfigLike = None, **options: Unpack[PullOptions]) -> None:
@@ -55,7 +55,7 @@ class PullConsumer(Consumer):
 
     @property
     def settings(self) -> PullSettings:
-        """The settings it was made with."""
+        """The settings that the consumer was created with."""
         return self._settings
 
     # -- messages ---------------------------------------------------------------------------------------------------------
@@ -70,14 +70,15 @@ class PullConsumer(Consumer):
         timeout: Duration | None = None,
         block: bool = False,
     ) -> PullResult:
-        """The messages of a queue from an offset on; brokers give 32 at most, unless set otherwise.
+        """Returns the messages of a queue from an offset on; brokers return at most 32 by default.
 
-        `block`: if there is none the broker waits for one, up to 20 s. Without, the answer comes at once, within `timeout` (`pull_timeout`).
+        `block`: if there is none, the broker waits for one, for up to 20 s. Otherwise the answer comes at once, within `timeout` (`pull_timeout`).
         Raises ConfigError, BrokerError, BrokerNotFound, RemotingError.
         """
         if offset < 0 or max_messages < 1:
             raise ConfigError(
-                f"offset={offset}, max_messages={max_messages}: expected 0 or more, and 1 or more", "offset"
+                f"offset={offset}, max_messages={max_messages}: expected an offset of 0 or more and at least 1 message",
+                "offset",
             )
         if self._puller is None or not self.is_running:
             raise self._not_running()
@@ -95,7 +96,7 @@ class PullConsumer(Consumer):
         )
 
     async def send_back(self, message: MessageExt, delay_level: int = 0) -> None:
-        """Has the broker give the message to the group again, in its retry topic; -1: dead letters. Raises HeadraceError."""
+        """Makes the broker redeliver the message to the group, through its retry topic; -1: as a dead letter. Raises HeadraceError."""
         if self._send_back is None:
             raise self._not_running()
         broker_name = message.broker_name if isinstance(message, ReceivedMessage) else None
@@ -104,13 +105,13 @@ class PullConsumer(Consumer):
     # -- offsets ----------------------------------------------------------------------------------------------------------
 
     def update_offset(self, queue: MessageQueue, offset: int) -> None:
-        """Notes an offset; it is stored with `persist`, and every few seconds for queues of our share."""
+        """Sets an offset; `persist` stores it, and so does a timer for the queues of our share."""
         if self._store is None:
             raise self._not_running()
         self._store.update(self._wrapped(queue), offset)
 
     async def fetch_offset(self, queue: MessageQueue, *, from_store: bool = False) -> int | None:
-        """The offset noted, or else stored; None if there is none. `from_store`: only what is stored. Raises BrokerError, RemotingError."""
+        """Returns the offset that was set, or else the stored one; None if there is none. `from_store`: only the stored one. Raises BrokerError, RemotingError."""
         if self._store is None:
             raise self._not_running()
         wrapped = self._wrapped(queue)
@@ -124,30 +125,30 @@ class PullConsumer(Consumer):
         await self._store.persist([self._wrapped(queue)], wait=True)
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The offset of the first message still there. Raises BrokerError, RemotingError."""
+        """Returns the offset of the first message that is still stored. Raises BrokerError, RemotingError."""
         return await queue_requests.min_offset(self._instance, self._wrapped(queue))
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """The offset of the next message to come. Raises BrokerError, RemotingError."""
+        """Returns the offset of the next message to be stored. Raises BrokerError, RemotingError."""
         return await queue_requests.max_offset(self._instance, self._wrapped(queue))
 
     async def offset_for_time(self, queue: MessageQueue, moment: Moment) -> int:
-        """The offset of the message stored nearest to a time: an aware datetime, or ms since 1970. Raises BrokerError, RemotingError."""
+        """Returns the offset of the message stored nearest to a time: an aware datetime, or ms since 1970. Raises BrokerError, RemotingError."""
         return await queue_requests.search_offset(self._instance, self._wrapped(queue), epoch_ms(moment))
 
     # -- queues -----------------------------------------------------------------------------------------------------------
 
     async def queues(self, topic: str) -> list[MessageQueue]:
-        """All queues of a topic that may be read. Raises RouteNotFound, RemotingError."""
+        """Returns all readable queues of a topic. Raises RouteNotFound, RemotingError."""
         route = await self._instance.routes.update(wrap(self._namespace, topic))
         if not route.subscribe_queues:
-            raise RouteNotFound(f"the topic {topic} has no queue that may be read", topic)
+            raise RouteNotFound(f"the topic {topic} has no readable queue", topic)
         return [self._unwrapped(queue) for queue in route.subscribe_queues]
 
     def register_topic(self, topic: str, listener: ShareListener | None = None) -> None:
-        """Shares a topic's queues out among the members of the group: `in_balance` says which are ours.
+        """Divides a topic's queues among the members of the group: `in_balance` returns our share.
 
-        `listener(topic, all, ours)` is called when our share has changed; the last one registered holds for all topics.
+        `listener(topic, all, ours)` is called when our share has changed; the listener registered last is used for all topics.
         """
         wrapped = wrap(self._namespace, topic)
         if wrapped not in self._subscriptions:
@@ -158,10 +159,10 @@ class PullConsumer(Consumer):
             self._instance.start_task(self._subscribed(), "subscription")
 
     def in_balance(self, topic: str) -> list[MessageQueue]:
-        """Our share of a registered topic's queues, as of now. Raises StateError for a topic that is not registered."""
+        """Returns our current share of a registered topic's queues. Raises StateError for a topic that is not registered."""
         wrapped = wrap(self._namespace, topic)
         if wrapped not in self._subscriptions:
-            raise StateError(f"the topic {topic} is not registered", self._state)
+            raise StateError(f"the topic {topic} is not registered; call register_topic first", self._state)
         return [self._unwrapped(queue) for queue in self._shares.get(wrapped, [])]
 
     # -- life -------------------------------------------------------------------------------------------------------------
@@ -171,7 +172,7 @@ class PullConsumer(Consumer):
         await self._open_store(instance, settings.offset_store, settings.offsets_directory)
         self._puller = Puller(instance, self._group)
         self._send_back = SendBack(instance, self._group, settings.max_reconsume_times)
-        # order: refused if the group has a member here; then nothing may be left in an instance that others share.
+        # order: raises if the group has a member here already; nothing may be left in an instance that others share.
         instance.register_consumer(self)
         self._rebalance = Rebalance(
             instance, self._group, self.subscribed_topics, self._share, settings.allocator,
@@ -189,7 +190,7 @@ class PullConsumer(Consumer):
         try:
             await self._store.persist(self._queues_held(), wait=True)
         except (HeadraceError, OSError) as error:
-            logger.warning("offsets not stored at the end group=%s reason=%s", self._group, error)
+            logger.warning("final offsets not stored group=%s reason=%s", self._group, error)
         await instance.unregister_consumer(self._group)
 
     async def _share(self, topic: str, queues: Sequence[MessageQueue], own: Sequence[MessageQueue]) -> bool:
@@ -220,4 +221,4 @@ class PullConsumer(Consumer):
 
 
 async def _nothing() -> None:
-    """A pull consumer holds nothing that would have to be let go."""
+    """Does nothing: a pull consumer has no queues to release."""

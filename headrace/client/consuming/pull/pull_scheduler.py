@@ -1,4 +1,4 @@
-"""PullScheduler: a function of the program's called again and again for each queue of our share, to pull from it (client spec 4.3)."""
+"""PullScheduler: calls a function of the program repeatedly for each queue of our share, to pull from it (client spec 4.3)."""
 
 import asyncio
 import logging
@@ -18,12 +18,12 @@ DELAY_S: Final = 0.2
 FAILED_DELAY_S: Final = 1.0
 
 PullTask: TypeAlias = Callable[[MessageQueue, "PullScheduler"], Awaitable[float | None]]
-"""`(queue, scheduler)`, returns the seconds until the next call."""
+"""`(queue, scheduler)`; returns the seconds until the next call."""
 F = TypeVar("F", bound=PullTask)
 
 
 class PullScheduler(PullConsumer):
-    """A PullConsumer that shares topics out among the group's members and calls a coroutine function for each queue of ours.
+    """A PullConsumer that divides topics among the group's members and calls a coroutine function for each of its queues.
 
         scheduler = PullScheduler("audit", "127.0.0.1:9876")
 
@@ -81,7 +81,7 @@ class PullScheduler(PullConsumer):
         while self._calls:
             await _end_task(self._calls.popitem()[1])
         await super()._end(instance)
-        while self._calls:  # a rebalance that was under way
+        while self._calls:  # a rebalance may be in progress
             await _end_task(self._calls.popitem()[1])
 
 

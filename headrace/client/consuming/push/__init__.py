@@ -1,1 +1,1 @@
-"""The push consumer: pulls ahead and calls a handler."""
+"""The push consumer: pulls in the background and calls a handler."""

@@ -1,6 +1,6 @@
-"""HandlerCalls: one call of a handler with all that goes with it: the time noted, hooks, statistics (client spec 3.8, 3.9).
+"""HandlerCalls: one call of a handler, with its start time, hooks and outcome (client spec 3.8, 3.9).
 
-Used in workers' threads and tasks alike, by the concurrent and the orderly service, and for messages that a broker wants consumed directly.
+Used in threads and tasks of workers, by the concurrent and the orderly service, and for messages that a broker has consumed directly.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from headrace.model.message_queue import MessageQueue
 
 
 class Handlers:
-    """Which handler a topic's messages go to. Topics carry the namespace."""
+    """The handler of each topic. Topics include the namespace."""
 
     def __init__(self, namespace: str | None) -> None:
         self._namespace = namespace
@@ -26,34 +26,36 @@ class Handlers:
         self.default: Handler | None = None
 
     def put(self, topic: str, handler: Handler) -> None:
-        """Gives a topic its handler."""
+        """Sets a topic's handler."""
         self._by_topic[topic] = handler
 
     def functions(self) -> list[HandlerFunction]:
-        """The coroutine functions among them."""
+        """Returns the handlers that are coroutine functions."""
         known = [*self._by_topic.values(), *([self.default] if self.default is not None else [])]
         return [handler.call for handler in known if handler.is_async]
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no handler at all."""
+        """Whether there is no handler."""
         return not self._by_topic and self.default is None
 
     def of_topic(self, topic: str) -> Handler:
-        """The handler of a topic. Raises StateError if it has none."""
+        """Returns the handler of a topic. Raises StateError if it has none."""
         handler = self._by_topic.get(topic, self.default)
         if handler is None:
-            raise StateError(f"no handler for messages of the topic {topic}")
+            raise StateError(
+                f"the topic {topic} has no handler; pass one to subscribe(), or set a default with @consumer.handler"
+            )
         return handler
 
     def calls(
         self, queue: MessageQueue, messages: Sequence[ReceivedMessage], batch_size: int
     ) -> list[tuple[Handler, list[Sequence[ReceivedMessage]]]]:
-        """The messages, in order, as handlers are to be called with them."""
+        """Splits messages, in order, into the calls of their handlers."""
         if not messages[0].origin.is_retry:
             handler = self.of_topic(queue.topic)
             return [(handler, _cut(handler, messages, batch_size))]
-        # A retry topic holds messages of all topics of the group.
+        # A retry topic contains messages of all topics of the group.
         runs: list[tuple[Handler, list[ReceivedMessage]]] = []
         for message in messages:
             handler = self._by_topic.get(wrap(self._namespace, message.topic)) or self._any()
@@ -76,7 +78,7 @@ class HandlerCalls:
     """Calls handlers for one group."""
 
     def __init__(self, group: str, hooks: Sequence[ConsumeHook], timeout_s: float, *, stamp: bool) -> None:
-        """`stamp`: note on each message when it was given to its handler. `timeout_s`: from when on traces call it too long."""
+        """`stamp`: record on each message when it was given to its handler. `timeout_s`: longer calls count as timed out in traces."""
         self._group = group
         self.hooks: list[ConsumeHook] = list(hooks)
         self._timeout_s = timeout_s

@@ -1,10 +1,10 @@
-"""ConcurrentService: messages to handlers, many at a time, in no order; each is done with by itself (client spec 3.8).
+"""ConcurrentService: gives messages to handlers, many at a time, in no order; each message is completed by itself (client spec 3.8).
 
-    pulled ─► calls ──► workers ─► done ─────────────────────► out of the process queue; the smallest offset left may be committed
+    pulled ─► calls ──► workers ─► success ──────────────────► removed from the process queue; the smallest offset left may be committed
                                  └ failed ─► sent back ───────┘
-                                           └ not possible ─► again here, in five seconds; it holds the offset back
+                                           └ not possible ─► retried here in five seconds; until then it holds the offset back
 
-So an offset is never committed before all messages below it are done with, or lie elsewhere. What workers have done comes back to the loop in bulk.
+So an offset is never committed before all messages below it are consumed or sent back. Workers return their results to the loop in bulk.
 """
 
 import asyncio
@@ -30,16 +30,16 @@ from headrace.errors import HeadraceError
 logger = logging.getLogger(__name__)
 
 AGAIN_S: Final = 5.0
-"""When a message that could not be sent back is tried again here."""
-TURN_S: Final = 0.001  # limit: how long calls in a row may keep the loop from other things
+"""When a message that could not be sent back is retried here."""
+TURN_S: Final = 0.001  # limit: how long successive calls may block the loop
 EXPIRED_AT_ONCE: Final = 16
 EXPIRED_DELAY_LEVEL: Final = 3
 
 
 class _Work:
-    """What one pull brought for one handler: calls that are still to be made. Workers share it; each takes the first call left.
+    """The calls for one handler that one pull resulted in. Workers share it; each takes the first call left.
 
-    `is_offered`: it lies in the workers' queue, for whoever is free.
+    `is_offered`: it is in the workers' queue, for any idle worker.
     """
 
     __slots__ = ("calls", "handler", "is_offered", "process_queue")
@@ -52,13 +52,13 @@ class _Work:
 
 
 _Done: TypeAlias = tuple[ProcessQueue, Sequence[ReceivedMessage], Failure | None, float]
-"""What a call was given, what came of it, and how many seconds it took; less than none: it was not made."""
+"""The messages of a call, its outcome, and its duration in seconds; negative: the call was not made."""
 
 NOT_MADE: Final = -1.0
 
 
 class ConcurrentService:
-    """Consumes for one group. `send_back` None: failed messages are forgotten (broadcasting)."""
+    """Consumes for one group. `send_back` None: failed messages are dropped (broadcasting)."""
 
     def __init__(
         self,
@@ -91,10 +91,10 @@ class ConcurrentService:
         self._all_back: asyncio.Future[None] | None = None
 
     def hold(self, process_queue: ProcessQueue) -> None:
-        """A queue is ours from now on; nothing is to be done about it."""
+        """Called when a queue was assigned to us; there is nothing to do."""
 
     def submit(self, process_queue: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
-        """Has messages consumed that were put into a process queue."""
+        """Passes messages that were put into a process queue to their handlers."""
         for handler, calls in self._handlers.calls(process_queue.queue, messages, self._batch_size):
             process_queue.outstanding += len(calls)
             self._outstanding += len(calls)
@@ -105,14 +105,14 @@ class ConcurrentService:
                 self._threads.put(work)
 
     def resize(self, workers: int) -> None:
-        """From now on so many handlers at once."""
+        """Changes the number of concurrent handlers."""
         self._threads.resize(workers)
         self._tasks.resize(workers)
 
     # -- workers ----------------------------------------------------------------------------------------------------------
 
     def _work(self, work: _Work) -> None:
-        # In a thread. The queues of calls and of what is done are safe to share: each step on them is one of C's.
+        # In a thread. The queues of calls and results are safe to share: each operation on them is a single one in C.
         work.is_offered = False
         process_queue, calls, call, handler = work.process_queue, work.calls, self._calls.call, work.handler
         clock, report = time.perf_counter, self._done.append
@@ -126,19 +126,19 @@ class ConcurrentService:
                 report((process_queue, messages, None, NOT_MADE))
             else:
                 if calls and not work.is_offered:
-                    # order: offered before the handler is called: it may take its time, and others are free.
+                    # order: offered before the handler is called: it may take long, and others are idle.
                     work.is_offered = True
                     self._threads.put(work)
                 outcome = call(handler, messages)
                 began, now = now, clock()
                 report((process_queue, messages, outcome, now - began))
-            # order: reported, then signalled; _collect takes the signal down before it looks, so nothing reported is overlooked.
+            # order: reported, then signalled; _collect resets the signal before it looks, so no report is missed.
             if not self._is_signalled:
                 self._is_signalled = True
                 try:
                     self._loop.call_soon_threadsafe(self._collect)
                 except RuntimeError:
-                    logger.warning("handler came back after the loop was closed topic=%s", process_queue.queue.topic)
+                    logger.warning("handler returned after the loop was closed topic=%s", process_queue.queue.topic)
                     return
 
     async def _work_async(self, work: _Work) -> None:
@@ -160,13 +160,13 @@ class ConcurrentService:
             except LeftToQueue:
                 pass
             finally:
-                # A handler that is cancelled when the consumer closes has not done with its messages.
+                # A handler that is cancelled because the consumer closes has not consumed its messages.
                 report((process_queue, messages, outcome, elapsed_s))
                 if not self._is_signalled:
                     self._is_signalled = True
                     self._loop.call_soon(self._collect)
             if clock() - turn_began > TURN_S:
-                # A row of calls none of which may have waited for anything: others have their turn.
+                # Successive calls may not have waited for anything: let other tasks run.
                 await asyncio.sleep(0)
                 turn_began = clock()
 
@@ -209,7 +209,7 @@ class ConcurrentService:
         if not messages:
             return
         if self._send_back is None:
-            logger.warning("messages failed and are forgotten queue=%s offset=%d count=%d", process_queue.queue,
+            logger.warning("failed messages dropped queue=%s offset=%d count=%d", process_queue.queue,
                            messages[0].queue_offset, len(messages))  # fmt: skip
             self._finish(process_queue, messages)
             return
@@ -219,7 +219,7 @@ class ConcurrentService:
 
     async def _return(self, process_queue: ProcessQueue, messages: Sequence[ReceivedMessage], delay_level: int) -> None:
         assert self._send_back is not None
-        # One that was not done with for too long has been sent back already.
+        # Expired messages have been sent back already.
         messages = [message for message in messages if process_queue.holds(message)]
         broker_name = process_queue.queue.broker_name
         results = await asyncio.gather(
@@ -230,7 +230,7 @@ class ConcurrentService:
             if result is None:
                 returned.append(message)
             elif isinstance(result, HeadraceError):
-                logger.warning("not sent back, tried again here message=%s reason=%s", message.message_id, result)
+                logger.warning("message not sent back, retried here message=%s reason=%s", message.message_id, result)
                 message.reconsume_times += 1
                 stuck.append(message)
             else:
@@ -245,7 +245,7 @@ class ConcurrentService:
             self.submit(process_queue, messages)
 
     async def clean_expired(self, process_queue: ProcessQueue, timeout_s: float) -> None:
-        """Sends back the first messages of a queue if their handler has not returned for too long."""
+        """Sends back the first messages of a queue if their handler has not returned in time."""
         for _ in range(EXPIRED_AT_ONCE):
             message = process_queue.first()
             if (
@@ -256,7 +256,7 @@ class ConcurrentService:
                 or now_ms() - message.started_ms <= timeout_s * 1000
             ):
                 return
-            logger.warning("message not done with in time, sent back message=%s", message.message_id)
+            logger.warning("handler timed out, message sent back message=%s", message.message_id)
             try:
                 await self._send_back.send(message, EXPIRED_DELAY_LEVEL, process_queue.queue.broker_name)
             except HeadraceError as error:
@@ -268,18 +268,18 @@ class ConcurrentService:
     # -- the end ----------------------------------------------------------------------------------------------------------
 
     async def drain(self, timeout_s: float) -> None:
-        """Lets handlers at work finish, for so long at most; what waits is not begun. Their results count."""
+        """Waits at most `timeout_s` for running handlers, whose results count; starts no others."""
         self._is_closing = True
         end = self._loop.time() + timeout_s
         if self._outstanding:
             self._all_back = self._loop.create_future()
             await asyncio.wait([self._all_back], timeout=timeout_s)
         if self._outstanding:
-            logger.warning("handlers still at work after %g s count=%d", timeout_s, self._outstanding)
+            logger.warning("handlers still running after %g s count=%d", timeout_s, self._outstanding)
         if self._returning:
             await asyncio.wait(self._returning, timeout=max(1.0, end - self._loop.time()))
 
     async def close(self) -> None:
-        """Ends the workers; coroutines still at work are cancelled, threads left alone."""
+        """Stops the workers; cancels running coroutines, and leaves running threads alone."""
         await self._threads.close()
         await self._tasks.close()

@@ -1,7 +1,7 @@
-"""Handlers: what a program does with messages, plain functions or coroutines; called here, and what they say made into one form.
+"""Handlers: the program's functions for messages, plain or coroutine functions, called here; their outcomes are converted to one form.
 
-    handler(message)                      one message a call
-    handler(messages, context)            with `batch=True`: up to `batch_size` of one queue
+    handler(message)                      one message for each call
+    handler(messages, context)            with `batch=True`: up to `batch_size` messages of one queue
 
 Plain functions run in worker threads, so they may block; coroutines run in the consumer's loop, so they must not.
 """
@@ -34,7 +34,7 @@ _complained: set[str] = set()
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A program's function and how it wants to be called."""
+    """A function of the program, and how to call it."""
 
     call: HandlerFunction
     is_batch: bool
@@ -42,20 +42,20 @@ class Handler:
 
     @classmethod
     def of(cls, call: HandlerFunction, *, batch: bool = False) -> "Handler":
-        """Raises ConfigError for what cannot be called."""
+        """Raises ConfigError for an object that cannot be called."""
         if not callable(call):
-            raise ConfigError(f"a handler is a function, not {call!r}", "handler")
+            raise ConfigError(f"the handler {call!r} cannot be called; give a function", "handler")
         return cls(call, batch, inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__))
 
     @property
     def name(self) -> str:
-        """For the log."""
+        """Its name for log lines."""
         return getattr(self.call, "__qualname__", repr(self.call))
 
     def handle(
         self, messages: Sequence[ReceivedMessage], context: ConsumeContext | None, loop: asyncio.AbstractEventLoop
     ) -> Failure | None:
-        """Calls a plain function, in this thread. None: all messages are done with."""
+        """Calls a plain function in this thread. Returns None if all messages were consumed."""
         try:
             if self.is_batch:
                 context = context or ConsumeContext(messages[0].queue)
@@ -65,14 +65,14 @@ class Handler:
                 if result is None and context is None:
                     return None
             if inspect.isawaitable(result):
-                # A plain function that hands back a coroutine: `lambda message: store(message)`.
+                # A plain function that returns a coroutine: `lambda message: store(message)`.
                 result = asyncio.run_coroutine_threadsafe(_wait(result), loop).result()
-        except BaseException as error:  # noqa: BLE001 (whatever a handler raises is an answer; `sys.exit` would end but the worker's thread)
+        except BaseException as error:  # noqa: BLE001 (any exception of a handler is its result; `sys.exit` would only end the worker's thread)
             return self._failure(error, messages, context or ConsumeContext(messages[0].queue))
         return self._verdict(result, messages, context or ConsumeContext(messages[0].queue))
 
     async def handle_async(self, messages: Sequence[ReceivedMessage], context: ConsumeContext | None) -> Failure | None:
-        """Calls a coroutine function. None: all messages are done with."""
+        """Calls a coroutine function. Returns None if all messages were consumed."""
         try:
             if self.is_batch:
                 context = context or ConsumeContext(messages[0].queue)
@@ -85,9 +85,9 @@ class Handler:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # Not we were cancelled, but something that the handler waited for.
+            # Not this task was cancelled, but something that the handler awaited.
             return self._failure(error, messages, context or ConsumeContext(messages[0].queue))
-        except Exception as error:  # noqa: BLE001 (whatever a handler raises is an answer)
+        except Exception as error:  # noqa: BLE001 (any exception of a handler is its result)
             return self._failure(error, messages, context or ConsumeContext(messages[0].queue))
         return self._verdict(result, messages, context or ConsumeContext(messages[0].queue))
 
@@ -97,7 +97,7 @@ class Handler:
         if result is not None and result is not ConsumeResult.SUCCESS and self.name not in _complained:
             _complained.add(self.name)
             logger.warning(
-                "handler returned %r, which says nothing: return None or a ConsumeResult, or raise; taken as success "
+                "handler returned the unknown value %r, taken as success; return None or a ConsumeResult, or raise "
                 "handler=%s topic=%s", result, self.name, messages[0].topic,
             )  # fmt: skip
         if context.decision is not None or not context.auto_commit:

@@ -1,10 +1,10 @@
 """OrderlyService: the messages of a queue one after another, by one member of the group (client spec 3.9).
 
-Each queue has a task, which takes messages, has them handled, and commits, until the queue is lost. A broker's lock keeps other members away; when
-it cannot be confirmed, the queue rests. A message that fails holds up those behind it and is given again, without end unless `max_reconsume_times` is
-set; then it goes to the dead letters.
+Each queue has a task that takes messages, calls their handler, and commits, until the queue is lost. A broker's lock excludes other members; while it
+cannot be confirmed, the queue pauses. A failed message blocks those after it and is redelivered, without limit unless `max_reconsume_times` is set;
+then it becomes a dead letter.
 
-Plain handlers are given several messages in one visit to a worker thread, for 10 ms at most, and the first failure ends the visit.
+Plain handlers get several messages in one visit to a worker thread, for at most 10 ms; the first failure ends the visit.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from headrace.errors import HeadraceError
 logger = logging.getLogger(__name__)
 
 LOCK_AGAIN_S: Final = 3.0
-VISIT_S: Final = 0.01  # limit: what a crash may make others consume again, beyond what a handler is at
+VISIT_S: Final = 0.01  # limit: how much is consumed again after a crash, in addition to the running call
 VISIT_MESSAGES: Final = 64
 MIN_SUSPEND_S, MAX_SUSPEND_S = 0.01, 30.0
 MAX_TIMES: Final = (1 << 31) - 1
@@ -47,7 +47,7 @@ class _Visit:
 
 
 class OrderlyService:
-    """Consumes for one group. `locks` None: broadcasting, where nobody else reads the queue; so is `send_back` then."""
+    """Consumes for one group. `locks` and `send_back` are None when broadcasting: nobody else reads the queue."""
 
     def __init__(
         self,
@@ -84,16 +84,16 @@ class OrderlyService:
         self._loop = asyncio.get_running_loop()
 
     def hold(self, process_queue: ProcessQueue) -> None:
-        """A queue is ours from now on."""
+        """Called when a queue was assigned to us: starts its task."""
         task = self._start_task(self._consume(process_queue), "orderly queue")
         self._tasks[task] = process_queue
         task.add_done_callback(self._tasks.pop)
 
     def submit(self, process_queue: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
-        """Messages were put into a process queue; its task has seen it."""
+        """Does nothing: the queue's task has noticed the messages."""
 
     def resize(self, workers: int) -> None:
-        """From now on so many queues at once; coroutines as many as before."""
+        """Changes the number of queues that are consumed at once by plain handlers, not by coroutines."""
         self._threads.resize(workers)
 
     async def _consume(self, process_queue: ProcessQueue) -> None:
@@ -127,14 +127,14 @@ class OrderlyService:
             await process_queue.wait_changed(left)
 
     async def _turn(self, process_queue: ProcessQueue) -> float | None:
-        """Has some messages handled. How long to rest then, None for not at all."""
+        """Calls the handler with some messages. Returns how long to pause then, None for not at all."""
         first = process_queue.first()
         assert first is not None
         topic = wrap(self._namespace, first.topic) if first.origin.is_retry else process_queue.queue.topic
         handler = self._handlers.of_topic(topic)
         is_one_call = handler.is_batch or handler.is_async
         limit = self._batch_size if handler.is_batch else 1 if handler.is_async else VISIT_MESSAGES
-        # A retry topic's messages may have handlers of their own: one at a time.
+        # Messages of a retry topic may have different handlers: one at a time.
         messages = process_queue.take(1 if first.origin.is_retry and not handler.is_batch else limit)
         began = time.perf_counter()
         async with self._at_once:
@@ -154,7 +154,7 @@ class OrderlyService:
                 self._threads.put(_Visit(process_queue, handler, messages, is_one_call, future))
                 done, failure = await future
         if process_queue.is_dropped and (self._locks is None or not process_queue.is_lock_valid):
-            # Lost, and perhaps another's already: what was done counts for nothing. While the lock is ours nobody else reads the queue.
+            # The queue is lost, perhaps to another member: the result does not count. As long as we have the lock, nobody else reads the queue.
             return None
         sums = self._statistics.of(process_queue.queue.topic)
         sums.calls += 1
@@ -188,16 +188,16 @@ class OrderlyService:
         try:
             self._loop.call_soon_threadsafe(_tell, visit.future, done, failure)
         except RuntimeError:
-            logger.warning("handler came back after the loop was closed queue=%s", visit.process_queue.queue)
+            logger.warning("handler returned after the loop was closed queue=%s", visit.process_queue.queue)
 
     def _commit(self, process_queue: ProcessQueue) -> None:
         offset = process_queue.commit()
         if offset >= 0:
-            # compat: not only upwards; a queue that was reset goes on where it was set.
+            # compat: may decrease: a queue that was reset continues where it was set.
             self._store.update(process_queue.queue, offset)
 
     def _decided(self, process_queue: ProcessQueue, decision: Failure) -> float | None:
-        """The handler has returned, and says itself when what it was given is done with."""
+        """Handles the result of a handler that commits by itself."""
         if decision.is_committed or decision.decision == "commit":
             self._commit(process_queue)
             return None
@@ -217,7 +217,7 @@ class OrderlyService:
         done: int,
         failure: Failure,
     ) -> float | None:
-        # What failed in one call: all of a batch, or the one message. What was not reached waits again.
+        # The messages that failed in one call: all of a batch, or the one. Those not reached wait again.
         failed = messages[done:] if handler.is_batch else messages[done : done + 1]
         reached = done + len(failed)
         hold_up = False
@@ -234,31 +234,31 @@ class OrderlyService:
 
     async def _bury(self, message: ReceivedMessage) -> bool:
         if self._send_back is None:
-            logger.warning("message failed too often and is forgotten message=%s", message.message_id)
+            logger.warning("message failed too often, dropped message=%s", message.message_id)
             return True
         try:
-            # The broker sees that it was given the most it may be, and puts it with the dead letters.
+            # The broker sees that its deliveries have reached the maximum and stores it as a dead letter.
             topic = wrap(self._namespace, message.topic)
             await self._send_back.send_anew(
                 message, topic, max(self._send_back.max_reconsume_times, message.reconsume_times)
             )
         except HeadraceError as error:
-            logger.warning("not sent to the dead letters message=%s reason=%s", message.message_id, error)
+            logger.warning("dead letter not sent message=%s reason=%s", message.message_id, error)
             return False
         return True
 
     async def drain(self, timeout_s: float) -> None:
-        """Lets handlers at work finish, for so long at most."""
+        """Waits at most `timeout_s` for running handlers."""
         self._is_closing = True
         for process_queue in self._tasks.values():
             process_queue.changed()
         if self._tasks:
             _, late = await asyncio.wait(list(self._tasks), timeout=timeout_s)
             if late:
-                logger.warning("handlers still at work after %g s queues=%d", timeout_s, len(late))
+                logger.warning("handlers still running after %g s queues=%d", timeout_s, len(late))
 
     async def close(self) -> None:
-        """Ends the workers; coroutines still at work are cancelled."""
+        """Stops the workers; cancels running coroutines."""
         await self._threads.close()
         tasks = list(self._tasks)
         for task in tasks:

@@ -1,13 +1,13 @@
-"""What a handler may say of the messages it was given: by what it returns, by what it raises, or in its context (client spec 3.8, 3.9).
+"""The outcome of a handler: by what it returns or raises, or what it sets in its context (client spec 3.8, 3.9).
 
-returns nothing, or ConsumeResult.SUCCESS      done
-returns ConsumeResult.RETRY, raises anything   again, later; an orderly consumer holds the queue up until it works
-raises Retry(delay_level=3)                    again, after that delay level
-raises Reject()                                to the group's dead letters, at once
-raises Suspend(5.0)                            (orderly) again, after so many seconds
+returns nothing, or ConsumeResult.SUCCESS      consumed
+returns ConsumeResult.RETRY, raises anything   redelivered later; an orderly consumer blocks the queue until it succeeds
+raises Retry(delay_level=3)                    redelivered after that delay level
+raises Reject()                                sent to the group's dead letters at once
+raises Suspend(5.0)                            (orderly) redelivered after 5 seconds
 """
 
-# ruff: noqa: N818 (these are words of a handler, not errors)
+# ruff: noqa: N818 (they are results of a handler, not errors)
 
 from dataclasses import dataclass
 from enum import Enum
@@ -21,14 +21,14 @@ TO_DEAD_LETTERS: Final = -1
 
 
 class ConsumeResult(Enum):
-    """What a handler returns. Nothing (None) is SUCCESS."""
+    """What a handler returns. None means SUCCESS."""
 
     SUCCESS = "SUCCESS"
     RETRY = "RETRY"
 
 
 class Retry(Exception):
-    """Raised by a handler: give me the message again, after a delay level (1 to 18), or after the broker's choice (0)."""
+    """Raised by a handler: redeliver the message after a delay level (1 to 18), or after the broker's choice (0)."""
 
     def __init__(self, delay_level: int = 0, reason: str = "") -> None:
         super().__init__(reason or "to be retried")
@@ -36,14 +36,14 @@ class Retry(Exception):
 
 
 class Reject(Exception):
-    """Raised by a handler: this message cannot be handled; it goes to the group's dead letters, `%DLQ%group`."""
+    """Raised by a handler: the message cannot be processed; send it to the group's dead letters, `%DLQ%group`."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason or "rejected")
 
 
 class Suspend(Exception):
-    """Raised by a handler of an orderly consumer: hold the queue up for so long, then give me the message again."""
+    """Raised by a handler of an orderly consumer: block the queue for this time, then redeliver the message."""
 
     def __init__(self, duration: Duration = 1.0, reason: str = "") -> None:
         super().__init__(reason or "suspended")
@@ -51,15 +51,15 @@ class Suspend(Exception):
 
 
 class LeftToQueue(BaseException):
-    """Raised inside, by what stands in for a handler: the consumer closes, and the message was not handled, nor did it fail."""
+    """Raised by the internal handler of message streams: the consumer closes, and the message neither succeeded nor failed."""
 
 
 @dataclass(slots=True)
 class ConsumeContext:
-    """What a handler of batches is given beside the messages, and may set.
+    """Passed to batch handlers with the messages; they may change it.
 
-    `ack_index`: on success, messages behind this place count as failed. `delay_level`: for those that failed. Orderly, with `auto_commit=False`:
-    nothing is done with until `commit()`; `rollback()` gives again what was given since. `suspend_seconds`: how long the queue is held up.
+    `ack_index`: on success, messages after this index count as failed. `delay_level`: for the failed ones. Orderly with `auto_commit=False`: messages
+    count as consumed only after `commit()`; `rollback()` redelivers those since then. `suspend_seconds`: how long the queue is blocked.
     """
 
     queue: MessageQueue
@@ -70,17 +70,17 @@ class ConsumeContext:
     decision: str | None = None
 
     def commit(self) -> None:
-        """(Orderly, `auto_commit=False`) All that was given since the last commit is done with."""
+        """(Orderly, `auto_commit=False`) Commits all messages since the last commit."""
         self.decision = "commit"
 
     def rollback(self) -> None:
-        """(Orderly, `auto_commit=False`) All that was given since the last commit is to be given again."""
+        """(Orderly, `auto_commit=False`) Redelivers all messages since the last commit."""
         self.decision = "rollback"
 
 
 @dataclass(slots=True)
 class Failure:
-    """A handler did not do with all its messages: those from `first` on failed."""
+    """The outcome of a handler that did not consume all its messages: those from `first` on failed."""
 
     first: int = 0
     delay_level: int = 0

@@ -1,8 +1,8 @@
-"""Workers: threads for handlers that are plain functions, tasks for those that are coroutines; as many at work as the setting says.
+"""Workers: threads for handlers that are plain functions, tasks for coroutines; as many as the setting allows.
 
-Both take pieces of work from one queue, and wake each other in a chain: who takes a piece and leaves another behind wakes one more worker. If the
-handler is quick, the first has done it all before the second looks; if it waits for something, all are at work after a few microseconds. So no
-message costs a task or a thread switch of its own.
+Both take work items from one queue and wake each other in a chain: a worker that takes an item and leaves another wakes one more worker. If the handler
+is fast, the first worker has done everything before the second starts; if it waits, all are running after a few microseconds. So messages do not each
+cost a task or a thread switch.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ logger = logging.getLogger(__name__)
 W = TypeVar("W")
 
 CLOSE_S: Final = 1.0
-_TURN_S: Final = 0.005  # limit: how long one task may go on without letting the loop do other things
+_TURN_S: Final = 0.005  # limit: how long one task may block the loop
 
 
 class ThreadWorkers(Generic[W]):
-    """Threads that run `work(piece)`, which must not raise. They are started with the first piece."""
+    """Threads that run `work(item)`, which must not raise. They start with the first item."""
 
     def __init__(self, count: int, work: Callable[[W], None], name: str) -> None:
         self._count = count
@@ -35,7 +35,7 @@ class ThreadWorkers(Generic[W]):
         self._threads: list[threading.Thread] = []
 
     def put(self, piece: W) -> None:
-        """Gives a piece of work."""
+        """Adds a work item."""
         if self._started < self._count:
             self._start()
         self._pieces.put(piece)
@@ -44,7 +44,7 @@ class ThreadWorkers(Generic[W]):
         while self._started < self._count:
             self._started += 1
             name = f"{self._name}-{self._started}"
-            # Daemons: a handler that never comes back must not keep the program from ending.
+            # Daemons: a handler that never returns must not prevent the program from ending.
             thread = threading.Thread(target=self._run, name=name, daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -55,7 +55,7 @@ class ThreadWorkers(Generic[W]):
             work(piece)
 
     def resize(self, count: int) -> None:
-        """From now on so many; those too many end when they have nothing to do."""
+        """Changes the number of threads; surplus ones end when they are idle."""
         while self._started > count:
             self._started -= 1
             self._pieces.put(None)
@@ -64,7 +64,7 @@ class ThreadWorkers(Generic[W]):
             self._start()
 
     async def close(self) -> None:
-        """Ends the threads; waits a moment for those that have nothing to do. One whose handler does not return is left alone."""
+        """Ends the threads; waits a moment for idle ones. A thread whose handler does not return is left alone."""
         for _ in range(self._started):
             self._pieces.put(None)
         self._started = self._count = 0
@@ -74,7 +74,7 @@ class ThreadWorkers(Generic[W]):
 
 
 class TaskWorkers(Generic[W]):
-    """Tasks that run `await work(piece)`, which must not raise. They are started as they are needed."""
+    """Tasks that run `await work(item)`, which must not raise. They start when they are needed."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class TaskWorkers(Generic[W]):
         self._is_waking = False
 
     def put(self, piece: W) -> None:
-        """Gives a piece of work."""
+        """Adds a work item."""
         self._pieces.append(piece)
         self._wake()
 
@@ -132,7 +132,7 @@ class TaskWorkers(Generic[W]):
             await idle
 
     def resize(self, count: int) -> None:
-        """From now on so many; those too many end after what they are at."""
+        """Changes the number of tasks; surplus ones end after their current item."""
         self._count = count
         for _ in range(len(self._tasks) - count):
             if self._idle:
@@ -141,7 +141,7 @@ class TaskWorkers(Generic[W]):
             self._wake()
 
     async def close(self) -> None:
-        """Cancels the tasks, and what they are at."""
+        """Cancels the tasks with their current items."""
         self._pieces.clear()
         tasks = list(self._tasks)
         for task in tasks:

@@ -1,10 +1,10 @@
-"""HeldQueues: the queues that a push consumer has, from being given them to letting them go (client spec 3.3).
+"""HeldQueues: the queues of a push consumer, from assignment to release (client spec 3.3).
 
-    given     (orderly: locked at the broker) ─► where to begin ─► process queue ─► pulled
-    lost      dropped ─► offset kept ─► forgotten
-    lost      (orderly) dropped ─► the handler at work returns ─► offset kept ─► unlocked: the next owner goes on exactly there
+    assigned  (orderly: locked at the broker) ─► start offset ─► process queue ─► pulled
+    lost      dropped ─► offset stored ─► forgotten
+    lost      (orderly) dropped ─► running handler returns ─► offset stored ─► unlocked: the next owner continues exactly there
 
-A queue that cannot be begun now, because it is locked, or its offset cannot be known, is left for the next round.
+A queue that cannot be started now, because it is locked or its offset is unknown, is left for the next round.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from headrace.model.message_queue import MessageQueue
 
 logger = logging.getLogger(__name__)
 
-SETTLE_S: Final = 5.0  # limit: how long a pull that stores an offset is waited for; brokers answer it at once
-LEAVE_S: Final = 20.0  # limit: how long a queue that was lost is kept locked for a handler that does not return
+SETTLE_S: Final = 5.0  # limit: how long to wait for a pull that stores an offset; brokers answer it at once
+LEAVE_S: Final = 20.0  # limit: how long a lost queue stays locked for a handler that does not return
 
 
 class HeldQueues:
@@ -59,15 +59,15 @@ class HeldQueues:
         return iter(list(self._held.values()))
 
     def queues(self, topic: str | None = None) -> list[MessageQueue]:
-        """The queues held, of one topic or of all."""
+        """Returns the queues, of one topic or of all."""
         return [queue for queue in self._held if topic is None or queue.topic == topic]
 
     def get(self, queue: MessageQueue) -> ProcessQueue | None:
-        """The process queue of a queue, None if it is not held."""
+        """Returns the process queue of a queue, None if we do not have it."""
         return self._held.get(queue)
 
     async def lose(self, topic: str, own: Collection[MessageQueue]) -> list[MessageQueue]:
-        """Lets go of the topic's queues that are not ours any more; which."""
+        """Releases the topic's queues that are no longer ours; returns them."""
         wanted = set(own)
         lost = [one for queue, one in self._held.items() if queue.topic == topic and queue not in wanted]
         for process_queue in lost:
@@ -76,14 +76,14 @@ class HeldQueues:
         return [one.queue for one in lost]
 
     async def take(self, own: Sequence[MessageQueue]) -> tuple[list[ProcessQueue], bool]:
-        """Makes process queues for those of ours that are not held yet; and whether that went for all of them. They are not pulled yet."""
+        """Creates process queues for those of our queues that have none yet; returns them, and whether it succeeded for all. They are not pulled yet."""
         fresh = [queue for queue in own if queue not in self._held]
         possible = [queue for queue in fresh if queue not in self._leaving]
         granted = set(possible)
         if self._locks is not None and possible:
             granted, refused = await self._locks.lock(possible)
             for queue in refused:
-                logger.info("queue is another's still queue=%s", queue)
+                logger.info("queue still locked by another member queue=%s", queue)
         made = await asyncio.gather(*(self._begin(queue) for queue in possible if queue in granted))
         taken = [one for one in made if one is not None]
         for process_queue in taken:
@@ -96,7 +96,7 @@ class HeldQueues:
         try:
             offset = await start_offset(self._instance, self._store, self._start_from, queue)
         except HeadraceError as error:
-            logger.warning("queue cannot be begun now queue=%s reason=%s", queue, error)
+            logger.warning("queue not started, offset unknown queue=%s reason=%s", queue, error)
             return None
         process_queue = ProcessQueue(queue, offset)
         if self._locks is not None:
@@ -109,14 +109,14 @@ class HeldQueues:
         service: ConcurrentService | OrderlyService,
         pull: Callable[[ProcessQueue], "asyncio.Task[None]"],
     ) -> None:
-        """Begins to consume queues that were taken."""
+        """Starts to consume queues that were taken."""
         for process_queue in taken:
             if not process_queue.is_dropped:
                 service.hold(process_queue)
                 self._pulls[process_queue.queue] = pull(process_queue)
 
     async def release(self, process_queue: ProcessQueue, offset: int | None = None) -> None:
-        """Lets a queue go, its offset kept. `offset`: where it is to be gone on with, if that is not where we are."""
+        """Releases a queue after storing its offset. `offset`: where to continue, if that differs from the current one."""
         queue = process_queue.queue
         process_queue.drop()
         if self._held.get(queue) is process_queue:
@@ -143,7 +143,7 @@ class HeldQueues:
         try:
             await self._store.persist([queue], wait=wait)
         except (HeadraceError, OSError) as error:
-            logger.warning("offset not kept queue=%s reason=%s", queue, error)
+            logger.warning("offset not stored queue=%s reason=%s", queue, error)
 
     async def _leave(
         self, process_queue: ProcessQueue, pulls: Collection["asyncio.Task[None]"], locks: QueueLocks
@@ -154,9 +154,9 @@ class HeldQueues:
                 async with asyncio.timeout(LEAVE_S):
                     await process_queue.consume_lock.acquire()
             except TimeoutError:
-                logger.warning("handler still at work, queue given up all the same queue=%s", queue)
+                logger.warning("handler still running, queue released anyway queue=%s", queue)
             await _settle(pulls)
-            # order: the offset is at the broker before another may lock the queue and ask for it.
+            # order: the offset is at the broker before another member can lock the queue and ask for it.
             await self._keep(queue, wait=True)
             self._store.remove(queue)
             process_queue.unlock_tries += 1
@@ -166,12 +166,12 @@ class HeldQueues:
             self._leaving.pop(queue, None)
 
     async def refresh_locks(self) -> None:
-        """Has the brokers confirm all locks, those of queues that are leaving among them."""
+        """Has the brokers confirm all locks, including those of queues that are being released."""
         if self._locks is not None and (self._held or self._leaving):
             await self._locks.refresh([*self._held.values(), *self._leaving.values()])
 
     async def close(self) -> None:
-        """Lets all queues go: offsets were kept, handlers have returned. Locks are given back, and the brokers' answers waited for."""
+        """Releases all queues: offsets are stored, handlers have returned. Unlocks them and waits for the brokers' answers."""
         held = list(self._held.values())
         for process_queue in held:
             process_queue.drop()
@@ -187,21 +187,21 @@ class HeldQueues:
         self._pulls.clear()
 
     async def stop_pulling(self) -> None:
-        """Ends all pulls; what was pulled is still consumed. Afterwards no pull changes an offset any more."""
+        """Stops all pulls; pulled messages are still consumed. Afterwards no pull changes an offset."""
         for queue, pull in self._pulls.items():
             _stop(self._held[queue], pull)
         await _settle(list(self._pulls.values()))
 
 
 def _stop(process_queue: ProcessQueue, pull: "asyncio.Task[None]") -> None:
-    """Has a pull end: at once, or, if it stores an offset by the way, when that is done."""
+    """Stops a pull: at once, or, if it stores an offset, when that is done."""
     process_queue.is_pulled = False
     if not process_queue.is_storing:
         pull.cancel()
 
 
 async def _settle(pulls: Collection["asyncio.Task[None]"]) -> None:
-    """Waits until pulls that were stopped have ended. The offset that one brings along must not be stored after the final one."""
+    """Waits until stopped pulls have ended, so that an offset that one carries is not stored after the final one."""
     if pulls:
         _, late = await asyncio.wait(pulls, timeout=SETTLE_S)
         for pull in late:

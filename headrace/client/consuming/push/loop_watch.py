@@ -1,8 +1,8 @@
-"""LoopWatch: says which coroutine handler holds up the event loop, with its stack.
+"""LoopWatch: logs which coroutine handler blocks the event loop, with its stack.
 
-A coroutine must not block: as long as it does, no heartbeat leaves, no lock is refreshed, and in the end brokers give the consumer's queues to others. A
-thread asks the loop twice a second for a sign of life; if there is none for a second, the loop's stack says who is at fault. It is said once for each
-time that the loop is held.
+A coroutine must not block: while it does, no heartbeat is sent and no lock is refreshed, and finally brokers assign the consumer's queues to others. A
+thread checks twice a second that the loop runs. If it has been blocked for a second, the thread logs the loop's stack and the handler in it, once for
+each time.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from typing import Any, Final
 logger = logging.getLogger(__name__)
 
 HELD_S: Final = 1.0
-"""For so long the loop may be held without a word."""
+"""How long the loop may be blocked without a log line."""
 _PERIOD_S: Final = 0.5
 _STACK_LINES: Final = 12
 
 
 class LoopWatch:
-    """Watches the running loop until it is closed. `handlers`: the functions that are to be named, as of now."""
+    """Watches the running loop until it is closed. `handlers` returns the current handlers, to name the one at fault."""
 
     def __init__(self, handlers: Callable[[], Iterable[Any]], name: str, held_s: float = HELD_S) -> None:
         self._loop = asyncio.get_running_loop()
@@ -38,7 +38,7 @@ class LoopWatch:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the thread, and waits for that: it never waits for anything itself."""
+        """Ends the thread and waits for that; the thread itself never blocks."""
         self._is_closed.set()
         self._alive.set()
         self._thread.join()
@@ -51,20 +51,20 @@ class LoopWatch:
             asked = time.monotonic()
             try:
                 self._loop.call_soon_threadsafe(self._alive.set)
-            except RuntimeError:  # the loop was closed under us
+            except RuntimeError:  # the loop was closed meanwhile
                 return
             if not self._alive.wait(self._held_s):
                 self._say()
                 self._alive.wait()
                 if not self._is_closed.is_set():
-                    logger.warning("the event loop goes on after %.1f s", time.monotonic() - asked)
+                    logger.warning("event loop continues blocked_s=%.1f", time.monotonic() - asked)
 
     def _say(self) -> None:
-        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 (there is no other way to it)
+        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 (there is no public way to get it)
         if frame is None:
             return
         logger.warning(
-            "the event loop is held, no heartbeat can leave: a coroutine must not block; a plain function may handler=%s held_s=%g at:\n%s",
+            "event loop blocked, no heartbeat can be sent; handlers that block must be plain functions, not coroutines handler=%s blocked_s=%g at:\n%s",
             self._name_in(frame),
             self._held_s,
             "".join(traceback.format_stack(frame)[-_STACK_LINES:]).rstrip(),
@@ -85,7 +85,7 @@ class LoopWatch:
 
 
 def _code_of(function: Any) -> CodeType | None:
-    """The code of a function, a method, a partial, an object that can be called."""
+    """Returns the code of a function, a method, a partial, or an object that can be called."""
     while isinstance(function, functools.partial):
         function = function.func
     code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)

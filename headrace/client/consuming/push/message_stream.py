@@ -1,7 +1,7 @@
-"""MessageStream: the messages of a push consumer taken one by one, `async for message in consumer`.
+"""MessageStream: takes a push consumer's messages one by one, `async for message in consumer`.
 
-Asking for the next message says that the one before is done with. Leaving the loop by an exception or `break` does not: that message is not
-committed, and is given again, to this or another member, once the consumer is closed. Several loops may take messages at once, each its own.
+Requesting the next message completes the previous one. Leaving the loop with an exception or `break` does not: that message is not committed, and is
+redelivered to this or another member once the consumer is closed. Several loops may take messages at once.
 """
 
 import asyncio
@@ -12,11 +12,11 @@ from headrace.client.consuming.push.consume_result import ConsumeResult, LeftToQ
 from headrace.client.consuming.received_message import ReceivedMessage
 
 Done: TypeAlias = "asyncio.Future[ConsumeResult | None]"
-"""What became of a message; None: nothing, it is left to its queue."""
+"""The result of a message; None: it is left to its queue."""
 
 
 class MessageHandout:
-    """Messages on their way from the consumer's workers to those who iterate."""
+    """Passes messages from the consumer's workers to the iterators."""
 
     def __init__(self) -> None:
         self._given: deque[tuple[ReceivedMessage, Done]] = deque()
@@ -25,7 +25,7 @@ class MessageHandout:
         self._is_closed = False
 
     async def give(self, message: ReceivedMessage) -> ConsumeResult:
-        """The consumer's handler: returns when the message is done with. Raises LeftToQueue when the consumer closes before."""
+        """The consumer's handler: returns when the message is completed. Raises LeftToQueue if the consumer closes before."""
         if self._is_closed:
             raise LeftToQueue
         done: Done = asyncio.get_running_loop().create_future()
@@ -37,7 +37,7 @@ class MessageHandout:
         return result
 
     async def take(self) -> tuple[ReceivedMessage, Done] | None:
-        """The next message, and what to tell when it is done with; None once the consumer is closed."""
+        """Returns the next message and the future to complete it with; None once the consumer is closed."""
         while not self._given:
             if self._is_closed:
                 return None
@@ -46,7 +46,7 @@ class MessageHandout:
             try:
                 await taker
             except asyncio.CancelledError:
-                # Another must not miss what this one was woken for.
+                # Another iterator must not miss the wake-up.
                 if self._given:
                     self._wake()
                 raise
@@ -66,7 +66,7 @@ class MessageHandout:
                 return
 
     def close(self) -> None:
-        """Ends all iteration; messages not done with are left to their queues."""
+        """Ends all iteration; messages that are not completed are left to their queues."""
         self._is_closed = True
         waiting = [*(done for _, done in self._given), *self._taken]
         self._given.clear()
@@ -78,7 +78,7 @@ class MessageHandout:
 
 
 class MessageStream:
-    """An asynchronous iterator over messages. Made by `aiter(consumer)`."""
+    """An asynchronous iterator over messages. Created by `aiter(consumer)`."""
 
     def __init__(self, handout: MessageHandout) -> None:
         self._handout = handout
@@ -88,7 +88,7 @@ class MessageStream:
         return self
 
     async def __anext__(self) -> ReceivedMessage:
-        """The next message, however long it takes; the one before is done with."""
+        """Returns the next message, however long it takes; completes the previous one."""
         if self._before is not None and not self._before.done():
             self._before.set_result(ConsumeResult.SUCCESS)
         self._before = None

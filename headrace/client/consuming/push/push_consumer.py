@@ -1,4 +1,4 @@
-"""PushConsumer: messages are brought to the program's handlers as they come (client spec 3)."""
+"""PushConsumer: passes messages to the program's handlers as they arrive (client spec 3)."""
 
 import asyncio
 import logging
@@ -43,28 +43,28 @@ from headrace.protocol.record import encode_message
 logger = logging.getLogger(__name__)
 
 RESET_WAIT_S: Final = 10.0
-"""How long handlers at work on a queue whose offset is reset are waited for."""
+"""How long to wait for running handlers of a queue whose offset is reset."""
 
 F = TypeVar("F", bound=HandlerFunction)
 
 
 class PushConsumer(Consumer):
-    """Consumes: each message of the topics subscribed is given to a handler of one member of the group, at least once.
+    """Passes each message of the subscribed topics to a handler of one member of the group, at least once.
 
         consumer = PushConsumer("billing", "127.0.0.1:9876")
 
         @consumer.handler("Orders", "paid || shipped")
         async def bill(message):                     # a plain function runs in a worker thread, and may block
-            await store(message.keys, message.body)  # an exception: the message comes again later
+            await store(message.keys, message.body)  # an exception: the message is redelivered later
 
         async with consumer:
             await asyncio.Event().wait()
 
-    `group` names the programs that share the work; `config` is a ClientConfig, the name servers' addresses, or nothing (then the environment is
-    asked); the other keywords are PushSettings. A handler that returns nothing has done with its message; see ConsumeResult, Retry, Suspend and Reject
-    for what else it may say. The same message may come twice, after a crash or when queues change hands: handlers must bear that.
+    `group` names the programs that share the work. `config` is a ClientConfig, the name servers' addresses, or None, which reads the environment. The
+    other keywords are PushSettings. A handler that returns None has consumed its message; see ConsumeResult, Retry, Suspend and Reject for other
+    outcomes. A message may be delivered twice, after a crash or when queues are reassigned: handlers must be prepared for that.
 
-    Without handlers, messages are taken with `async for message in consumer`: the next one says that the one before is done with.
+    Without handlers, messages are taken with `async for message in consumer`: requesting the next one completes the previous one.
     """
 
     def __init__(self, group: str, config: ConfigLike = None, **options: Unpack[PushOptions]) -> None:
@@ -95,7 +95,7 @@ class PushConsumer(Consumer):
 
     @property
     def settings(self) -> PushSettings:
-        """The settings it was made with."""
+        """The settings that the consumer was created with."""
         return self._settings
 
     # -- what to consume --------------------------------------------------------------------------------------------------
@@ -103,11 +103,11 @@ class PushConsumer(Consumer):
     def subscribe(
         self, topic: str, expression: Expression = "*", handler: HandlerFunction | None = None, *, batch: bool = False
     ) -> None:
-        """Subscribes a topic, before the start or while running: tags (`"a || b"`, `Tags("a", "b")`), `Sql("x > 3")`,
-        `FilterFunction("large-orders")`, or all.
+        """Subscribes to a topic, before the start or while running: to tags (`"a || b"`, `Tags("a", "b")`), `Sql("x > 3")`,
+        `FilterFunction("large-orders")`, or all messages.
 
-        `handler(message)` handles its messages; with `batch=True`, `handler(messages, context)`. Without one, the handler of another subscription does,
-        or `async for` takes them. All members of a group must subscribe the same. Raises ConfigError.
+        `handler(message)` handles its messages; with `batch=True`, `handler(messages, context)`. Without one, the default handler gets them, or
+        `async for` takes them. All members of a group must have the same subscriptions. Raises ConfigError.
         """
         wrapped = wrap(self._namespace, topic)
         subscription = subscription_of(wrapped, expression)
@@ -119,7 +119,7 @@ class PushConsumer(Consumer):
             self._instance.start_task(self._subscribed(), "subscription")
 
     def unsubscribe(self, topic: str) -> None:
-        """Ends a subscription: its queues are let go."""
+        """Ends a subscription and releases its queues."""
         self._subscriptions.remove(wrap(self._namespace, topic))
         self.rebalance_soon()
 
@@ -130,9 +130,9 @@ class PushConsumer(Consumer):
     def handler(self, topic: F) -> F: ...
 
     def handler(self, topic: Any, tags: Expression = "*", *, batch: bool = False) -> Any:
-        """Decorates a handler: `@consumer.handler("Orders", tags="paid")` subscribes the topic as well, as `subscribe` does.
+        """Decorates a handler: `@consumer.handler("Orders", tags="paid")` also subscribes to the topic, as `subscribe` does.
 
-        `@consumer.handler` alone decorates the one for messages of topics that have none of their own.
+        `@consumer.handler` alone sets the default handler, for topics that have none.
         """
         if callable(topic):
             self._handlers.default = Handler.of(topic)
@@ -147,13 +147,13 @@ class PushConsumer(Consumer):
     # -- while running ----------------------------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        """Pulls nothing more, and keeps its queues; what is here already is still handled. May be called again."""
+        """Stops pulling but keeps the queues; messages that were pulled are still handled. May be called again."""
         self._not_paused.clear()
         if self._rebalance is not None:
             self._rebalance.is_paused = True
 
     def resume(self) -> None:
-        """Goes on after `pause`."""
+        """Continues after `pause`."""
         self._not_paused.set()
         if self._rebalance is not None:
             self._rebalance.is_paused = False
@@ -165,17 +165,17 @@ class PushConsumer(Consumer):
         return not self._not_paused.is_set()
 
     def set_workers(self, count: int) -> None:
-        """From now on so many handlers at once, 1 to 1000. Raises ConfigError."""
+        """Changes how many handlers may run at once, 1 to 1000. Raises ConfigError."""
         if not 1 <= count <= 1000:
-            raise ConfigError(f"workers={count}: expected 1 to 1000", "workers")
+            raise ConfigError(f"workers={count}: expected a number between 1 and 1000", "workers")
         self._workers = count
         if self._service is not None:
             self._service.resize(count)
 
     async def send_back(self, message: MessageExt, delay_level: int = 0) -> None:
-        """Has the broker give the message to the group again later, after a delay level, or as it sees fit (0); -1: dead letters.
+        """Makes the broker redeliver the message to the group, after a delay level, or the broker's choice (0); -1: as a dead letter.
 
-        For handlers that have put a message aside; one that raises need not. Raises StateError, HeadraceError if no broker takes it.
+        For messages that a handler has put aside; a handler that raises need not call it. Raises StateError, HeadraceError if no broker accepts it.
         """
         if self._send_back is None:
             raise self._not_running()
@@ -183,18 +183,20 @@ class PushConsumer(Consumer):
         await self._send_back.send(message, delay_level, broker_name)
 
     def assignment(self) -> list[MessageQueue]:
-        """The queues that are ours now, sorted; those of the retry topic among them."""
+        """Returns the queues that are ours now, sorted, including those of the retry topic."""
         return sorted(map(self._unwrapped, self._queues_held()))
 
     def stats(self) -> dict[str, Any]:
-        """Rates of the last minute by topic: see `ConsumeStatus` (times in ms, rates a second)."""
+        """Returns the rates of the last minute by topic: see `ConsumeStatus` (times in ms, rates per second)."""
         return dict(self._statistics.table())
 
     def __aiter__(self) -> MessageStream:
-        """Messages one by one, for consumers without handlers. Raises StateError if there are any."""
+        """Iterates over messages, for consumers without handlers. Raises StateError if there are handlers."""
         if self._handout is None:
             if not self._handlers.is_empty:
-                raise StateError(f"{self!r} has handlers; messages cannot be taken one by one as well", self._state)
+                raise StateError(
+                    f"{self!r} has handlers; messages go either to handlers or to `async for`, not both", self._state
+                )
             self._handout = MessageHandout()
             self._handlers.default = Handler.of(self._handout.give)
         return MessageStream(self._handout)
@@ -204,7 +206,7 @@ class PushConsumer(Consumer):
     async def _begin(self, instance: ClientInstance) -> None:
         settings = self._settings
         if not self._subscriptions:
-            raise ConfigError("nothing is subscribed", "subscription")
+            raise ConfigError("the consumer has no subscription; call subscribe() before start()", "subscription")
         if self._handlers.is_empty:
             aiter(self)
         store = await self._open_store(instance, settings.offset_store, settings.offsets_directory)
@@ -240,7 +242,7 @@ class PushConsumer(Consumer):
             seconds(settings.pull_interval), settings.post_subscription, settings.is_broadcast, locks is not None,
             self._service.submit, self._offset_illegal, self._is_full, self._introduce_again, self._not_paused,
         )  # fmt: skip
-        # order: refused if the group has a member here; then nothing may be left in an instance that others share.
+        # order: raises if the group has a member here already; nothing may be left in an instance that others share.
         instance.register_consumer(self)
         self._rebalance = Rebalance(
             instance, self._group, self.subscribed_topics, self._assign, settings.allocator,
@@ -278,12 +280,12 @@ class PushConsumer(Consumer):
             self._watch.close()
         if self._handout is not None:
             self._handout.close()
-        # order: handlers return, what they did is stored, locks are given back, and only then do others hear that we go.
+        # order: handlers return, their results are stored, locks are released, and only then do other members learn that we leave.
         await self._service.drain(seconds(self._settings.close_timeout))
         try:
             await self._store.persist(self._queues_held(), wait=True)
         except (HeadraceError, OSError) as error:
-            logger.warning("offsets not stored at the end group=%s reason=%s", self._group, error)
+            logger.warning("final offsets not stored group=%s reason=%s", self._group, error)
         await self._held.close()
         await instance.unregister_consumer(self._group)
         await self._service.close()
@@ -302,7 +304,7 @@ class PushConsumer(Consumer):
         if lost or taken:
             self._share_limits(len(held))
             self._subscriptions.touch(topic)
-            # order: brokers refuse a pull whose subscription is newer than the one they know.
+            # order: brokers reject a pull whose subscription is newer than the one they know.
             await instance.send_heartbeat()
             held.start(
                 taken, service, lambda process_queue: instance.start_task(QueuePull(plan, process_queue).run(), "pull")
@@ -340,7 +342,7 @@ class PushConsumer(Consumer):
             self._opened.emit(EventKind.FLOW_CONTROL, topic=process_queue.queue.topic, group=self._group, detail=excess)
 
     def _subscription_failed(self, error: HeadraceError) -> None:
-        logger.error("subscription refused group=%s reason=%s", self._group, error)
+        logger.error("subscription rejected group=%s reason=%s", self._group, error)
         self._instance.emit(EventKind.CONSUMER_ERROR, group=self._group, detail=str(error))
 
     async def _refresh_locks(self, held: HeldQueues) -> None:
@@ -370,7 +372,7 @@ class PushConsumer(Consumer):
         return self._settings.start_from.where
 
     async def reset_offsets(self, topic: str, offsets: dict[MessageQueue, int]) -> None:
-        """Goes on at other offsets; in the background, since handlers at work are waited for."""
+        """Continues at other offsets; in the background, because running handlers are waited for."""
         self._instance.start_task(self._reset(topic, offsets), "offset reset")
 
     async def _reset(self, topic: str, offsets: dict[MessageQueue, int]) -> None:
@@ -385,7 +387,7 @@ class PushConsumer(Consumer):
                 for process_queue in mine:
                     process_queue.drop()
                     process_queue.clear()
-                # Handlers at work finish first, so that what comes again does not overtake them.
+                # Running handlers finish first, so that redelivered messages do not overtake them.
                 end = time.monotonic() + RESET_WAIT_S
                 while any(one.outstanding for one in mine) and time.monotonic() < end:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
@@ -397,7 +399,7 @@ class PushConsumer(Consumer):
         rebalance.soon()
 
     async def running_info(self, *, with_stacks: bool) -> ConsumerRunningInfo:
-        """What the consumer tells administration tools about itself."""
+        """Returns the runtime information for administration tools."""
         info = await super().running_info(with_stacks=with_stacks)
         info.status_table = self._statistics.table()
         assert self._held is not None
@@ -439,7 +441,7 @@ class PushConsumer(Consumer):
         return super()._properties() | texts
 
     async def consume_directly(self, message: MessageExt, broker_name: str | None) -> ConsumeMessageDirectlyResult:
-        """Runs the handler with one message, now, and says how that went. Nothing is sent back, no offset moves."""
+        """Runs the handler for one message now and returns the result. Nothing is sent back, and no offset changes."""
         assert self._calls is not None
         queue = MessageQueue(message.topic, broker_name or "", message.queue_id)
         (received,) = cut_records(encode_message(message), Origin(queue, 0, 0, self._namespace))

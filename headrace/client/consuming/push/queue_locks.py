@@ -1,6 +1,6 @@
-"""QueueLocks: locks at brokers that keep a queue to one member of an orderly group (client spec 3.9).
+"""QueueLocks: locks at brokers that give a queue to one member of an orderly group (client spec 3.9).
 
-A broker gives a lock for 60 s, to a client id of a group; it is asked again every 20 s, and not trusted here when it was last confirmed 30 s ago.
+A broker locks a queue for 60 s, for a client id of a group. The lock is renewed every 20 s and not trusted 30 s after its last confirmation.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ TIMEOUT_MS: Final = 1_000
 
 
 class QueueLocks:
-    """The locks of one group at one client."""
+    """The locks of one group in one client."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._instance = instance
         self._group = group
 
     async def lock(self, queues: Iterable[MessageQueue]) -> tuple[set[MessageQueue], set[MessageQueue]]:
-        """Asks for locks: those that we have now, and those that we were refused. In neither: the broker could not be asked."""
+        """Requests locks. Returns those granted and those refused; queues in neither set belong to a broker that could not be reached."""
         by_broker = _by_broker(queues)
         granted: set[MessageQueue] = set()
         refused: set[MessageQueue] = set()
@@ -50,7 +50,7 @@ class QueueLocks:
         return granted, refused
 
     async def refresh(self, held: Iterable[ProcessQueue]) -> None:
-        """Asks again for all that are held, and notes on each what became of it."""
+        """Renews the locks of all these queues, and records the result on each."""
         by_queue = {one.queue: one for one in held}
         granted, refused = await self.lock(by_queue)
         for queue in granted:
@@ -60,7 +60,7 @@ class QueueLocks:
             by_queue[queue].is_locked = False
 
     async def unlock(self, queues: Iterable[MessageQueue], *, wait: bool = False) -> None:
-        """Gives locks back. `wait`: for the brokers' answers. Failures are logged: the locks run out by themselves."""
+        """Releases locks. `wait`: for the brokers' answers. Failures are logged: the locks expire by themselves."""
         asked = [self._unlock_at(name, wanted, wait=wait) for name, wanted in _by_broker(queues).items()]
         for problem in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(problem, HeadraceError):

@@ -109,7 +109,7 @@ def test_a_subscription_that_changes_has_a_greater_version() -> None:
 
 def test_a_consumer_without_a_subscription_does_not_start() -> None:
     async def main() -> None:
-        with pytest.raises(ConfigError, match="nothing is subscribed"):
+        with pytest.raises(ConfigError, match="no subscription"):
             await PushConsumer("g", "127.0.0.1:1").start()
         with pytest.raises(ConfigError, match="DEFAULT_CONSUMER"):
             PushConsumer("DEFAULT_CONSUMER", "127.0.0.1:1")

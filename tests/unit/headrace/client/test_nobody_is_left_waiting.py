@@ -146,12 +146,12 @@ def test_an_address_that_speaks_no_http_changes_no_list_of_name_servers(caplog: 
             assert not await known.look_up()
 
     run(main())
-    assert "name servers not looked up" in caplog.text
+    assert "name server list not fetched" in caplog.text
 
 
 def test_an_order_of_queues_that_cannot_be_read_is_an_error_of_the_protocol() -> None:
     assert len(publish_queues("T", TopicRouteData(order_topic_conf="a:2;b:1"))) == 3
-    with pytest.raises(RemoteProtocolError, match="the order of T"):
+    with pytest.raises(RemoteProtocolError, match="the order configuration of T"):
         publish_queues("T", TopicRouteData(order_topic_conf="a:many"))
 
 
@@ -175,7 +175,7 @@ def test_the_end_of_a_transaction_after_its_producer_is_only_logged(caplog: pyte
 
     with caplog.at_level(logging.WARNING):
         run(main())
-    assert "transaction's end not told" in caplog.text
+    assert "end of transaction not sent" in caplog.text
 
 
 def test_a_handler_that_exits_ends_neither_its_worker_nor_the_messages_behind_it() -> None:

@@ -70,7 +70,7 @@ def test_when_all_tries_fail_the_error_says_where_and_why() -> None:
         async with Cluster("a", "b") as cluster, Producer("g", cluster.name_server, retries=3) as producer:
             for broker in cluster.brokers.values():
                 broker.answers = [Answer(14, "disk full")] * 4
-            with pytest.raises(SendFailed, match=r"4 tries.*disk full") as caught:
+            with pytest.raises(SendFailed, match=r"4 attempts.*disk full") as caught:
                 await producer.send(Message("T", b"x"))
             assert caught.value.code == 14
             assert caught.value.attempts == 4
