@@ -1,4 +1,4 @@
-"""Headrace SDK: the words, the protocol and the clients of a RocketMQ 4.9 message broker.
+"""Headrace SDK: the model, the protocol and the clients of a RocketMQ 4.9 message broker.
 
     import asyncio
     from headrace import Message, Producer
@@ -9,14 +9,14 @@
 
     asyncio.run(main())
 
-`headrace.sync` has the same names for threads and plain scripts. Layers, top to bottom, each importing only what stands below it:
+`headrace.sync` has the same names for threads and plain scripts. Layers, from top to bottom; each imports only those below it:
 
-    client     producers, consumers, admin calls
+    client     producers, consumers, administration
     remoting   commands over asyncio: connections, servers, pending requests
     protocol   bytes to objects and back, without I/O
-    model      words of the domain: messages, queues, flags, names, settings
+    model      messages, queues, flags, names, settings
 
-`headrace.errors` stands below all of them. What this module exports is imported when it is first used: programs that want only the codec load
+`headrace.errors` is below all of them. Names that this module exports are imported at their first use: programs that use only the codec load
 nothing else.
 """
 

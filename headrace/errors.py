@@ -1,35 +1,35 @@
 """Every error of the SDK, in one tree.
 
-    HeadraceError                     catch this for anything that the SDK raises on purpose
-    ├── ConfigError                   a setting that cannot be used (also ValueError)
-    ├── MessageInvalid                a message that no broker would take (also ValueError)
+    HeadraceError                     the base of all errors that the SDK raises on purpose
+    ├── ConfigError                   an invalid setting (also ValueError)
+    ├── MessageInvalid                a message that no broker would accept (also ValueError)
     ├── StateError                    not started, started twice, already closed (also RuntimeError)
     ├── ProtocolError                 (also ValueError)
-    │   ├── LocalProtocolError        we were asked to send what the protocol cannot carry
-    │   └── RemoteProtocolError       what came from outside is not what the protocol says
-    │       └── BadFrame              … and it broke the framing: the connection is of no more use
-    ├── RemotingError                 a request did not get its answer (also OSError)
+    │   ├── LocalProtocolError        a value that the protocol cannot carry was to be sent
+    │   └── RemoteProtocolError       bytes from a peer or a file violate the protocol
+    │       └── BadFrame              … and its framing: the connection cannot be used any more
+    ├── RemotingError                 a request got no answer (also OSError)
     │   ├── ConnectError              no connection to the address (also ConnectionError)
     │   ├── SendRequestError          the connection broke (also ConnectionError)
     │   ├── RequestTimeout            no answer in time (also TimeoutError)
-    │   │   └── ReplyTimeout          the peer of a request-reply did not answer in time
+    │   │   └── ReplyTimeout          no reply of request-reply in time
     │   └── TooManyRequests           no room for another request, or no time left to send it
     ├── NoNameServer                  no address of a name server is known
     ├── RouteNotFound                 no name server knows the topic
     ├── BrokerNotFound                no address of the broker is known
-    ├── SendFailed                    a send was given up after all its attempts
+    ├── SendFailed                    all attempts of a send failed
     └── BrokerError                   the broker answered with an error code
         ├── SystemBusy, ServiceNotAvailable, PermissionDenied, TopicNotExist, MessageIllegal
         ├── SubscriptionParseFailed, SubscriptionNotExist, SubscriptionNotLatest, SubscriptionGroupNotExist
         └── FlowControl
 
-`retryable` says whether trying again, at another broker or later, may help. It does not say that nothing has happened:
-after a time-out or a broken connection a message may be stored, and a second try stores it twice.
+`retryable` tells whether another attempt, at another broker or later, may succeed. It does not mean that the first one had no effect: after a timeout
+or a broken connection a message may be stored, and a retry stores it twice.
 
-Whatever bytes a peer sends, or a file holds, decoding them can only raise `RemoteProtocolError`.
+Whatever bytes a peer or a file contains, decoding them raises only `RemoteProtocolError`.
 """
 
-# ruff: noqa: N818 (an error is named after what has happened)
+# ruff: noqa: N818 (an error is named after what happened)
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -40,13 +40,13 @@ _RETRYABLE_CODES = frozenset({1, 14, 16, 17, 204, 205})
 
 
 class HeadraceError(Exception):
-    """The root of the tree. `retryable`: whether trying again may help."""
+    """The base of all errors. `retryable`: whether another attempt may succeed."""
 
     retryable: bool = False
 
 
 class ConfigError(HeadraceError, ValueError):
-    """A setting that cannot be used; `field` names it."""
+    """An invalid setting; `field` names it."""
 
     def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(message)
@@ -54,11 +54,11 @@ class ConfigError(HeadraceError, ValueError):
 
 
 class MessageInvalid(HeadraceError, ValueError):
-    """A message that no broker would take: no topic, an illegal name, too large."""
+    """A message that no broker would accept: without a topic, with an invalid name, too large."""
 
 
 class StateError(HeadraceError, RuntimeError):
-    """The call does not fit the object's state; `state` names that."""
+    """The call is not possible in the object's state, which `state` names."""
 
     def __init__(self, message: str, state: str | None = None) -> None:
         super().__init__(message)
@@ -70,17 +70,17 @@ class ProtocolError(HeadraceError, ValueError):
 
 
 class LocalProtocolError(ProtocolError):
-    """We were asked to send what the protocol cannot carry, such as a topic of 200 characters."""
+    """A value that the protocol cannot carry was to be sent, such as a topic of 200 characters."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """What came from outside (a peer, a file) is not what the protocol says. The message says what is wrong."""
+    """Bytes from a peer or a file violate the protocol. The message describes how."""
 
 
 class BadFrame(RemoteProtocolError):
-    """The bytes of a connection are not frames: there is no telling where the next one begins, so it must be closed.
+    """The bytes of a connection are not frames. The start of the next frame is unknown, so the connection must be closed.
 
-    `frames` are the commands that were whole before the bad one in the same call.
+    `frames` are the complete commands before the invalid one in the same call.
     """
 
     def __init__(self, message: str, frames: Sequence[Any] = ()) -> None:
@@ -89,7 +89,7 @@ class BadFrame(RemoteProtocolError):
 
 
 class RemotingError(HeadraceError, OSError):
-    """A request did not get its answer; `address` is the peer's, `host:port`, where known."""
+    """A request got no answer; `address` is the peer's, `host:port`, if known."""
 
     def __init__(self, message: str, address: str | None = None) -> None:
         super().__init__(message)
@@ -103,13 +103,13 @@ class ConnectError(RemotingError, ConnectionError):
 
 
 class SendRequestError(RemotingError, ConnectionError):
-    """The connection broke before the answer came. The request may have been carried out."""
+    """The connection broke before the answer arrived. The request may have been executed."""
 
     retryable = True
 
 
 class RequestTimeout(RemotingError, TimeoutError):
-    """No answer within `timeout` seconds. The request may have been carried out."""
+    """No answer within `timeout` seconds. The request may have been executed."""
 
     retryable = True
 
@@ -119,13 +119,13 @@ class RequestTimeout(RemotingError, TimeoutError):
 
 
 class ReplyTimeout(RequestTimeout):
-    """The message of a request-reply was sent, but nobody answered it within `timeout` seconds."""
+    """The request of request-reply was sent, but no reply arrived within `timeout` seconds."""
 
     retryable = False
 
 
 class TooManyRequests(RemotingError):
-    """No room for another request in flight, or the time given was used up before it could be sent."""
+    """No room for another request in flight, or the timeout expired before it could be sent."""
 
 
 class NoNameServer(HeadraceError):
@@ -149,7 +149,7 @@ class BrokerNotFound(HeadraceError):
 
 
 class SendFailed(HeadraceError):
-    """A send was given up: `attempts` tries at `brokers`; `code` of the last answer, `__cause__` the last error."""
+    """All attempts of a send failed: `attempts`, made at `brokers`; `code` of the last answer, `__cause__` is the last error."""
 
     def __init__(self, message: str, code: int = -1, attempts: int = 0, brokers: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -159,9 +159,9 @@ class SendFailed(HeadraceError):
 
 
 class BrokerError(HeadraceError):
-    """The broker answered with an error: `code`, its `remark`, and `broker_address` where known.
+    """The broker answered with an error: `code`, its `remark`, and `broker_address` if known.
 
-    `BrokerError.of(code, …)` makes the subclass that belongs to the code.
+    `BrokerError.of(code, …)` creates the subclass for the code.
     """
 
     CODE: ClassVar[int | None] = None
@@ -182,60 +182,60 @@ class BrokerError(HeadraceError):
 
     @classmethod
     def of(cls, code: int, remark: str | None = None, broker_address: str | None = None) -> "BrokerError":
-        """The error for a response code: the subclass that stands for it, or a plain BrokerError."""
+        """Returns the error for a response code: its subclass if there is one, or a plain BrokerError."""
         return cls._by_code.get(int(code), BrokerError)(code, remark, broker_address)
 
 
 class SystemBusy(BrokerError):
-    """The broker has too much to do (code 2)."""
+    """The broker is overloaded (code 2)."""
 
     CODE = 2
 
 
 class MessageIllegal(BrokerError):
-    """The broker refused the message's size or kind (code 13)."""
+    """The broker rejects the message's size or type (code 13)."""
 
     CODE = 13
 
 
 class ServiceNotAvailable(BrokerError):
-    """The broker takes no messages: a slave, stopping, or its disk is full (code 14)."""
+    """The broker does not accept messages: it is a slave, is stopping, or its disk is full (code 14)."""
 
     CODE = 14
 
 
 class PermissionDenied(BrokerError):
-    """The broker, the topic or the group does not permit it (code 16)."""
+    """The broker, the topic or the group does not permit the request (code 16)."""
 
     CODE = 16
 
 
 class TopicNotExist(BrokerError):
-    """The topic does not exist and may not be created (code 17)."""
+    """The topic does not exist and cannot be created (code 17)."""
 
     CODE = 17
 
 
 class SubscriptionParseFailed(BrokerError):
-    """The filter expression cannot be used (code 23)."""
+    """The filter expression is invalid (code 23)."""
 
     CODE = 23
 
 
 class SubscriptionNotExist(BrokerError):
-    """The broker knows of no such subscription (code 24)."""
+    """The broker has no such subscription (code 24)."""
 
     CODE = 24
 
 
 class SubscriptionNotLatest(BrokerError):
-    """The broker knows an older subscription than the request (code 25)."""
+    """The broker has an older subscription than the request (code 25)."""
 
     CODE = 25
 
 
 class SubscriptionGroupNotExist(BrokerError):
-    """The group does not exist and may not be created (code 26)."""
+    """The group does not exist and cannot be created (code 26)."""
 
     CODE = 26
 

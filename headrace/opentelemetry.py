@@ -1,16 +1,16 @@
-"""OpenTelemetry: spans of what is sent and handled, by the semantic conventions for messaging, and the trace carried along in the messages.
+"""OpenTelemetry: spans of sends and handler calls, by the semantic conventions for messaging; messages carry the trace context.
 
     from headrace.opentelemetry import ConsumerTelemetry, ProducerTelemetry
 
     Producer("orders", hooks=[ProducerTelemetry()])
     PushConsumer("billing", hooks=[ConsumerTelemetry()])
 
-Needs the package `opentelemetry-api` (`pip install headrace[opentelemetry]`); nothing else here imports it. What becomes of the spans is up to the program,
-which sets a tracer provider. The context travels in message properties as the program's propagator writes it (W3C: `traceparent`, `tracestate`), which
-programs in other languages read as well.
+Needs the package `opentelemetry-api` (`pip install headrace[opentelemetry]`), which nothing else here imports. The program sets a tracer provider, which
+decides what happens to the spans. The context is in message properties, as the program's propagator writes it (W3C: `traceparent`, `tracestate`), so
+that programs in other languages can read it.
 
-    send Orders        PRODUCER   one for each send, whatever tries it takes; of a batch: one, whose context all its messages carry
-    process Orders     CONSUMER   one for each call of a handler, below the send's for a single message, linked to the sends for a batch
+    send Orders        PRODUCER   one for each send, whatever the number of attempts; one for a batch, whose messages all carry its context
+    process Orders     CONSUMER   one for each call of a handler, a child of the send's span for a single message, linked to the sends for a batch
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,14 +33,14 @@ _SPAN: Final = "opentelemetry"
 
 
 class ProducerTelemetry(SendHook):
-    """A span for each send. `tracer_provider`: the program's global one if not given."""
+    """A span for each send. `tracer_provider`: by default the program's global one."""
 
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
         self._tracer = _tracer(tracer_provider)
         self._spans: dict[int, Span] = {}
 
     def begin(self, sending: Sending) -> None:
-        """Begins the span, and puts its context into the messages."""
+        """Starts the span and adds its context to the messages."""
         first = sending.messages[0]
         attributes = _attributes(first.topic, "send", sending.messages)
         attributes["messaging.rocketmq.client_group"] = sending.group
@@ -56,7 +56,7 @@ class ProducerTelemetry(SendHook):
             self._spans.update((id(message), span) for message in sending.messages)
 
     def before(self, context: SendContext) -> None:
-        """Notes which broker is asked; for a second try, the other one."""
+        """Records the broker of the attempt."""
         span = self._spans.get(id(context.messages[0]))
         if span is not None:
             host, port = parse_host(context.broker_address)
@@ -82,13 +82,13 @@ class ProducerTelemetry(SendHook):
 
 
 class ConsumerTelemetry(ConsumeHook):
-    """A span for each call of a handler, current while it runs. `tracer_provider`: the program's global one if not given."""
+    """A span for each call of a handler, current while it runs. `tracer_provider`: by default the program's global one."""
 
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
         self._tracer = _tracer(tracer_provider)
 
     def before(self, context: HandlingContext) -> None:
-        """Begins the span, and makes it the current one."""
+        """Starts the span and makes it current."""
         messages = context.messages
         first = messages[0]
         attributes = _attributes(first.topic, "process", messages)
@@ -120,7 +120,7 @@ class ConsumerTelemetry(ConsumeHook):
 
 
 def context_of(message: MessageExt) -> Context:
-    """The context in which a message was sent, as the parent of spans of one's own: for messages that were pulled (`LitePullConsumer`)."""
+    """Returns the context that a message was sent in, as the parent of your own spans, for pulled messages (`LitePullConsumer`)."""
     return propagate.extract(message.properties, Context())
 
 

@@ -1,4 +1,4 @@
-"""For tests of programs that use RocketMQ: a real name server and broker, started for the test run.
+"""Test support for programs that use RocketMQ: a real name server and broker, started for the test run.
 
     # conftest.py
     pytest_plugins = ["headrace.testing"]
@@ -8,8 +8,8 @@
         with Producer("orders", headrace_server.name_server) as producer:
             assert producer.send(Message("Orders", b"x")).ok
 
-The server is the Headrace appliance, which has to be installed beside the client (the command `headrace`). It keeps its data in a temporary folder and
-ends with the test run. HEADRACE_TEST_NAME_SERVER names a cluster that runs already, to be used in its place.
+The server is the Headrace appliance, which must be installed beside the client (the command `headrace`). It stores its data in a temporary folder and
+stops with the test run. HEADRACE_TEST_NAME_SERVER names a running cluster to use instead.
 """
 
 import contextlib
@@ -37,30 +37,30 @@ NAME_SERVER_VARIABLE: Final = "HEADRACE_TEST_NAME_SERVER"
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 30.0
 TRIES: Final = 5
-"""On how many ports it is tried, when each time another program is quicker."""
+"""How many ports are tried, if other programs take each of them first."""
 _LOWEST_PORT, _HIGHEST_PORT = 11_000, 32_000
 _PAUSE_S: Final = 0.05
-# What `headrace run` says when clients can connect, and what it ends with when it cannot start, for a port that is taken among others.
+# The line of `headrace run` when clients can connect; the exit code when it cannot start, for example because a port is in use.
 _READY: Final = "headrace: ready"
 _COULD_NOT_START: Final = 3
 
 
 @dataclass(frozen=True)
 class RunningServer:
-    """A cluster to test against: `name_server` is what clients are given."""
+    """A cluster to test against: `name_server` is the address for clients."""
 
     name_server: str
 
 
-class _PortTaken(StateError):  # noqa: N818 (named after what has happened, as in errors.py)
-    """Another program has taken a port after it was found free."""
+class _PortTaken(StateError):  # noqa: N818 (named after what happened, as in errors.py)
+    """Another program took a port after it was found free."""
 
 
 class HeadraceServer:
-    """The appliance in a process of its own: a context manager that gives a RunningServer.
+    """The appliance in a process of its own: a context manager that returns a RunningServer.
 
-    Raises StateError if the command `headrace` is not installed, or does not get ready; the message says why. When another program takes one of its
-    ports just before it does, it is started again with others.
+    Raises StateError if the command `headrace` is not installed or does not become ready; the message contains the reason. If another program takes one
+    of its ports first, it is started again with other ports.
     """
 
     def __init__(self, data: Path) -> None:
@@ -75,7 +75,7 @@ class HeadraceServer:
         return f"127.0.0.1:{self._ports[0]}"
 
     def start(self) -> Self:
-        """Starts it; returns when it takes messages."""
+        """Starts it; returns when it accepts messages."""
         command = _find_command()
         for _ in range(TRIES - 1):
             with contextlib.suppress(_PortTaken):
@@ -108,7 +108,7 @@ class HeadraceServer:
         return self
 
     def stop(self) -> None:
-        """Ends it in order; may be called twice."""
+        """Stops it in order; may be called twice."""
         process, self._process = self._process, None
         if process is not None and process.poll() is None:
             process.send_signal(signal.SIGTERM)
@@ -119,13 +119,13 @@ class HeadraceServer:
                 process.wait()
 
     def _is_ready(self, process: "subprocess.Popen[bytes]", said: Callable[[], str]) -> bool:
-        """Waits until it is; False: it has ended, or takes too long."""
+        """Waits until it is ready; returns False if it has ended or takes too long."""
         end = time.monotonic() + START_TIMEOUT_S
 
         def is_hopeless() -> bool:
             return process.poll() is not None or time.monotonic() > end
 
-        # order: the ports are its own when it says so itself; before that, the server of somebody else might answer there.
+        # order: the ports are its own once it reports ready; before that, another program's server might answer there.
         while _READY not in said():
             if is_hopeless():
                 return False
@@ -148,7 +148,7 @@ class HeadraceServer:
         ports = "|".join(map(str, _all_ports(*self._ports)))
         taken = rf"\b({ports})\b.*(is taken|address already in use)"
         kind = _PortTaken if code == _COULD_NOT_START and re.search(taken, said, re.IGNORECASE) else StateError
-        return kind(f"the appliance did not get ready; it said:\n{said[-2000:]}", "starting")
+        return kind(f"the appliance did not get ready; its output:\n{said[-2000:]}", "starting")
 
     def __enter__(self) -> RunningServer:
         return RunningServer(self.start().name_server)
@@ -172,24 +172,27 @@ def _find_command() -> str:
     beside = Path(sys.executable).with_name("headrace")
     command = str(beside) if beside.exists() else shutil.which("headrace")
     if command is None:
-        message = f"the command `headrace` is not installed: install the appliance, or set {NAME_SERVER_VARIABLE}"
+        message = f"the command `headrace` is not installed; install the appliance, or set {NAME_SERVER_VARIABLE} to a running cluster"
         raise StateError(message, "not installed")
     return command
 
 
 def _free_ports() -> tuple[int, int]:
-    """A port for the name server, and one for the broker beside which port - 2 and port + 1 are free too.
+    """Returns a free port for the name server, and one for the broker where port - 2 and port + 1 are free too.
 
-    They are below those that the kernel gives to outgoing connections, of which one could take a port before the server does.
+    They are below the kernel's range for outgoing connections, which could otherwise take a port first.
     """
     for broker in random.SystemRandom().sample(range(_LOWEST_PORT, _HIGHEST_PORT, 8), 100):
         if all(map(_is_free, _all_ports(broker - 4, broker))):
             return broker - 4, broker
-    raise StateError("no free ports were found", "starting")
+    raise StateError(
+        "no free ports were found; stop programs that listen on ports below the range for outgoing connections",
+        "starting",
+    )
 
 
 def _all_ports(name_server: int, broker: int) -> tuple[int, ...]:
-    """Every port that the appliance listens on: those of the broker's VIP channel and HA lie beside its own."""
+    """Returns all ports that the appliance listens on: those of the broker's VIP channel and HA are next to its own."""
     return name_server, broker, broker - 2, broker + 1
 
 

@@ -1,4 +1,4 @@
-"""Words of the domain: messages, queues, flags, names, settings. No frames, no I/O."""
+"""The model: messages, queues, flags, names, settings. No frames, no I/O."""
 
 from headrace.model import names, permission, properties, pull_sys_flag, sys_flag
 from headrace.model.camel_case import camel_case

@@ -1,10 +1,10 @@
-"""How a group consumes: who starts it, who gets a message, where it begins. Every member of a group says the same."""
+"""How a group consumes: pull or push, to one member or to all, and where it starts. All members of a group use the same values."""
 
 from enum import StrEnum
 
 
 class ConsumeType(StrEnum):
-    """Whether the program pulls (ACTIVELY) or is handed messages (PASSIVELY)."""
+    """Whether the program pulls (ACTIVELY) or messages are pushed to it (PASSIVELY)."""
 
     CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
     CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
@@ -18,7 +18,7 @@ class MessageModel(StrEnum):
 
 
 class ConsumeFromWhere(StrEnum):
-    """Where a group begins in a queue for which it has no offset yet. The last three are old; clients treat them as the first."""
+    """Where a group starts in a queue for which it has no offset yet. The last three are obsolete; clients treat them as the first."""
 
     CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
     CONSUME_FROM_FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"

@@ -10,11 +10,11 @@ def _now_ms() -> int:
 
 @dataclass(frozen=True, slots=True)
 class DataVersion:
-    """When a table last changed (ms) and how often it has; two versions are the same only if both are."""
+    """When a table last changed (ms) and how often it has changed; versions are equal only if both are."""
 
     timestamp: int = field(default_factory=_now_ms)
     counter: int = 0
 
     def next(self, timestamp: int | None = None) -> "DataVersion":
-        """The version after one more change, at `timestamp` (ms) or now."""
+        """Returns the version after one more change, at `timestamp` (ms) or now."""
         return DataVersion(_now_ms() if timestamp is None else timestamp, self.counter + 1)

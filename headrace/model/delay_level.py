@@ -1,4 +1,4 @@
-"""Delay levels: RocketMQ's table of pauses, of which a delayed message names one by its number, from 1."""
+"""Delay levels: RocketMQ's table of delays. A delayed message contains the number of one of them, from 1."""
 
 from typing import Final
 
@@ -8,11 +8,11 @@ _UNITS_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def parse_delay_levels(text: str) -> tuple[int, ...]:
-    """The pauses in ms out of the setting `messageDelayLevel`; the first is level 1. Raises ValueError naming what it cannot read."""
+    """Parses the setting `messageDelayLevel` into delays in ms; the first is level 1. Raises ValueError naming what is invalid."""
     levels = []
     for word in text.split():
         number, unit = word[:-1], word[-1]
         if unit not in _UNITS_MS or not (number.isascii() and number.isdecimal()):
-            raise ValueError(f"not a delay level: {word!r}; expected a number and one of s, m, h, d, such as 30s")
+            raise ValueError(f"{word!r} is not a delay level; expected a number followed by s, m, h or d, such as 30s")
         levels.append(int(number) * _UNITS_MS[unit])
     return tuple(levels)

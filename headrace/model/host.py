@@ -1,6 +1,6 @@
-"""A host as records and message ids carry it: address bytes (4 or 16), then the port in 4 bytes.
+"""A host, as in records and message ids: address bytes (4 or 16), then the port in 4 bytes.
 
-In objects a host is a pair of the address's text and the port. Names are not resolved: an address is needed.
+In Python a host is a pair of the address as text and the port. Names are not resolved: an IP address is required.
 """
 
 import ipaddress
@@ -13,17 +13,17 @@ V4_SIZE: Final = 8
 V6_SIZE: Final = 20
 
 
-@lru_cache(maxsize=8192)  # limit: peers of one broker and a few others, a hundred bytes each
+@lru_cache(maxsize=8192)  # limit: the peers of one broker, about a hundred bytes each
 def encode_host(host: Host) -> bytes:
-    """The 8 (IPv4) or 20 (IPv6) bytes of a host. Raises ValueError if it is no address."""
+    """Returns the 8 (IPv4) or 20 (IPv6) bytes of a host. Raises ValueError if the address is invalid."""
     address, port = host
-    # A link-local address names its interface after a percent sign; that means nothing elsewhere.
+    # A link-local address has its interface after a percent sign, which means nothing on other machines.
     return ipaddress.ip_address(address.partition("%")[0]).packed + (port & 0xFFFFFFFF).to_bytes(4, "big")
 
 
 @lru_cache(maxsize=8192)  # limit: as above
 def decode_host(data: bytes) -> Host:
-    """The host in 8 or 20 bytes."""
+    """Returns the host in 8 or 20 bytes."""
     port = int.from_bytes(data[-4:], "big", signed=True)
     if len(data) == V4_SIZE:
         return f"{data[0]}.{data[1]}.{data[2]}.{data[3]}", port
@@ -31,14 +31,14 @@ def decode_host(data: bytes) -> Host:
 
 
 def parse_host(text: str) -> Host:
-    """The host in `address:port`; an IPv6 address may stand in brackets. Raises ValueError."""
+    """Returns the host in `address:port`; an IPv6 address may be in brackets. Raises ValueError."""
     address, separator, port = text.rpartition(":")
     if not separator or not port.isdecimal():
-        raise ValueError(f"not address:port: {text!r}")
+        raise ValueError(f"{text!r} is not a valid address:port")
     return address.removeprefix("[").removesuffix("]"), int(port)
 
 
 def format_host(host: Host) -> str:
-    """`address:port`, an IPv6 address in brackets."""
+    """Returns `address:port`, with an IPv6 address in brackets."""
     address, port = host
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

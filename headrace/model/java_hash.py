@@ -1,4 +1,4 @@
-"""Java's String.hashCode, on which tags codes and index slots rest.
+"""Java's String.hashCode, the basis of tags codes and index slots.
 
 It runs over UTF-16 code units, so a character beyond U+FFFF counts twice, and wraps to a signed 32-bit number:
 `string_hash("TagA") == 2598919`, `string_hash("polygenelubricants") == -2147483648`.
@@ -8,7 +8,7 @@ from functools import lru_cache
 
 
 def string_hash(text: str) -> int:
-    """Java's hash of a string, a signed 32-bit integer."""
+    """Returns Java's hash of a string, a signed 32-bit integer."""
     value = 0
     if text.isascii():
         for unit in text.encode("ascii"):
@@ -20,7 +20,7 @@ def string_hash(text: str) -> int:
     return value - 0x100000000 if value & 0x80000000 else value
 
 
-@lru_cache(maxsize=4096)  # limit: tags are few; 4096 of them are half a megabyte
+@lru_cache(maxsize=4096)  # limit: tags are few; 4096 of them take half a megabyte
 def tags_code(tags: str | None) -> int:
-    """The ConsumeQueue's code of a message's `TAGS`: the hash of the whole string, 0 without tags (remoting spec 5.8)."""
+    """Returns the ConsumeQueue's code of a message's `TAGS`: the hash of the whole string, 0 without tags (remoting spec 5.8)."""
     return string_hash(tags) if tags else 0

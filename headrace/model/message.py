@@ -1,7 +1,7 @@
-"""Messages: as a program sends them, and as a broker keeps them.
+"""Messages: as a program sends them, and as a broker stores them.
 
-Tags, keys, delay level and all else that RocketMQ does not give a place of its own live in the properties; the attributes here read and write
-them there, so that there is one truth.
+Tags, keys, delay level and everything else without a field of its own in RocketMQ are properties; the attributes here read and write the properties,
+so that there is one source of truth.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,8 +16,8 @@ from headrace.model.message_id import encode_offset_message_id
 class Message:
     """A message to be sent.
 
-    `body` may be text, which is encoded in UTF-8. `keys` are words by which the message can be found; a string is taken as it is, words are
-    joined by blanks. `delay_level` 0 means at once. `wait_store=False` asks a broker that syncs to disk not to wait for it.
+    `body` may be a string, which is encoded in UTF-8. `keys` are words to find the message by; a string is used as it is, a list is joined with
+    spaces. `delay_level` 0 means no delay. `wait_store=False` asks a broker with SYNC_FLUSH not to wait for the disk.
     """
 
     __slots__ = ("body", "flag", "properties", "topic")
@@ -58,7 +58,7 @@ class Message:
 
     @property
     def keys(self) -> list[str]:
-        """The words by which the message can be found."""
+        """The keys to find the message by."""
         return _words(self.properties.get(names.KEYS))
 
     @keys.setter
@@ -76,7 +76,7 @@ class Message:
 
     @property
     def wait_store(self) -> bool:
-        """Whether a broker that syncs, or replicates, before it answers is to do so for this message."""
+        """Whether a broker that flushes or replicates before it answers should do so for this message."""
         return self.properties.get(names.WAIT, "true").lower() == "true"
 
     @wait_store.setter
@@ -85,7 +85,7 @@ class Message:
 
     @property
     def unique_id(self) -> str | None:
-        """The id that the client gave the message, if it has one yet."""
+        """The id that the client gave the message, None before it is sent."""
         return self.properties.get(names.UNIQ_KEY)
 
     def __eq__(self, other: object) -> bool:
@@ -98,7 +98,7 @@ class Message:
             other.properties,
         )
 
-    __hash__ = None  # type: ignore[assignment]  # it can change
+    __hash__ = None  # type: ignore[assignment]  # it is mutable
 
     def __repr__(self) -> str:
         return f"Message(topic={self.topic!r}, body={len(self.body)} bytes, flag={self.flag}, properties={self.properties})"
@@ -106,10 +106,10 @@ class Message:
 
 @dataclass(slots=True)
 class MessageExt:
-    """A message as a broker keeps it and a pull returns it: the fields of a CommitLog record.
+    """A message as a broker stores it and a pull returns it: the fields of a CommitLog record.
 
-    Times are ms. `properties_raw` is the record's property string as it is stored, which `properties` is read from: their order and what
-    RocketMQ's reader drops are only there. `size_bytes` is the whole record's.
+    Times are ms. `properties_raw` is the record's property string as stored; `properties` is decoded from it. Only the raw string has their order and
+    the pieces that RocketMQ's reader drops. `size_bytes` is the size of the whole record.
     """
 
     topic: str
@@ -137,28 +137,28 @@ class MessageExt:
 
     @property
     def keys(self) -> list[str]:
-        """The words by which the message can be found."""
+        """The keys to find the message by."""
         return _words(self.properties.get(names.KEYS))
 
     @property
     def delay_level(self) -> int:
-        """The delay level with which it was sent, 0 for none (and for text that is no number)."""
+        """The delay level that it was sent with, 0 for none (or if it is not a number)."""
         text = self.properties.get(names.DELAY, "0")
         return int(text) if text.isascii() and text.removeprefix("-").isdecimal() else 0
 
     @property
     def unique_id(self) -> str | None:
-        """The id that the sending client gave it, if any."""
+        """The id that the sending client gave it, None if there is none."""
         return self.properties.get(names.UNIQ_KEY)
 
     @property
     def offset_message_id(self) -> str:
-        """The id made of the storing broker's address and the physical offset."""
+        """The id that encodes the storing broker's address and the physical offset."""
         return encode_offset_message_id(self.store_host, self.physical_offset)
 
     @property
     def message_id(self) -> str:
-        """The unique id, or the offset id where there is none: what users see as the message's id."""
+        """The unique id, or the offset message id if there is none: what users see as the message's id."""
         return self.unique_id or self.offset_message_id
 
     @property

@@ -1,10 +1,10 @@
-"""The two ids of a message: where it lies, and which one it is.
+"""The two ids of a message: where it is stored, and which message it is.
 
-    offset message id   address (4 or 16) | port (4) | physical offset (8)                                made by the broker
-    unique id           address (4 or 16) | pid (2) | constant (4) | ms since month began (4) | count (2)  made by the client
+    offset message id   address (4 or 16) | port (4) | physical offset (8)                                created by the broker
+    unique id           address (4 or 16) | pid (2) | constant (4) | ms since month began (4) | count (2)  created by the client
 
-Both are written in hexadecimal, upper case: 32 digits with IPv4, 56 with IPv6 (remoting spec 5.7). The clock of the unique id begins anew on
-the first of each month, local time.
+Both are upper-case hexadecimal: 32 digits with IPv4, 56 with IPv6 (remoting spec 5.7). The clock of the unique id restarts on the first of each
+month, local time.
 """
 
 import ipaddress
@@ -19,17 +19,17 @@ _V4_DIGITS: Final = 32
 
 
 def encode_offset_message_id(host: Host, physical_offset: int) -> str:
-    """The offset message id of the record at `physical_offset` of the broker at `host`."""
+    """Returns the offset message id of the record at `physical_offset` of the broker at `host`."""
     return (encode_host(host) + (physical_offset & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "big")).hex().upper()
 
 
 def decode_offset_message_id(message_id: str) -> tuple[Host, int]:
-    """Host and physical offset in an offset message id. Raises ValueError if it is none."""
+    """Returns host and physical offset of an offset message id. Raises ValueError if it is invalid."""
     if len(message_id) not in (_V4_DIGITS, 56):
-        raise ValueError(f"not an offset message id: {message_id!r}")
+        raise ValueError(f"{message_id!r} is not an offset message id; expected 32 or 56 hexadecimal digits")
     data = bytes.fromhex(message_id)
-    if len(data) * 2 != len(message_id):  # fromhex skips blanks
-        raise ValueError(f"not an offset message id: {message_id!r}")
+    if len(data) * 2 != len(message_id):  # fromhex skips spaces
+        raise ValueError(f"{message_id!r} is not an offset message id; expected 32 or 56 hexadecimal digits")
     return decode_host(data[:-8]), int.from_bytes(data[-8:], "big", signed=True)
 
 
@@ -39,10 +39,10 @@ def _month_start_ms(now_ms: int, months_before: int = 0) -> int:
 
 
 class UniqueIdGenerator:
-    """Makes unique ids for one process. Not for a forked child of it: that makes its own.
+    """Creates unique ids for one process. A forked child needs a generator of its own.
 
-    `address` is the machine's; without one the low bytes of the time stand there. Ids of one generator differ as long as fewer than 65,536
-    are made in a millisecond. May be called from any thread.
+    `address` is the machine's; without one the low bytes of the time take its place. The ids of one generator are different as long as fewer than
+    65,536 are created in a millisecond. May be called from any thread.
     """
 
     def __init__(self, address: str | None = None, pid: int | None = None, constant: bytes | None = None) -> None:
@@ -54,20 +54,20 @@ class UniqueIdGenerator:
         head += ((os.getpid() if pid is None else pid) & 0xFFFF).to_bytes(2, "big")
         head += os.urandom(4) if constant is None else constant
         self._head = head.hex().upper()
-        self._count = itertools.count()  # its next() is one step for all threads
+        self._count = itertools.count()  # its next() is atomic
         self._month = (0, 0)
         self._start = (-1, self._head)
 
     def create(self, now_ms: int | None = None) -> str:
-        """The next unique id, of the time `now_ms` or now."""
+        """Returns the next unique id, for the time `now_ms` or now."""
         now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-        # order: taken as one, for other threads may be here.
+        # order: read as one tuple, because other threads may be here.
         at, front = self._start
         if at != now_ms:
             start, end = self._month
             if now_ms >= end:
                 start, end = self._month = _month_start_ms(now_ms), _month_start_ms(now_ms, -1)
-            # A clock that was set back may stand before the month.
+            # A clock that was set back may be before the month.
             elapsed = max(0, now_ms - start) & 0xFFFFFFFF
             front = f"{self._head}{elapsed:08X}"
             self._start = now_ms, front
@@ -78,18 +78,18 @@ _generator: tuple[int, UniqueIdGenerator] | None = None
 
 
 def create_unique_id() -> str:
-    """A unique id out of this process's own generator, which knows no address."""
+    """Returns a unique id of this process's own generator, which has no address."""
     global _generator
     pid = os.getpid()
-    if _generator is None or _generator[0] != pid:  # a forked child must not go on with its parent's ids
+    if _generator is None or _generator[0] != pid:  # a forked child must not continue its parent's ids
         _generator = pid, UniqueIdGenerator()
     return _generator[1].create()
 
 
 def unique_id_time_ms(unique_id: str, now_ms: int | None = None) -> int:
-    """When a unique id was made, ms: a time within the month before `now_ms` (or now). Raises ValueError if it is none."""
+    """Returns when a unique id was created, ms: a time within the month before `now_ms` (or now). Raises ValueError if it is invalid."""
     if len(unique_id) not in (_V4_DIGITS, 56):
-        raise ValueError(f"not a unique id: {unique_id!r}")
+        raise ValueError(f"{unique_id!r} is not a unique id; expected 32 or 56 hexadecimal digits")
     now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     elapsed = int(unique_id[-12:-4], 16)
     made = _month_start_ms(now_ms) + elapsed

@@ -1,4 +1,4 @@
-"""Names of topics and groups: RocketMQ's own, those derived from others, and what a name may look like (remoting spec 4.2, 4.4)."""
+"""Names of topics and groups: RocketMQ's own, derived names, and the rules for valid names (remoting spec 4.2, 4.4)."""
 
 import re
 from typing import Final
@@ -43,44 +43,44 @@ SYSTEM_GROUPS: Final = (
     ONS_API_PERMISSION_GROUP,
     ONS_API_OWNER_GROUP,
 )
-"""Groups that a broker has from its start."""
+"""Groups that a broker has when it is new."""
 
 SYSTEM_TOPICS: Final = frozenset({
     AUTO_CREATE_TOPIC, SCHEDULE_TOPIC, BENCHMARK_TOPIC, TRANSACTION_HALF_TOPIC, TRACE_TOPIC, TRANSACTION_OP_HALF_TOPIC,
     TRANSACTION_CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_EVENT_TOPIC,
 })  # fmt: skip
-"""Topics that admin requests may neither create, change nor delete; a broker adds its own name, its cluster's and the reply topic's."""
+"""Topics that admin requests may not create, change or delete; a broker adds its own name, its cluster's and the reply topic's."""
 
 FORBIDDEN_TO_SEND: Final = frozenset({
     SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC, TRANSACTION_OP_HALF_TOPIC, TRANSACTION_CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC,
     OFFSET_MOVED_EVENT_TOPIC, TIMER_TOPIC,
 })  # fmt: skip
-"""Topics to which clients may not send."""
+"""Topics that clients may not send to."""
 
 ORDER_TOPIC_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
-"""The KV namespace with built-in meaning: topics in order, and their queues."""
+"""The KV namespace with a built-in meaning: ordered topics and their queues."""
 
 MAX_TOPIC_LENGTH: Final = 127
 MAX_GROUP_LENGTH: Final = 255
 
 MASTER_ID: Final = 0
-"""The broker id of a master; slaves have others."""
+"""The broker id of a master; slaves have other ids."""
 
 _LEGAL: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
 def retry_topic(group: str) -> str:
-    """The topic to which messages of the group go to be tried again."""
+    """Returns the topic for messages that the group retries."""
     return RETRY_PREFIX + group
 
 
 def dlq_topic(group: str) -> str:
-    """The topic of the group's dead letters."""
+    """Returns the topic of the group's dead letters."""
     return DLQ_PREFIX + group
 
 
 def reply_topic(cluster_name: str) -> str:
-    """The topic to which answers of a request-reply are sent in a cluster."""
+    """Returns the topic for replies of request-reply in a cluster."""
     return f"{cluster_name}_{REPLY_TOPIC_POSTFIX}"
 
 
@@ -90,22 +90,22 @@ def is_retry_topic(topic: str) -> bool:
 
 
 def group_of_retry_topic(topic: str) -> str:
-    """The group whose retry topic this is."""
+    """Returns the group of a retry topic."""
     return topic.removeprefix(RETRY_PREFIX)
 
 
 def is_system_topic(topic: str) -> bool:
-    """Whether the topic is RocketMQ's own whatever the broker's name; see SYSTEM_TOPICS."""
+    """Whether the topic is RocketMQ's own, whatever the broker's name; see SYSTEM_TOPICS."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
 
 def is_system_group(group: str) -> bool:
-    """Whether the group may be made without being asked for: its name says that it belongs to RocketMQ."""
+    """Whether the group may be created implicitly: its name shows that it belongs to RocketMQ."""
     return group.startswith(SYSTEM_GROUP_PREFIX)
 
 
 def topic_problem(topic: str | None) -> str | None:
-    """What is wrong with the name of a topic, in a sentence; None if nothing is."""
+    """Returns what is wrong with a topic's name, as a sentence; None if it is valid."""
     if topic is None or not topic.strip():
         return "The specified topic is blank."
     if not _LEGAL.fullmatch(topic):
@@ -116,7 +116,7 @@ def topic_problem(topic: str | None) -> str | None:
 
 
 def group_problem(group: str | None) -> str | None:
-    """What is wrong with the name of a group, in a sentence; None if nothing is. Only clients check this."""
+    """Returns what is wrong with a group's name, as a sentence; None if it is valid. Only clients check this."""
     if group is None or not group.strip():
         return "The specified group is blank."
     if not _LEGAL.fullmatch(group):

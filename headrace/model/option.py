@@ -1,14 +1,13 @@
-"""How a package declares its configuration once.
+"""Options: how a package declares its configuration once.
 
-A configuration is a frozen dataclass whose fields are made with `option`: RocketMQ's key, default, one sentence. From that come the reader of
-its file, the check of a key's name, and the page of the reference.
+A configuration is a frozen dataclass whose fields are created with `option`: RocketMQ's key, a default, one sentence. The reader of its file, the
+check of unknown keys, and the reference page are derived from it.
 
     @dataclass(frozen=True)
     class BrokerConfig:
         listen_port: int = option(10911, help="Port of the main listener.")
 
-Types are int, bool, float and str, and `str | None` where nothing is a value of its own. The key is the field's name in camelCase unless one is
-given.
+Types are int, bool, float and str, and `str | None` if None is a valid value. The key is the field's name in camelCase unless one is given.
 """
 
 import dataclasses
@@ -25,32 +24,32 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 def option(default: Any, key: str | None = None, help: str = "", changeable: bool = False) -> Any:  # noqa: A002
-    """A field of a configuration. `changeable`: it may be set while running."""
+    """Returns a field of a configuration. `changeable`: it may be changed at run time."""
     return dataclasses.field(default=default, metadata={"key": key, "help": help, "changeable": changeable})
 
 
 def key_of(field: "dataclasses.Field[Any]") -> str:
-    """RocketMQ's name of an option."""
+    """Returns RocketMQ's name of an option."""
     return str(field.metadata.get("key") or camel_case(field.name))
 
 
 def help_of(field: "dataclasses.Field[Any]") -> str:
-    """The sentence that describes an option."""
+    """Returns the sentence that describes an option."""
     return str(field.metadata.get("help", ""))
 
 
 def is_changeable(field: "dataclasses.Field[Any]") -> bool:
-    """Whether the option may be set while running."""
+    """Whether the option may be changed at run time."""
     return bool(field.metadata.get("changeable"))
 
 
 def keys_of(configuration: type) -> "dict[str, dataclasses.Field[Any]]":
-    """RocketMQ's names of all options of a configuration class, in the order of its fields."""
+    """Returns RocketMQ's names of all options of a configuration class, in the order of its fields."""
     return {key_of(field): field for field in dataclasses.fields(configuration)}
 
 
 def parse_value(field: "dataclasses.Field[Any]", text: str) -> Any:
-    """The value of an option out of its text. Raises ValueError that names key, value and what is expected."""
+    """Parses an option's value. Raises ValueError that names key, value and what is expected."""
     kind = _kind_of(field)
     stripped = text.strip()
     if kind == "int" and _INTEGER.fullmatch(stripped):
@@ -69,14 +68,14 @@ def parse_value(field: "dataclasses.Field[Any]", text: str) -> Any:
 
 
 def format_value(value: Any) -> str:
-    """The text of an option's value, as `parse_value` reads it."""
+    """Returns the text of an option's value, as `parse_value` reads it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return "" if value is None else str(value)
 
 
 def from_mapping(configuration: type[T], texts: Mapping[str, str]) -> T:
-    """A configuration with the options in `texts` (by key) set; keys that it does not have are left alone. Raises ValueError."""
+    """Returns a configuration with the options in `texts` (by key) set; ignores unknown keys. Raises ValueError."""
     fields = keys_of(configuration)
     return configuration(
         **{fields[key].name: parse_value(fields[key], text) for key, text in texts.items() if key in fields}
@@ -84,9 +83,9 @@ def from_mapping(configuration: type[T], texts: Mapping[str, str]) -> T:
 
 
 def change_options(configuration: Any, texts: Mapping[str, str]) -> frozenset[str]:
-    """Sets options that may change in a configuration that others hold; the keys of those that have another value now.
+    """Changes options of a shared configuration at run time; returns the keys whose values have changed.
 
-    Keys of other configurations, and of options that may not change, are left alone. Raises ValueError; nothing has changed then.
+    Ignores unknown keys and options that cannot be changed. Raises ValueError; then nothing is changed.
     """
     fields = keys_of(type(configuration))
     values = {

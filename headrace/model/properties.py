@@ -2,8 +2,8 @@
 
     name 0x01 value 0x02 name 0x01 value [0x02]
 
-There is no escaping: a name or value with 0x01 or 0x02 in it cannot be carried whole. RocketMQ 4.9 writes no separator at the end, older and
-newer releases do; both are read. The order of properties says nothing.
+There is no escaping: a name or value must not contain 0x01 or 0x02. RocketMQ 4.9 writes no separator at the end, older and newer versions do; both
+are read. The order of properties has no meaning.
 """
 
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ INNER_MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
 START_DELIVER_TIME: Final = "__STARTDELIVERTIME"
 SHARDING_KEY: Final = "__SHARDINGKEY"
 
-# Messages at any time (RocketMQ 5; a 4.9 broker passes these on as they are).
+# Timers (RocketMQ 5; a 4.9 broker passes these on unchanged).
 TIMER_DELAY_SEC: Final = "TIMER_DELAY_SEC"
 TIMER_DELAY_MS: Final = "TIMER_DELAY_MS"
 TIMER_DELIVER_MS: Final = "TIMER_DELIVER_MS"
@@ -74,10 +74,10 @@ BORN_HOST: Final = "__BORNHOST"
 TRACE_CONTEXT: Final = "TRACE_CONTEXT"
 
 REPLY_MESSAGE_TYPE: Final = "reply"
-"""The value of MSG_TYPE that marks an answer of a request-reply."""
+"""The value of MSG_TYPE that marks a reply of request-reply."""
 
 KEY_SEPARATOR: Final = " "
-"""Between the words of KEYS."""
+"""Separates the words of KEYS."""
 
 RESERVED: Final = frozenset({
     KEYS, TAGS, WAIT, DELAY, RETRY_TOPIC, REAL_TOPIC, REAL_QUEUE_ID, TRANSACTION_PREPARED, PRODUCER_GROUP, MIN_OFFSET, MAX_OFFSET, BUYER_ID,
@@ -85,25 +85,25 @@ RESERVED: Final = frozenset({
     CONSUME_START_TIME, TRANSACTION_PREPARED_QUEUE_OFFSET, TRANSACTION_CHECK_TIMES, CHECK_IMMUNITY_TIME_IN_SECONDS, INSTANCE_ID,
     CORRELATION_ID, REPLY_TO_CLIENT, TTL, ARRIVE_TIME, PUSH_REPLY_TIME, MSG_TYPE, CLUSTER, SHARDING_KEY,
 })  # fmt: skip
-"""Names that RocketMQ's API keeps users from setting as properties of their own."""
+"""Names that RocketMQ's API does not let users set."""
 
 
 def encode_properties(properties: Mapping[str, str]) -> str:
-    """The property string, without a separator at its end, in the mapping's order (remoting spec 5.5).
+    """Encodes properties as a string without a separator at its end, in the mapping's order (remoting spec 5.5).
 
-    Raises LocalProtocolError for a name or value that holds a separator where reading would cut it differently.
+    Raises LocalProtocolError for a name or value with a separator that would make it ambiguous.
     """
     for name, value in properties.items():
         if NAME_VALUE_SEPARATOR in name or PROPERTY_SEPARATOR in name or PROPERTY_SEPARATOR in value:
-            raise LocalProtocolError(f"the property {name!r} holds a separator (0x01 or 0x02)")
+            raise LocalProtocolError(f"the property {name!r} contains a separator (0x01 or 0x02); remove it")
     return PROPERTY_SEPARATOR.join([f"{name}{NAME_VALUE_SEPARATOR}{value}" for name, value in properties.items()])
 
 
 def decode_properties(text: str) -> dict[str, str]:
-    """The properties in a property string, by RocketMQ's rules (remoting spec 5.5).
+    """Decodes a property string by RocketMQ's rules (remoting spec 5.5).
 
-    A piece is kept if it has at least three characters and its first 0x01 is neither first nor last: a pair with an empty name or an empty
-    value vanishes. A later pair replaces an earlier one of its name.
+    A piece is kept if it has at least three characters and its first 0x01 is neither first nor last: a pair with an empty name or value is dropped. A
+    later pair replaces an earlier one with the same name.
     """
     properties: dict[str, str] = {}
     for piece in text.split(PROPERTY_SEPARATOR):

@@ -12,5 +12,5 @@ LITE_PULL: Final = 0x10
 def build(
     *, commit_offset: bool = False, suspend: bool = False, subscription: bool = False, lite_pull: bool = False
 ) -> int:
-    """The flag: commit the offset given, hold the request if nothing is there, the expression is in the request, from a lite pull consumer."""
+    """Returns the flag: commit the given offset, hold the request if there are no messages, the request contains the expression, from a lite pull consumer."""
     return commit_offset * COMMIT_OFFSET | suspend * SUSPEND | subscription * SUBSCRIPTION | lite_pull * LITE_PULL

@@ -1,4 +1,4 @@
-"""What a consumer group wants of a topic: all of it, some tags, or what an SQL expression or a function at the broker selects."""
+"""A consumer group's subscription to a topic: all messages, those with certain tags, or those that an expression or function at the broker selects."""
 
 import time
 from dataclasses import dataclass, field
@@ -10,20 +10,20 @@ ALL: Final = "*"
 TAG: Final = "TAG"
 SQL92: Final = "SQL92"
 PYTHON: Final = "PYTHON"
-"""The expression is the name of a filter function that the broker has: Headrace's own type, of which Apache's brokers know nothing."""
+"""The expression is the name of a filter function at the broker: Headrace's own type, unknown to Apache's brokers."""
 
 
 def is_tag_type(expression_type: str | None) -> bool:
-    """Whether an expression of this type lists tags: the type TAG, or none at all, which old clients send."""
+    """Whether an expression of this type is a list of tags: the type TAG, or none, which old clients send."""
     return not expression_type or expression_type == TAG
 
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionData:
-    """A subscription as heartbeats carry it.
+    """A subscription as in heartbeats.
 
-    `sub_version` (ms) grows with each change: the broker keeps the newest. Brokers match `code_set`, the hashes of the tags; clients match
-    `tags_set` again. Both are empty for `*` and for the other types.
+    `sub_version` (ms) grows with each change: the broker keeps the latest. Brokers compare `code_set`, the hashes of the tags; clients then compare
+    `tags_set`. Both are empty for `*` and for the other types.
     """
 
     topic: str
@@ -42,9 +42,9 @@ class SubscriptionData:
         expression_type: str | None = TAG,
         sub_version: int | None = None,
     ) -> "SubscriptionData":
-        """The subscription of an expression: tags joined by `||`, or what `expression_type` says. No tags, or `*`, means all (remoting spec 4.10).
+        """Returns the subscription for an expression: tags joined by `||`, or as `expression_type` defines it. None or `*` means all (remoting spec 4.10).
 
-        Raises ValueError for a list of tags in which there is none.
+        Raises ValueError for a list of tags that contains none.
         """
         version = time.time_ns() // 1_000_000 if sub_version is None else sub_version
         if not is_tag_type(expression_type):
@@ -53,11 +53,11 @@ class SubscriptionData:
             return cls(topic, sub_version=version)
         pieces = expression.split("||")
         if not any(pieces):
-            raise ValueError(f"no tag in the expression {expression!r}")
+            raise ValueError(f"the expression {expression!r} contains no tag")
         tags = frozenset(tag for piece in pieces if (tag := piece.strip()))
         return cls(topic, expression, tags, frozenset(map(tags_code, tags)), version)
 
     @property
     def is_all(self) -> bool:
-        """Whether every message of the topic is wanted."""
+        """Whether it includes all messages of the topic."""
         return is_tag_type(self.expression_type) and self.sub_string == ALL

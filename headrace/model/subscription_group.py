@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionGroupConfig:
-    """What a group may do, how often its messages are retried and from which broker slow members are told to read."""
+    """What a group may do, how often its messages are retried, and which broker slow members read from."""
 
     group_name: str
     consume_enable: bool = True

@@ -1,4 +1,4 @@
-"""Bits of a message's sysFlag, which the client sets, the broker completes and the record keeps (remoting spec 5.3)."""
+"""Bits of a message's sysFlag: set by the client, completed by the broker, stored in the record (remoting spec 5.3)."""
 
 from typing import Final
 
@@ -25,20 +25,20 @@ COMPRESSION_MASK: Final = 0x700
 
 
 def transaction_type(sys_flag: int) -> int:
-    """One of the four TRANSACTION_… values."""
+    """Returns one of the four TRANSACTION_… values."""
     return sys_flag & TRANSACTION_MASK
 
 
 def with_transaction_type(sys_flag: int, transaction: int) -> int:
-    """The flag with its transaction bits replaced."""
+    """Returns the flag with its transaction bits replaced."""
     return sys_flag & ~TRANSACTION_MASK | transaction
 
 
 def compression_type(sys_flag: int) -> int:
-    """One of the COMPRESSION_… values; no bits at all mean zlib, which old clients did not name."""
+    """Returns one of the COMPRESSION_… values; no bits mean zlib, which old clients did not mark."""
     return sys_flag & COMPRESSION_MASK or COMPRESSION_ZLIB
 
 
 def is_queued(sys_flag: int) -> bool:
-    """Whether the record gets a ConsumeQueue entry: no prepared and no rolled-back ones do."""
+    """Whether the record gets a ConsumeQueue entry: prepared and rolled-back ones do not."""
     return sys_flag & TRANSACTION_MASK in (TRANSACTION_NOT, TRANSACTION_COMMIT)

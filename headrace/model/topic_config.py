@@ -11,7 +11,7 @@ UNIT_SUBSCRIPTION: Final = 2
 
 
 class TopicFilterType(StrEnum):
-    """Whether TAGS holds one tag or several."""
+    """Whether TAGS contains one tag or several."""
 
     SINGLE_TAG = "SINGLE_TAG"
     MULTI_TAG = "MULTI_TAG"
@@ -19,7 +19,7 @@ class TopicFilterType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """Queues, permission and kind of a topic. `sys_flag` has the bits UNIT and UNIT_SUBSCRIPTION; `order` is for ordered topics."""
+    """Queues, permission and type of a topic. `sys_flag` has the bits UNIT and UNIT_SUBSCRIPTION; `order` is for ordered topics."""
 
     name: str
     read_queue_count: int = 8
@@ -41,5 +41,5 @@ class TopicConfig:
 
 
 def topic_sys_flag(*, unit: bool = False, unit_subscription: bool = False) -> int:
-    """The topic's sysFlag out of its bits."""
+    """Returns the topic's sysFlag."""
     return unit * UNIT | unit_subscription * UNIT_SUBSCRIPTION

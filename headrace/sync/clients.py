@@ -605,9 +605,9 @@ class Producer(SyncClient[AsyncProducer]):
         timeout: Duration | None = None,
         wait: bool = True,
     ) -> Future[SendResult]:
-        """As `send`, without waiting for the result: its future, which has the result or the error.
+        """Like `send`, but returns a future of the result without waiting for it.
 
-        While `max_in_flight` are under way it waits to hand over, or without `wait` raises TooManyRequests.
+        While `max_in_flight` sends are in flight it waits, or raises TooManyRequests if `wait` is False.
         """
         return self._submit(
             self._client.send(
@@ -656,9 +656,9 @@ class Producer(SyncClient[AsyncProducer]):
         timeout: Duration | None = None,
         wait: bool = True,
     ) -> Future[SendResult]:
-        """As `send_batch`, without waiting for the result: its future, which has the result or the error.
+        """Like `send_batch`, but returns a future of the result without waiting for it.
 
-        While `max_in_flight` are under way it waits to hand over, or without `wait` raises TooManyRequests.
+        While `max_in_flight` sends are in flight it waits, or raises TooManyRequests if `wait` is False.
         """
         return self._submit(self._client.send_batch(messages, queue=queue, timeout=timeout), messages, wait)
 
@@ -700,9 +700,9 @@ class Producer(SyncClient[AsyncProducer]):
         key: Any = None,
         wait: bool = True,
     ) -> Future[MessageExt]:
-        """As `request`, without waiting for the result: its future, which has the result or the error.
+        """Like `request`, but returns a future of the result without waiting for it.
 
-        While `max_in_flight` are under way it waits to hand over, or without `wait` raises TooManyRequests.
+        While `max_in_flight` sends are in flight it waits, or raises TooManyRequests if `wait` is False.
         """
         return self._submit(
             self._client.request(message, timeout, queue=queue, sharding_key=sharding_key, selector=selector, key=key),
@@ -958,9 +958,9 @@ class TransactionProducer(Producer):
         timeout: Duration | None = None,
         wait: bool = True,
     ) -> Future[TransactionSendResult]:
-        """As `send_in_transaction`, without waiting for the result: its future, which has the result or the error.
+        """Like `send_in_transaction`, but returns a future of the result without waiting for it.
 
-        While `max_in_flight` are under way it waits to hand over, or without `wait` raises TooManyRequests.
+        While `max_in_flight` sends are in flight it waits, or raises TooManyRequests if `wait` is False.
         """
         return self._submit(
             self._client.send_in_transaction(message, arg, execute=execute, timeout=timeout), message, wait

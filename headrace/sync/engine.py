@@ -1,7 +1,7 @@
-"""The engine of the synchronous face: one event loop in one background thread, shared by all clients of the process.
+"""The engine of the synchronous clients: one event loop in a background thread, shared by all clients of the process.
 
-It starts with the first client and lives as long as the process. A forked child has none, and starts its own with its first client; clients that were
-made before the fork say so when they are used. At exit the clients still open are closed.
+It starts with the first client and lives as long as the process. A forked child starts its own with its first client; using a client that was created
+before the fork raises StateError. At exit the clients that are still open are closed.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ EXIT_TIMEOUT_S: Final = 5.0
 
 
 class Closable(Protocol):
-    """What is closed at exit: a client as it lives in the loop."""
+    """What is closed at exit: an asynchronous client."""
 
     async def close(self) -> None:
         """Closes it; may be called twice."""
@@ -30,14 +30,14 @@ class Closable(Protocol):
 
 def _new_loop() -> asyncio.AbstractEventLoop:
     try:
-        import uvloop  # noqa: PLC0415 (faster, where it is installed)
+        import uvloop  # noqa: PLC0415 (faster, if it is installed)
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()
 
 
 class _Call(Generic[T]):
-    """A coroutine that a thread waits for: lighter than a concurrent.futures.Future, of which it needs nothing else."""
+    """A coroutine that a thread waits for; lighter than a concurrent.futures.Future."""
 
     __slots__ = ("_coroutine", "_done", "_task")
 
@@ -48,7 +48,7 @@ class _Call(Generic[T]):
         self._done.acquire()
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """In the loop: begins."""
+        """Starts the coroutine. Runs in the loop."""
         self._task = loop.create_task(self._coroutine)
         self._task.add_done_callback(self._finish)
 
@@ -56,19 +56,19 @@ class _Call(Generic[T]):
         self._done.release()
 
     def wait(self) -> T:
-        """In the thread: the result."""
+        """Returns the result. Runs in the waiting thread."""
         self._done.acquire()
         assert self._task is not None
         return self._task.result()
 
     def cancel(self) -> None:
-        """In the loop: ends it early."""
+        """Cancels the coroutine. Runs in the loop."""
         if self._task is not None:
             self._task.cancel()
 
 
 class Engine:
-    """A loop in a thread, which is started by the first call."""
+    """A loop in a thread that starts with the first call."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
@@ -85,7 +85,7 @@ class Engine:
         return threading.current_thread() is self._thread
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
-        """Runs a coroutine in the loop; its future. Raises StateError in a forked child, and in the loop's own thread."""
+        """Starts a coroutine in the loop and returns its future. Raises StateError in a forked child, and in the loop's own thread."""
         self._check_process(coroutine)
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
@@ -93,12 +93,12 @@ class Engine:
         """Runs a coroutine in the loop and waits for it. An interrupt (Ctrl-C) cancels it."""
         if self.is_own_thread:
             coroutine.close()
-            message = "a synchronous client was called in its engine's own thread, by a hook or an `async def` handler; use a plain function"
+            message = "a synchronous client was called in its engine's own thread, by a hook or an `async def` handler; use a plain function there"
             raise StateError(message, "engine")
         self._check_process(coroutine)
         call = _Call(coroutine)
         self._calls.append(call)
-        # order: appended before the flag is read, cleared before the calls are taken: no call is left lying. One wake-up serves many threads.
+        # order: appended before the flag is read, reset before the calls are taken: no call is missed. One wake-up serves many threads.
         if not self._is_woken:
             self._is_woken = True
             self._loop.call_soon_threadsafe(self._start_calls)
@@ -116,7 +116,7 @@ class Engine:
     def _check_process(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         if os.getpid() != self._pid:
             coroutine.close()
-            message = f"this client was made in the process {self._pid}, before a fork; make one in this process"
+            message = f"this client was created in process {self._pid}, before a fork; create one in this process"
             raise StateError(message, "forked")
 
     def call(self, function: Callable[[], T]) -> T:
@@ -128,16 +128,16 @@ class Engine:
         return self.run(called())
 
     def opened(self, client: Closable) -> None:
-        """Notes a client that is to be closed at exit. To be called in the loop."""
+        """Registers a client to close at exit. Runs in the loop."""
         self._open.add(client)
 
     def close_all(self) -> None:
-        """Closes the clients that are still open, all at once, within a few seconds. What goes wrong is nobody's to be told any more."""
+        """Closes the clients that are still open, concurrently, within a few seconds. Errors are ignored: nobody can handle them any more."""
 
         async def close_each() -> None:
             await asyncio.gather(*(client.close() for client in self._open), return_exceptions=True)
 
-        # The loop's thread does it: interpreters on their way out start no new ones (Python 3.12).
+        # In the loop's thread: an interpreter that shuts down starts no new threads (Python 3.12).
         concurrent.futures.wait([asyncio.run_coroutine_threadsafe(close_each(), self._loop)], EXIT_TIMEOUT_S)
 
 
@@ -146,7 +146,7 @@ _lock = threading.Lock()
 
 
 def shared_engine() -> Engine:
-    """The process's engine."""
+    """Returns the process's engine."""
     global _shared
     with _lock:
         if _shared is None:

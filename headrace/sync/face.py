@@ -1,4 +1,4 @@
-"""SyncClient: a client of `headrace`, to be called from any thread. What `clients.py` generates is built on it."""
+"""SyncClient: a client of `headrace` that may be called from any thread; the base of the generated classes in `clients.py`."""
 
 import concurrent.futures
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class SyncClient(Generic[C]):
-    """Calls the asynchronous client in the engine's loop, and waits. May be shared by threads."""
+    """Calls the asynchronous client in the engine's loop, and waits for it. May be shared by threads."""
 
     def __init__(self, client: C) -> None:
         self._client = client
@@ -31,12 +31,12 @@ class SyncClient(Generic[C]):
 
     @property
     def config(self) -> ClientConfig:
-        """The settings it was made with."""
+        """The configuration that the client was created with."""
         return self._client.config
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started and not closed."""
+        """Whether it has been started and not closed."""
         return self._client.is_running
 
     @property
@@ -45,7 +45,7 @@ class SyncClient(Generic[C]):
         return self._client.client_id
 
     def start(self) -> Self:
-        """Starts it; returns itself. Raises StateError if it was started before, or is closed before it runs, ConfigError, NoNameServer."""
+        """Starts the client and returns it. Raises StateError if it was started before or is closed while it starts, ConfigError, NoNameServer."""
         self._run(self._started())
         return self
 
@@ -54,7 +54,7 @@ class SyncClient(Generic[C]):
         self._engine.opened(self._client)
 
     def close(self) -> None:
-        """Finishes what is under way, takes leave of the brokers, closes the connections. May be called more than once, and while it starts."""
+        """Completes what is in flight, unregisters from the brokers, closes the connections. May be called repeatedly, and during the start."""
         self._run(self._client.close())
 
     def __enter__(self) -> Self:
@@ -73,7 +73,7 @@ class SyncClient(Generic[C]):
     ) -> "concurrent.futures.Future[T]":
         size = len(sent.body) if isinstance(sent, Message) else sum(len(message.body) for message in sent)
         try:
-            # In the engine's own thread nobody can wait for what only that thread does.
+            # The engine's own thread must not wait for what only it can do.
             self._slots.acquire(size, wait=wait and not self._engine.is_own_thread)
         except BaseException:
             coroutine.close()

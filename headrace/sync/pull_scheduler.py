@@ -1,4 +1,4 @@
-"""PullScheduler for threads: the functions that pull are plain ones, each called in a worker thread."""
+"""PullScheduler for threads: the functions that pull are plain functions, called in worker threads."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,15 +13,15 @@ from headrace.sync.clients import PullConsumer
 from headrace.sync.face import SyncClient
 
 PullTask: TypeAlias = Callable[[MessageQueue, "PullScheduler"], float | None]
-"""`(queue, scheduler)`, returns the seconds until the next call."""
+"""`(queue, scheduler)`; returns the seconds until the next call."""
 F = TypeVar("F", bound=PullTask)
 
 THREADS: Final = 20
-"""For so many queues functions are called at the same time, as in the Java client."""
+"""How many functions run at the same time, as in the Java client."""
 
 
 class PullScheduler(PullConsumer):
-    """A PullConsumer that shares topics out among the group's members and calls a function for each queue of ours, in threads, up to 20 at once.
+    """A PullConsumer that divides topics among the group's members and calls a function for each of its queues, in up to 20 threads.
 
         scheduler = PullScheduler("audit", "127.0.0.1:9876")
 
@@ -39,11 +39,11 @@ class PullScheduler(PullConsumer):
 
     def __init__(self, group: str, config: ConfigLike = None, **options: Unpack[PullOptions]) -> None:
         SyncClient.__init__(self, AsyncPullScheduler(group, config, **options))
-        # Not the loop's own threads: functions that wait would keep them from all other work.
+        # Not the loop's default threads: functions that wait would block all other work there.
         self._threads = ThreadPoolExecutor(THREADS, f"headrace-{group}")
 
     def close(self) -> None:
-        """Calls the functions no more, stores the offsets, and closes as others do. A function at work is not waited for."""
+        """Stops calling the functions, stores the offsets, and closes. Does not wait for running functions."""
         super().close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 

@@ -1,4 +1,4 @@
-"""Slots: what threads may have handed to a producer with `…_nowait` and not yet got an answer for, in messages and bytes (`max_in_flight`)."""
+"""Slots: limits the messages, and their bytes, that threads have passed to a producer with `…_nowait` and that are in flight (`max_in_flight`)."""
 
 import threading
 
@@ -6,7 +6,7 @@ from headrace.errors import TooManyRequests
 
 
 class Slots:
-    """`acquire` and `release` in any threads, with the same size in bytes."""
+    """`acquire` and `release` may be called in any threads, with the same size in bytes."""
 
     def __init__(self, max_messages: int, max_bytes: int) -> None:
         self._max_messages = max_messages
@@ -21,15 +21,15 @@ class Slots:
             while self._messages and (self._messages >= self._max_messages or self._bytes + size > self._max_bytes):
                 if not wait:
                     raise TooManyRequests(
-                        f"{self._messages} messages of {self._bytes} bytes are under way; raise max_in_flight or max_in_flight_bytes,"
-                        " or send with wait=True from a thread of your own"
+                        f"{self._messages} messages of {self._bytes} bytes are in flight; raise max_in_flight or max_in_flight_bytes,"
+                        " or send with wait=True from another thread"
                     )
                 self._released.wait()
             self._messages += 1
             self._bytes += size
 
     def release(self, size: int) -> None:
-        """One that was counted has been answered, or has failed."""
+        """Releases the room of a message that was answered or has failed."""
         with self._released:
             self._messages -= 1
             self._bytes -= size

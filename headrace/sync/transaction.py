@@ -1,4 +1,4 @@
-"""A transaction of the synchronous face: `with producer.transaction(message) as transaction:`."""
+"""Transactions of the synchronous clients: `with producer.transaction(message) as transaction:`."""
 
 from types import TracebackType
 from typing import Self
@@ -10,7 +10,7 @@ from headrace.sync.engine import shared_engine
 
 
 class Transaction:
-    """One message in a transaction: the end of the block commits it, an exception rolls it back and goes on."""
+    """One message in a transaction: the end of the block commits it, an exception rolls it back."""
 
     def __init__(self, transaction: transaction_producer.Transaction) -> None:
         self._transaction = transaction
@@ -18,20 +18,20 @@ class Transaction:
 
     @property
     def message(self) -> Message:
-        """The half message, with its `unique_id`. Raises StateError outside of the block."""
+        """The half message, with its `unique_id`. Raises StateError before the block is entered."""
         return self._transaction.message
 
     @property
     def result(self) -> SendResult:
-        """What became of the half message. Raises StateError outside of the block."""
+        """The result of the half message. Raises StateError before the block is entered."""
         return self._transaction.result
 
     def rollback(self) -> None:
-        """The message is not to be seen, though no exception is raised."""
+        """Rolls the message back at the end of the block, without an exception."""
         self._transaction.rollback()
 
     def unknown(self) -> None:
-        """It is not known yet how the transaction ends: the broker asks later."""
+        """Leaves the outcome open: the broker checks later."""
         self._transaction.unknown()
 
     def __enter__(self) -> Self:

@@ -190,9 +190,9 @@ class Generator:
             wait = "wait: bool = True" if node.args.kwonlyargs else "*, wait: bool = True"
             lines += [
                 f"    def {node.name}_nowait({arguments}, {wait}) -> Future[{returns}]:",
-                f'        """As `{node.name}`, without waiting for the result: its future, which has the result or the error.',
+                f'        """Like `{node.name}`, but returns a future of the result without waiting for it.',
                 "",
-                "        While `max_in_flight` are under way it waits to hand over, or without `wait` raises TooManyRequests.",
+                "        While `max_in_flight` sends are in flight it waits, or raises TooManyRequests if `wait` is False.",
                 '        """',
                 f"        return self._submit({call}, {first}, wait)",
                 "",
