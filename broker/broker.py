@@ -69,7 +69,7 @@ def run(
 
 
 def deliver_timers(context: RoleContext, config: BrokerConfig, store_config: StoreConfig, paths: StorePaths) -> int:
-    """Delivers at once all that waits for a given time, and serves nobody; how many messages. For a store that is to be moved.
+    """Delivers at once all that waits for a given time, and serves nobody. Returns how many messages. For a store that is to be moved.
 
     Raises ConfigFileUnreadable, OSError.
     """
@@ -162,7 +162,7 @@ class _Broker:
         await self._stop(server, tasks)
 
     async def deliver_timers(self) -> int:
-        """Delivers all timers; how many."""
+        """Delivers all timers. Returns how many."""
         await self._wait_for_dispatch(asyncio.Event())
         self._make_parts()
         self._context.running()
@@ -190,7 +190,7 @@ class _Broker:
             raise PortTaken(self._settings.host, port, error) from error
 
     async def _stop(self, server: RemotingServer, tasks: list[asyncio.Task[None]]) -> None:
-        """Takes leave of the name servers, answers what waits, writes what consumers have committed."""
+        """Unregisters from the name servers, answers what waits, writes what consumers have committed."""
         logger.info("broker stopping connections=%d", len(server.connections))
         await self._registration.stop()
         self._writing.refuse()
@@ -272,7 +272,7 @@ class _Broker:
     # -- the clock --------------------------------------------------------------------------------------------------------
 
     async def _tick(self, counters: Counters) -> None:
-        """What goes by the clock: deadlines, signs of life, counters, silent clients."""
+        """What goes by the clock: deadlines, heartbeats, counters, silent clients."""
         loop = asyncio.get_running_loop()
         next_expiry = loop.time() + _EXPIRE_CLIENTS_S
         while True:

@@ -1,6 +1,6 @@
 """The broker's options: RocketMQ's keys of `broker.conf`, each declared once.
 
-Keys of the store (`fileReservedTime`, `flushDiskType`, `messageDelayLevel` …) stand in the store's own configuration; both read the same file.
+Keys of the store (`fileReservedTime`, `flushDiskType`, `messageDelayLevel` …) are in the store's own configuration; both read the same file.
 What a 4.9 broker knows and we have no use for is in `ACCEPTED_UNUSED`, here and there, with the reason, so that a `broker.conf` brought along from a Java broker
 gives warnings and no errors. Facts: remoting spec 4.1, admin spec 11.
 """

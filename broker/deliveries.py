@@ -79,11 +79,11 @@ class Deliveries:
         ]
 
     async def deliver_timers(self) -> int:
-        """Delivers at once all that waits for a given time; how many messages."""
+        """Delivers at once all that waits for a given time. Returns how many messages."""
         return await self._timer_delivery.deliver_all()
 
     def persist(self) -> None:
-        """Writes how far all of it has come. Nothing may be running any more."""
+        """Writes the progress of all of it. Nothing may be running any more."""
         if not self._settings.store.is_slave:
             # order: what the files below call delivered, or put back, must not be lost if the machine dies now.
             log = self._reading.log

@@ -41,7 +41,7 @@ class JsonFile:
         """What the file holds, through `decode`, which may raise RemoteProtocolError; None if there is nothing.
 
         A file that is missing, empty or unreadable is looked for in its `.bak`. Raises ConfigFileUnreadable where something was written and neither can
-        be read: starting with nothing would forget topics or offsets, and overwrite what may still be mended.
+        be read: starting with nothing would forget topics or offsets, and overwrite what may still be repaired.
         """
         causes: list[str] = []
         for path in (self.path, self._backup):

@@ -70,7 +70,7 @@ class LiveConfig:
         self._listeners.append(listener)
 
     def texts(self) -> dict[str, str]:
-        """Every option that has a value, by its key; RocketMQ leaves out what is not set, and so do we."""
+        """Every option that has a value, by its key; RocketMQ skips what is not set, and so do we."""
         return (
             self._fixed
             | {

@@ -2,7 +2,7 @@
 
     at the start       all topics, and we wait for the answers
     by the clock       all topics, first after 10 s, then every registerNameServerPeriod
-    a connection lost  all topics, soon: a name server that was started anew knows nobody
+    a connection lost  all topics, soon: a name server that was started again knows nobody
     a topic was made   all topics, one-way, at once: the producer's next question must find it
     a topic was set    that topic alone, and we wait, so that who set it can use it
     at the stop        we take leave
@@ -91,7 +91,7 @@ class Registration:
     # -- from the start to the stop ---------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Registers everywhere, waits for the answers, and goes on by the clock and whenever a topic is made.
+        """Registers everywhere, waits for the answers, and continues by the clock and whenever a topic is made.
 
         A name server that is down is tried again.
         """
@@ -102,7 +102,7 @@ class Registration:
         self._periodic = asyncio.get_running_loop().create_task(self._register_by_the_clock())
 
     async def stop(self) -> None:
-        """Takes leave of every name server and closes the connections to them."""
+        """Unregisters from every name server and closes the connections to them."""
         self._is_stopped = True
         for task in (self._periodic, self._soon, self._after_change, self._again):
             if task is not None:
@@ -159,7 +159,7 @@ class Registration:
             self._soon = asyncio.get_running_loop().create_task(self._send_all())
 
     def connection_lost(self) -> None:
-        """Registers again as soon as the name server is back, if it is within seconds: to clients we are not there until then."""
+        """Registers again as soon as the name server is back, if it is within seconds: to clients we are missing until then."""
         self._has_lost = True
         if not self._is_stopped and (self._again is None or self._again.done()):
             self._again = asyncio.get_running_loop().create_task(self._register_again())

@@ -1,4 +1,4 @@
-"""What the broker tells the other processes: how far the log has come, what an operator asks for, which options have changed.
+"""What the broker tells the other processes: the progress of the log, what an operator asks for, which options have changed.
 
 The only user of the broker's own cells.
 """
@@ -56,7 +56,7 @@ class RoleNotifier:
         self._bells["housekeeper"].ring()
 
     def clean_topics(self) -> int:
-        """Asks for the queues of topics that are gone to be dropped; the number of the request."""
+        """Asks for the queues of topics that are gone to be dropped. Returns the number of the request."""
         request = self._publisher.clean_topics_requests()
         self._bells["dispatch"].ring()
         return request

@@ -11,7 +11,7 @@ from store.paths import StorePaths
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The options, and where files lie and ports are. `broker_conf` is the operator's file, if there is one."""
+    """The options, and where files are and ports are. `broker_conf` is the operator's file, if there is one."""
 
     broker: BrokerConfig
     store: StoreConfig

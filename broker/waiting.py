@@ -1,6 +1,6 @@
 """Who waits for another process's offset: held pulls, answers at the ack gate, a put without a file.
 
-One place says whether anyone waits, which is when the broker wants to be rung, and goes on with all of them when it is.
+One place says whether anyone waits, which is when the broker wants to be rung, and continues with all of them when it is.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ class _QueueKeys:
         self._seen_changes = -1
 
     def of(self, rows: list[int]) -> list[QueueKey]:
-        """The queues of these rows, each once; rows freed meanwhile are left out."""
+        """The queues of these rows, each once; rows freed meanwhile are skipped."""
         if self._table.changes != self._seen_changes:
             self._seen_changes = self._table.changes
             self._keys = {row: (topic.decode(), queue_id) for row, topic, queue_id, *_ in self._table.rows()}

@@ -13,7 +13,7 @@ def replace_file(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-    # order: the rename after the sync, or the name could lead to a file whose bytes are not there yet.
+    # order: the rename after the sync, or the name could lead to a file whose bytes are missing yet.
     temporary.replace(path)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:

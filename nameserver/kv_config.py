@@ -33,7 +33,7 @@ class KvConfig:
         return self._namespaces.get(namespace, {}).get(key)
 
     def delete(self, namespace: str, key: str) -> None:
-        """Forgets a key; one that is not there is no error."""
+        """Forgets a key; one that is missing is no error."""
         keys = self._namespaces.get(namespace)
         if keys is not None:
             keys.pop(key, None)

@@ -99,7 +99,7 @@ class RouteTable:
                 return master
 
     def register_steps(self, registration: Registration, connection: Hashable) -> Generator[None, None, Master | None]:
-        """As `register`, in steps of some milliseconds. Topics that are left when the broker is dropped meanwhile, or registers anew, are not taken."""
+        """As `register`, in steps of some milliseconds. Topics that are left when the broker is dropped meanwhile, or registers again, are not taken."""
         broker = registration.broker
         self._clusters.setdefault(broker.cluster, {})[broker.name] = None
         known = self._brokers.setdefault(broker.name, _Broker(broker.cluster))
@@ -133,7 +133,7 @@ class RouteTable:
         return master
 
     def unregister(self, broker: BrokerIdentity) -> None:
-        """A broker takes its leave."""
+        """A broker unregisters."""
         self._forget_live(broker.address)
         self._filter_servers.pop(broker.address, None)
         known = self._brokers.get(broker.name)
@@ -157,7 +157,7 @@ class RouteTable:
         return silent
 
     def compare_data_version(self, address: str, version: DataVersion) -> tuple[bool, DataVersion | None]:
-        """Whether another version (or none) is known of the broker, and which. The same one counts as a sign of life."""
+        """Whether another version (or none) is known of the broker, and which. The same one counts as a heartbeat."""
         live = self._live.get(address)
         if live is None:
             return True, None

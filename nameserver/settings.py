@@ -38,18 +38,18 @@ FORBIDDEN: Final = frozenset({"configBlackList", "configStorePath", "kvConfigPat
 
 
 class Settings:
-    """Holds the current configuration: ask `config` anew each time."""
+    """Holds the current configuration: ask `config` again each time."""
 
     def __init__(self, config: NameServerConfig, store_path: Path) -> None:
         self.config = config
         self._store_path = store_path
 
     def text(self) -> str:
-        """All options as properties text, with RocketMQ's that have no effect here; those that are empty are left out."""
+        """All options as properties text, with RocketMQ's that have no effect here; those that are empty are skipped."""
         return encode_properties_text(_FIXED | self._texts())
 
     def update(self, body: bytes) -> Mapping[str, str]:
-        """Takes properties text; returns what it set. Keys that are not ours are passed over.
+        """Takes properties text; returns what it set. Keys that are not ours are skipped.
 
         Raises SettingsRefused, and then nothing has changed; OSError if the change counts but could not be written.
         """

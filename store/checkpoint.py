@@ -52,7 +52,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Writes the checkpoint durably. For the housekeeper only. Raises OSError, SyncFailed.
 
-    In place: the 24 bytes lie in one sector, which a power cut leaves old or new.
+    In place: the 24 bytes are in one sector, which a power cut leaves old or new.
     """
     new = not path.exists()
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)

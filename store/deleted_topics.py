@@ -2,7 +2,7 @@
 
     {"deletedTopics": {"Orders": 47110}, "beingDeleted": {}}
 
-A record of a topic in `deletedTopics` that lies below the topic's physical offset belongs to no ConsumeQueue: not when it is
+A record of a topic in `deletedTopics` that is below the topic's physical offset belongs to no ConsumeQueue: not when it is
 dispatched, not after recovery, not when all queues are rebuilt. The log keeps such records until their files expire. `beingDeleted`
 is of interest to the broker alone, which writes the file (`broker.topics.deleted_topics`): those deletions may not have happened.
 """

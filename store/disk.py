@@ -1,4 +1,4 @@
-"""How full a file system is, reckoned as RocketMQ does."""
+"""How full a file system is, computed as RocketMQ does."""
 
 import os
 from pathlib import Path

@@ -4,11 +4,11 @@
     StoreError
     ├── CorruptRecord      bytes inside the published log are no record
     ├── WrongFileLength    a file's length is not the configured one
-    ├── UnexpectedFile     a file lies where only mapped files may, or there is a gap between two
+    ├── UnexpectedFile     a file is where only mapped files may, or there is a gap between two
     ├── StoreFull          no space to reserve a file
     ├── SyncFailed         the disk did not take what was written; final
     ├── BadStoreConfig     settings that contradict each other or the files
-    └── HaError            a slave cannot go on with this master
+    └── HaError            a slave cannot continue with this master
 
 Outcomes that a client may cause are values (`store.status`), not exceptions. Every message is one line that names the file
 and says what to do.

@@ -58,7 +58,7 @@ class MappedFile:
         return f"MappedFile({self.path})"
 
     def close(self) -> None:
-        """Lets go of mapping and descriptor; a slice of the view that someone still holds keeps the mapping until it goes."""
+        """Releases mapping and descriptor; a slice of the view that someone still holds keeps the mapping until it goes."""
         if self.fd < 0:
             return
         os.close(self.fd)

@@ -3,7 +3,7 @@
     start = offset - offset % file_size          name = start in 20 digits
 
 Files have exactly one length and follow each other without gaps. Mappings are made when they are first asked for and the
-least recently used are let go, so a directory may hold more files than a process may map. Another process reserves and
+least recently used are released, so a directory may hold more files than a process may map. Another process reserves and
 deletes files; a file that has gone is not found, one that has come is.
 """
 
@@ -40,7 +40,7 @@ class MappedFileQueue:
         self._mapped: OrderedDict[int, MappedFile] = OrderedDict()
 
     def refresh(self) -> None:
-        """Lists the directory anew; a missing one is empty.
+        """Lists the directory again; a missing one is empty.
 
         Raises WrongFileLength and UnexpectedFile as RocketMQ refuses to load (store spec, 1.2), and UnexpectedFile for a gap.
         """
@@ -91,13 +91,13 @@ class MappedFileQueue:
         return file
 
     def forget_before(self, offset: int) -> None:
-        """Lets go of files that end at or before this offset; they may have been deleted."""
+        """Releases files that end at or before this offset; they may have been deleted."""
         for start in [start for start in self._mapped if start + self.file_size <= offset]:
             self._mapped.pop(start).close()
         self._starts = [start for start in self._starts if start + self.file_size > offset]
 
     def close(self) -> None:
-        """Lets go of all mappings."""
+        """Releases all mappings."""
         for file in self._mapped.values():
             file.close()
         self._mapped.clear()

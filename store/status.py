@@ -20,7 +20,7 @@ class PutMessageStatus(_Named):
     FLUSH_SLAVE_TIMEOUT = auto()
     SLAVE_NOT_AVAILABLE = auto()
     SERVICE_NOT_AVAILABLE = auto()
-    CREATE_MAPEDFILE_FAILED = auto()  # compat: RocketMQ's spelling; it stands in remarks
+    CREATE_MAPEDFILE_FAILED = auto()  # compat: RocketMQ's spelling; it is in remarks
     MESSAGE_ILLEGAL = auto()
     PROPERTIES_SIZE_EXCEEDED = auto()
     OS_PAGECACHE_BUSY = auto()
@@ -29,7 +29,7 @@ class PutMessageStatus(_Named):
 
     @property
     def is_stored(self) -> bool:
-        """Whether the message lies in the log and will be consumed, acknowledged in full or not."""
+        """Whether the message is in the log and will be consumed, acknowledged in full or not."""
         return self in _STORED
 
 

@@ -14,7 +14,7 @@ from headrace.protocol.response_code import ResponseCode
 
 
 class ConfigAdmin:
-    """Unlike RocketMQ, which passes over what it cannot set, it changes all that a request asks for or refuses all of it."""
+    """Unlike RocketMQ, which skips what it cannot set, it changes all that a request asks for or refuses all of it."""
 
     def __init__(self, live: LiveConfig) -> None:
         self._live = live

@@ -27,7 +27,7 @@ class OffsetAdmin:
         bounds: Callable[[str, int], tuple[int, int]],
         delay_offsets: Callable[[], Mapping[int, int]],
     ) -> None:
-        """`delay_offsets()` is how far each delay level has come: level to queue offset."""
+        """`delay_offsets()` is the progress of each delay level: level to queue offset."""
         self._topics = topics
         self._offsets = offsets
         self._clients = clients

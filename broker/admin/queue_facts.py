@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from headrace.model.message_queue import MessageQueue
 
 NO_TIME = -1
-"""What `store_time` says of a message that is not there."""
+"""What `store_time` says of a message that is missing."""
 
 
 @dataclass(frozen=True, slots=True)

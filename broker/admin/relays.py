@@ -182,7 +182,7 @@ class Relays:
         return max(self._offset_by_time(header.topic, queue_id, header.timestamp), 0)
 
     async def status(self, command: RemotingCommand) -> RemotingCommand:
-        """INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223): each member's own view of its offsets; those that do not answer are left out."""
+        """INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223): each member's own view of its offsets; those that do not answer are skipped."""
         header = GetConsumerStatusRequestHeader.from_ext(command.ext_fields)
         consumers = self._clients.consumer_group(header.group)
         if consumers is None:

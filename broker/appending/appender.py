@@ -169,7 +169,7 @@ class Appender:
     def _appended(
         self, message: MessageToStore, count: int, size_bytes: int, queue_offset: int, message_ids: str
     ) -> PutResult:
-        """Publishes what lies at the log's end now."""
+        """Publishes what is at the log's end now."""
         log = self.log
         result = PutResult(
             PutMessageStatus.PUT_OK,
@@ -264,7 +264,7 @@ class Appender:
             if not outcome.done():  # the connection may be gone, and its request with it
                 outcome.set_result(result)
 
-        # order: at the gate right after the append, because those who wait there stand in the order of the log.
+        # order: at the gate right after the append, because those who wait there are in the order of the log.
         self.gate.wait(result.end_offset, answer)
         return result if outcome.done() else outcome
 

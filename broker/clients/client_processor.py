@@ -1,4 +1,4 @@
-"""Clients' signs of life: heartbeats, leave-taking, who is in a group, whether a subscription is understood (4.14 to 4.18)."""
+"""Requests of clients: heartbeats, unregistration, members of a group, checks of subscriptions (4.14 to 4.18)."""
 
 import time
 from collections.abc import Awaitable, Generator, Sequence
@@ -41,7 +41,7 @@ FEW: Final = 16  # limit: groups and subscriptions that are registered at one go
 
 
 class MembersNotifier:
-    """Tells the members of a group that they or their topics have changed, so that they share the queues out anew."""
+    """Tells the members of a group that they or their topics have changed, so that they share the queues out again."""
 
     def __init__(self, config: BrokerConfig, groups: GroupTable) -> None:
         self._config = config
@@ -94,7 +94,7 @@ class ClientProcessor:
     def heartbeat(
         self, connection: Connection, command: RemotingCommand
     ) -> RemotingCommand | Awaitable[RemotingCommand]:
-        """Notes the client in all its groups, in slices if they are many; a change is told to the members before this is answered."""
+        """Records the client in all its groups, in slices if they are many; a change is told to the members before this is answered."""
         heartbeat = HeartbeatData.decode(command.body, untrusted=True)
         client = Client(connection, heartbeat.client_id, command.language, command.version, int(time.time() * 1000))
         consumers, producers = heartbeat.consumer_data_set, heartbeat.producer_data_set

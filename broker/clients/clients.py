@@ -1,4 +1,4 @@
-"""Who is connected: producers and consumers by group, as their heartbeats say (remoting spec 4.14).
+"""The connected clients: producers and consumers by group, as their heartbeats say (remoting spec 4.14).
 
 Only in memory. Subscriptions belong to the group, not to the member: the last heartbeat wins. A closed connection takes
 its clients with it at once; one that stays open and says nothing for 120 s is closed by a sweep.
@@ -104,13 +104,13 @@ class ClientTable:
         return {name for name, group in self._consumers.items() if topic in group.subscriptions}
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Lets `listener` know when a consumer came or went, or a group's subscriptions have changed."""
+        """Lets `listener` know when a consumer was registered or unregistered, or a group's subscriptions have changed."""
         self._listeners.append(listener)
 
     # -- changing ---------------------------------------------------------------------------------------------------------
 
     def register_producer(self, group: str, client: Client) -> None:
-        """Notes a producer's sign of life."""
+        """Records a producer's heartbeat."""
         self._producers.setdefault(group, {})[client.connection] = client
         self._groups_of.setdefault(client.connection, set()).add((False, group))
 
@@ -123,7 +123,7 @@ class ClientTable:
         consume_from_where: str,
         subscriptions: Iterable[SubscriptionData],
     ) -> None:
-        """Notes a consumer's sign of life; tells the members when they or their topics have changed."""
+        """Records a consumer's heartbeat; tells the members when they or their topics have changed."""
         group = self._consumers.get(group_name)
         if group is None:
             group = self._consumers[group_name] = ConsumerGroup(group_name)
@@ -171,7 +171,7 @@ class ClientTable:
             self._remove(connection, is_consumer, group)
 
     def expire(self, now_ms: int | None = None) -> None:
-        """Takes clients out of the groups for which they have given no sign of life for 120 s; closes their connections.
+        """Takes clients out of the groups for which they have given no heartbeat for 120 s; closes their connections.
 
         # compat: the members of such a group are not told. Of the connection's other groups, they are when it is closed.
         """
@@ -222,7 +222,7 @@ class ClientTable:
 
 
 def _take_subscriptions(group: ConsumerGroup, subscriptions: Iterable[SubscriptionData], now_s: float) -> bool:
-    """The group's subscriptions become these, in a new table where they differ; whether a topic came or went."""
+    """The group's subscriptions become these, in a new table where they differ. Returns whether a topic was added or removed."""
     listed = {subscription.topic: subscription for subscription in subscriptions}
     known = group.subscriptions
     taken = {

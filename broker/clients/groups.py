@@ -66,7 +66,7 @@ class GroupTable:
         logger.info("group updated group=%s consume_enable=%s", config.group_name, config.consume_enable)
 
     def delete(self, group: str) -> bool:
-        """Forgets the group; whether there was one. Its offsets are not touched."""
+        """Forgets the group. Returns whether there was one. Its offsets are not touched."""
         if group not in self._groups:
             return False
         self._store({name: config for name, config in self._groups.items() if name != group}, group)

@@ -89,12 +89,12 @@ class OffsetProcessor:
         return response_to(command, ResponseCode.SUCCESS, ext={})
 
     def max_offset(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
-        """One past the last queue offset; 0 for what is not there."""
+        """One past the last queue offset; 0 for what is missing."""
         header = GetMaxOffsetRequestHeader.from_ext(command.ext_fields)
         return _offset(command, self._bounds(header.topic, header.queue_id)[1])
 
     def min_offset(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
-        """The first queue offset still kept; 0 for what is not there."""
+        """The first queue offset still kept; 0 for what is missing."""
         header = GetMinOffsetRequestHeader.from_ext(command.ext_fields)
         return _offset(command, self._bounds(header.topic, header.queue_id)[0])
 

@@ -1,4 +1,4 @@
-"""OffsetTable: how far each consumer group has come in each queue, kept in `config/consumerOffset.json`.
+"""OffsetTable: the progress of each consumer group in each queue, kept in `config/consumerOffset.json`.
 
     {"offsetTable":{"<topic>@<group>":{<queue id>:<queue offset>,…},…}}
 
@@ -84,7 +84,7 @@ class OffsetTable:
     # -- changing ---------------------------------------------------------------------------------------------------------
 
     def remove_group(self, group: str) -> bool:
-        """Forgets all that the group has committed; whether there was anything."""
+        """Forgets all that the group has committed. Returns whether there was anything."""
         removed = self._groups.pop(group, None)
         self._is_changed = self._is_changed or removed is not None
         return removed is not None
@@ -96,7 +96,7 @@ class OffsetTable:
                 self._is_changed = True
 
     def clone(self, source_group: str, destination_group: str, topic: str) -> None:
-        """Lets one group stand in the topic where another does; queues that the source has not committed are forgotten."""
+        """Copies the offsets of one group in the topic to another; queues that the source has not committed are forgotten."""
         self._groups.setdefault(destination_group, {})[topic] = dict(self.queues(source_group, topic))
         self._is_changed = True
 

@@ -39,17 +39,17 @@ class DelayOffsets:
         return self._offsets
 
     def next_offset(self, level: int) -> int:
-        """Where the level goes on."""
+        """Where the level continues."""
         return self._offsets.get(level, 0)
 
     def move(self, level: int, offset: int) -> None:
-        """The level goes on at `offset`."""
+        """The level continues at `offset`."""
         if self._offsets.get(level) != offset:
             self._offsets[level] = offset
             self._is_changed = True
 
     def clamp(self, bounds: Callable[[str, int], tuple[int, int]]) -> None:
-        """Moves what lies outside of its queue to the queue's nearer end; at the start, as RocketMQ does."""
+        """Moves what is outside of its queue to the queue's nearer end; at the start, as RocketMQ does."""
         for level, offset in list(self._offsets.items()):
             least, most = bounds(SCHEDULE_TOPIC, level - 1)
             corrected = min(max(offset, least), most)
@@ -58,7 +58,7 @@ class DelayOffsets:
                 self.move(level, corrected)
 
     def persist(self, unknown_since: int) -> None:
-        """Writes the file if anything has changed since; deliveries that it does not know of lie at `unknown_since` or beyond.
+        """Writes the file if anything has changed since; deliveries that it does not know of are at `unknown_since` or beyond.
 
         Raises OSError; the next call tries again.
         """

@@ -1,7 +1,7 @@
 """Turns a message with a delay level into one that waits in SCHEDULE_TOPIC_XXXX, queue level - 1 (store spec 2.4, 10.1).
 
 Whoever stores a message asks here first: sends, messages sent back, commits of transactions. Where a message was to go
-stands in REAL_TOPIC and REAL_QID until it is delivered. When it is due is not our business here: dispatch writes that
+is in REAL_TOPIC and REAL_QID until it is delivered. When it is due is not our business here: dispatch writes that
 into the queue's entry, as store time plus delay.
 """
 
@@ -17,7 +17,7 @@ _INT_MAX = 0x7FFFFFFF
 
 
 def delay_level(found: dict[str, str]) -> int:
-    """The level in property DELAY, 0 without one. Raises RemoteProtocolError if it is no whole number."""
+    """The level in property DELAY, 0 without one. Raises RemoteProtocolError if it is not a whole number."""
     text = found.get(properties.DELAY, "0")
     if not _WHOLE.fullmatch(text) or not -_INT_MAX - 1 <= int(text) <= _INT_MAX:
         raise RemoteProtocolError(f"invalid property DELAY={text[:80]!r}: expected a whole number")
@@ -31,11 +31,11 @@ class Delays:
         self._most = len(levels_ms)
 
     def redirect(self, message: MessageToStore, found: dict[str, str]) -> bool:
-        """Lets the message wait if `found`, its properties, asks for a delay; whether they do.
+        """Lets the message wait if `found`, its properties, asks for a delay. Returns whether they do.
 
-        `found` may have more in it than the stored property string, which is made anew from all of it.
+        `found` may have more in it than the stored property string, which is rebuilt from all of it.
         # compat: so WAIT is stored with a message that is delayed, and only then.
-        A level beyond the last is the last, in the property too. Raises RemoteProtocolError for a level that is no number.
+        A level beyond the last is the last, in the property too. Raises RemoteProtocolError for a level that is not a number.
         """
         # compat: prepared and rolled-back messages are stored at once, whatever their DELAY says; it is not even read.
         if not sys_flag.is_queued(message.sys_flag):

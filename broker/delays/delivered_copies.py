@@ -4,10 +4,10 @@
 
     {"physicalOffset": W, "offsetTable": {<level>: <offset>, …}}
 
-While the table was that, the log ended at W: every delivery that the table does not know of lies at W or beyond. If `delayOffset.json` says something
+While the table was that, the log ended at W: every delivery that the table does not know of is at W or beyond. If `delayOffset.json` says something
 else (a RocketMQ broker had the store meanwhile) the file means nothing, and some messages may be delivered again, as RocketMQ does it.
 
-A delivered copy has the waiting record's bytes but for where it lies, so a waiting message is known by them. Several may be alike: they are counted.
+A delivered copy has the waiting record's bytes but for where it is, so a waiting message is known by them. Several may be alike: they are counted.
 """
 
 import json
@@ -39,10 +39,10 @@ def likeness(record: MessageExt) -> Likeness:
 def delivered_since(
     start: int, end: int, file_size: int, read_on: Callable[[int], memoryview | None], found: Counter[Likeness]
 ) -> Iterator[None]:
-    """Counts in `found` the delivered copies between two physical offsets, a stretch of the log at each step."""
+    """Counts in `found` the delivered copies between two physical offsets, a range of the log at each step."""
     for records in search(_MARK, start, end, file_size, read_on):
         for record in records:
-            # Where a copy lies is where its properties say that it was to go; a waiting record lies elsewhere.
+            # A copy is in the queue that its properties name; a waiting record is elsewhere.
             if record.topic != SCHEDULE_TOPIC and record.properties.get(properties.REAL_TOPIC) == record.topic:
                 found[likeness(record)] += 1
         yield

@@ -59,7 +59,7 @@ class Log(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What one look at a level's queue came to: where it goes on, and how many seconds it may wait (None: until it is woken)."""
+    """What one look at a level's queue came to: where it continues, and how many seconds it may wait (None: until it is woken)."""
 
     offset: int
     wait_s: float | None
@@ -71,7 +71,7 @@ class DelayDelivery:
     `append(message)` stores at once, None while there is no file to store in. `next_offset(queue_id)` is the queue offset that the
     next message of the queue gets: below it, dispatch will come. `warm(queue_id, offset, count)` reads old messages into
     memory, on a thread, if they may not be there; None if they are. `unreadable(queue_id, offset, physical_offset)` is told of what is
-    left out because it cannot be read.
+    skipped because it cannot be read.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class DelayDelivery:
             self._catching_up.clear()
 
     def unknown_since(self) -> int:
-        """Deliveries that the offsets do not tell of lie at this physical offset or beyond."""
+        """Deliveries that the offsets do not tell of are at this physical offset or beyond."""
         start = self._offsets.unknown_since
         return start if self._catching_up and start is not None else self._wrote_offset()
 
@@ -149,7 +149,7 @@ class DelayDelivery:
                 await warming
             try:
                 found = self.deliver(level, offset)
-            except Exception:  # the outermost loop of a level: the others go on
+            except Exception:  # the outermost loop of a level: the others continue
                 logger.exception("delivery of delayed messages failed, will retry level=%d offset=%d", level, offset)
                 found = Delivered(offset, _AFTER_FAILURE_S)
             offset = found.offset
@@ -198,7 +198,7 @@ class DelayDelivery:
         return Delivered(min(offset, max(most, self._next_offset(queue_id))), None)
 
     def _deliver_one(self, level: int, offset: int, physical_offset: int, view: memoryview | None) -> bool:
-        """Stores the message where it was to go; False if it has to be tried again. What cannot be delivered is left out."""
+        """Stores the message where it was to go; False if it has to be tried again. What cannot be delivered is skipped."""
         record = _decoded(view)
         if record is None:
             logger.error("unreadable delayed message skipped level=%d offset=%d", level, offset)
@@ -225,7 +225,7 @@ class DelayDelivery:
 
 
 def _decoded(view: memoryview | None) -> MessageExt | None:
-    """The record; None if it is no longer there, or none."""
+    """The record; None if it no longer exists, or none."""
     try:
         return None if view is None else decode_record(view)
     except RemoteProtocolError:

@@ -1,7 +1,7 @@
 """FindingBoard: the findings about consumer groups that still apply.
 
-Looked at every five seconds, in between requests. What has just begun may end by itself, as when a client subscribes to its topics one after
-another: it is noticed when it lasts. It is logged then, once, and once more when it has ended; meanwhile it stands on the page that
+Checked every five seconds, in between requests. What has just begun may end by itself, as when a client subscribes to its topics one after
+another: it is noticed when it lasts. It is logged then, once, and again when it has ended; meanwhile it is on the page that
 `headrace status` reads (`ipc.findings`). Nothing here changes what clients are told.
 """
 
@@ -37,7 +37,7 @@ class _Posted:
 
 
 class FindingBoard:
-    """`find()` says what is the matter now; `publish(findings)` stores what stands on the board, and says how many it had no room for."""
+    """`find()` says what is wrong now; `publish(findings)` stores what is on the board, and says how many it had no room for."""
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ class Finding:
     about: str
     """What of the group: a topic, a client id; empty for all of it."""
     what: str
-    """What is the matter, in a sentence."""
+    """What is wrong, in a sentence."""
     members: tuple[str, ...]
     """Who it is about, as `client id at address`, each with what it does."""
     queues: tuple[int, ...]

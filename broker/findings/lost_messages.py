@@ -29,7 +29,7 @@ _QUEUES_A_STEP: Final = 64  # limit: some milliseconds
 
 
 class Offsets(Protocol):
-    """How far the log and its deletion have come; a ControlBlock has these."""
+    """The progress of the log and its deletion; a ControlBlock has these."""
 
     @property
     def min_offset(self) -> int:
@@ -51,7 +51,7 @@ class Queues(Protocol):
         """Lowest queue offset, and one beyond the highest."""
 
     def entry(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
-        """(physical offset, size, tags code); None if it is not there."""
+        """(physical offset, size, tags code); None if it does not exist."""
 
 
 class LostMessages:
@@ -84,7 +84,7 @@ class LostMessages:
             if self._control.forced_offset > self._control.losses_counted_offset:
                 try:
                     await self.count()
-                except Exception:  # the outermost loop of the count; the housekeeper goes on without an answer
+                except Exception:  # the outermost loop of the count; the housekeeper continues without an answer
                     logger.exception("counting lost messages failed, will retry")
             await asyncio.sleep(_LOOK_S)
 
@@ -142,7 +142,7 @@ class LostMessages:
             yield DELAY_LEVELS, SCHEDULE_TOPIC, level - 1, offset
 
     def _first_at(self, topic: str, queue_id: int, physical_offset: int) -> int:
-        """The first queue offset whose message lies at this physical offset or beyond."""
+        """The first queue offset whose message is at this physical offset or beyond."""
         least, most = self._queues.bounds(topic, queue_id)
 
         def place_of(queue_offset: int) -> int:

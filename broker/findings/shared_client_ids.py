@@ -3,7 +3,7 @@
 The members share the queues out by their ids. Two with the same id take the same share, and others' queues nobody.
 
 A client that has reconnected is not two: its old connection may stay open for a while, but says nothing any more once the new one has begun. Two
-clients are told by each having given a sign of life well after the other had come, and both within two intervals of heartbeats.
+clients are told by each having given a heartbeat well after the other had come, and both within two intervals of heartbeats.
 """
 
 from collections import defaultdict

@@ -1,7 +1,7 @@
 """Queues of subscribed topics that no member of a group consumes.
 
 The members decide among themselves who consumes a queue. When they disagree (two with one id, a member that sees an old list, a strategy that
-leaves queues out) messages lie in a queue and nobody asks for them. Only clustering groups share queues; who consumes actively may choose, so
+leaves queues out) messages are in a queue and nobody asks for them. Only clustering groups share queues; who consumes actively may choose, so
 there a queue counts only where the group is at others of the same topic.
 """
 

@@ -88,7 +88,7 @@ class ReplyProcessor:
         queue_id: int,
         found: dict[str, str],
     ) -> str | None:
-        """Hands the answer to the one who asked; what went wrong, in a sentence, or None."""
+        """Hands the answer to the client that asked; what went wrong, in a sentence, or None."""
         asker = found.get(properties.REPLY_TO_CLIENT)
         if not asker:
             return f"{properties.REPLY_TO_CLIENT} is missing: the reply names no requesting client"

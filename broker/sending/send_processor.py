@@ -358,7 +358,7 @@ class HotTopics:
         self.follow(None)
 
     def follow(self, name: str | None) -> None:
-        """Prepares or takes away a topic that has changed; None: all of them."""
+        """Prepares or deletes a topic that has changed; None: all of them."""
         if name is None:
             topics = self._topics.all()
             for known in list(self._path.topics()):

@@ -62,7 +62,7 @@ class StoreWriter:
         return self._is_writeable and self._control.running_flags() == 0
 
     def look(self) -> None:
-        """Tells the hot path whether writing is allowed now; lets go of a file of the log that has been deleted."""
+        """Tells the hot path whether writing is allowed now; releases a file of the log that has been deleted."""
         self.path.writeable = self._may_write()
         self._files.release_deleted(self._control.min_offset)
 

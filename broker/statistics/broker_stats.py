@@ -92,7 +92,7 @@ class BrokerStats:
     def got(
         self, topic: str, group: str, pulls: Mapping[int, int], messages: int, size_bytes: int, ms: int = 0
     ) -> None:
-        """Answers to pulls carried messages, so many of each queue; it took `ms` milliseconds to make them."""
+        """Answers to pulls carried messages, this many of each queue; it took `ms` milliseconds to make them."""
         times = sum(pulls.values())
         self.messages_out += messages
         self.bytes_out += size_bytes

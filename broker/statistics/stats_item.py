@@ -16,7 +16,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A time that figures are about: how many seconds lie between looks, and how many looks are kept."""
+    """A time that figures are about: how many seconds are between looks, and how many looks are kept."""
 
     tick_s: int
     kept: int

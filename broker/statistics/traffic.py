@@ -68,7 +68,7 @@ class Traffic:
         return self._counts().get(name, 0)
 
     def at_midnights(self, name: str) -> tuple[int, int]:
-        """The count at the last midnight but one and at the last; 0 for one that lies before the start."""
+        """The count at the last midnight but one and at the last; 0 for one that is before the start."""
         return self._midnight_before.get(name, 0), self._midnight.get(name, 0)
 
     def rates(self, *names: str) -> tuple[float, ...]:

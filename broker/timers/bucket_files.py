@@ -134,7 +134,7 @@ class BucketFiles:
         self.delete_before(1 << 62)
 
     def reset(self) -> None:
-        """Deletes all files: they are to be made anew. What has been gathered stays: it is as new as can be. Raises OSError."""
+        """Deletes all files: they are to be rebuilt. What has been gathered stays: it is as new as can be. Raises OSError."""
         gathered = dict(self._gathered)
         self.clear()
         self._gathered = gathered

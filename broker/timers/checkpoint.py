@@ -46,7 +46,7 @@ class CheckpointFile:
         self._file.write(json.dumps(fields), self._file.next_turn() if turn is None else turn)
 
     def delete(self) -> None:
-        """Takes it away, with its backup: the index is to be made anew. Raises OSError."""
+        """Deletes it, with its backup: the index is to be rebuilt. Raises OSError."""
         for path in (self._path.with_name(self._path.name + ".bak"), self._path):
             path.unlink(missing_ok=True)
 

@@ -19,7 +19,7 @@ _MARK = DELIVERED_RECORD.encode() + b"\x01"
 def delivered_since(
     start: int, end: int, file_size: int, read_on: Callable[[int], memoryview | None], found: Delivered
 ) -> Iterator[None]:
-    """Adds to `found` what has been delivered between two physical offsets, a stretch of the log at each step."""
+    """Adds to `found` what has been delivered between two physical offsets, a range of the log at each step."""
     for records in search(_MARK, start, end, file_size, read_on):
         for record in records:
             text = record.properties.get(DELIVERED_RECORD, "")

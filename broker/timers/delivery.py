@@ -37,7 +37,7 @@ _LONGEST_SLEEP_S = 1.0  # limit: how much later a clock that was set forward is 
 _RETRY_S = 0.1
 _AFTER_FAILURE_S = 10.0
 _KEEP_S = 1.0
-_SYNC_S = 30.0  # limit: records of so many seconds are read again after a kill
+_SYNC_S = 30.0  # limit: records of this many seconds are read again after a kill
 _SEARCH_BYTES = 64 << 20  # limit: so much of the log is searched at a start, and what is written in a second
 _END_OF_TIME_MS = 1 << 60
 _PROPERTY_SEPARATOR = b"\x02"
@@ -66,7 +66,7 @@ class Log(Protocol):
 
 
 class LogOffsets(Protocol):
-    """How far the log has come; a ControlBlock has these."""
+    """The progress of the log; a ControlBlock has these."""
 
     @property
     def min_offset(self) -> int:
@@ -195,7 +195,7 @@ class TimerDelivery:
             self._checkpoint_written(checkpoint)
 
     async def deliver_all(self) -> int:
-        """Delivers all that waits, whenever it is due, and forgets the index; how many messages. For a broker that serves nobody."""
+        """Delivers all that waits, whenever it is due, and forgets the index. Returns how many messages. For a broker that serves nobody."""
         await self.recover()
         self._clock_ms = lambda: _END_OF_TIME_MS
         while (wait_s := await self.deliver_due()) is not None:  # noqa: ASYNC110  (the housekeeper reserves a file)
@@ -288,7 +288,7 @@ class TimerDelivery:
             self._sleeps_until_ms = 0
 
     async def deliver_due(self) -> float | None:
-        """Delivers what is due now; how many seconds until there may be more (None: until something is added)."""
+        """Delivers what is due now. Returns how many seconds until there may be more (None: until something is added)."""
         await self._load(self._clock_ms() + _LEAD_MS)
         while (head := self._wheel.head()) is not None:
             now_ms = self._clock_ms()
@@ -351,7 +351,7 @@ class TimerDelivery:
 
         While it is not sure that all is known again that was delivered before the start, the log has to be searched from where it was searched now.
         """
-        # order: before the first of them. A record that comes later, whenever it is due, lies at or above `wrote_offset`.
+        # order: before the first of them. A record that comes later, whenever it is due, is at or above `wrote_offset`.
         if due_ms > self._delivered_before:
             self._delivered_before = due_ms
             if due_ms > self._found_until_ms:
@@ -476,7 +476,7 @@ class TimerDelivery:
 
 
 def _decoded(view: memoryview | None) -> MessageExt | None:
-    """The record; None if it is no longer there, or none."""
+    """The record; None if it no longer exists, or none."""
     try:
         return None if view is None else decode_record(view)
     except RemoteProtocolError:

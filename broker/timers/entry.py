@@ -1,4 +1,4 @@
-"""An entry of the timer index: when a record of the timer topic is due, and where it lies.
+"""An entry of the timer index: when a record of the timer topic is due, and where it is.
 
     byte  0          8                 16     20
           +----------+-----------------+------+

@@ -16,7 +16,7 @@ from headrace.model.names import TIMER_TOPIC
 from store.commit_log.message import MessageToStore
 
 DELIVERED_RECORD: Final = "TIMER_PHYSICAL_OFFSET"
-"""Property of a delivered message: where the record lies that waited for it. Clients cannot send it."""
+"""Property of a delivered message: where the record is that waited for it. Clients cannot send it."""
 
 ASKING: Final = (properties.TIMER_DELAY_SEC, properties.TIMER_DELAY_MS, properties.TIMER_DELIVER_MS)
 """What a client may ask with; the first that is there counts."""
@@ -35,7 +35,7 @@ class Outcome(Enum):
     """It is to be delivered at once."""
     WAITS = auto()
     ILLEGAL = auto()
-    """The time is no number, or further off than messages may wait; or it cancels a message that may be delivered already."""
+    """The time is not a number, or further off than messages may wait; or it cancels a message that may be delivered already."""
     DISABLED = auto()
 
 
@@ -56,7 +56,7 @@ class Timers:
         ensure_topic: Callable[[], object],
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """`ensure_topic()` makes the timer topic if it is not there: the queues of topics that nobody knows are deleted."""
+        """`ensure_topic()` makes the timer topic if it does not exist: the queues of topics that nobody knows are deleted."""
         self._rules = rules
         self._ensure_topic = ensure_topic
         self._clock_ms = clock_ms

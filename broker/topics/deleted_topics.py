@@ -42,7 +42,7 @@ class DeletedTopicTable:
         return self._stored.deleted.get(topic.decode(errors="surrogateescape"), 0)
 
     def mark(self, topics: Iterable[str], offset: int) -> None:
-        """Notes that these topics are about to be deleted, and where the log ends. Raises OSError; nothing has changed then."""
+        """Records that these topics are about to be deleted, and where the log ends. Raises OSError; nothing has changed then."""
         self._store(DeletedTopics(self._stored.deleted, dict.fromkeys(topics, offset)))
 
     def settle(self) -> None:

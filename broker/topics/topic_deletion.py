@@ -31,7 +31,7 @@ class TopicDeletion:
         self._forget = forget
 
     def delete(self, topic: str) -> bool:
-        """Deletes the topic, and the queues of all topics that do not exist; whether the topic existed. Raises OSError.
+        """Deletes the topic, and the queues of all topics that do not exist. Returns whether the topic existed. Raises OSError.
 
         It is durable when this returns. Dispatch removes the queues afterwards.
         """

@@ -87,7 +87,7 @@ class TopicTable:
     def create_on_send(
         self, topic: str, default_topic: str, queue_count: int, unit_mode: bool = False
     ) -> TopicConfig | None:
-        """The topic, made out of the template `default_topic` if it is not there; None if it may not be (remoting spec 4.4).
+        """The topic, made out of the template `default_topic` if it does not exist; None if it may not be (remoting spec 4.4).
 
         A retry topic is made whatever the template says. The template's inherit bit is what permits it to be one.
         """
@@ -126,7 +126,7 @@ class TopicTable:
         )  # fmt: skip
 
     def delete(self, name: str) -> bool:
-        """Forgets the topic; whether there was one. Its queues are dispatch's to drop."""
+        """Forgets the topic. Returns whether there was one. Its queues are dispatch's to drop."""
         if name not in self._topics:
             return False
         self._store({key: topic for key, topic in self._topics.items() if key != name}, name)
@@ -162,7 +162,7 @@ class TopicTable:
     # -- inside -----------------------------------------------------------------------------------------------------------
 
     def _may_inherit(self, template: TopicConfig) -> bool:
-        # compat: TBW102 may still stand in the file of a broker that has since been told not to create topics.
+        # compat: TBW102 may still be in the file of a broker that has since been told not to create topics.
         if template.name == names.AUTO_CREATE_TOPIC and not self._config.auto_create_topic_enable:
             return False
         return permission.is_inherited(template.permission)

@@ -1,7 +1,7 @@
 """The check: walks the half messages against the op messages, and asks producers about what is unresolved (store spec 11.5). Masters only.
 
 Each `transactionCheckInterval` a round, which ends at the first half message that is too fresh. What is asked about is stored again behind
-all others, so a round never meets it twice. How far a round has come is kept among the consumer offsets, under the group
+all others, so a round never meets it twice. The progress of a round is kept among the consumer offsets, under the group
 CID_RMQ_SYS_TRANS. Killed at any instant, the next round begins where the last one was kept: some producers are asked twice. It is not kept before
 the copies that the round has stored are durable, or a power cut would take them and leave nobody to ask about.
 """
@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 _OPS_A_READ = 32
 _LONGEST_ROUND_MS = 60_000
-_PAUSE_S = 0.1  # limit: before the same half message is looked at again
+_PAUSE_S = 0.1  # limit: before the same half message is checked again
 _FLUSH_POLL_S = 0.05
 _OPTIONS_S = 1.0  # limit: how late the wait for a round may learn that transactionCheckInterval has changed
 _CHUNK = 32  # limit: half messages handled before others have their turn
@@ -44,7 +44,7 @@ Read = Callable[[str, int, int, int], GetResult]
 
 
 class LogOffsets(Protocol):
-    """How far the log has come; a ControlBlock has these."""
+    """The progress of the log; a ControlBlock has these."""
 
     @property
     def wrote_offset(self) -> int:
@@ -67,7 +67,7 @@ async def _sleep_for(interval_ms: Callable[[], int]) -> None:
 class TransactionCheck:
     """Runs the rounds.
 
-    `queue_count()` is how many queues the half topic has; `ensure_discard_topic()` makes the topic of the discarded if it is not there; `append` stores at once,
+    `queue_count()` is how many queues the half topic has; `ensure_discard_topic()` makes the topic of the discarded if it does not exist; `append` stores at once,
     None while there is no file; `ask` asks the producer.
     """
 
@@ -124,7 +124,7 @@ class TransactionCheck:
             self._saving.set()
 
     def save(self, *, all_of_it: bool = False) -> None:
-        """Keeps how far the rounds have come, as far as the log is durable; `all_of_it` at a stop, where it will be."""
+        """Keeps the progress of the rounds, as far as the log is durable; `all_of_it` at a stop, where it will be."""
         while self._unsaved and (all_of_it or self._log.flushed_offset >= self._unsaved[0][0]):
             for (topic, queue_id), offset in self._unsaved.popleft()[1].items():
                 if self._offsets.query(TRANSACTION_GROUP, topic, queue_id) != offset:
@@ -162,7 +162,7 @@ class TransactionCheck:
         return result if result is not None and result.status is PutMessageStatus.PUT_OK else None
 
     def discard(self, half: MessageExt, found: dict[str, str]) -> bool:
-        """Puts a half message with these properties among the discarded; whether that could be done."""
+        """Puts a half message with these properties among the discarded. Returns whether that could be done."""
         self._ensure_discard_topic()
         logger.warning(
             "half message discarded queue_offset=%d message=%s checks=%s",

@@ -15,7 +15,7 @@ from headrace.remoting.connection import Connection
 
 logger = logging.getLogger(__name__)
 
-_TRIES = 3  # compat: so many connections are looked at for one that takes requests
+_TRIES = 3  # compat: this many connections are looked at for one that takes requests
 
 
 class CheckRequests:
@@ -26,7 +26,7 @@ class CheckRequests:
         self._turn = 0
 
     def ask(self, half: MessageExt) -> bool:
-        """Whether there was somebody to ask. `half` says where its newest copy lies, which is what the producer will name."""
+        """Whether there was somebody to ask. `half` says where its newest copy is, which is what the producer will name."""
         group = half.properties.get(properties.PRODUCER_GROUP, "")
         connection = self._find_connection(group)
         topic = half.properties.get(properties.REAL_TOPIC)

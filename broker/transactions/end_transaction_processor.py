@@ -123,7 +123,7 @@ class EndTransactionProcessor:
         self._appender.start_put(op_message(half, self._store_host, time.time_ns() // 1_000_000))
 
     def resume_check(self, _connection: Connection, command: RemotingCommand) -> Answer:
-        """RESUME_CHECK_HALF_MESSAGE (323): the message, wherever it lies now, is a half message that was never asked about."""
+        """RESUME_CHECK_HALF_MESSAGE (323): the message, wherever it is now, is a half message that was never asked about."""
         header = ResumeCheckHalfMessageRequestHeader.from_ext(command.ext_fields)
         try:
             _, offset = decode_offset_message_id(header.msg_id)

@@ -62,7 +62,7 @@ def judge(
 ) -> Verdict:
     """The verdict on a half message that no op message has named. `resolved`: the queue offsets that op messages have named.
 
-    `begin_ms`: when the round began. `can_put_back` is False once PUT_BACK has been tried in vain.
+    `begin_ms`: when the round began. `can_put_back` is False once PUT_BACK has been tried without success.
     """
     if _is_asked_enough(half, rules):
         return Verdict.DISCARD
@@ -91,7 +91,7 @@ def judge(
 
 
 def first_offset(half: MessageExt) -> int | None:
-    """The queue offset under which the producer knows a half message that was put back; -1 if that is no number."""
+    """The queue offset under which the producer knows a half message that was put back; -1 if that is not a number."""
     text = half.properties.get(properties.TRANSACTION_PREPARED_QUEUE_OFFSET)
     return None if text is None else _whole(text)
 
@@ -106,7 +106,7 @@ def _immune(half: MessageExt, resolved: Container[int], can_put_back: bool) -> V
 
 
 def asked_enough(half: MessageExt, rules: Rules) -> dict[str, str]:
-    """The properties of a half message that is discarded. # compat: one that is only too old has been counted once more."""
+    """The properties of a half message that is discarded. # compat: one that is only too old has been counted again."""
     if _is_asked_enough(half, rules):
         return half.properties
     return half.properties | {properties.TRANSACTION_CHECK_TIMES: str(check_times(half))}
@@ -117,7 +117,7 @@ def _is_asked_enough(half: MessageExt, rules: Rules) -> bool:
 
 
 def advanced(op_offset: int, done: list[int]) -> int:
-    """Where the op messages go on: beyond those that are done with, as far as they follow each other without a gap."""
+    """Where the op messages continue: beyond those that are done with, as far as they follow each other without a gap."""
     for offset in sorted(done):
         if offset != op_offset:
             break

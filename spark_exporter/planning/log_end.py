@@ -1,7 +1,7 @@
 """Where the records of a log end, and where among them an offset or a time is.
 
 A segment that another one with records follows is sealed: it is read to its end, and a hole in it is damage. In the last one the records end
-at the first place where there is none. Nothing is looked for beyond: what a broker's recovery has cut off may still lie there, whole, and is no longer
+at the first place where there is none. Nothing is looked for beyond: what a broker's recovery has cut off may still be there, whole, and is no longer
 part of the log. Records whose bodies are torn do not count at the very end either: they were being written when the power went.
 
 On a store in use the end is what the broker has flushed, if it can be asked; see `plan`.
@@ -28,7 +28,7 @@ def written_segments(segments: Sequence[Segment]) -> list[Segment]:
 
 
 def find_settled_end(segment: Segment, start: int) -> int:
-    """Where the records of the last segment end, its own end if a blank record closes it. A record, or that end, lies at `start`."""
+    """Where the records of the last segment end, its own end if a blank record closes it. A record, or that end, is at `start`."""
     position = start
     torn_from: int | None = None  # the first of the damaged records that no good one follows
     columns = RecordColumns(_EVERYTHING.is_wanted, with_body=False, with_properties=False)
@@ -56,7 +56,7 @@ def _torn_from(before: int | None, columns: RecordColumns, position: int) -> int
         first = offset
     if first == position:
         return None
-    # All that this window had were damaged ones: they go on from those before.
+    # All that this window had were damaged ones: they continue from those before.
     return before if before is not None and columns.records == len(columns.damaged) else first
 
 

@@ -70,7 +70,7 @@ class Source:
     def find_end(self, known_offset: int | None = None, flushed_offset: int | None = None) -> int:
         """Where the log ends, as far as it may be read.
 
-        `flushed_offset`: what the broker that writes the store says is durable. `known_offset`: a record is known to lie there, or the log to
+        `flushed_offset`: what the broker that writes the store says is durable. `known_offset`: a record is known to be there, or the log to
         end there (where an earlier export stopped): the last segment is walked from it on.
         """
         if not self.segments:
@@ -83,7 +83,7 @@ class Source:
         return find_settled_end(last, max(last.base, known_offset or 0))
 
     def holds(self, physical_offset: int, store_timestamp_ms: int) -> bool:
-        """Whether the record of this store timestamp lies at an offset. So it is assumed where the segment has been deleted."""
+        """Whether the record of this store timestamp is at an offset. So it is assumed where the segment has been deleted."""
         for segment in self.segments:
             if segment.base <= physical_offset < segment.end:
                 with open_segment(segment) as descriptor:
@@ -94,7 +94,7 @@ class Source:
         return True
 
     def find_record_from(self, physical_offset: int, end: int) -> int:
-        """The first record at or after an offset, whatever lies there."""
+        """The first record at or after an offset, whatever is there."""
         for segment in self._some_segments():
             if physical_offset < segment.end:
                 return min(end, find_record_from(segment, physical_offset, min(segment.end, end)))

@@ -1,7 +1,7 @@
 """Cuts a segment where ConsumeQueue entries say that records begin: an index that is already there (`spec/store.md` 3.1).
 
 An entry has 20 bytes: physical offset, record size, tags code. The queues may lag behind the log, be deleted, or be damaged, so whoever
-uses a cut looks whether a record lies there, and the landing check proves it.
+uses a cut looks whether a record is there, and the landing check proves it.
 """
 
 import os
@@ -10,7 +10,7 @@ from struct import Struct
 from typing import Final
 
 _ENTRY: Final = Struct(">qiq")
-_MOST_QUEUES: Final = 256  # limit: any queue's entry is a cut as good as another's
+_MOST_QUEUES: Final = 256  # limit: any queue's entry is a cut equivalent to another's
 
 
 class QueueCuts:

@@ -6,7 +6,7 @@ makes large files and has nothing to prove. Where there are not two for each wor
 
 What comes out depends on sizes and workers alone: the same plan has the same ranges, whoever makes it. A run with other workers, or of a log that has
 grown, may cut elsewhere; no row is there twice for that, because it begins where the target's last commit ended, and
-commits that were decided are published as they were written down, not planned anew (`export`).
+commits that were decided are published as they were written down, not planned again (`export`).
 """
 
 import heapq

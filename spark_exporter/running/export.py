@@ -286,7 +286,7 @@ class _Committer:
 
 
 def _check_apart(source: Source, target: str) -> None:
-    """Brokers refuse to start where anything but segments lies beside these; and their store's root is theirs."""
+    """Brokers refuse to start where anything but segments is beside these; and their store's root is theirs."""
     if "://" not in target:
         log, folder = source.commit_log.resolve(), Path(target).resolve()
         if folder == log.parent or log in (folder, *folder.parents):
@@ -294,7 +294,7 @@ def _check_apart(source: Source, target: str) -> None:
 
 
 def _missing_files(plan: Plan) -> list[str]:
-    """Where an archive has holes: what lies there is not exported, and nobody should be surprised."""
+    """Where an archive has holes: what is there is not exported, and nobody should be surprised."""
     return [
         f"{after.segment.base - before.segment.end:,} bytes of the log are missing at {before.segment.end:,}: their files are not there"
         for before, after in pairwise(plan.ranges)

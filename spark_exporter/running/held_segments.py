@@ -21,7 +21,7 @@ class HeldSegments:
 
 
 def count_held(store: Path) -> HeldSegments:
-    """What is held at a store's root. A run that died counts until the next one lets go of what it held."""
+    """What is held at a store's root. A run that died counts until the next one releases what it held."""
     runs: set[Path] = set()
     segments = 0
     kept: dict[int, int] = {}
@@ -29,7 +29,7 @@ def count_held(store: Path) -> HeldSegments:
         try:
             status = link.stat()
         except OSError:
-            continue  # let go between listing and looking
+            continue  # released between listing and looking
         runs.add(link.parent)
         segments += 1
         if not (store / "commitlog" / link.name).exists():

@@ -4,7 +4,7 @@
     hold/<run>/owner               who holds it; locked for as long as that process lives
 
 A run that died lets go by itself: its lock is free, and the next run deletes its links. Where links cannot be made (a store that is only
-readable, another file system) an export goes on without; a segment that then disappears ends it. When the disk is above the level at which
+readable, another file system) an export continues without; a segment that then disappears ends it. When the disk is above the level at which
 brokers begin to clean, what is held would fill it: the hold is given up, and said.
 """
 
@@ -97,7 +97,7 @@ class Hold:
         _delete_if_empty(self._folder.parent)
 
     def __enter__(self) -> Self:
-        # Also where there is nothing to take: who has committed all may have died before it let go.
+        # Also where there is nothing to take: who has committed all may have died before it released.
         delete_abandoned(self._commit_log)
         return self
 

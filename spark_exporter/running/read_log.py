@@ -36,7 +36,7 @@ def read_log(
     """The rows of a store, in the log's order; it can be read once. `path` as for `plan.open_source`.
 
     `topics`: these only; `columns`: of `schema.MESSAGES`, these only: what is not asked for is not decoded; `start`: a physical offset, the first
-    record at or after it begins. Damaged records are left out. Raises SourceError, also while it is read, and ExportError for a column that is not
+    record at or after it begins. Damaged records are skipped. Raises SourceError, also while it is read, and ExportError for a column that is not
     there.
     """
     options = ScanOptions(

@@ -1,4 +1,4 @@
-"""How far a target has come: what `headrace export status` says."""
+"""The progress of a target: what `headrace export status` says."""
 
 from dataclasses import dataclass
 

@@ -119,7 +119,7 @@ class ObjectStore:
             raise TargetError(f"{self._url}/{name}: {_first_line(error)}") from None
 
     def read(self, path: str) -> bytes | None:
-        """A whole object; None if it is not there. Pyarrow asks for its size first, and fails if it is replaced then."""
+        """A whole object; None if it does not exist. Pyarrow asks for its size first, and fails if it is replaced then."""
         name = _in_bucket(path)
         try:
             return bytes(self._obstore.get(self._store, name).bytes())

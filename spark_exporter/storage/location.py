@@ -62,7 +62,7 @@ class Location:
         return f"{uri}?{self.query}" if self.query else uri
 
     def make(self, folder: str = "") -> None:
-        """Make a folder with all above it, if it is not there."""
+        """Make a folder with all above it, if it does not exist."""
         with _told(self.uri):
             self._make(self._at(folder))
 
@@ -83,7 +83,7 @@ class Location:
         return sorted(info.base_name for info in found if info.type == fs.FileType.Directory)
 
     def list(self, folder: str, *, below: bool = False) -> list[str]:
-        """Names of the files in a folder, with `below` also of those in its folders, sorted; none if it is not there."""
+        """Names of the files in a folder, with `below` also of those in its folders, sorted; none if it does not exist."""
         with _told(self.uri):
             found = self._files.get_file_info(fs.FileSelector(self._at(folder), allow_not_found=True, recursive=below))
         start = len(self._root) + 1
@@ -102,13 +102,13 @@ class Location:
             return self._files.open_input_file(self._at(name))
 
     def open_write(self, name: str) -> pa.NativeFile:
-        """A file to write, anew."""
+        """Opens a file for writing; an existing one is replaced."""
         with _told(self.uri):
             self._make(self._at(name).rpartition("/")[0])
             return self._files.open_output_stream(self._at(name))
 
     def read(self, name: str) -> bytes | None:
-        """A whole file; None if it is not there."""
+        """A whole file; None if it does not exist."""
         if self._is_store:
             return self._store.read(self._at(name))
         try:
@@ -149,7 +149,7 @@ class Location:
                 _sync(self._at(name))
 
     def move(self, name: str, to: str) -> None:
-        """Name a file anew; what had that name is gone."""
+        """Rename a file; an existing file of the new name is replaced."""
         self.move_to(name, self, to)
 
     def move_to(self, name: str, other: "Location", to: str) -> None:
@@ -283,7 +283,7 @@ def _sync(path: str) -> None:
 
 
 def open_lock(location: Location, name: str) -> IO[Any]:
-    """A local file, open for reading and writing, made if it is not there: to be locked."""
+    """A local file, open for reading and writing, made if it does not exist: to be locked."""
     path = location.path_of(name)
     try:
         with _told(location.uri):

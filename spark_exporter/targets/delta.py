@@ -1,6 +1,6 @@
 """Delta tables, by deltalake: no Java.
 
-The files lie in the table's folder as any Delta writer lays them; a commit adds them to the log together with an application transaction, whose
+The files are in the table's folder as any Delta writer lays them; a commit adds them to the log together with an application transaction, whose
 version is how far the broker's log has come. Delta does not refuse the same transaction twice, so the version is looked at before.
 """
 

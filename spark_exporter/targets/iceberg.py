@@ -1,6 +1,6 @@
 """Iceberg tables, by pyiceberg: no Java.
 
-How far each broker's log has come is written in the same commit as the files, twice: in the snapshot's summary, and in the table's properties,
+The progress of each broker's log is written in the same commit as the files, twice: in the snapshot's summary, and in the table's properties,
 which outlive snapshots that expire.
 
     TARGET                                     a folder: the catalog is catalog.db in it, the table `headrace.messages`
@@ -93,10 +93,10 @@ class IcebergSink:
             return load_catalog("headrace", **properties)
 
     def open(self, spec: TargetSpec) -> None:
-        """Make the main table if it is not there, and look whether it has our columns."""
+        """Make the main table if it does not exist, and look whether it has our columns."""
         self._group_by_topic = spec.layout.has_topic_folders
         self._has_many = spec.layout.table_per_topic
-        # With a table for each topic it is only the place where they lie.
+        # With a table for each topic it is only the place where they are.
         is_typed = bool(spec.body) and not self._has_many
         schema = TableBodies(BodySchema(spec.body) if spec.body and is_typed else None).schema_of(MAIN_TABLE)
         table = self._make(self._name, schema)
@@ -106,7 +106,7 @@ class IcebergSink:
             raise TargetMismatch(f"{self._target}: the table has different columns; export to another target")
 
     def find_work(self) -> Location | None:
-        """Where `_export` lies, if the main table is there. Makes nothing."""
+        """Where `_export` is, if the main table is there. Makes nothing."""
         try:
             return Location(_as_path(self._load_table(self._name).location()))
         except NoSuchTableError:

@@ -11,7 +11,7 @@ files, the table's own commit) can be done again from any point, and so it is by
 made, and then the pending file deleted.
 
 None of these files is ever changed, and each is made only if there is none of that name (`Location.create`). So a number is taken once, whoever
-tries: a run that was paused while another one went on finds its number taken. A pending file whose number has a manifest means nothing: such a
+tries: a run that was paused while another one continued finds its number taken. A pending file whose number has a manifest means nothing: such a
 run has made it, which had slept past the manifest.
 """
 
@@ -72,7 +72,7 @@ class TargetSpec:
 class Progress:
     """How far one broker's log has been exported: `first` to `end`.
 
-    The last good record lies at `last_record` (-1: none) and has the store timestamp `last_store_ms`: so the next run knows the log again.
+    The last good record is at `last_record` (-1: none) and has the store timestamp `last_store_ms`: so the next run knows the log again.
     """
 
     first: int
@@ -198,7 +198,7 @@ class Ledger:
         self._work = work
 
     def read_spec(self) -> dict[str, Any] | None:
-        """How the target was made; None if it is not there yet."""
+        """How the target was made; None if it does not exist yet."""
         data = self._work.read(_TARGET)
         return None if data is None else self._parsed(_TARGET, data, json.loads)
 
@@ -233,7 +233,7 @@ class Ledger:
     def read_bodies(self, spec: TargetSpec) -> TableBodies:
         """The schemas of typed bodies, as far as they are known.
 
-        A target that is there says them itself: the same schema given anew may name its properties in another order.
+        A target that is there says them itself: the same schema given again may name its properties in another order.
         """
         made = self.read_spec()
         body = spec.body if made is None else made.get("body")

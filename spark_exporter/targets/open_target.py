@@ -63,7 +63,7 @@ def _find_in_catalog(target: str) -> Target | None:
 
 
 def find_known_end(target: str, spec: TargetSpec, broker_name: str) -> int | None:
-    """How far a broker's log is in a target; None if it is not there yet. Raises TargetMismatch if it was made otherwise. Makes nothing."""
+    """How far a broker's log is in a target; None if it does not exist yet. Raises TargetMismatch if it was made otherwise. Makes nothing."""
     found = find_target(target)
     if found is None:
         return None

@@ -83,7 +83,7 @@ class OwnedTarget:
         try:
             self._sink.publish(commit, self.staging)
         except TargetError:
-            self._lock.confirm()  # who went on after us may have finished it, and changed the table since
+            self._lock.confirm()  # who continued after us may have finished it, and changed the table since
             raise
         fault_point(f"{commit.kind}.published")
         if not self._ledger.finish(commit):

@@ -52,7 +52,7 @@ class Compaction:
 class Sink(Protocol):
     """A target of one format.
 
-    `work`: the folder in which `_export` lies. `dropped`: columns that files of this format do not have, as the partition says them.
+    `work`: the folder in which `_export` is. `dropped`: columns that files of this format do not have, as the partition says them.
     `bodies`: what bodies are typed with; whoever opens the sink sets it, before anything is published.
     All raise TargetError in one line if what holds the tables cannot be reached or does not fit.
     """
@@ -72,7 +72,7 @@ class Sink(Protocol):
         ...
 
     def moves(self, commit: Commit) -> list[Move]:
-        """Where a commit's files go. Makes tables that are not there."""
+        """Where a commit's files go. Makes tables that are missing."""
         ...
 
     def has_begun(self, commit: Commit) -> bool:
@@ -84,7 +84,7 @@ class Sink(Protocol):
         ...
 
     def read(self, ledger: Ledger, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """All rows of messages, of all tables, as a reader of the format sees them. Columns that a table does not have are left out."""
+        """All rows of messages, of all tables, as a reader of the format sees them. Columns that a table does not have are skipped."""
         ...
 
     def file_sizes(self, ledger: Ledger) -> list[int]:
@@ -105,7 +105,7 @@ class Sink(Protocol):
 
 
 def move_staged(commit: Commit, staging: Location, moves: Sequence[Move]) -> None:
-    """Move staged files to where they belong. Those that are gone have been moved before, or are just being moved by the run that went on."""
+    """Move staged files to where they belong. Those that are gone have been moved before, or are just being moved by the run that continued."""
     for staged, folder, name in moves:
         try:
             if staging.exists(staged):

@@ -23,7 +23,7 @@ MOST_NAMES: Final = 200
 """# limit: more columns than that help nobody."""
 
 _DEEPEST: Final = 8
-_STEP: Final = 16 << 20  # limit: so much is walked before topics that have been seen often enough are passed over
+_STEP: Final = 16 << 20  # limit: so much is walked before topics that have been seen often enough are skipped
 
 Found = dict[str, dict[str, Any] | None]
 """A JSON Schema for each topic; None: its bodies are no JSON objects."""

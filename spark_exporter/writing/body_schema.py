@@ -9,12 +9,12 @@ Nothing that a body says is lost. Of each row:
     says more than the schema   `body_json` has what the schema knows, `body` the whole (only where the schema lets it)
     does not fit                `body_json` is null, `body` the whole; such rows are counted
 
-A null is as good as an absent name; of a name that is there twice the last one counts. Names become column names as topics become table names
+A null is equivalent to an absent name; of a name that is there twice the last one counts. Names become column names as topics become table names
 (`layout.table_name`), because Iceberg and Delta do not take all characters.
 
 Taken of JSON Schema is what shapes types (type, properties, required, items, additionalProperties, $ref within the document, anyOf and oneOf
 with null, format date-time and date) and what is simply checked (enum, const, minimum, maximum). Another keyword that would restrict
-values is refused, not passed over.
+values is refused, not skipped.
 """
 
 import json
@@ -362,7 +362,7 @@ class _Reader:
         required = frozenset(map(str, _expect(list, said.get("required", []), f"{at}/required")))
         for name, each in fields.items():
             if name not in required:
-                each.takes_null = True  # as good as absent
+                each.takes_null = True  # equivalent to absent
         return _Struct(fields, required, may_say_more=bool(more))
 
     def _read_or_null(self, choices: object, at: str, depth: int) -> _Type:

@@ -10,7 +10,7 @@ from spark_exporter.writing.layout import Partition
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A file of one partition. `staged`: where it lies now; `name`: where it goes, within its table; both relative to their folders."""
+    """A file of one partition. `staged`: where it is now; `name`: where it goes, within its table; both relative to their folders."""
 
     table: str
     topic: str | None
@@ -45,7 +45,7 @@ class RangeResult:
     quarantine: WrittenFile | None
     last_store_ms: int
     last_record: int
-    """Where the last good record lies, -1 if there was none."""
+    """Where the last good record is, -1 if there was none."""
     unfit: int = 0
     """Rows whose bodies do not fit their schema, where there is one."""
 

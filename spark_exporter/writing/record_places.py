@@ -1,6 +1,6 @@
-"""Where the records of a range lie, in the order of the files that they go to: first filled, then asked for one file after the other.
+"""Where the records of a range are, in the order of the files that they go to: first filled, then asked for one file after the other.
 
-Eight bytes a record are kept, because a segment has ten million of the smallest. So places are sorted by topic in parts, each a stretch of
+Eight bytes a record are kept, because a segment has ten million of the smallest. So places are sorted by topic in parts, each a range of
 the log, and put together when a file asks.
 """
 
@@ -33,7 +33,7 @@ class FilePlaces:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Places of a stretch of the log, sorted by code; of a code `starts[code]` says where they begin and how many they are."""
+    """Places of a range of the log, sorted by code; of a code `starts[code]` says where they begin and how many they are."""
 
     offsets: pa.Array
     sizes: pa.Array

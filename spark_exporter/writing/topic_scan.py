@@ -1,6 +1,6 @@
 """Reads one range topic by topic, for files of one topic each: one file after the other is begun, written and ended.
 
-Twice: the first time, as `RangeScan` does, only to learn where each topic's records lie; the second time in the order of the files, record by record out
+Twice: the first time, as `RangeScan` does, only to learn where each topic's records are; the second time in the order of the files, record by record out
 of the page cache. So neither thousands of open files nor their rows are ever in memory at once.
 """
 
@@ -27,7 +27,7 @@ from spark_exporter.writing.record_places import COLUMNS, RecordPlaces
 
 class TopicScan:
     """One reading of one range. `first` is the one in the log's order: it says where it landed, and what was walked over. Once `windows` has ended, `rows`
-    and stretches `damaged` are known.
+    and ranges `damaged` are known.
     """
 
     def __init__(self, byte_range: ByteRange, options: ScanOptions, layout: Layout) -> None:

@@ -1,7 +1,7 @@
 """Reads ConsumeQueues up to what their rows publish: for the broker, the queries and whoever else follows dispatch.
 
 Entries come straight from a mapping and cost no copy. A file may be deleted, or a whole queue deleted and made again, while it is
-mapped here; the queue table's `changes` moves then, and the mapping is looked at again.
+mapped here; the queue table's `changes` moves then, and the mapping is checked again.
 """
 
 import os
@@ -78,7 +78,7 @@ class ConsumeQueueReader:
         return physical_offset, size, tags_code
 
     def release_deleted(self) -> Iterator[None]:
-        """Lets go of files whose entries are no longer kept, and of those of queues that are gone; a step is some thousand."""
+        """Releases files whose entries are no longer kept, and of those of queues that are gone; a step is some thousand."""
         for number, place in enumerate(list(self._mapped), 1):
             mapping = self._mapped.get(place)
             if mapping is not None and self._is_deleted(place, mapping):
@@ -87,7 +87,7 @@ class ConsumeQueueReader:
                 yield
 
     def close(self) -> None:
-        """Lets go of all mappings."""
+        """Releases all mappings."""
         for mapping in self._mapped.values():
             mapping.file.close()
         self._mapped.clear()

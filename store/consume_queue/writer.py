@@ -1,7 +1,7 @@
 """Writes ConsumeQueues: creates, fills, and deletes their files. For dispatch alone, and one at a time.
 
 Nobody reads an entry before the queue's row says so (`publish`), so what a killed writer leaves beyond the row is written
-again, over the same bytes: a queue that has a row goes on from it. A queue without one is taken as it lies on disk, less
+again, over the same bytes: a queue that has a row continues from it. A queue without one is taken as it is on disk, less
 its last entry if that may be half written.
 
 The rules for what is put where are RocketMQ's: what is there already is skipped, a queue whose first files are missing begins
@@ -56,7 +56,7 @@ class ConsumeQueueWriter:
     def load(self, reput_offset: int, min_offset: int) -> None:
         """Takes over the queues on disk and publishes their rows. Raises WrongFileLength, UnexpectedFile.
 
-        `reput_offset` is where dispatch goes on, `min_offset` where the log begins.
+        `reput_offset` is where dispatch continues, `min_offset` where the log begins.
         """
         for topic, queue_id in self._list_queues():
             has_row = self._table.find(topic, queue_id) >= 0
@@ -107,7 +107,7 @@ class ConsumeQueueWriter:
                 )  # fmt: skip
                 return
             if expected > cursor.position:
-                # compat: RocketMQ appends it where the queue ends, so every later entry stands at another place than it says.
+                # compat: RocketMQ appends it where the queue ends, so every later entry is at another place than it says.
                 logger.error(
                     "queue offset out of sequence topic=%s queue_id=%d queue_offset=%d expected=%d physical_offset=%d",
                     cursor.topic.decode(errors="replace"), cursor.queue_id, queue_offset,
@@ -135,9 +135,9 @@ class ConsumeQueueWriter:
         return rows
 
     def clean_expired(self, min_offset: int) -> Iterator[None]:
-        """Deletes files whose last entry lies before the log's `min_offset`, never a queue's last file, and moves minima.
+        """Deletes files whose last entry is before the log's `min_offset`, never a queue's last file, and moves minima.
 
-        A generator: each step is one queue, so that dispatch can go on in between.
+        A generator: each step is one queue, so that dispatch can continue in between.
         """
         for cursor in list(self._queues.values()):
             is_there = (
@@ -170,13 +170,13 @@ class ConsumeQueueWriter:
         return bool(self._dropped)
 
     def sweep(self) -> Iterator[None]:
-        """Deletes the files of dropped queues. A generator: each step is one queue, so that dispatch can go on in between."""
+        """Deletes the files of dropped queues. A generator: each step is one queue, so that dispatch can continue in between."""
         while self._dropped:
             self._delete(*next(iter(self._dropped)))
             yield
 
     def close(self) -> None:
-        """Lets go of all mappings."""
+        """Releases all mappings."""
         for cursor in self._mapped:
             cursor.detach()
         self._mapped.clear()
@@ -275,7 +275,7 @@ class ConsumeQueueWriter:
         fault_point("consume_queue.filled")
 
     def _make_room(self, cursor: QueueCursor) -> None:
-        """Maps the file in which `position` lies, made if need be, and reserves some of it."""
+        """Maps the file in which `position` is, made if need be, and reserves some of it."""
         start = cursor.position - cursor.position % self._file_size
         path = self._directory(cursor) / file_name(start)
         if cursor.file is not None and cursor.file.start_offset != start:
@@ -367,7 +367,7 @@ class ConsumeQueueWriter:
 
 
 class _OpenFile:
-    """Reads single entries of the file in which a position of a queue lies, without a mapping."""
+    """Reads single entries of the file in which a position of a queue is, without a mapping."""
 
     def __init__(self, directory: Path, file_size: int, position: int) -> None:
         self._start = position - position % file_size

@@ -45,7 +45,7 @@ class BitMapCalculator:
         if (found.st_ino, found.st_mtime_ns, found.st_size) == self._seen:
             return
         with open(self._path, "rb") as file:
-            # What is open is looked at once more: the file may have been replaced meanwhile.
+            # What is open is checked again: the file may have been replaced meanwhile.
             found = os.fstat(file.fileno())
             data = file.read()
         self._seen = (found.st_ino, found.st_mtime_ns, found.st_size)

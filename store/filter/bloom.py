@@ -16,7 +16,7 @@ _SECOND: Final = 0x4CF5AD432745937F
 
 @dataclass(frozen=True, slots=True)
 class BloomFilterData:
-    """The bits of one group in maps of `bit_count` bits; as it stands in consumerFilter.json."""
+    """The bits of one group in maps of `bit_count` bits; as it is in consumerFilter.json."""
 
     NAMES: ClassVar[Mapping[str, str]] = {"bit_count": "bitNum", "positions": "bitPos"}
 
@@ -25,7 +25,7 @@ class BloomFilterData:
 
 
 class BloomFilter:
-    """Filters for so many groups and such an error rate (store spec 13.6)."""
+    """Filters for this many groups and such an error rate (store spec 13.6)."""
 
     def __init__(self, error_percent: int = 20, expected: int = 32) -> None:
         """Raises ValueError where RocketMQ does not make one either: the error from 1 to 99, at least one group."""

@@ -16,7 +16,7 @@ LONG_MAX: Final = 2**63 - 1
 
 _DIGITS_MAX = 4000  # limit: more than any number has, and Python refuses to read longer ones
 
-# What Java's String.trim takes away: everything up to the space.
+# What Java's String.trim deletes: everything up to the space.
 _TRIMMED = "".join(map(chr, range(0x21)))
 
 _DECIMAL = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")

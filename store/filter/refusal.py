@@ -6,7 +6,7 @@ _EXCERPT = 24
 
 
 class Refusal(NamedTuple):
-    """What is wrong with an expression. `line` and `column` count from 1; `excerpt` is what stands there."""
+    """What is wrong with an expression. `line` and `column` count from 1; `excerpt` is what is there."""
 
     message: str
     line: int

@@ -10,7 +10,7 @@ from store.filter.sql_tree import Kind, Node
 
 LENGTH_MAX: Final = 1 << 18  # limit: characters; a consumer sends its expression with every heartbeat
 
-_CACHED = 100  # compat: RocketMQ keeps so many
+_CACHED = 100  # compat: RocketMQ keeps this many
 
 
 @lru_cache(maxsize=_CACHED)

@@ -6,7 +6,7 @@
     compared  signed (< <= > >= signed | [NOT] BETWEEN signed AND signed | [NOT] IN (string, …))*
     signed  + signed | - signed | NOT signed | constant | name | ( or )
 
-One function reads all levels of operators: it goes on as long as the next operator binds as strongly as it was told.
+One function reads all levels of operators: it continues as long as the next operator binds as strongly as it was told.
 """
 
 from store.filter import sql_tree as tree

@@ -5,7 +5,7 @@
     double     1.5  .5  5.  1e3  1.5e-3
     string     '…', in which '' is a quote
     signs      = <> > >= < <= ( ) , + -
-    left out   space, tab, LF, FF, CR; -- to a line's end; /* to */
+    skipped   space, tab, LF, FF, CR; -- to a line's end; /* to */
 
 # compat: the longest word wins, so a comment of two dashes needs the end of a line: without it there are two minus signs.
 # compat: what stands beyond the end of an expression is never looked at, but for one word; so words are made when they are needed.
@@ -34,7 +34,7 @@ _WORD = re.compile(
 
 
 class Token(NamedTuple):
-    """A word: `kind` is a keyword in capitals, a sign itself, or one of the constants above; `text` is what stands there."""
+    """A word: `kind` is a keyword in capitals, a sign itself, or one of the constants above; `text` is what is there."""
 
     kind: str
     text: str

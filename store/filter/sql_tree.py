@@ -82,9 +82,9 @@ class Node:
 
 
 def as_truth(node: Node) -> Node:
-    """The node where only a truth may stand.
+    """The node where only a truth may be.
 
-    # compat: a property may stand there too and is never true, since properties are strings: unknown where it is missing, else false.
+    # compat: a property may be there too and is never true, since properties are strings: unknown where it is missing, else false.
     """
     if node.is_truth:
         return node

@@ -120,7 +120,7 @@ class Flusher:
         return has_gathered(self._flushed_offset(), self._control.wrote_offset, least_pages, size)
 
     def _flushed_offset(self) -> int:
-        """A slave's log may begin at any offset; what lies below the first file needs no sync."""
+        """A slave's log may begin at any offset; what is below the first file needs no sync."""
         return max(self._control.flushed_offset, self._control.min_offset)
 
     def _is_worth_it(self, wrote: int) -> bool:

@@ -2,7 +2,7 @@
 
     flushed_offset          wrote_offset
          v                       v
-    -----|=======================|--------     sync the files of this stretch
+    -----|=======================|--------     sync the files of this range
 
 RocketMQ's rules (store spec, 6.1 and 6.2): with SYNC_FLUSH whatever is written is synced at once, so that one sync serves all
 who wait. With ASYNC_FLUSH enough whole pages must have gathered, or a file must have been filled, or a thorough round be due.

@@ -1,4 +1,4 @@
-"""A slave's CommitLog: the master's bytes, appended where the master says that they lie.
+"""A slave's CommitLog: the master's bytes, appended where the master says that they are.
 
     -----|== complete records ==|-- part of one --|
                           wrote_offset        copied_offset
@@ -7,7 +7,7 @@ A frame may end in the middle of a record. Only complete records are published, 
 what is copied beyond is lost at a restart or when the link breaks, and asked for again.
 
 Bytes that are no record mean one of two things. Where a link begins, the master has another log than this one, and nothing of it is
-taken. Behind records that fitted, the master's disk has damaged its log: what is damaged is copied as it is, and the log goes on at the
+taken. Behind records that fitted, the master's disk has damaged its log: what is damaged is copied as it is, and the log continues at the
 next whole record.
 """
 
@@ -103,11 +103,11 @@ class LogCopy:
         self._publish_complete()
 
     def release_deleted(self) -> None:
-        """Lets go of files that have been deleted."""
+        """Releases files that have been deleted."""
         self._files.forget_before(self._control.min_offset)
 
     def close(self) -> None:
-        """Lets go of the mappings."""
+        """Releases the mappings."""
         self._files.close()
 
     def _file_for(self, offset: int) -> MappedFile:
@@ -143,7 +143,7 @@ class LogCopy:
             self._publisher.wrote(offset, timestamp)
 
     def _behind_damage(self, file: MappedFile, offset: int, copied: int, reason: str) -> int:
-        """Where the log goes on behind the damage at `offset`; -1 while the master has not sent that much."""
+        """Where the log continues behind the damage at `offset`; -1 while the master has not sent that much."""
         if self._damaged_offset != offset:
             self._damaged_offset = self._searched_offset = offset
             logger.error("damaged record copied from the master physical_offset=%d reason=%s", offset, reason)

@@ -1,7 +1,7 @@
 """The slave's side: asks the master for the log from where its own ends, and copies what comes.
 
 It reports as soon as it is connected (RocketMQ's slaves wait five seconds), whenever it has more, and when it has been quiet
-for a while. A frame that does not begin where the own log ends closes the link; it is made again, and asked anew.
+for a while. A frame that does not begin where the own log ends closes the link; it is made again, and asked again.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Deletes expired CommitLog files, by age and by disk use, and says when the disk is too full to write.
 
-`min_offset` is raised first, then the file is unlinked, then the others are rung: each process lets go of the file within a second,
+`min_offset` is raised first, then the file is unlinked, then the others are rung: each process releases the file within a second,
 and whoever is reading it just then keeps what it has until it is done. ConsumeQueue and index files follow in dispatch, which sees
 `min_offset` move (store spec, section 8). Deleting before the retention time is a matter of its own (`forced`).
 """

@@ -62,7 +62,7 @@ class Housekeeper:
         with self._context.long_call("deleting a CommitLog file", _UNLINK_LIMIT_MS):
             if self._cleaner.try_delete_next():
                 for role in ("dispatch", "broker", "flush", "ha"):
-                    self._bells[role].ring()  # each lets go of the file
+                    self._bells[role].ring()  # each releases the file
         self._index_sync.sync_if_due(between=self._reserve)
 
     def wait(self) -> None:

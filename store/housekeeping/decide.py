@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 PAGE_SIZE = 4096
-DELETED_A_RUN = 10  # compat: RocketMQ deletes so many files in one run
+DELETED_A_RUN = 10  # compat: RocketMQ deletes this many files in one run
 DISK_WARNING_RATIO = 0.90  # compat: beyond it writing stops
 DISK_CLEAN_FORCIBLY_RATIO = 0.85  # compat: beyond it files are deleted whatever their age
 

@@ -132,7 +132,7 @@ class ForcedDeletions:
         return False
 
     def disk_is_not_short(self) -> None:
-        """There is space again: what was known of useless deletions is no longer of interest."""
+        """There is space again: what was known of useless deletions is no longer relevant."""
         self._useless = self._kept = None
 
     def next_work_ms(self, now: int) -> int | None:

@@ -3,7 +3,7 @@
 Which ConsumeQueues have grown is read from the ring of changed rows, so that thousands of idle queues cost nothing. Units of extended
 ones go with the queue that leads to them. The IndexFile that is still being filled is synced at the stop only: after a crash it is built
 again (store spec, 4.4).
-A failed sync here loses nothing but time: the checkpoint stays where it is, for good, and the next start builds the rest anew.
+A failed sync here loses nothing but time: the checkpoint stays where it is, for good, and the next start rebuilds the rest.
 """
 
 import logging

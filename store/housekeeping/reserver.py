@@ -1,4 +1,4 @@
-"""Keeps CommitLog files reserved ahead of the log's writer, and takes away what was never used.
+"""Keeps CommitLog files reserved ahead of the log's writer, and deletes what was never used.
 
 `allocated_offset` is raised after a file is whole and durable under its name; `min_offset` says where the first one begins.
 On a slave with an empty log nothing can be known: the master's first frame says where the log begins (`requested_offset`).

@@ -76,12 +76,12 @@ class IndexReader:
         return 0, 0
 
     def release_deleted(self) -> None:
-        """Lets go of files that have been deleted."""
+        """Releases files that have been deleted."""
         if self._mapped:
             self._forget_all_but(list_names(self._directory))
 
     def close(self) -> None:
-        """Lets go of all mappings."""
+        """Releases all mappings."""
         for file in self._mapped.values():
             file.close()
         self._mapped.clear()

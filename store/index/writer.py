@@ -2,7 +2,7 @@
 
 Entries are reached through their slot, which is stored last (`cursor`), so a killed writer leaves nothing that is seen half done.
 `open_last` sets right what it left: it links the last entry if no slot leads to it. A record is put again after that if
-dispatch comes past it once more; `present_keys` tells how many of its keys are there already.
+dispatch comes past it again; `present_keys` tells how many of its keys are there already.
 """
 
 import logging
@@ -50,7 +50,7 @@ class IndexWriter:
         """End timestamp of the last file that is full, for the checkpoint; 0: none since the start."""
 
     def open_last(self) -> None:
-        """Goes on with the newest file, if there is one of the configured length that begins with keys."""
+        """Continues with the newest file, if there is one of the configured length that begins with keys."""
         self._directory.mkdir(parents=True, exist_ok=True)
         names = list_names(self._directory)
         if not names:
@@ -109,7 +109,7 @@ class IndexWriter:
             yield
 
     def close(self) -> None:
-        """Lets go of the mapping."""
+        """Releases the mapping."""
         if self.current is not None:
             self.current.file.close()
             self.current = None

@@ -1,6 +1,6 @@
-"""The files of a store as they lie on disk, mapped for reading; no setting is needed to find them.
+"""The files of a store as they are on disk, mapped for reading; no setting is needed to find them.
 
-A running appliance may delete a file between its listing and its opening; such a one is passed over.
+A running appliance may delete a file between its listing and its opening; such a one is skipped.
 """
 
 import mmap
@@ -46,7 +46,7 @@ def commit_log_directory(store: Path) -> Path:
 
 
 def list_files(directory: Path) -> Iterator[StoredFile]:
-    """The files of a directory of mapped files, in order; names that are no numbers are passed over."""
+    """The files of a directory of mapped files, in order; names that are no numbers are skipped."""
     for entry in _entries(directory):
         if entry.name.isdecimal() and entry.is_file():
             file = open_file(Path(entry.path))

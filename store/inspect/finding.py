@@ -1,4 +1,4 @@
-"""What `verify` says: how far it has come, and what is wrong where."""
+"""What `verify` says: the progress of it, and what is wrong where."""
 
 from dataclasses import dataclass
 

@@ -278,7 +278,7 @@ class QueueCheck:
 
 
 def check_batches(store: Path, log: InspectedLog) -> Iterator[Finding]:
-    """The queues of batches of RocketMQ 5: each entry leads to its record, and goes on where the one before ends."""
+    """The queues of batches of RocketMQ 5: each entry leads to its record, and continues where the one before ends."""
     for queue in list_queues(store / "batchconsumequeue"):
         where = f"{queue.topic} queue {queue.queue_id} (batches)"
         expected = -1

@@ -1,8 +1,8 @@
 """Reads a whole store and says what does not hold: the same eyes for operators and for the crash tests.
 
-Checked: records tile the log without gaps, each lies where it says and its checksum holds; each queue's entries are consecutive and
+Checked: records tile the log without gaps, each is where it says and its checksum holds; each queue's entries are consecutive and
 lead to records of that topic and queue that agree; each index entry leads to a record with that key, and every key is there; chains and
-headers are sound; the checkpoint speaks of nothing that is not there; the published offsets are in order.
+headers are sound; the checkpoint speaks of nothing that is missing; the published offsets are in order.
 
 Nothing is changed. A running store is checked up to what it had published when the check began.
 """

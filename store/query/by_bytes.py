@@ -1,6 +1,6 @@
 """Finds records in the log by bytes that must be in them, fast enough to read what a broker wrote before it died.
 
-What the disk has damaged is passed over up to the next whole record.
+What the disk has damaged is skipped up to the next whole record.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,9 +19,9 @@ _MAGIC_START: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)[:3]  # of bo
 def search(
     mark: bytes, start: int, end: int, file_size: int, read_on: Callable[[int], memoryview | None]
 ) -> Iterator[list[MessageExt]]:
-    """The records between two physical offsets that have the bytes `mark` anywhere, those of a stretch at each step.
+    """The records between two physical offsets that have the bytes `mark` anywhere, those of a range at each step.
 
-    `start` is where a record or blank begins. What is no longer there, and what is damaged, is passed over.
+    `start` is where a record or blank begins. What no longer exists, and what is damaged, is skipped.
     """
     offset = start
     while offset < end:
@@ -39,7 +39,7 @@ def search(
 
 
 def _search(data: bytes, offset: int, mark: bytes, found: list[MessageExt]) -> int:
-    """Looks at the whole records at the beginning of the data, which lies at a physical offset; how many bytes those are."""
+    """Looks at the whole records at the beginning of the data, which is at a physical offset. Returns how many bytes those are."""
     at, view = 0, memoryview(data)
     # A look at each record's lengths costs less than the record's own storing did; what has no mark is not looked into.
     mark_at = data.find(mark)

@@ -64,11 +64,11 @@ class KeyQuery:
         return None if record is None else bytes(record)
 
     def release_deleted(self) -> None:
-        """Lets go of IndexFiles that have been deleted."""
+        """Releases IndexFiles that have been deleted."""
         self._index.release_deleted()
 
     def close(self) -> None:
-        """Lets go of all mappings."""
+        """Releases all mappings."""
         self._index.close()
 
 

@@ -4,7 +4,7 @@ RocketMQ picks the file to search by the files' modification times, which for a 
 back, and after a copy nothing. Here it is the first file whose last message is not too early. Within that file the search is
 RocketMQ's, step for step: its answer is the nearest message of the file, and which of several of one millisecond depends on
 the steps. In the place of a record that the disk has damaged its nearest neighbour is asked, or damage in one place would lead the
-search past all that lies on one side of it.
+search past all that is on one side of it.
 """
 
 from bisect import bisect_left
@@ -49,7 +49,7 @@ class TimeQuery:
         return self._search(entries, low - first, first, timestamp_ms)
 
     def timestamp_at(self, topic: str, queue_id: int, queue_offset: int) -> int:
-        """When the message at this queue offset was stored, ms; -1 if it is not there or no longer kept."""
+        """When the message at this queue offset was stored, ms; -1 if it does not exist or no longer kept."""
         entry = self._queues.entry(topic, queue_id, queue_offset)
         return _NONE if entry is None else self._log.store_timestamp_at(entry[0], entry[1])
 

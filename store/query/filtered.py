@@ -77,7 +77,7 @@ class FilteredGetter:
         return self._warming.plan_warming(topic, queue_id, offset, _ENTRIES_BYTES // ENTRY_SIZE, _WARM_BYTES)
 
     def release_deleted(self) -> None:
-        """Lets go of the file that was read last."""
+        """Releases the file that was read last."""
         self._getter.release_deleted()
 
     def _limits(self, max_count: int) -> PullLimits:
@@ -122,7 +122,7 @@ class _Units:
         self._start = -1
 
     def read(self, address: int) -> ExtUnit | None:
-        """The unit at an address; None if it is not there."""
+        """The unit at an address; None if it does not exist."""
         position = address - EXT_ADDRESS_BASE
         start = position - position % self._file_size
         if start != self._start:

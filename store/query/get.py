@@ -15,7 +15,7 @@ from store.query.sources import PullSources, TransferLimits
 from store.status import GetMessageStatus
 
 _ENTRIES_BYTES = 16_000  # entries looked at for one pull at least, as RocketMQ does
-_WARM_WINDOW = 256 << 20  # limit: what lies nearer to the log's end is taken to be in memory
+_WARM_WINDOW = 256 << 20  # limit: what is nearer to the log's end is taken to be in memory
 _GAP = 64 << 10  # limit: other queues' records between two of a pull that are read along
 
 
@@ -51,7 +51,7 @@ class MessageGetter:
 
     def _view_around(self, physical_offset: int) -> memoryview | None:
         file = self._log.file_for(physical_offset)
-        # A slice of its own: the gatherer may still hold it when the file is let go.
+        # A slice of its own: the gatherer may still hold it when the file is released.
         return file.view[:] if file is not None and physical_offset >= self._control.min_offset else None
 
     def get(self, topic: str, queue_id: int, offset: int, max_count: int, codes: set[int] | None) -> GetResult:
@@ -107,7 +107,7 @@ class MessageGetter:
     def _gather(
         self, topic: str, queue_id: int, offset: int, entries: memoryview, max_count: int, codes: set[int] | None
     ) -> bool:
-        """Gathers; whether the last entry looked at is far behind the log's end."""
+        """Gathers. Returns whether the last entry looked at is far behind the log's end."""
         limits = self._limits
         wrote_offset = self._control.wrote_offset
         in_memory_from = wrote_offset - self._sources.in_memory_bytes
@@ -128,7 +128,7 @@ class MessageGetter:
         return gatherer.last_physical_offset < in_memory_from
 
     def release_deleted(self) -> None:
-        """Lets go of the file that was read last."""
+        """Releases the file that was read last."""
         self.gatherer.release()
 
     def _nothing(self, status: GetMessageStatus, offset: int, corrected: int, least: int, most: int) -> GetResult:
@@ -138,7 +138,7 @@ class MessageGetter:
         return GetResult(status, corrected, least, most)
 
     def physical_offset_at(self, topic: str, queue_id: int, queue_offset: int) -> int:
-        """Where the message of this queue offset lies in the log; -1 if there is no such entry."""
+        """Where the message of this queue offset is in the log; -1 if there is no such entry."""
         least, most = self._queues.bounds(topic, queue_id)
         if not least <= queue_offset < most:
             return -1

@@ -49,7 +49,7 @@ class JudgedGetter:
         return self._getter.plan_warming(topic, queue_id, offset, most)
 
     def release_deleted(self) -> None:
-        """Lets go of the file that was read last."""
+        """Releases the file that was read last."""
         self._getter.release_deleted()
 
     def choose(self, shown: GetResult, verdicts: list[bool], max_count: int) -> GetResult:
@@ -83,7 +83,7 @@ class JudgedGetter:
 
 
 def split_records(body: bytes) -> list[bytes]:
-    """Whole records that lie one after another, one by one."""
+    """Whole records that are one after another, one by one."""
     records: list[bytes] = []
     at = 0
     while at < len(body):

@@ -13,7 +13,7 @@ class QueueEntries(Protocol):
     """What is read of ConsumeQueues here; a ConsumeQueueReader has it."""
 
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
-        """Lowest queue offset and the one after the highest; (0, 0) for a queue that is not there."""
+        """Lowest queue offset and the one after the highest; (0, 0) for a queue that is missing."""
 
     def entries(self, topic: str, queue_id: int, queue_offset: int) -> memoryview | None:
         """The published entries from this offset to the end of their file."""
@@ -41,7 +41,7 @@ class TransferLimits(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PullSources:
-    """The queues, the log, how far it has come, the options, the machine's memory, and who is told of damage.
+    """The queues, the log, the progress of it, the options, the machine's memory, and who is told of damage.
 
     Options change while the broker runs: ask for `in_memory_bytes` and the fields of `config` each time, and copy neither.
     """
@@ -55,7 +55,7 @@ class PullSources:
 
     @property
     def in_memory_bytes(self) -> int:
-        """What lies nearer to the log's end counts as being in memory, as RocketMQ reckons (store spec, 3.5)."""
+        """What is nearer to the log's end counts as being in memory, as RocketMQ reckons (store spec, 3.5)."""
         return self.memory_bytes * self.config.access_message_in_memory_max_ratio // 100
 
     @property

@@ -1,6 +1,6 @@
 """Counts the records that an index leads to and that cannot be read, and logs each once.
 
-Such a record lies in a file that is there, within the published log, and fails the record check: the disk has damaged it. Whoever
+Such a record is in a file that is there, within the published log, and fails the record check: the disk has damaged it. Whoever
 reads by an index skips that one record and reports it here.
 """
 

@@ -1,4 +1,4 @@
-"""Where recovery begins to read the log, and from where dispatch has to go on: plain functions.
+"""Where recovery begins to read the log, and from where dispatch has to continue: plain functions.
 
 clean stop      the last three files are read
 unclean stop    from the newest file whose first record is older than the checkpoint: all before it was synced, log and queues
@@ -36,10 +36,10 @@ def reput_offset(
     index_rebuild_from: int | None,
     has_queue_entries: bool,
 ) -> int:
-    """From where dispatch has to build the indexes. Building a stretch twice does no harm; leaving one out does.
+    """From where dispatch has to build the indexes. Building a range twice does no harm; leaving one out does.
 
     `first_missing` and `older_missing` are -1 where nothing is missing. Without any entry in any queue all of the log is
-    dispatched: that is how an operator has the queues built anew.
+    dispatched: that is how an operator has the queues rebuilt.
     """
     if not has_queue_entries:
         return log_min_offset

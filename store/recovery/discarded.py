@@ -1,4 +1,4 @@
-"""What a cut of the log discards: whole records that lie behind the first bytes that are none.
+"""What a cut of the log discards: whole records that are behind the first bytes that are none.
 
     … | record | damaged bytes | record | record | … zeros
                ^ the log ends   ^^^^^^^^^^^^^^^^^ discarded

@@ -62,7 +62,7 @@ def find_dispatched_end(
 
 
 def _are_changed_since_checkpoint(paths: StorePaths, queues: Sequence[QueueFiles]) -> bool:
-    """Whether a file of a queue, or a queue, came or went: the checkpoint is the last that a stop writes."""
+    """Whether a file of a queue, or a queue, was added or removed: the checkpoint is the last that a stop writes."""
     directories: set[Path] = {paths.consume_queue}
     for queue in queues:
         directories |= {queue.directory, queue.directory.parent}

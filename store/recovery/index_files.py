@@ -36,7 +36,7 @@ class IndexDecision:
 
 
 def read_heads(directory: Path, file_size: int, max_index_num: int) -> list[IndexHead]:
-    """The IndexFiles in the order of their names; other names are passed over, a file too short for a header counts as empty."""
+    """The IndexFiles in the order of their names; other names are skipped, a file too short for a header counts as empty."""
     heads = []
     try:
         paths = sorted(path for path in directory.iterdir() if len(path.name) == NAME_DIGITS and path.name.isdecimal())

@@ -1,6 +1,6 @@
 """Walks the log's newest files once: where it ends, and which of its records the ConsumeQueues lack.
 
-A record is lacking if it lies beyond the last record that its queue knows. Where the first such record is not the queue's next
+A record is lacking if it is beyond the last record that its queue knows. Where the first such record is not the queue's next
 one, older entries are lost too: that queue has a gap, and the log must be dispatched again from further back.
 """
 

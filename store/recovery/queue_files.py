@@ -74,7 +74,7 @@ class QueueFiles:
         return QueueTail(queue_offset, physical_offset + size)
 
     def first_physical_offset(self, end: int) -> int:
-        """Where the record of the first entry lies that is no filler; `end` is the offset of the last entry and one more."""
+        """Where the record of the first entry is that is no filler; `end` is the offset of the last entry and one more."""
         low, high = self.first_offset, end - 1
         while low < high:
             middle = (low + high) // 2
@@ -117,7 +117,7 @@ class QueueFiles:
         return offset
 
     def is_bearing_out(self, queue_offset: int, log: LogSource, start: int, end: int) -> bool:
-        """Whether an entry agrees with its record, if that lies between `start` and `end`; one that lies before is not asked."""
+        """Whether an entry agrees with its record, if that is between `start` and `end`; one that is before is not asked."""
         physical_offset, size, _ = self._entry(queue_offset)
         return physical_offset < start or self._agrees(log, end, physical_offset, size, queue_offset)
 
@@ -190,7 +190,7 @@ class QueueFiles:
 
 
 def list_queues(paths: StorePaths, file_size: int, beat: Callable[[], None] = lambda: None) -> list[QueueFiles]:
-    """All queues that have a directory. Raises WrongFileLength, UnexpectedFile; names that are no queues are passed over."""
+    """All queues that have a directory. Raises WrongFileLength, UnexpectedFile; names that are no queues are skipped."""
     queues = []
     try:
         topics = sorted(entry.name for entry in os.scandir(paths.consume_queue) if entry.is_dir())

@@ -2,10 +2,10 @@
 
     1 look      every file's name and length; anything wrong ends it with nothing changed
     2 survey    read the log from a safe place on: where it ends, what its queues lack
-    3 wipe      what lies beyond the end, in place
+    3 wipe      what is beyond the end, in place
     4 cut       ConsumeQueues back to what the log bears out; drop IndexFiles that may be torn
     5 sync      what was read and kept, for it may be in the page cache only
-    6 say       above all from where dispatch has to go on
+    6 say       above all from where dispatch has to continue
 
 Each step may be repeated: killed anywhere, the next run does all of it again and comes to the same end. Why it is right is in
 docs/storage/crash-safety.md.
@@ -43,7 +43,7 @@ _MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """A store as it lies on disk, synced and wiped. Timestamps in ms, 0 where none is known."""
+    """A store as it is on disk, synced and wiped. Timestamps in ms, 0 where none is known."""
 
     is_clean: bool
     min_offset: int
@@ -63,7 +63,7 @@ def recover(
 ) -> Recovered:
     """Recovers the store; nobody else may use it meanwhile. `beat` is called now and then: between files, at most seconds apart.
 
-    `report` is called before whole records are wiped because they lie behind the first bytes that are none.
+    `report` is called before whole records are wiped because they are behind the first bytes that are none.
     Raises StoreError, with nothing changed, if the files are not what the settings say.
     """
     config.check()

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 _OPEN_LIMIT_MS = 600_000  # limit: 50,000 queues take some seconds, on a cold disk minutes
 _WAIT_MS = 1000  # limit: a bell is rung for all that comes; this is the net below it
-_NAP_MS = 1  # limit: what a message may lie undispatched while nobody waits for it; RocketMQ's own pause
+_NAP_MS = 1  # limit: what a message may be undispatched while nobody waits for it; RocketMQ's own pause
 _BUSY_MS = 20  # limit: so long after the last record there is likely to be another
 _CLEANING_MS = 50  # limit: a step of cleaning takes some milliseconds, and held pulls wait for it
 _RETRY_MS = 1000  # compat: RocketMQ tries again after a second

@@ -65,7 +65,7 @@ class QueueEntries:
         physical_offset: int,
         size: int,
         store_timestamp: int,
-        sys_flag: int,  # noqa: ARG002  (one signature for all that may stand behind the walk)
+        sys_flag: int,  # noqa: ARG002  (one signature for all that may be behind the walk)
         properties: bytes,
     ) -> None:
         """Puts a record's entries, the main queue's first. Raises StoreFull, OSError; then it may be called again."""
@@ -115,7 +115,7 @@ class QueueEntries:
                 directory.rmdir()
 
     def close(self) -> None:
-        """Lets go of all mappings."""
+        """Releases all mappings."""
         for units in self._units.values():
             units.close()
         self._units.clear()

@@ -1,8 +1,8 @@
 """What dispatch does: a batch of records into both indexes, then the rows, then `reput_offset`, then the bells.
 
-Killed at any instant and started again it goes on from `reput_offset`. What it had built beyond that is built once more over
-the same bytes, or skipped: the ConsumeQueues go on from their published rows, the IndexFile from its last linked entry.
-No record is ever left out for want of space: the batch is tried again until there is some.
+Killed at any instant and started again it continues from `reput_offset`. What it had built beyond that is built again over
+the same bytes, or skipped: the ConsumeQueues continue from their published rows, the IndexFile from its last linked entry.
+No record is ever skipped for want of space: the batch is tried again until there is some.
 """
 
 import logging
@@ -100,7 +100,7 @@ class Reput:
         return self._control.confirm_offset() > self._offset
 
     def try_batch(self) -> bool:
-        """Dispatches some records and publishes them. False: there were none, or `failure` says why it did not go on."""
+        """Dispatches some records and publishes them. False: there were none, or `failure` says why it did not continue."""
         self.failure = None
         end = self._control.confirm_offset()
         if self._offset < self._control.min_offset:
@@ -123,7 +123,7 @@ class Reput:
         return self._offset > before
 
     def release_deleted(self) -> None:
-        """Lets go of CommitLog files that have been deleted; once a round of the loop."""
+        """Releases CommitLog files that have been deleted; once a round of the loop."""
         min_offset = self._control.min_offset
         if min_offset == self._released_offset:
             return
@@ -133,7 +133,7 @@ class Reput:
         self._log_files.forget_before(min_offset)
 
     def close(self) -> None:
-        """Lets go of all mappings."""
+        """Releases all mappings."""
         self._walk.forget()
         self._entries.close()
         self._queues.close()
@@ -165,9 +165,9 @@ class Reput:
         return file
 
     def _pass_bad_record(self, file: MappedFile, end: int) -> None:
-        """Goes on at the next whole record. Without one, over all that can be read, or on a slave, whose log may be behind, over a whole file only.
+        """Continues at the next whole record. Without one, over all that can be read, or on a slave, whose log may be behind, over a whole file only.
 
-        RocketMQ passes over the rest of the file even if records follow: they would be in no queue.
+        RocketMQ skips the rest of the file even if records follow: they would be in no queue.
         """
         position = find_record(file, self._offset - file.start_offset + 1, end - file.start_offset, check_crc=False)
         to = self._offset if self._is_slave and end < file.end_offset else end

@@ -1,6 +1,6 @@
 """The engine without Spark or Java: a few processes of this machine.
 
-Workers are started anew (not forked: the driver has threads), and the kernel kills them should the driver die, so that nobody writes into staging
+Workers are started again (not forked: the driver has threads), and the kernel kills them should the driver die, so that nobody writes into staging
 after the target's lock is free. A worker that is killed is replaced and its range written again.
 
 Each worker has a pipe of its own and shares no lock with others: its death is the end of that pipe, whatever it was doing. The pool of the
@@ -109,7 +109,7 @@ class _Worker:
     def __init__(self, task: WriteTask, done_bytes: Any) -> None:
         self.connection, theirs = _SPAWN.Pipe()
         self.number = -1
-        # order: the driver lets go of the worker's end, so that the worker's death is the end of what can be read.
+        # order: the driver releases the worker's end, so that the worker's death is the end of what can be read.
         with theirs:
             # Arrow's allocator gives memory back and faults it in again for every batch, unless it is told to wait.
             os.environ.setdefault("MIMALLOC_PURGE_DELAY", "20000")

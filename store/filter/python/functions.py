@@ -15,7 +15,7 @@ FOLDER: Final = "filters"
 """The folder's name under `config/`."""
 
 REPORT: Final = "pythonFilters.json"
-"""The file in `config/` in which the broker says how the functions fare."""
+"""The file in `config/` in which the broker says how the functions perform."""
 
 SOURCE_MAX: Final = 256 << 10  # limit: bytes of a function's source; one that needs more is a program
 
@@ -32,7 +32,7 @@ class FilterFunction:
     version: str
 
 
-class BadFunctionFile(Exception):  # noqa: N818  (it says what is the matter)
+class BadFunctionFile(Exception):  # noqa: N818  (it says what is wrong)
     """The file cannot be a function's: too long, or no text. Its text says so in one line."""
 
 
@@ -92,7 +92,7 @@ class FunctionFolder:
         temporary.replace(self._file(name))
 
     def remove(self, name: str) -> bool:
-        """Takes a function away; whether it was there. Raises OSError."""
+        """Takes a function away. Returns whether it was there. Raises OSError."""
         if not is_name(name):
             return False
         try:

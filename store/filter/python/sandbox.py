@@ -54,7 +54,7 @@ _ALLOWED: Final = {
 }  # fmt: skip
 
 
-class SandboxUnavailable(Exception):  # noqa: N818  (it says what is the matter)
+class SandboxUnavailable(Exception):  # noqa: N818  (it says what is wrong)
     """This kernel cannot build the walls; nothing untrusted may run then."""
 
 

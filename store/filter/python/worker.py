@@ -2,7 +2,7 @@
 
     python -I -c '…worker.main(fd, memory)'      fd: a listening Unix socket, on which the broker calls (launch.py)
 
-It is started anew, not forked: nothing of the appliance's memory or descriptors is in it. It waits for the broker's call, hands over a
+It is started again, not forked: nothing of the appliance's memory or descriptors is in it. It waits for the broker's call, hands over a
 descriptor of itself (by which the broker kills it when it overruns), shuts itself in, and only then takes the function's source. It
 ends when the broker hangs up.
 
