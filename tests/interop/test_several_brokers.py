@@ -1,6 +1,7 @@
 """Several brokers in one appliance, with the official client: three masters, and a master with its slave."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ def test_masters_serve_and_lose_nothing_while_one_is_killed_and_recovered(java: 
 
 
 def test_master_and_slave_of_one_name_share_an_appliance(java: Java, tmp_path: Path) -> None:
-    tables = {
+    tables: dict[str, dict[str, Any]] = {
         "broker-a": {"brokerRole": "SYNC_MASTER"},
         "broker-a-slave": {
             "brokerName": "broker-a", "brokerId": 1, "brokerRole": "SLAVE", "haMasterAddress": "ha:broker-a",
