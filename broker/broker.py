@@ -1,4 +1,4 @@
-"""The broker process: puts its parts together, starts them, and stops them in order.
+"""The broker process: creates its parts, starts them, and stops them in order.
 
 The composition root, with `settings`, `tables`, `deliveries`, `waiting` and `requests` beside it: nobody else knows all of the broker's parts; each of them is given what it uses and no more.
 """

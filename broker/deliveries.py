@@ -1,4 +1,4 @@
-"""What a master does by itself: delivers messages when they are due, asks producers about transactions; and what redirects messages to there."""
+"""Creates and runs delay levels, timers and the transaction check. Only a master delivers."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""How a request is answered that cannot be read, or that the disk refuses: code 1 with a remark, and no stack trace.
+"""Wraps request handlers: an unreadable request or a disk error gets a response with code 1 and a remark, without a stack trace.
 
 Both are the doing of others, a peer or a disk, and may come with every request; whatever else a handler raises is a broken
 promise of ours and stays the connection's to log. Every processor registers through here.

@@ -1,4 +1,4 @@
-"""One file under `config/`: fastjson's pretty text, replaced whole, with the version before it beside it as `.bak`.
+"""JsonFile: a file under `config/`, replaced atomically, with the previous version beside it as `.bak`.
 
     <name>        what is true now
     <name>.bak    what was true before the last change

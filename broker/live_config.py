@@ -1,4 +1,4 @@
-"""LiveConfig: the one place where options change while the broker runs.
+"""LiveConfig: changes options while the broker runs.
 
 BrokerConfig and StoreConfig are frozen for everyone else. What is changed here is changed in the objects that all parts of this process hold, so
 each sees the new value when it next looks; parts that have worked something out of an option listen with `on_change`. The other processes are

@@ -1,4 +1,4 @@
-"""Registration: tells every name server that this broker is here and which topics it has.
+"""Registration: registers this broker and its topics at every name server.
 
     at the start       all topics, and we wait for the answers
     by the clock       all topics, first after 10 s, then every registerNameServerPeriod

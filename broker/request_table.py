@@ -1,4 +1,4 @@
-"""Which request the broker serves, where, and which it does not: one row for every code there is.
+"""The request codes that the broker serves, with their ports, and those that it does not serve.
 
 From this comes docs/reference/request-codes.md (`broker.manual`). A test holds the rows against the handlers: a code that is handled and not in
 `SERVED`, or in it and not handled, fails. Whatever is in none of the tables' served rows is answered with code 3, `request type … not supported`.

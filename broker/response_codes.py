@@ -1,4 +1,4 @@
-"""Which response code tells which outcome of the store (store spec 2.8 and 3.5)."""
+"""Maps results of the store to response codes (store spec 2.8 and 3.5)."""
 
 from headrace.protocol.response_code import ResponseCode
 from store.status import GetMessageStatus, PutMessageStatus

@@ -1,4 +1,4 @@
-"""What the broker tells the other processes: the progress of the log, what an operator asks for, which options have changed.
+"""RoleNotifier: publishes the broker's cells and rings the other roles: log end, operators' requests, changed options.
 
 The only user of the broker's own cells.
 """

@@ -1,4 +1,4 @@
-"""What the broker process was started with."""
+"""Settings: what the broker process was started with."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The text of a table of settings, for its file and for the wire, with each entry's text made only once.
+"""The JSON text of a table of settings, for files and responses. The text of each entry is created only once.
 
 The same as `encode_pretty` and `encode` of the protocol's TopicConfigSerializeWrapper and SubscriptionGroupWrapper (a test holds them together),
 in a tenth of the time: a broker with 5,000 topics would else stand still for 60 ms at every registration and for every topic that is made.

@@ -1,4 +1,4 @@
-"""The tables: what the broker knows of topics, groups and clients. What is to be known after a restart is kept under `config/`."""
+"""The tables of topics, groups, clients and offsets. Persistent tables are stored under `config/`."""
 
 from broker.clients.client_processor import MembersNotifier
 from broker.clients.clients import ClientTable

@@ -1,4 +1,4 @@
-"""Who waits for another process's offset: held pulls, answers at the ack gate, a put without a file.
+"""Waiting: everything that waits for another process's offset: held pulls, responses at the ack gate, appends without a file.
 
 One place says whether anyone waits, which is when the broker wants to be rung, and continues with all of them when it is.
 """

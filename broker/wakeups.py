@@ -1,4 +1,4 @@
-"""When the broker looks at what the other processes have published.
+"""Wakeups: turns bells of other processes into checks of what they have published.
 
 Dispatch, flush, ha and the housekeeper ring only a broker that asks for it (`asleep_broker`), and it asks only while
 somebody waits: a held pull, an answer at the ack gate, a put without a file. Otherwise a busy log costs it nothing.

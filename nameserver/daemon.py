@@ -1,4 +1,4 @@
-"""The name server's process: puts the parts together, runs their loop, and ends when it is told to.
+"""The name server process: creates its parts, runs their loop, and stops on request.
 
 Called in the forked child, by the one who knows what a role is; this file does not. It writes `kvConfig.json` and nothing else
 of anybody's. Killed, it leaves routes to be registered again and a file that is whole.

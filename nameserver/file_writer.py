@@ -1,4 +1,4 @@
-"""Replacing a small file whole: whenever a kill or a power cut falls, it is the old one or the new one."""
+"""Replaces a small file atomically."""
 
 import os
 from pathlib import Path

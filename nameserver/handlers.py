@@ -1,4 +1,4 @@
-"""What a name server answers: one method for each request code (remoting spec, section 3).
+"""The name server's request handlers: one method for each request code (remoting spec, section 3).
 
 Codes that are not here are answered with REQUEST_CODE_NOT_SUPPORTED.
 # compat: RocketMQ 4.9 keeps silent there, so that tools hang until their time-out; its successor answers as we do.

@@ -1,4 +1,4 @@
-"""KvConfig: namespaces of keys and values, the one thing that a name server keeps on disk.
+"""KvConfig: key-value pairs by namespace, the only state that a name server stores on disk.
 
 The file is RocketMQ's `kvConfig.json`, `{"configTable":{namespace:{key:value}}}`, replaced whole after every change (remoting spec 3.8). Only
 the namespace ORDER_TOPIC_CONFIG means something to RocketMQ itself; its table goes to every broker that registers.

@@ -1,4 +1,4 @@
-"""Liveness: drops brokers that have not been heard of, at regular times.
+"""Liveness: drops brokers without a recent registration.
 
 A broker registers every 30 s. One whose connection is lost is dropped at once; this finds those that keep the connection open
 and say nothing (remoting spec 3.10).

@@ -1,4 +1,4 @@
-"""RouteTable: who serves which topic, and who is alive. All of it in memory, without I/O.
+"""RouteTable: which brokers serve which topic, and which are alive. In memory, without I/O.
 
     broker name   ─► topic ─► QueueData                    what masters said of their topics; goes at once with the broker
     broker name   ─► cluster, { broker id ─► address }     id 0 is the master

@@ -1,4 +1,4 @@
-"""Settings: the options at run time, and what an operator may change of them over the wire (UPDATE_NAMESRV_CONFIG).
+"""Settings: the current options, and changes to them by request (UPDATE_NAMESRV_CONFIG).
 
 A change is checked whole before any of it counts, then written to `configStorePath` as properties text, which may be given
 to the name server as its configuration when it starts again. Paths and the list of forbidden keys itself may not be changed.

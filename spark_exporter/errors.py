@@ -1,4 +1,4 @@
-"""What can go wrong with an export. Each says one clear line; the target is then as it was.
+"""The exporter's errors. Each has a one-line message and leaves the target unchanged.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Places at which a test may kill the process: `HEADRACE_EXPORT_KILL=NAME[:COUNT]` kills it at the COUNTth passing of that place."""
+"""Fault points for tests: `HEADRACE_EXPORT_KILL=NAME[:COUNT]` kills the process the COUNTth time it passes the point NAME."""
 
 import os
 import signal

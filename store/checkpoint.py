@@ -1,4 +1,4 @@
-"""The `checkpoint` file: up to which store timestamps log and indexes are known to be on disk.
+"""The `checkpoint` file: the store timestamps up to which log and indexes are durable.
 
     byte  0                8                16               24                  4096
           +----------------+----------------+----------------+-------------------+

@@ -1,4 +1,4 @@
-"""Lets a role follow the options that an operator changes while it runs.
+"""FollowedOptions: applies changed options to a running role.
 
 A StoreConfig is frozen for everyone else. What changes here changes in the object that all parts of this process hold, so each
 sees the new value when it next looks. A role that is started again begins with what was changed before.

@@ -1,4 +1,4 @@
-"""One file of fixed length, mapped into memory whole; its name is the offset at which it begins.
+"""MappedFile: one file of fixed length, mapped into memory whole; its name is its first offset.
 
 A file is reserved first (`reserve_file`: its blocks exist) and mapped afterwards, so that a full disk is an error in the
 housekeeper and never a SIGBUS in a writer. A mapping outlives its file's name: whoever deletes a file needs to ask nobody.

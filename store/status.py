@@ -1,4 +1,4 @@
-"""What came of a put or a get: RocketMQ's status words, whose names clients see in remarks.
+"""The statuses of puts and gets, with RocketMQ's names, which clients see in remarks.
 
 How each becomes a response code is the broker's business (docs/protocol/commands.md).
 """

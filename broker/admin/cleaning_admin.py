@@ -1,4 +1,4 @@
-"""Cleaning at once instead of when it is due (admin spec 4.11).
+"""Cleaning requests of operators: expired files and unused topics, now instead of at their time (admin spec 4.11).
 
 The broker deletes nothing: it asks the process that may, through a count in shared memory, and does not wait.
 """

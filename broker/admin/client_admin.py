@@ -1,4 +1,4 @@
-"""The connected clients: consumers of a group, producers of a group, all producers, who consumes a topic (admin spec 4.4)."""
+"""The connected clients: consumers and producers of a group, all producers, the groups that consume a topic (admin spec 4.4)."""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""The progress of consumers: by group, by broker, in time; and what is in a topic (admin spec 4.3, 4.5).
+"""The progress of consumers by group, by broker and in time, and the statistics of a topic (admin spec 4.3, 4.5).
 
 These look at every queue of a topic, and for times at a message of each, which may no longer be in memory. So they give way to other
 requests after every few queues.

@@ -1,4 +1,4 @@
-"""Entries of one ConsumeQueue, for operators who look into it (admin spec 4.10)."""
+"""QUERY_CONSUME_QUEUE: entries of one ConsumeQueue (admin spec 4.10)."""
 
 from collections.abc import Callable, Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""The families of admin requests, each with what it looks at and what it may do."""
+"""Creates the families of admin requests with what each of them uses."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What GET_BROKER_CONFIG answers for RocketMQ's options that have no effect here (`ACCEPTED_UNUSED`).
+"""The values that GET_BROKER_CONFIG returns for RocketMQ's options without effect here (`ACCEPTED_UNUSED`).
 
 Tools read these keys: `exportConfigs` fails without some of them, `exportMetrics` takes the number of CPUs from one. Features that do not
 exist here are off; limits and pauses that are never reached have RocketMQ's default.

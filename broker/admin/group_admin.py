@@ -1,4 +1,4 @@
-"""Consumer groups made, changed, deleted and listed by operators (admin spec 4.2)."""
+"""Consumer groups: created, changed, deleted and listed by operators (admin spec 4.2)."""
 
 import logging
 from collections.abc import Mapping

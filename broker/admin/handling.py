@@ -1,4 +1,4 @@
-"""How an administrative request is answered.
+"""Handlers of admin requests: their registration and their responses.
 
 A handler here takes the command and returns the answer; it knows no connection. What cannot be read, or what the disk refuses,
 is answered by `broker.guard`, as everywhere.

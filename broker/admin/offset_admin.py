@@ -1,4 +1,4 @@
-"""Consumer offsets of all groups: for slaves, for correcting a group, for cloning one (admin spec 4.6)."""
+"""Consumer offsets of all groups: reading, correcting and cloning them (admin spec 4.6)."""
 
 from collections.abc import Callable, Mapping
 from typing import Final

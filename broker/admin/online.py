@@ -1,4 +1,4 @@
-"""The connected clients, as far as administration asks: what `broker.clients.clients` offers to it.
+"""Protocols of the client table, as far as admin requests use it.
 
 Protocols, so that administration depends on five questions and not on the table of clients. Times are wall-clock milliseconds.
 """

@@ -1,4 +1,4 @@
-"""What administration wants to know of queues: their bounds and when a message was stored.
+"""QueueFacts: the bounds of queues and the store times of messages, for admin requests.
 
 The two questions are functions that the composition root gives, so that nothing here knows files.
 """

@@ -1,4 +1,4 @@
-"""What the broker asks its clients on behalf of tools: state, direct consumption, new offsets (remoting spec 4.19).
+"""Requests that the broker relays to clients for tools: runtime information, direct consumption, new offsets (remoting spec 4.19).
 
 The broker changes nothing of its own here: clients that are told new offsets take them and commit them. An answer that a
 client gives is passed on as it is.

@@ -1,4 +1,4 @@
-"""GET_BROKER_RUNTIME_INFO: the figures that `mqadmin brokerStatus`, `clusterList` and the dashboard show (admin spec 5).
+"""GET_BROKER_RUNTIME_INFO: the figures of `mqadmin brokerStatus`, `clusterList` and the dashboard (admin spec 5).
 
 Every value is text. Puts and gets are all of the store's, the broker's own ones too, as in RocketMQ.
 """

@@ -1,4 +1,4 @@
-"""VIEW_BROKER_STATS_DATA: what was counted for a topic, a group, or the broker in the last minute, hour and day (admin spec 6.3)."""
+"""VIEW_BROKER_STATS_DATA: statistics of a topic, a group or the broker over the last minute, hour and day (admin spec 6.3)."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Topics made, changed, deleted and listed by operators (admin spec 4.1)."""
+"""Topics: created, changed, deleted and listed by operators (admin spec 4.1)."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,4 +1,4 @@
-"""Answers that wait until the log is as safe as the broker's settings ask.
+"""AckGate: responses to sends that wait until the log is flushed and replicated as the broker's settings require.
 
 Takes the place of RocketMQ's two request queues with their swap-lists and locks: what waits is ordered by the offset where
 the log ended after it, so one comparison releases everyone who may go. `flushed_offset` (SYNC_FLUSH) and

@@ -1,4 +1,4 @@
-"""Puts messages into the CommitLog for everybody but the hot path: checks, appends, publishes, waits for the ack gate.
+"""Appender: appends messages to the CommitLog for everything but the hot path: checks, appends, publishes, waits at the ack gate.
 
 The only holder of the log's writer; the hot path (`broker.sending.hot_send`) shares it on the same loop, so two appends never meet.
 A message is refused by a status, never by an exception (store spec, 2.8).

@@ -1,4 +1,4 @@
-"""Makes the end of the CommitLog durable, once: before a broker that stops writes down the progress of its deliveries.
+"""Syncs the end of the CommitLog once, before a stopping broker stores the progress of its deliveries.
 
 While it runs it waits for the flush role instead. At the stop that would come too late: flush outlives the broker, and in between the machine may die.
 """

@@ -1,4 +1,4 @@
-"""The message that was hidden in another topic, ready to be stored where it was meant to go (store spec 10.4).
+"""Restores a message that waited in an internal topic, for its real topic and queue (store spec 10.4).
 
 What it carries is the waiting record's: the body as it is, compressed or not, who sent it and when, the number of
 attempts. `# compat:` its property string is the waiting record's, byte for byte, so that REAL_TOPIC, REAL_QID and DELAY

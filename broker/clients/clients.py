@@ -1,4 +1,4 @@
-"""The connected clients: producers and consumers by group, as their heartbeats say (remoting spec 4.14).
+"""ClientTable: the connected producers and consumers by group, from their heartbeats (remoting spec 4.14).
 
 Only in memory. Subscriptions belong to the group, not to the member: the last heartbeat wins. A closed connection takes
 its clients with it at once; one that stays open and says nothing for 120 s is closed by a sweep.

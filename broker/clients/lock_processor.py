@@ -1,4 +1,4 @@
-"""LOCK_BATCH_MQ and UNLOCK_BATCH_MQ, by which orderly consumers own their queues (remoting spec 4.17)."""
+"""LOCK_BATCH_MQ and UNLOCK_BATCH_MQ: orderly consumers lock their queues (remoting spec 4.17)."""
 
 from broker import guard
 from broker.clients.queue_visits import QueueVisits

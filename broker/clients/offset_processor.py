@@ -1,4 +1,4 @@
-"""Offsets: what consumers have committed, and what queues hold (remoting spec 4.11, 4.12)."""
+"""Requests about offsets: committed offsets of consumers, and bounds of queues (remoting spec 4.11, 4.12)."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""OffsetTable: the progress of each consumer group in each queue, kept in `config/consumerOffset.json`.
+"""OffsetTable: the committed offset of each consumer group in each queue, stored in `config/consumerOffset.json`.
 
     {"offsetTable":{"<topic>@<group>":{<queue id>:<queue offset>,…},…}}
 

@@ -1,4 +1,4 @@
-"""QueueVisits: when a queue was last pulled from, committed or locked by a consumer group.
+"""QueueVisits: when a consumer group last pulled from, committed or locked a queue.
 
 One store a pull, not a message; for the pulls of the hot path a tenth of a second later. Who owns a queue does at least one of these every
 twenty seconds: it pulls; while it has enough to do it commits; one that consumes in order renews its lock.

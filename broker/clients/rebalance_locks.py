@@ -1,4 +1,4 @@
-"""Which client owns a queue for orderly consumption (remoting spec 4.17).
+"""RebalanceLocks: which client has locked a queue for orderly consumption (remoting spec 4.17).
 
 In memory only, bound to client ids and not to connections: after a crash of the owner the others wait until its lock has
 been silent for 60 s.

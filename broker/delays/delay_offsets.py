@@ -1,4 +1,4 @@
-"""DelayOffsets: how far each delay level has been delivered, kept in `config/delayOffset.json` (store spec 10.2).
+"""DelayOffsets: the progress of each delay level, stored in `config/delayOffset.json` (store spec 10.2).
 
     {"offsetTable":{<level>:<next queue offset in SCHEDULE_TOPIC_XXXX>,…}}
 

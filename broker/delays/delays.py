@@ -1,4 +1,4 @@
-"""Turns a message with a delay level into one that waits in SCHEDULE_TOPIC_XXXX, queue level - 1 (store spec 2.4, 10.1).
+"""Redirects a message with a delay level to SCHEDULE_TOPIC_XXXX, queue level - 1 (store spec 2.4, 10.1).
 
 Whoever stores a message asks here first: sends, messages sent back, commits of transactions. Where a message was to go
 is in REAL_TOPIC and REAL_QID until it is delivered. When it is due is not our business here: dispatch writes that

@@ -1,4 +1,4 @@
-"""Which delayed messages a broker that died had delivered, although its offsets did not say so yet: looked up in the log.
+"""Finds in the log the delayed messages that a killed broker had delivered after it last stored its offsets.
 
 `delayOffset.json` follows the deliveries by some seconds, and has no room for more than offsets. Beside it stands `timer/levels`, ours:
 

@@ -1,4 +1,4 @@
-"""Delivers the messages of the delay levels when they are due (store spec 10.3). Masters only.
+"""Delivers delayed messages when they are due (store spec 10.3). Masters only.
 
 One task a level. It looks at the next entry of its queue, whose tags code is the time of delivery, sleeps until then, and
 appends the original message; then the next. What wakes it is the clock and our own appends, nothing is polled. (Apache's

@@ -1,4 +1,4 @@
-"""FindingBoard: the findings about consumer groups that still apply.
+"""FindingBoard: the current findings about consumer groups.
 
 Checked every five seconds, in between requests. What has just begun may end by itself, as when a client subscribes to its topics one after
 another: it is noticed when it lasts. It is logged then, once, and again when it has ended; meanwhile it is on the page that

@@ -1,4 +1,4 @@
-"""Finding: something about a consumer group that an operator should know, in words."""
+"""Finding: a problem of a consumer group that operators should know about."""
 
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Messages that consumer groups lose because the disk was nearly full: deleted before the retention time, and not consumed yet.
+"""Unconsumed messages that consumer groups lose because files were deleted before their retention time.
 
 The housekeeper announces such a deletion (`forced_offset`) and waits for a while. The broker, who alone has the groups' offsets, counts
 what each group loses while the ConsumeQueues still tell it, logs it, and answers with `losses_counted_offset`. So nothing is counted twice or

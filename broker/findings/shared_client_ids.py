@@ -1,4 +1,4 @@
-"""Client ids that two clients of a group have.
+"""Client ids that more than one client of a group uses.
 
 The members share the queues out by their ids. Two with the same id take the same share, and others' queues nobody.
 

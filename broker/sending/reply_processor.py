@@ -1,4 +1,4 @@
-"""SEND_REPLY_MESSAGE: a consumer's answer to a producer that asked and waits (remoting spec 4.7).
+"""SEND_REPLY_MESSAGE: a consumer's reply to a waiting producer (remoting spec 4.7).
 
 The answer is pushed to the producer whose client id it names, and stored too unless an operator forbade that. The
 answerer is told whether the push was taken; where it was stored is in the answer either way.

@@ -1,4 +1,4 @@
-"""CONSUMER_SEND_MSG_BACK: a message that a consumer could not handle is tried again later, or is a dead letter (store spec 12.1).
+"""CONSUMER_SEND_MSG_BACK: a message that a consumer failed to process is retried later or becomes a dead letter (store spec 12.1).
 
 The consumer names the message by its physical offset. A copy goes to the group's retry topic, through the delay levels; after
 the last attempt to its dead letters.

@@ -1,4 +1,4 @@
-"""Sends on the plain path: whatever the hot path leaves (remoting spec 4.4 to 4.6).
+"""Sends on the plain path: everything that the hot path does not handle (remoting spec 4.4 to 4.6).
 
 SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE; topics made by a first send; retry topics and dead letters; queues that
 the broker chooses. Every answer, refusals too, carries MSG_REGION and TRACE_ON. `HotTopics` prepares the hot path with

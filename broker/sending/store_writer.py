@@ -1,4 +1,4 @@
-"""The writing end of the log: the appender, the ack gate, the hot path of sends.
+"""StoreWriter: creates the appender, the ack gate and the hot path of sends.
 
 On a master this process is the log's writer. What its predecessor copied and never published is wiped before anything is appended, and the
 next queue offsets are read from the queue table, which is why dispatch must have caught up.

@@ -1,4 +1,4 @@
-"""BrokerStats: what the broker counts, in sets of items by key, as tools ask for it (admin spec 6.1).
+"""BrokerStats: the broker's statistics in sets of items by key, as tools request them (admin spec 6.1).
 
 Processors say what they have done, a batch at a time; the hot paths count by themselves and are asked (`follow`) before anything here is looked
 at. The totals of what clients sent and got, from which the rates of the whole broker come (`broker.statistics.traffic`), are counted here too.

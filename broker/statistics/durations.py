@@ -1,4 +1,4 @@
-"""Durations: how long something took, over the last minute and at most since the start.
+"""Durations: the distribution of durations over the last minute, and the longest since the start.
 
 A duration is kept to five significant bits, so a minute is a small dictionary however much happens in it, and adding to it costs a look-up.
 Tools are told of the last whole minute, as RocketMQ does it; while there is none, of what there is so far.

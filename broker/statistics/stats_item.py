@@ -1,4 +1,4 @@
-"""StatsItem: a value that only grows, how often it did, and what both came to in the last minute, hour and day (admin spec 6.2).
+"""StatsItem: a growing value, how often it grew, and both over the last minute, hour and day (admin spec 6.2).
 
     window    looked at     kept    spans
     minute    every 10 s       7     60 s

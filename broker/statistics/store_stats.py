@@ -1,4 +1,4 @@
-"""StoreStats: all that is appended to the log and read for pulls, whoever asked for it, and how long it took (admin spec 5).
+"""StoreStats: everything that is appended to the log or read for pulls, and the durations of both (admin spec 5).
 
 Clients' messages are counted by topic and group elsewhere (`broker_stats`); these are the store's own figures, as RocketMQ's store counts
 them: with what the broker appends by itself (retries, dead letters, delayed, prepared, op and committed messages) and what it reads to

@@ -1,4 +1,4 @@
-"""Traffic: the broker's counters looked at every second, and what follows: rates over 10, 60 and 600 seconds, counts at midnight.
+"""Traffic: samples of the broker's counters: rates over 10, 60 and 600 seconds, and counts at midnight.
 
 RocketMQ's tools show these figures (admin spec 5). Counting is done elsewhere; here counts are only remembered. While a window is not filled
 yet, the rate is that of the time since the start, where RocketMQ says nothing.

@@ -1,4 +1,4 @@
-"""The files of the timer index: one for each ten minutes in which something is due (docs/storage/timers.md).
+"""The files of the timer index, one for each ten minutes with due messages (docs/storage/timers.md).
 
     timer/<20 digits: the first millisecond of the ten minutes>      entries, in the order in which they came
 

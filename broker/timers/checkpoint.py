@@ -1,4 +1,4 @@
-"""How far the timer index and the deliveries have come: the file `timer/checkpoint` (docs/storage/timers.md)."""
+"""The file `timer/checkpoint`: the progress of the timer index and of the deliveries (docs/storage/timers.md)."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Finds in the log which waiting records have been delivered since the last checkpoint (docs/storage/timers.md, "At the start")."""
+"""Finds in the log the timer messages that were delivered after the last checkpoint (docs/storage/timers.md, "At the start")."""
 
 from collections.abc import Callable, Iterator
 

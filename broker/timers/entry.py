@@ -1,4 +1,4 @@
-"""An entry of the timer index: when a record of the timer topic is due, and where it is.
+"""An entry of the timer index: the due time and the offset of a record of the timer topic.
 
     byte  0          8                 16     20
           +----------+-----------------+------+

@@ -1,4 +1,4 @@
-"""The recall handle: what a producer is told of a message that is to be delivered later, and gives back to cancel it.
+"""RecallHandle: returned to the producer of a timer message, and sent back by it to cancel the message.
 
     URL-safe Base64 of "v1 <topic> <broker name> <time of delivery, ms, plus 1> <UNIQ_KEY>"
 

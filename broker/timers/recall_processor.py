@@ -1,4 +1,4 @@
-"""RECALL_MESSAGE (RocketMQ 5): a producer cancels a message that waits for its time (docs/storage/timers.md, "Cancelling").
+"""RECALL_MESSAGE (RocketMQ 5): a producer cancels a timer message (docs/storage/timers.md, "Cancelling").
 
 What it appends is a record for the same millisecond, which says that the other is not to be delivered. It is accepted until that
 millisecond, and then it counts.

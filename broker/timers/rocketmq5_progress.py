@@ -1,4 +1,4 @@
-"""How far a RocketMQ 5 broker that had the store before has come with its timers: the file `config/timercheck` (store spec 10.6).
+"""The progress of timers in a store that a RocketMQ 5 broker had used: the file `config/timercheck` (store spec 10.6).
 
     byte 0   it has delivered what is due before this time, ms        big-endian, signed
     byte 16  it has read the timer queue up to this queue offset

@@ -1,4 +1,4 @@
-"""Turns a message that is to be delivered at a given time into one that waits in the timer topic (store spec 10.6).
+"""Redirects a message with a delivery time to the timer topic (store spec 10.6).
 
 The properties are RocketMQ 5's, and so is what they mean; but a time is kept to the millisecond, where RocketMQ 5 rounds it down to a
 second. A delay level wins over a time.

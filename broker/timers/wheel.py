@@ -1,4 +1,4 @@
-"""The wheel: entries that are due soon, in memory, a bucket for each second; only the second that is next is sorted."""
+"""Wheel: the entries that are due soon, in memory, a bucket for each second; only the next second is sorted."""
 
 import heapq
 from bisect import insort

@@ -1,4 +1,4 @@
-"""DeletedTopicTable: which topics were deleted, and where the log ended then, kept in `config/deletedTopics.json`.
+"""DeletedTopicTable: the deleted topics and the end of the log at that time, stored in `config/deletedTopics.json`.
 
 The log keeps the records of a deleted topic. This file is what tells them from those of a later topic of the same name (`store.deleted_topics`).
 Two files change when a topic is deleted, and a kill may fall between any two steps:

@@ -1,4 +1,4 @@
-"""Deletes topics so that they stay deleted: the order in which files, queue offsets and dispatch learn of it."""
+"""TopicDeletion: deletes topics permanently, in a safe order of files, queue offsets and dispatch."""
 
 import os
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""TopicTable: which topics this broker has, kept in `config/topics.json`.
+"""TopicTable: the topics of this broker, stored in `config/topics.json`.
 
 The file has RocketMQ's format. A change is on disk before it is answered: messages of a topic that the file has forgotten would not be found, and
 CLEAN_UNUSED_TOPIC would drop their queues. Topics that a broker is born with stand under what the file says (store spec 1.6, remoting spec 4.2).

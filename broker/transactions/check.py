@@ -1,4 +1,4 @@
-"""The check: walks the half messages against the op messages, and asks producers about what is unresolved (store spec 11.5). Masters only.
+"""TransactionCheck: compares half messages with op messages and asks producers about unresolved ones (store spec 11.5). Masters only.
 
 Each `transactionCheckInterval` a round, which ends at the first half message that is too fresh. What is asked about is stored again behind
 all others, so a round never meets it twice. The progress of a round is kept among the consumer offsets, under the group

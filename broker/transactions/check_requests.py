@@ -1,4 +1,4 @@
-"""Asks a producer what has become of a half message: CHECK_TRANSACTION_STATE, one-way (store spec 11.6)."""
+"""CheckRequests: asks a producer for the state of a transaction: CHECK_TRANSACTION_STATE, one-way (store spec 11.6)."""
 
 import logging
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""END_TRANSACTION: a producer commits or rolls back a half message; RESUME_CHECK_HALF_MESSAGE: an operator has it asked about again.
+"""END_TRANSACTION: a producer commits or rolls back a half message; RESUME_CHECK_HALF_MESSAGE: an operator has it checked again.
 
 Remoting spec 4.8, store spec 11.3. Producers send the first one-way. What it asks for is in the log when the handler returns, so a producer
 may commit and be gone. Nothing keeps a half message from being committed twice: it is then delivered twice.

@@ -1,4 +1,4 @@
-"""Half messages: what a prepared message becomes, what it becomes again, and the op message that says it is done (store spec 11.2 to 11.4).
+"""Converts prepared messages to half messages and back, and creates op messages (store spec 11.2 to 11.4).
 
 A half message waits in RMQ_SYS_TRANS_HALF_TOPIC, and for the store it is an ordinary message there. An op message names the queue
 offset of a half message that needs nothing more. Neither is ever changed: what is asked about again is stored again.

@@ -1,4 +1,4 @@
-"""What is to be done about a half message at the head of its queue: pure decisions of the check (store spec 11.5).
+"""Decides what to do with the half message at the head of its queue. Pure functions (store spec 11.5).
 
 Times are ms. Every rule, and the order of the rules, is RocketMQ's: which producer is asked when, and how often, depends on it.
 """

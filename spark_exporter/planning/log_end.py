@@ -1,4 +1,4 @@
-"""Where the records of a log end, and where among them an offset or a time is.
+"""The end of a log's records, and the record at an offset or a time.
 
 A segment that another one with records follows is sealed: it is read to its end, and a hole in it is damage. In the last one the records end
 at the first place where there is none. Nothing is looked for beyond: what a broker's recovery has cut off may still be there, whole, and is no longer

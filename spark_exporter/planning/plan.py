@@ -1,4 +1,4 @@
-"""What an export has to read: from where to where, cut into ranges for workers.
+"""Plan: what an export reads, divided into ranges for workers.
 
     store = open_source(Path("/var/lib/headrace"))         the segments, without those only reserved
     end = store.find_end(from_offset, flushed_offset)      how far the log goes

@@ -1,4 +1,4 @@
-"""Cuts a segment where ConsumeQueue entries say that records begin: an index that is already there (`spec/store.md` 3.1).
+"""Finds beginnings of records in a segment through ConsumeQueue entries (`spec/store.md` 3.1).
 
 An entry has 20 bytes: physical offset, record size, tags code. The queues may lag behind the log, be deleted, or be damaged, so whoever
 uses a cut looks whether a record is there, and the landing check proves it.

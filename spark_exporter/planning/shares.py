@@ -1,4 +1,4 @@
-"""Into how many parts ranges are cut, so that no worker is left with much more than its share.
+"""Into how many parts to divide ranges, so that all workers get similar shares.
 
 Engines hand ranges out in the log's order, each to the first worker that is free. So a few large ones may leave workers idle at the end: three full segments and
 a bit, on two workers, take as long as two segments, not as one and a half. As few are cut as will do, and those at the log's end: what is not cut

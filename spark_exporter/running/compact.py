@@ -1,4 +1,4 @@
-"""Puts small files together: what `headrace export compact` does.
+"""Merges small files: `headrace export compact`.
 
 Only days are touched of which no more rows are to come: those before the day of the last exported record. What readers of the table see stays
 the same, and so does what `verify` says.

@@ -1,4 +1,4 @@
-"""An export: from where the target stands to the end of the log, exactly once.
+"""Export: from the target's offset to the end of the log, exactly once.
 
     look       the source, the target, how it was made; publish what a run that died had decided
     plan       from where the target's log ends to the log's end; hold the segments

@@ -1,4 +1,4 @@
-"""What exports hold of a store (see `hold`): counted by whoever wants to say it, such as `headrace status`.
+"""Counts the segments that exports hold in a store (see `hold`), for `headrace status`.
 
 It needs nothing but the standard library: the appliance asks here, and may have none of the exporter's packages.
 """

@@ -1,4 +1,4 @@
-"""Keeps the segments of a plan from being deleted by retention: hard links in `hold/` beside the CommitLog.
+"""Hold: keeps planned segments on disk with hard links in `hold/` beside the CommitLog.
 
     hold/<run>/<20 digits>         the same file by another name: costs nothing until the broker deletes its own
     hold/<run>/owner               who holds it; locked for as long as that process lives

@@ -1,4 +1,4 @@
-"""A log as a stream of Arrow batches: for DuckDB, Polars, pandas and whatever else takes them, without a target or Spark.
+"""Reads a log as a stream of Arrow batches, for DuckDB, Polars, pandas and others, without a target or Spark.
 
     import duckdb
     from spark_exporter import read_log

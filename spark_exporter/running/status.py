@@ -1,4 +1,4 @@
-"""The progress of a target: what `headrace export status` says."""
+"""The status of a target: `headrace export status`."""
 
 from dataclasses import dataclass
 

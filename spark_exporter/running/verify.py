@@ -1,4 +1,4 @@
-"""Compares what a target holds with the log it came from, range by range: what `headrace export verify` does.
+"""Compares a target with the log, range by range: `headrace export verify`.
 
 For each range that the manifests name, the log is decoded again and the table is read as its readers read it. Rows are counted and each gives a
 number out of its columns and its body; a range agrees if counts and sums are equal. The sum does not depend on the order, so a compacted table

@@ -1,4 +1,4 @@
-"""Makes a file only if there is none of that name: what keeps two runs on one target apart.
+"""Creates a file only if none of that name exists. This keeps two runs on one target apart.
 
 | where | how |
 |---|---|

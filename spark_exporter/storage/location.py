@@ -1,4 +1,4 @@
-"""A folder that is written to, on this machine's disk or behind a URL (s3://, hdfs://, gs://, or whatever fsspec knows).
+"""Location: a folder on this machine's disk or behind a URL (s3://, hdfs://, gs://, and other schemes of fsspec).
 
 What is published here must be there after a crash: on a disk files and folders are synced before they are named. An object store has no
 rename; there a move is a copy and a delete, and readers that look at file names alone may see one half done.

@@ -1,4 +1,4 @@
-"""Delta tables, by deltalake: no Java.
+"""Delta tables, with deltalake (no Java).
 
 The files are in the table's folder as any Delta writer lays them; a commit adds them to the log together with an application transaction, whose
 version is how far the broker's log has come. Delta does not refuse the same transaction twice, so the version is looked at before.

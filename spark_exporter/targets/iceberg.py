@@ -1,4 +1,4 @@
-"""Iceberg tables, by pyiceberg: no Java.
+"""Iceberg tables, with pyiceberg (no Java).
 
 The progress of each broker's log is written in the same commit as the files, twice: in the snapshot's summary, and in the table's properties,
 which outlive snapshots that expire.

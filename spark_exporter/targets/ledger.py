@@ -1,4 +1,4 @@
-"""What a target knows of itself: how it was made, what has been committed, and what was being committed.
+"""Ledger: the target's specification, its commits, and its pending commit.
 
     _export/target.json                  how it was made: format, schema version, layout, choice of records
     _export/bodies/<20 digits>.json      with inferred bodies: the JSON Schema, or null, of each topic that was met then

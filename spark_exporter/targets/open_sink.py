@@ -1,4 +1,4 @@
-"""Where rows go: one module a table format, each behind the `Sink` of `sinks.sink`. Each imports its package when it is made, not before."""
+"""Creates the sink of a table format. Each format imports its package only then."""
 
 from spark_exporter.errors import ExportError, TargetError
 from spark_exporter.targets.sink import Sink

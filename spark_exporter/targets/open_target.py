@@ -1,4 +1,4 @@
-"""A target that is there already: finds out by itself how it was made."""
+"""Opens an existing target with the options that it was created with."""
 
 from dataclasses import dataclass
 from pathlib import Path

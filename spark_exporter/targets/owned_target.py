@@ -1,4 +1,4 @@
-"""A target that one run has to itself: nothing of an earlier run is left undone in it, and this run's commits go through here.
+"""OwnedTarget: a target owned by one run. Completes pending work of earlier runs, and makes this run's commits.
 
 On entering, the lock is taken; what a run that died had decided is published; and a run that may still be alive, though its lock has expired, is shut out:
 a commit without files takes the number that it would have to take (`fence`). Then what it has staged is of no use to it, and deleted. Should it wake

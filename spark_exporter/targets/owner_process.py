@@ -1,4 +1,4 @@
-"""Which process has a target: enough of it to see from the same machine, and the same container, that it is dead."""
+"""Identifies the process that owns a target, so that its death can be detected on the same machine and in the same container."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""Whether a target behind a URL can be reached, within REACHED_WITHIN_S: asked in a process of its own.
+"""Checks in a separate process whether a target behind a URL is reachable within REACHED_WITHIN_S.
 
 The libraries of object stores try for minutes, hear no signals meanwhile, and may abort the process: here that is a child's affair, which is killed when its
 time is over. `python -m spark_exporter.targets.reach TARGET` is that child.

@@ -1,4 +1,4 @@
-"""What every table format does for an export. A new format is a class with these methods and a line in `sinks.open_sink`."""
+"""Sink: the interface of table formats. A new format is a class with these methods and a line in `open_sink`."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""One run at a time on a target, each with a token of its own: a number greater than that of every run before.
+"""TargetLock: one run at a time on a target, each with its own token, greater than that of every earlier run.
 
 On a disk it is a lock of the kernel's on `_export/lock`, free as soon as its holder is gone, however it went. Elsewhere:
 

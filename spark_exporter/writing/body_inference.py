@@ -1,4 +1,4 @@
-"""Finds out what the bodies of each topic look like: a JSON Schema of the first messages of each.
+"""Infers a JSON Schema for the bodies of each topic from its first messages.
 
 It walks the ranges that are about to be exported and decodes only records of topics that are not known yet, up to SAMPLES of each. What it finds
 is kept with the target and does not change any more, so whatever is exported again gives the same columns. The schema lets bodies say more.

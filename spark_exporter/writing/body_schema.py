@@ -1,4 +1,4 @@
-"""A JSON Schema as the type of a column: bodies that are JSON objects become structs.
+"""Converts a JSON Schema to the type of a column: bodies that are JSON objects become structs.
 
     schema = BodySchema({"type": "object", "properties": {"id": {"type": "integer"}}})
     batch, unfit = schema.type_bodies(batch)        the column `body_json` behind the others

@@ -1,4 +1,4 @@
-"""Where rows go: tables, partitions, and the names of files.
+"""Layout: tables, partitions and file names.
 
     part-<broker>-<segment>-<start>-<end>.parquet        one range's rows of one partition; the same range always has the same names
 

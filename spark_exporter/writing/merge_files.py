@@ -1,4 +1,4 @@
-"""Puts small Parquet files of one partition together, in the order of the log, a row group at a time."""
+"""Merges small Parquet files of one partition, in the order of the log, a row group at a time."""
 
 from collections.abc import Sequence
 from typing import Final

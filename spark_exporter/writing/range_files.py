@@ -1,4 +1,4 @@
-"""Writes the rows of one range as Parquet files into the staging folder: what a task does, in any engine.
+"""Writes the rows of one range as Parquet files to the staging folder: the task of a worker, in any engine.
 
     task = WriteTask(scan_options, layout, staging, ...)       pickles
     result = write_range(byte_range, task)                     a RangeResult; as_json() of it is a row

@@ -1,4 +1,4 @@
-"""What writing one range came to: a small row that goes from worker to driver, and from there into the manifest."""
+"""RangeResult: the result of writing one range, from worker to driver and into the manifest."""
 
 from dataclasses import asdict, dataclass
 from datetime import date as calendar_date

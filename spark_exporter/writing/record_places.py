@@ -1,4 +1,4 @@
-"""Where the records of a range are, in the order of the files that they go to: first filled, then asked for one file after the other.
+"""RecordPlaces: the offsets of a range's records by topic, in the order of their files.
 
 Eight bytes a record are kept, because a segment has ten million of the smallest. So places are sorted by topic in parts, each a range of
 the log, and put together when a file asks.

@@ -1,4 +1,4 @@
-"""Reads one range topic by topic, for files of one topic each: one file after the other is begun, written and ended.
+"""Reads one range topic by topic, for files of one topic each.
 
 Twice: the first time, as `RangeScan` does, only to learn where each topic's records are; the second time in the order of the files, record by record out
 of the page cache. So neither thousands of open files nor their rows are ever in memory at once.

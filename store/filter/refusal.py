@@ -1,4 +1,4 @@
-"""Why an expression is not compiled, and where it goes wrong."""
+"""Why an expression is rejected, and where."""
 
 from typing import NamedTuple
 

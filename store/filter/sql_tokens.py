@@ -1,4 +1,4 @@
-"""The words of an SQL92 expression, one at a time as they are asked for.
+"""Tokens of an SQL92 expression.
 
     name       [A-Za-z_$][A-Za-z0-9_$]*       TRUE FALSE NULL NOT AND OR IS IN BETWEEN in any case are keywords
     integer    0 | [1-9][0-9]*[lL]?           no octal, no hexadecimal, and 0 takes no L

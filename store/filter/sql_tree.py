@@ -1,4 +1,4 @@
-"""What an SQL92 expression says, as a tree; and which trees make no sense.
+"""The syntax tree of an SQL92 expression, and its type checks.
 
 The rules are RocketMQ's, odd as some are: a program that it accepts is accepted here, and one that it refuses is refused.
 """

@@ -1,4 +1,4 @@
-"""What the flush role has to sync, and when: plain functions of offsets and times.
+"""Decides what the flush role syncs, and when. Pure functions of offsets and times.
 
     flushed_offset          wrote_offset
          v                       v

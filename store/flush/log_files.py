@@ -1,4 +1,4 @@
-"""The descriptors through which flush syncs CommitLog files, opened as soon as a file is reserved and kept open.
+"""The descriptors with which flush syncs CommitLog files, opened when a file is reserved and kept open.
 
 The kernel reports a failed write-back to those who had the file open; a flusher that opens late can miss it.
 """

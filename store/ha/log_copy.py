@@ -1,4 +1,4 @@
-"""A slave's CommitLog: the master's bytes, appended where the master says that they are.
+"""A slave's CommitLog: appends the master's bytes at the master's offsets.
 
     -----|== complete records ==|-- part of one --|
                           wrote_offset        copied_offset

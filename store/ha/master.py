@@ -1,4 +1,4 @@
-"""The master's side: sends each slave the log from where it says it is, and publishes what slaves have acknowledged.
+"""The master's side of replication: sends each slave the log from its offset, and publishes the acknowledged offset.
 
     slave → master   i64 offset                          "I have all below it"; the first one says where to begin
     master → slave   i64 offset, i32 size, size bytes    size 0: heartbeat; a frame never crosses the end of a file

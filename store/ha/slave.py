@@ -1,4 +1,4 @@
-"""The slave's side: asks the master for the log from where its own ends, and copies what comes.
+"""The slave's side of replication: requests the log from its own end on, and copies what arrives.
 
 It reports as soon as it is connected (RocketMQ's slaves wait five seconds), whenever it has more, and when it has been quiet
 for a while. A frame that does not begin where the own log ends closes the link; it is made again, and asked again.

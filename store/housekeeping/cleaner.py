@@ -1,4 +1,4 @@
-"""Deletes expired CommitLog files, by age and by disk use, and says when the disk is too full to write.
+"""Deletes expired CommitLog files, by age and by disk use, and reports a full disk.
 
 `min_offset` is raised first, then the file is unlinked, then the others are rung: each process releases the file within a second,
 and whoever is reading it just then keeps what it has until it is done. ConsumeQueue and index files follow in dispatch, which sees

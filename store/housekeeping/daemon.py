@@ -1,4 +1,4 @@
-"""The housekeeper role's loop: reserve first, since the log's writer may be waiting; then delete, then sync the indexes.
+"""The housekeeper role's loop: reserve first, because the log's writer may be waiting; then delete, then sync the indexes.
 
 Nothing here is needed for the next message to be accepted but the reserving, so everything else is done a file at a time,
 with a look at the reserves in between.

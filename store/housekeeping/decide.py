@@ -1,4 +1,4 @@
-"""What the housekeeper has to reserve, delete and sync: plain functions of offsets, times and ratios.
+"""Decides what the housekeeper reserves, deletes and syncs. Pure functions of offsets, times and ratios.
 
 Deletion and disk levels follow RocketMQ (store spec, section 8). Two deviations, both for safety: a file that is not
 dispatched and durable is never deleted, and the disk-full flag looks at both paths at once, so that it cannot flap.

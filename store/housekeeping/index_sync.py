@@ -1,4 +1,4 @@
-"""Makes ConsumeQueues and full IndexFiles durable, and writes the checkpoint that says how far.
+"""Syncs ConsumeQueues and full IndexFiles, and writes the checkpoint.
 
 Which ConsumeQueues have grown is read from the ring of changed rows, so that thousands of idle queues cost nothing. Units of extended
 ones go with the queue that leads to them. The IndexFile that is still being filled is synced at the stop only: after a crash it is built

@@ -1,4 +1,4 @@
-"""Finds in the IndexFiles the places of messages with a key, the newest first.
+"""Finds messages with a key in the IndexFiles, newest first.
 
 The files may grow, come and go meanwhile: an entry is reached only through its slot, which is stored last. Two keys may have one
 hash, and an entry may be as old as a record that is gone; who asks checks the record.

@@ -1,4 +1,4 @@
-"""Writes IndexFiles: makes, fills, rolls, and deletes them. For dispatch alone, and one at a time.
+"""Writes IndexFiles: creates, fills, rolls and deletes them. Used by dispatch only.
 
 Entries are reached through their slot, which is stored last (`cursor`), so a killed writer leaves nothing that is seen half done.
 `open_last` sets right what it left: it links the last entry if no slot leads to it. A record is put again after that if

@@ -1,4 +1,4 @@
-"""What a store holds, as lines for JSON: one dictionary a record, blank, queue entry, index header, slot and entry, and the checkpoint.
+"""The content of a store as dictionaries for JSON lines: records, blanks, queue entries, index headers, slots and entries, the checkpoint.
 
 `kind` says which: `record`, `blank`, `end` (where a log file's records stop; `zero`: only zeros follow), `queue`, `batch` (RocketMQ 5),
 `index`, `indexSlot`, `indexEntry`, `checkpoint`. Other keys have RocketMQ's names. Bodies up to 256 bytes come in Base64, longer ones as

@@ -1,4 +1,4 @@
-"""What `verify` says: the progress of it, and what is wrong where."""
+"""The results of `verify`: progress and findings."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Checks ConsumeQueues against the log: each record has its entry where it says, and each entry leads to its record.
+"""Checks ConsumeQueues against the log: each record has its entry, and each entry leads to its record.
 
 Not wrong: records from before their topic was deleted, as `config/deletedTopics.json` says, with or without an entry. Nor, because
 RocketMQ does it too: fillers before a queue's first entry; entries of records that are deleted; records of a topic that was deleted

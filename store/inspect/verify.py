@@ -1,4 +1,4 @@
-"""Reads a whole store and says what does not hold: the same eyes for operators and for the crash tests.
+"""Verifies a whole store, for operators and for the crash tests.
 
 Checked: records tile the log without gaps, each is where it says and its checksum holds; each queue's entries are consecutive and
 lead to records of that topic and queue that agree; each index entry leads to a record with that key, and every key is there; chains and

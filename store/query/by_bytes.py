@@ -1,4 +1,4 @@
-"""Finds records in the log by bytes that must be in them, fast enough to read what a broker wrote before it died.
+"""Finds records in the log that contain given bytes. Used to find deliveries of a killed broker.
 
 What the disk has damaged is skipped up to the next whole record.
 """

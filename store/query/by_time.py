@@ -1,4 +1,4 @@
-"""Queue offsets and store times: which message of a queue was stored at about a time, and when one was.
+"""Queue offsets by store time, and store times by queue offset.
 
 RocketMQ picks the file to search by the files' modification times, which for a mapped file say when the kernel last wrote it
 back, and after a copy nothing. Here it is the first file whose last message is not too early. Within that file the search is

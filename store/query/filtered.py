@@ -1,4 +1,4 @@
-"""Reads those messages of a queue that a filter lets pass: `MessageGetter.get` for pulls that select by more than tags.
+"""Reads the messages of a queue that pass a filter: `MessageGetter.get` for pulls that select by more than tags.
 
 The getter is given the chosen entries in place of the queue's, and knows no difference; here it is set right where the next pull
 begins. At most some eight hundred entries are looked at for one pull, as in RocketMQ, wanted or not.

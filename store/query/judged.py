@@ -1,4 +1,4 @@
-"""Reads messages of a queue for somebody else to judge, and answers a pull with those that were wanted.
+"""Reads candidate messages of a queue for a filter function, and builds the response from the selected ones.
 
 For filters that cannot be asked in passing: another process is shown all candidates of a pull at once. So there are two steps with a wait
 between them, `candidates` and `choose`, and nothing is kept from one to the other but bytes. A pull's limits (store spec, 3.5) count what is

@@ -1,4 +1,4 @@
-"""What messages are read from for a pull, and what counts as being in memory: what all getters are given."""
+"""The sources of messages for pulls, and the limit for counting as in memory. Shared by all getters."""
 
 from dataclasses import dataclass, field
 from typing import Protocol

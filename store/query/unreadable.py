@@ -1,4 +1,4 @@
-"""Counts the records that an index leads to and that cannot be read, and logs each once.
+"""UnreadableRecords: counts records that an index points to but that cannot be read, and logs each once.
 
 Such a record is in a file that is there, within the published log, and fails the record check: the disk has damaged it. Whoever
 reads by an index skips that one record and reports it here.

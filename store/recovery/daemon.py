@@ -1,4 +1,4 @@
-"""The recover role: runs once, alone, before the writers, and ends. It gives every cell its first value."""
+"""The recover role: runs once, before all writers, and publishes the first value of every cell."""
 
 from contextlib import ExitStack
 

@@ -1,4 +1,4 @@
-"""Where recovery begins to read the log, and from where dispatch has to continue: plain functions.
+"""Decides where recovery starts to read the log, and where dispatch continues. Pure functions.
 
 clean stop      the last three files are read
 unclean stop    from the newest file whose first record is older than the checkpoint: all before it was synced, log and queues

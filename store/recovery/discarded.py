@@ -1,4 +1,4 @@
-"""What a cut of the log discards: whole records that are behind the first bytes that are none.
+"""Whole records that recovery discards because they are beyond the first invalid bytes.
 
     … | record | damaged bytes | record | record | … zeros
                ^ the log ends   ^^^^^^^^^^^^^^^^^ discarded

@@ -1,4 +1,4 @@
-"""Where recovery may begin to read after a clean stop: behind the last record that was dispatched, if all there is as expected.
+"""The end of the last dispatched record, where recovery may start to read after a clean stop.
 
     log            … | record | record | record |  a few more, perhaps  | zeros
     ConsumeQueues         ▲        ▲        ▲ highest last entry: reading begins at the end of this record

@@ -1,4 +1,4 @@
-"""Which IndexFiles to drop at the start, and from where on the log must be indexed again.
+"""Decides which IndexFiles to delete at the start, and from where the log must be indexed again.
 
     file n-1                    file n                         the log
     begin … end physical offset | begin … end physical offset |  … wrote_offset

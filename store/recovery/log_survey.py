@@ -1,4 +1,4 @@
-"""Walks the log's newest files once: where it ends, and which of its records the ConsumeQueues lack.
+"""Reads the log's newest files once: finds its end, and records without ConsumeQueue entries.
 
 A record is lacking if it is beyond the last record that its queue knows. Where the first such record is not the queue's next
 one, older entries are lost too: that queue has a gap, and the log must be dispatched again from further back.

@@ -1,4 +1,4 @@
-"""A ConsumeQueue's files as recovery sees them: where the valid entries end, which agree with the log, and cutting the rest.
+"""The files of a ConsumeQueue in recovery: finds the end of the valid entries and truncates the rest.
 
 Entries of a queue point at records in ascending order, so what may be kept is a prefix, found by halving. Cutting makes a
 hole of the rest of a file (its length stays, its blocks go) and deletes the files behind it. All of it can be built again

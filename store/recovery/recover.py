@@ -1,4 +1,4 @@
-"""Makes a store consistent from its files alone, and says what its offsets are.
+"""Makes a store consistent from its files alone, and computes its offsets.
 
     1 look      every file's name and length; anything wrong ends it with nothing changed
     2 survey    read the log from a safe place on: where it ends, what its queues lack

@@ -1,4 +1,4 @@
-"""Deletes what dispatch owns and nobody needs: files that point below `min_offset`, and queues of deleted topics.
+"""Deletes expired ConsumeQueue and IndexFile files, and the queues of deleted topics.
 
 The queues of a deleted topic are dropped before dispatch reads on, so that no record of a later topic of the same name gets into
 them. All files are deleted in small steps, so that dispatch continues in between: a machine may have 50,000 queues.

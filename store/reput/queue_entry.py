@@ -1,4 +1,4 @@
-"""What is unusual about a record's ConsumeQueue entries: the plain functions behind the compiled walk.
+"""The plain path of ConsumeQueue entries: everything unusual that the compiled walk does not handle.
 
 It comes here with the first record of a queue, at a file's end, with delayed messages (their tags code is the time of delivery),
 with messages that name further queues (multi-dispatch, light queues), and always if queues are extended.

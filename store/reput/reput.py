@@ -1,4 +1,4 @@
-"""What dispatch does: a batch of records into both indexes, then the rows, then `reput_offset`, then the bells.
+"""Dispatch: a batch of records into both indexes, then the rows, then `reput_offset`, then the bells.
 
 Killed at any instant and started again it continues from `reput_offset`. What it had built beyond that is built again over
 the same bytes, or skipped: the ConsumeQueues continue from their published rows, the IndexFile from its last linked entry.

@@ -1,4 +1,4 @@
-"""What every engine does: have ranges written, and hand back what became of each.
+"""Engine: the interface of engines, which have ranges written by workers and return the results.
 
 It knows nothing of tables or commits. Ranges may be written in any order, and more than once; each gives exactly one result.
 """

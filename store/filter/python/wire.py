@@ -1,4 +1,4 @@
-"""What the broker and a filter worker say to each other, over a Unix stream socket.
+"""The protocol between the broker and a filter worker, over a Unix stream socket.
 
     broker → worker   length (4 bytes) kind (1 byte) rest
         L   the function's source in UTF-8; once, first

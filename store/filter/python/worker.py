@@ -1,4 +1,4 @@
-"""The process in which one filter function runs: answers which messages it wants, and can do nothing else.
+"""The sandboxed process that runs one filter function.
 
     python -I -c '…worker.main(fd, memory)'      fd: a listening Unix socket, on which the broker calls (launch.py)
 
