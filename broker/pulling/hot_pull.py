@@ -2,30 +2,41 @@
 # ruff: noqa: PLR1714  (a set or tuple to look in is an object; comparisons are C)
 """The hot path of a pull: from the bytes of a PULL_MESSAGE frame to the bytes of its answer.
 
-A module beside send.py, and like it: the common frame and nothing else (types in pull.pxd). JSON header, codes 11 and 361,
-a plan made by the plain path for pulls of this kind, messages there. Pulls that find nothing, that are held, refused or
-far behind are left, untouched, to the plain path (broker/pulling/pull_processor.py). A plan holds what the checks found out; all
-plans are forgotten when a topic, a group, a subscription or an option changes.
+Like `hot_send`, it takes the common frame only (types in the `.pxd`): a plain JSON header, codes 11 and 361, a plan that the plain path made
+for pulls of this kind, messages that are there. Pulls that find nothing, that are held, refused or far behind are left, untouched, to the
+plain path (broker/pulling/pull_processor.py). A plan holds the results of the checks; all plans are forgotten when a topic, a group, a
+subscription or an option changes.
 """
 
 from collections.abc import Callable
 
 import cython
 
+from broker.header_scan import SCANNED, HeaderScan
 from store.query.gather import Gatherer
 
-if cython.compiled:
-    from cython.cimports.libc.string import memcmp
-else:
-    from broker.connections.json_scan import BAD, parse_number, string_end
-    from headrace.protocol.big_endian import load_u32
+if not cython.compiled:
+    from broker.header_scan import BAD
 
+_SCANNED = SCANNED
 _PULL = 11
 _LITE_PULL = 361
 _COMMIT_OFFSET = 1
 _SUBSCRIPTION = 4
 
-# Places of the fields' values.
+# The fields that are read, by their numbers.
+_FIELDS = (
+    b"consumerGroup",
+    b"topic",
+    b"queueId",
+    b"queueOffset",
+    b"maxMsgNums",
+    b"sysFlag",
+    b"commitOffset",
+    b"subscription",
+    b"subVersion",
+    b"expressionType",
+)
 _GROUP = 0
 _TOPIC = 1
 _QUEUE_ID = 2
@@ -33,11 +44,9 @@ _QUEUE_OFFSET = 3
 _MAX_COUNT = 4
 _FLAGS = 5
 _COMMIT = 6
-_HOLD = 7
-_EXPRESSION = 8
-_VERSION = 9
-_TYPE = 10
-_FIELDS = 11
+_EXPRESSION = 7
+_VERSION = 8
+_TYPE = 9
 
 
 class PullPlan:
@@ -82,9 +91,7 @@ class PullPath:
         self._counted: list[PullPlan] = []
         self.pulls_answered = 0
         """Pulls that were answered here, since the start."""
-        if not cython.compiled:
-            self._value_start = [0] * _FIELDS
-            self._value_length = [0] * _FIELDS
+        self._scan = HeaderScan((_PULL, _LITE_PULL), _FIELDS, ignores_others=True)
 
     def prepare(
         self,
@@ -129,117 +136,23 @@ class PullPath:
     def answer(self, data: bytes, position: int) -> bytes | None:
         """The whole answer to the frame at `position`, which is complete; None: the plain path's."""
         p = data
-        left = len(data) - position - 8
-        if left < 0:
-            return None
-        # The highest byte of the header's length is its type, so that another type than JSON is a header too long.
-        length = load_u32(p, position + 4)
-        if (
-            length > left
-            or length > load_u32(p, position) - 4
-            or not self._scan(p, position + 8, position + 8 + length)
-        ):
+        scan = self._scan
+        if scan.scan(p, position, len(data)) != _SCANNED or scan.flag != 0:
             return None
         return self._answer(p, data)
 
-    def _scan(self, p: bytes, at: int, end: int) -> bool:
-        """Reads a header into `_opaque` and the places of the fields; False: not a frame for this path."""
-        if end - at < 20 or p[at] != 123 or p[end - 1] != 125:
-            return False
-        for field in range(_FIELDS):
-            self._value_length[field] = -1
-        self._opaque = BAD
-        code = 0
-        flag = 0
-        end -= 1
-        at += 1
-        while True:
-            if at >= end or p[at] != 34:
-                return False
-            start = at + 1
-            at = string_end(p, start, end)
-            if at < 0 or at + 2 > end or p[at + 1] != 58:
-                return False
-            name = p[start]
-            name_length = at - start
-            at += 2
-            if p[at] == 34:  # a string: language, remark, serializeTypeCurrentRPC
-                at = string_end(p, at + 1, end)
-                if at < 0 or (name != 108 and name != 115 and name != 114):
-                    return False
-                at += 1
-            elif p[at] == 123:  # extFields
-                if name != 101 or name_length != 9:
-                    return False
-                at = self._scan_fields(p, at + 1, end)
-                if at < 0:
-                    return False
-            else:
-                start = at
-                while at < end and p[at] != 44:
-                    at += 1
-                number = parse_number(p, start, at - start)
-                if number == BAD:
-                    return False
-                if name == 99 and name_length == 4:
-                    code = number
-                    if code != _PULL and code != _LITE_PULL:
-                        return False
-                elif name == 102 and name_length == 4:
-                    flag = number
-                elif name == 111 and name_length == 6:
-                    self._opaque = number
-                elif name != 118 or name_length != 7:
-                    return False
-            if at == end:
-                break
-            if p[at] != 44:
-                return False
-            at += 1
-        return code != 0 and flag == 0 and self._opaque != BAD
-
-    def _scan_fields(self, p: bytes, at: int, end: int) -> int:
-        """Notes where the fields' values lie; returns the place behind the object, -1 if unusual."""
-        while True:
-            if at >= end or p[at] != 34:
-                return -1
-            start = at + 1
-            at = string_end(p, start, end)
-            if at < 0 or at + 3 > end or p[at + 1] != 58 or p[at + 2] != 34:
-                return -1
-            field = _field_of(p, start, at - start)
-            start = at + 3
-            at = string_end(p, start, end)
-            if at < 0 or at + 1 >= end:
-                return -1
-            if field >= 0:
-                if self._value_length[field] >= 0:
-                    return -1
-                self._value_start[field] = start
-                self._value_length[field] = at - start
-            at += 1
-            if p[at] == 125:
-                return at + 1
-            if p[at] != 44:
-                return -1
-            at += 1
-
     def _field(self, data: bytes, field: int) -> bytes:
-        start = self._value_start[field]
-        return data[start : start + max(self._value_length[field], 0)]
-
-    def _value(self, p: bytes, field: int) -> int:
-        if self._value_length[field] < 0:
-            return BAD
-        return parse_number(p, self._value_start[field], self._value_length[field])
+        start = self._scan.starts[field]
+        return data[start : start + max(self._scan.lengths[field], 0)]
 
     def _answer(self, p: bytes, data: bytes) -> bytes | None:
-        flags = self._value(p, _FLAGS)
-        version = self._value(p, _VERSION)
-        queue_id = self._value(p, _QUEUE_ID)
-        offset = self._value(p, _QUEUE_OFFSET)
-        max_count = self._value(p, _MAX_COUNT)
-        if self._value_length[_TYPE] == 0:  # an empty type is not the same as none
+        scan = self._scan
+        flags = scan.number(p, _FLAGS)
+        version = scan.number(p, _VERSION)
+        queue_id = scan.number(p, _QUEUE_ID)
+        offset = scan.number(p, _QUEUE_OFFSET)
+        max_count = scan.number(p, _MAX_COUNT)
+        if scan.lengths[_TYPE] == 0:  # an empty type is not the same as none
             return None
         if flags == BAD or version == BAD or queue_id < 0 or offset < 0 or max_count < 0 or max_count > 65536:
             return None
@@ -257,7 +170,7 @@ class PullPath:
             return None
         commit = BAD
         if flags & _COMMIT_OFFSET and self._commits:
-            commit = self._value(p, _COMMIT)
+            commit = scan.number(p, _COMMIT)
             if commit == BAD:
                 return None
         found = self._read(plan, queue_id, offset, max_count)
@@ -275,36 +188,5 @@ class PullPath:
         next_offset, least, most, is_far_behind = found
         head = b'{"code":0,"extFields":{"suggestWhichBrokerId":"%d","nextBeginOffset":"%d","minOffset":"%d","maxOffset":"%d"},' % (
             plan.slow_broker if is_far_behind else plan.suggested_broker, next_offset, least, most
-        ) + b'"flag":1,"language":"JAVA","opaque":%d' % self._opaque + self._tail  # fmt: skip
+        ) + b'"flag":1,"language":"JAVA","opaque":%d' % scan.opaque + self._tail  # fmt: skip
         return gatherer.frame(head)
-
-
-def _field_of(p: bytes, at: int, length: int) -> int:
-    """The field of this name; -1 for one that is not needed here."""
-    if length == 5:
-        return _TOPIC if _is_name(p, at, b"topic", 5) else -1
-    if length == 7:
-        if _is_name(p, at, b"queueId", 7):
-            return _QUEUE_ID
-        return _FLAGS if _is_name(p, at, b"sysFlag", 7) else -1
-    if length == 10:
-        if _is_name(p, at, b"maxMsgNums", 10):
-            return _MAX_COUNT
-        return _VERSION if _is_name(p, at, b"subVersion", 10) else -1
-    if length == 11:
-        return _QUEUE_OFFSET if _is_name(p, at, b"queueOffset", 11) else -1
-    if length == 12:
-        if _is_name(p, at, b"commitOffset", 12):
-            return _COMMIT
-        return _EXPRESSION if _is_name(p, at, b"subscription", 12) else -1
-    if length == 13:
-        return _GROUP if _is_name(p, at, b"consumerGroup", 13) else -1
-    if length == 14:
-        return _TYPE if _is_name(p, at, b"expressionType", 14) else -1
-    return -1
-
-
-def _is_name(p: bytes, at: int, name: bytes, length: int) -> bool:
-    if cython.compiled:
-        return bool(memcmp(p + at, name, length) == 0)  # type: ignore[operator]
-    return p[at : at + length] == name

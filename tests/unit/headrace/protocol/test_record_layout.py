@@ -1,4 +1,4 @@
-"""The layouts of records, batches, queue entries and index files are known in one place each."""
+"""The layouts of records, batches, frames, queue entries and index files are known in one place each."""
 
 import ast
 import importlib
@@ -32,7 +32,12 @@ from headrace.protocol.record_layout import (
 )
 
 ROOT = Path(__file__).resolve().parents[4]
-LAYOUTS = ("headrace.protocol.record_layout", "store.consume_queue.layout", "store.index.layout")
+LAYOUTS = (
+    "headrace.protocol.record_layout",
+    "headrace.protocol.frame_layout",
+    "store.consume_queue.layout",
+    "store.index.layout",
+)
 PACKAGES = ("appliance", "broker", "headrace", "ipc", "nameserver", "pyspark_commitlog", "spark_exporter", "store")
 LOADS = re.compile(r"(load|store)_[iu]\d+")
 FORMATS = {one.format for one in (HEAD, FRONT, TAIL, FIXED_V4, OFFSETS)}
@@ -44,7 +49,7 @@ MAGICS |= {sign * (number - (1 << 32)) for number in (0xDAA320A7, 0xDAA320AB, 0x
 def test_both_forms_of_a_layout_have_the_same_numbers(module: str) -> None:
     types = (ROOT / module.replace(".", "/") / "__init__.pxd").read_text()
     numbers = {name: int(value, 0) for name, value in re.findall(r"^    ([A-Z]\w+) = (-?\w+)", types, re.MULTILINE)}
-    assert len(numbers) > 4
+    assert len(numbers) > 2
     from headrace.model import host, sys_flag  # noqa: PLC0415
 
     for name, value in numbers.items():
@@ -105,7 +110,7 @@ def test_no_other_module_contains_an_offset_or_magic_number_of_records() -> None
 def test_no_types_of_another_module_repeat_a_layout() -> None:
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.pxd"):
-            if path.parent.name not in {"record_layout", "layout"}:
+            if path.parent.name not in {"record_layout", "frame_layout", "layout"}:
                 assert not re.search(r"\b\d{9}\b|MAGIC\w* =|_AT = ", path.read_text()), path
 
 

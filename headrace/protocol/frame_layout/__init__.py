@@ -7,6 +7,8 @@
     8 + H   B     body; none and an empty one look the same
 
 All integers are big-endian. Because L stays below 2**24, a frame begins with a zero byte: that is how a server tells it from a TLS handshake.
+
+Compiled modules take the numbers from the `.pxd` beside this file; a test compares the two. A package is never compiled itself.
 """
 
 from enum import IntEnum

@@ -1,0 +1,38 @@
+# The types of header_scan.py, and what the hot paths cimport.
+cimport cython
+
+from headrace.protocol.big_endian cimport find_byte, is_equal, load_u32
+from headrace.protocol.frame_layout cimport FRAME_MAX_LENGTH, HEAD_SIZE, LENGTH_SIZE
+
+ctypedef const unsigned char* bytes_pointer
+
+cdef long long BAD
+cdef int _PARTIAL, _OTHER, _SCANNED, _MAX_FIELDS, _SLOTS
+
+cdef class HeaderScan:
+    cdef long long _code, _other_code
+    cdef int _escaped, _count
+    cdef bint _ignores_others
+    cdef tuple _kept  # the names' memory
+    cdef signed char _slots[256]
+    cdef bytes_pointer _names[26]
+    cdef Py_ssize_t _name_lengths[26]
+    cdef Py_ssize_t starts[26]
+    cdef Py_ssize_t lengths[26]
+    cdef long long opaque, flag
+    cdef Py_ssize_t body_at, body_length, end
+
+    @cython.locals(length=cython.longlong, header_length=cython.longlong, header=Py_ssize_t)
+    cdef int scan(self, bytes_pointer p, Py_ssize_t position, Py_ssize_t end) noexcept
+    cdef long long number(self, bytes_pointer p, int field) noexcept
+    @cython.locals(field=int, start=Py_ssize_t, name=int, name_length=Py_ssize_t, number=cython.longlong, has_code=bint, has_fields=bint)
+    cdef bint _scan_header(self, bytes_pointer p, Py_ssize_t at, Py_ssize_t end) noexcept
+    @cython.locals(field=int, start=Py_ssize_t)
+    cdef Py_ssize_t _scan_fields(self, bytes_pointer p, Py_ssize_t at, Py_ssize_t end) noexcept
+
+@cython.locals(end=Py_ssize_t, negative=bint, value=cython.longlong, digit=int)
+cdef long long parse_number(bytes_pointer p, Py_ssize_t at, Py_ssize_t length) noexcept
+cdef Py_ssize_t string_end(bytes_pointer p, Py_ssize_t at, Py_ssize_t end) noexcept
+@cython.locals(stop=Py_ssize_t, slashes=Py_ssize_t)
+cdef Py_ssize_t _escaped_string_end(bytes_pointer p, Py_ssize_t at, Py_ssize_t end) noexcept
+cdef int _slot_of(bytes_pointer p, Py_ssize_t at, Py_ssize_t length) noexcept

@@ -1,0 +1,231 @@
+# cython: wraparound=False, cdivision=True
+# ruff: noqa: PLR1714  (a set or tuple to look in is an object; comparisons are C)
+"""Scans frames in place for the hot paths: the frame's head, then a JSON header of plain strings and whole numbers.
+
+The scan finds where the values of extFields are and copies nothing. It takes the common form only: everything that is not plain is OTHER, and
+the frame goes to the plain path, which parses all of JSON. Compiled where there is a compiler (types in the `.pxd`).
+"""
+
+from collections.abc import Sequence
+
+import cython
+
+if not cython.compiled:
+    from headrace.protocol.big_endian import find_byte, is_equal, load_u32
+    from headrace.protocol.frame_layout import FRAME_MAX_LENGTH, HEAD_SIZE, LENGTH_SIZE
+
+PARTIAL = 0
+"""The buffer ends within the frame."""
+OTHER = 1
+"""A whole frame, or one that cannot become whole, that the hot path does not take."""
+SCANNED = 2
+"""A whole frame whose header has been scanned."""
+BAD = -(1 << 62)
+"""Not a number that is read here."""
+
+MAX_FIELDS = 26
+
+_PARTIAL = PARTIAL
+_OTHER = OTHER
+_SCANNED = SCANNED
+_MAX_FIELDS = MAX_FIELDS
+_SLOTS = 256  # a power of two
+
+
+class HeaderScan:
+    """The head of one frame after the other. After SCANNED:
+
+    `opaque`, `flag`; `body_at`, `body_length`, `end`: places in the buffer; `starts[field]`, `lengths[field]`: the value of a field of
+    extFields, -1 for a field that is missing.
+    """
+
+    def __init__(
+        self, codes: tuple[int, int], names: Sequence[bytes], escaped: int = -1, ignores_others: bool = False
+    ) -> None:
+        """`codes`: the request codes that are taken. `names`: of the fields, whose numbers count from 0; at most MAX_FIELDS.
+
+        `escaped`: the field whose value may have escapes. `ignores_others`: a frame may have fields of other names. Raises ValueError.
+        """
+        if len(names) > MAX_FIELDS:
+            raise ValueError(f"{len(names)} fields; at most {MAX_FIELDS} are scanned")
+        self._code, self._other_code = codes
+        self._escaped = escaped
+        self._ignores_others = ignores_others
+        self._count = len(names)
+        self._kept = tuple(names)
+        if not cython.compiled:
+            self._slots = [0] * _SLOTS
+            self._names = [b""] * _MAX_FIELDS
+            self._name_lengths = [0] * _MAX_FIELDS
+            self.starts = [0] * _MAX_FIELDS
+            self.lengths = [0] * _MAX_FIELDS
+        for slot in range(_SLOTS):
+            self._slots[slot] = -1
+        for field in range(self._count):
+            name = self._kept[field]
+            slot = _slot_of(name, 0, len(name))
+            if self._slots[slot] >= 0:
+                raise ValueError(f"the fields {name!r} and {self._kept[self._slots[slot]]!r} have one slot")
+            self._slots[slot] = field
+            self._names[field] = name
+            self._name_lengths[field] = len(name)
+        self.opaque = self.flag = 0
+        self.body_at = self.body_length = self.end = 0
+
+    def scan(self, p: bytes, position: int, end: int) -> int:
+        """Scan the frame at `position` of a buffer that ends at `end`: PARTIAL, OTHER or SCANNED."""
+        if end - position < HEAD_SIZE:
+            return _PARTIAL
+        length = load_u32(p, position)
+        # The highest byte of the header's length is its type, so that a header of another type than JSON is too long.
+        header_length = load_u32(p, position + LENGTH_SIZE)
+        if length > FRAME_MAX_LENGTH - LENGTH_SIZE or header_length > length - LENGTH_SIZE:
+            return _OTHER
+        if end - position - LENGTH_SIZE < length:
+            return _PARTIAL
+        header = position + HEAD_SIZE
+        self.body_at = header + header_length
+        self.end = position + LENGTH_SIZE + length
+        self.body_length = self.end - self.body_at
+        return _SCANNED if self._scan_header(p, header, self.body_at) else _OTHER
+
+    def number(self, p: bytes, field: int) -> int:
+        """The value of a field as a number; BAD if it is missing or none."""
+        return parse_number(p, self.starts[field], self.lengths[field])
+
+    def _scan_header(self, p: bytes, at: int, end: int) -> bool:
+        if end - at < 16 or p[at] != 123 or p[end - 1] != 125:  # { }
+            return False
+        for field in range(self._count):
+            self.lengths[field] = -1
+        self.flag = 0
+        self.opaque = BAD
+        has_code = False
+        has_fields = False
+        end -= 1
+        at += 1
+        while True:
+            if at >= end or p[at] != 34:
+                return False
+            start = at + 1
+            at = string_end(p, start, end)
+            if at < 0 or at + 2 > end or p[at + 1] != 58:
+                return False
+            name = p[start]
+            name_length = at - start
+            at += 2
+            if p[at] == 34:  # a string
+                at = string_end(p, at + 1, end)
+                if at < 0 or (name != 108 and name != 115 and name != 114):  # language, serializeTypeCurrentRPC, remark
+                    return False
+                at += 1
+            elif p[at] == 123:  # {
+                if name != 101 or name_length != 9 or has_fields:  # extFields
+                    return False
+                has_fields = True
+                at = self._scan_fields(p, at + 1, end)
+                if at < 0:
+                    return False
+            else:
+                start = at
+                while at < end and p[at] != 44:
+                    at += 1
+                number = parse_number(p, start, at - start)
+                if number == BAD:
+                    return False
+                if name == 99 and name_length == 4:  # code
+                    if number != self._code and number != self._other_code:
+                        return False
+                    has_code = True
+                elif name == 102 and name_length == 4:  # flag
+                    self.flag = number
+                elif name == 111 and name_length == 6:  # opaque
+                    self.opaque = number
+                elif name != 118 or name_length != 7:  # version
+                    return False
+            if at == end:
+                break
+            if p[at] != 44:
+                return False
+            at += 1
+        return has_code and has_fields and self.opaque != BAD
+
+    def _scan_fields(self, p: bytes, at: int, end: int) -> int:
+        """Notes where the values of extFields are; returns the place behind the object, -1 if it is not plain."""
+        while True:
+            if at >= end or p[at] != 34:
+                return -1
+            start = at + 1
+            at = string_end(p, start, end)
+            if at <= start or at + 3 > end or p[at + 1] != 58 or p[at + 2] != 34:
+                return -1
+            field = self._slots[_slot_of(p, start, at - start)]
+            if field >= 0 and (
+                self._name_lengths[field] != at - start or not is_equal(p, start, self._names[field], 0, at - start)
+            ):
+                field = -1
+            if field < 0 and not self._ignores_others:
+                return -1
+            start = at + 3
+            at = _escaped_string_end(p, start, end) if field == self._escaped else string_end(p, start, end)
+            if at < 0 or at + 1 >= end:
+                return -1
+            if field >= 0:
+                if self.lengths[field] >= 0:
+                    return -1
+                self.starts[field] = start
+                self.lengths[field] = at - start
+            at += 1
+            if p[at] == 125:
+                return at + 1
+            if p[at] != 44:
+                return -1
+            at += 1
+
+
+def parse_number(p: bytes, at: int, length: int) -> int:
+    """A decimal number of up to 18 digits as Java writes it; `BAD` for anything else."""
+    end = at + length
+    negative = length > 1 and p[at] == 45
+    if negative:
+        at += 1
+    if not 0 < end - at <= 18:
+        return BAD
+    value = 0
+    while at < end:
+        digit = p[at] - 48
+        if not 0 <= digit <= 9:
+            return BAD
+        value = value * 10 + digit
+        at += 1
+    return -value if negative else value
+
+
+def string_end(p: bytes, at: int, end: int) -> int:
+    """Where the string whose first character is at `at` ends: its quote; -1 if it has an escape or no end."""
+    while at < end:
+        if p[at] == 34:
+            return at
+        if p[at] == 92:
+            return -1
+        at += 1
+    return -1
+
+
+def _escaped_string_end(p: bytes, at: int, end: int) -> int:
+    """The same for a string that may have escapes."""
+    stop = find_byte(p, 34, at, end)
+    while stop > at and p[stop - 1] == 92:
+        # An escaped quote: an odd number of backslashes before it.
+        slashes = 1
+        while stop - slashes > at and p[stop - slashes - 1] == 92:
+            slashes += 1
+        if not slashes & 1:
+            break
+        stop = find_byte(p, 34, stop + 1, end)
+    return stop
+
+
+def _slot_of(p: bytes, at: int, length: int) -> int:
+    """A number below _SLOTS that differs for the names of one path: by length, first and last letter."""
+    return (p[at] + 8 * length + 29 * p[at + length - 1]) & 255
