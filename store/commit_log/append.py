@@ -1,8 +1,7 @@
 # cython: wraparound=False, cdivision=True
 """Appends records to the CommitLog: encodes them straight into the mapped file and publishes where the log ends.
 
-One of the four hot modules: compiled by Cython where there is a compiler (the types are in append.pxd), plain Python
-elsewhere; both write the same bytes. The layout of a record is drawn in headrace/protocol/record_layout.
+Compiled where there is a compiler (types in the `.pxd`), plain Python elsewhere; both write the same bytes. The layout of a record is drawn in headrace/protocol/record_layout.
 
 Only one process may hold a `CommitLogAppender`: the log's writer. Nobody sees a record before `publish`, which is
 called once for a batch. What it must never do: touch a byte at or beyond the published `append_limit` (a writer that is
@@ -190,7 +189,7 @@ class CommitLogAppender:
         body: bytes,
         body_length: int,
         body_crc: int,
-        properties: bytes,
+        properties: bytes | memoryview,
         properties_length: int,
         queued: bool,
     ) -> int:
