@@ -36,7 +36,7 @@ class ConsumeQueueAdmin:
         return {RequestCode.QUERY_CONSUME_QUEUE: self.read}
 
     def read(self, command: RemotingCommand) -> RemotingCommand:
-        """QUERY_CONSUME_QUEUE (321). An index out of range is told by the bounds alone."""
+        """QUERY_CONSUME_QUEUE (321). For an index out of range the response has only the bounds."""
         header = QueryConsumeQueueRequestHeader.from_ext(command.ext_fields)
         topic, queue_id, index = header.topic, header.queue_id, header.index
         first, end = self._bounds(topic, queue_id)
