@@ -28,6 +28,7 @@ from broker.statistics.traffic import Traffic
 from broker.tables import Tables
 from broker.waiting import Waiting
 from headrace.remoting.connection import Connection
+from headrace.remoting.endpoint import MakeHotPath
 from headrace.remoting.handlers import HandlerTable
 from headrace.remoting.server import RemotingServer
 from ipc.role_context import RoleContext
@@ -113,14 +114,13 @@ class _Broker:
         requests = self._make_requests()
         server = RemotingServer(
             requests.main,
-            connection_class=requests.connection,
             on_close=self._connection_closed,
             idle_timeout_s=settings.broker.server_channel_max_idle_time_seconds,
             buffer_limit=settings.broker.max_connection_buffer_bytes,
         )
-        await self._listen(server, settings.port, requests.main)
+        await self._listen(server, settings.port, requests.main, requests.main_hot_path)
         if settings.port + FAST_PORT_OFFSET > 0:
-            await self._listen(server, settings.port + FAST_PORT_OFFSET, requests.fast)
+            await self._listen(server, settings.port + FAST_PORT_OFFSET, requests.fast, requests.fast_hot_path)
         self._waiting.wakeups.attach(loop)
         await self._registration.start()
         functions = self._tables.functions
@@ -183,9 +183,9 @@ class _Broker:
             self._context.beat()
             await asyncio.sleep(_CATCH_UP_POLL_S)
 
-    async def _listen(self, server: RemotingServer, port: int, table: HandlerTable) -> None:
+    async def _listen(self, server: RemotingServer, port: int, table: HandlerTable, make_hot_path: MakeHotPath) -> None:
         try:
-            await server.listen(self._settings.host, port, table)
+            await server.listen(self._settings.host, port, table, make_hot_path)
         except OSError as error:
             raise PortTaken(self._settings.host, port, error) from error
 

@@ -9,7 +9,7 @@ from broker.clients.client_processor import ClientProcessor
 from broker.clients.lock_processor import LockProcessor
 from broker.clients.offset_processor import OffsetProcessor
 from broker.clients.rebalance_locks import RebalanceLocks
-from broker.connections.broker_connection import BrokerConnection
+from broker.connections.hot_requests import HotRequests
 from broker.deliveries import Deliveries
 from broker.filtering.filters import PullFilters
 from broker.live_config import LiveConfig
@@ -31,7 +31,7 @@ from broker.timers.recall_processor import RecallProcessor
 from broker.transactions.end_transaction_processor import EndTransactionProcessor
 from broker.waiting import Waiting
 from headrace.protocol.version import CURRENT_VERSION
-from headrace.remoting.endpoint import Endpoint
+from headrace.remoting.connection import Connection
 from headrace.remoting.handlers import HandlerTable
 from ipc.client_mark import ClientMark
 
@@ -64,10 +64,13 @@ class Requests:
             register_admin(port, families)
         _follow(settings, live, tables, writing)
 
-    def connection(self, endpoint: Endpoint) -> BrokerConnection:
-        """What serves a new connection: the fast port has no pulls."""
-        pulls = self._pull_path if endpoint.handlers is self.main else None
-        return BrokerConnection(endpoint, self._writing.path, pulls, self._writing.appender, self._mark)
+    def main_hot_path(self, connection: Connection) -> HotRequests:
+        """For a new connection to the main port."""
+        return HotRequests(connection, self._writing.path, self._pull_path, self._writing.appender, self._mark)
+
+    def fast_hot_path(self, connection: Connection) -> HotRequests:
+        """For a new connection to the fast port, which serves no pulls."""
+        return HotRequests(connection, self._writing.path, None, self._writing.appender, self._mark)
 
 
 _Ports = tuple[HandlerTable, HandlerTable]

@@ -7,7 +7,7 @@ transaction, no delay. Every other frame is left, untouched, to the plain path (
 errors. No check is weaker here: what depends on a topic is prepared in `HotTopic` and removed by `forget_topic`, what depends on the store
 is `writeable`.
 
-Called by broker/connections/broker_connection.py with what one read brought. Nothing is visible to anyone before that publishes.
+Called by broker/connections/hot_requests.py with what one read brought. Nothing is visible to anyone before that publishes.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """Commands carried over asyncio: a server, a client, and the connection that both are made of.
 
-    bytes ──► Connection ──► FrameDecoder ──► HandlerTable ──► your handler
-                  ▲                                                │
-                  └──────────────── one write a read ◄─────────────┘
+    socket ──► Channel ──► Connection ──► HandlerTable ──► your handler
+                  ▲            │ HotPath                       │
+                  └────────────┴── one write for each read ◄───┘
 
 A connection is symmetric, as in RocketMQ: both sides may ask, each matches answers against its own questions. Nothing here
 knows what a request means, and nothing starts a thread. Objects belong to the loop that they were made in.

@@ -14,9 +14,9 @@ from headrace.errors import ConnectError, RequestTimeout, StateError
 from headrace.model.host import parse_host
 from headrace.protocol.remoting_command import RemotingCommand
 from headrace.remoting.closing import close_all
-from headrace.remoting.connection import Connection
+from headrace.remoting.connection import Connection, make_channel
 from headrace.remoting.deadlines import Deadlines, is_done_in_time
-from headrace.remoting.endpoint import Endpoint, OnClose
+from headrace.remoting.endpoint import Endpoint, MakeHotPath, OnClose
 from headrace.remoting.handlers import HandlerTable
 from headrace.remoting.idle import IdleSweep
 
@@ -31,7 +31,7 @@ class RemotingClient:
     """Sends requests to addresses (`host:port`).
 
     `handlers` answer what peers ask of us; `before_request(address, command)` sees each request before it is encoded, and may sign it;
-    `on_close(connection, reason)` is told of lost connections; `ssl` has all connections speak TLS; `make_connection` is their class. Use it in one
+    `on_close(connection, reason)` is told of lost connections; `ssl` has all connections speak TLS; `make_hot_path(connection)` makes a `HotPath` for each. Use it in one
     loop only.
     """
 
@@ -44,7 +44,7 @@ class RemotingClient:
         before_request: BeforeRequest | None = None,
         on_close: OnClose | None = None,
         ssl: SSLContext | None = None,
-        make_connection: Callable[[Endpoint], Connection] = Connection,
+        make_hot_path: MakeHotPath | None = None,
     ) -> None:
         self._handlers = handlers or HandlerTable()
         self._connect_timeout_s = connect_timeout_s
@@ -52,7 +52,7 @@ class RemotingClient:
         self._before_request = before_request
         self._on_close = on_close
         self._ssl = ssl
-        self._make_connection = make_connection
+        self._make_hot_path = make_hot_path
         self._endpoint: Endpoint | None = None
         self._sweep: IdleSweep | None = None
         self._connections: dict[str, Connection] = {}
@@ -103,7 +103,7 @@ class RemotingClient:
             return
         if self._sweep is not None:
             self._sweep.close()
-        await close_all(self._endpoint.connections, "closed by us", CLOSE_GRACE_S, logging.DEBUG)
+        await close_all(self._endpoint.channels, "closed by us", CLOSE_GRACE_S, logging.DEBUG)
         self._endpoint.deadlines.close()
 
     async def _connection(self, address: str, timeout_s: float) -> Connection:
@@ -146,7 +146,7 @@ class RemotingClient:
             raise ConnectError(f"cannot connect: {error}", address) from error
         connecting = endpoint.loop.create_task(
             endpoint.loop.create_connection(
-                lambda: self._make_connection(endpoint),
+                lambda: make_channel(endpoint),
                 host,
                 port,
                 ssl=self._ssl,
@@ -156,7 +156,7 @@ class RemotingClient:
         try:
             if not await is_done_in_time(connecting, self._connect_timeout_s):
                 raise ConnectError(f"cannot connect to {name} within {self._connect_timeout_s:g} s", address)
-            _, connection = connecting.result()
+            _, channel = connecting.result()
         except UnicodeError as error:
             raise ConnectError(f"cannot connect to {name}: no name of a host: {error}", address) from error
         except OSError as error:
@@ -165,13 +165,20 @@ class RemotingClient:
             raise ConnectError(f"cannot connect to {name}: {reason}", address) from error
         finally:
             connecting.cancel()
-        return connection
+        return channel.handler
 
     def _open_endpoint(self) -> Endpoint:
         if self._endpoint is None:
             loop = asyncio.get_running_loop()
-            self._endpoint = Endpoint(loop, self._handlers, Deadlines(loop), on_close=self._lost, always_reads=True)
-            self._sweep = IdleSweep(loop, self._endpoint.connections, self._idle_timeout_s)
+            self._endpoint = Endpoint(
+                loop,
+                self._handlers,
+                Deadlines(loop),
+                make_hot_path=self._make_hot_path,
+                on_close=self._lost,
+                always_reads=True,
+            )
+            self._sweep = IdleSweep(loop, self._endpoint.channels, self._idle_timeout_s)
         return self._endpoint
 
     def _lost(self, connection: Connection, reason: str) -> None:

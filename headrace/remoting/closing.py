@@ -3,22 +3,21 @@
 import asyncio
 import logging
 from collections.abc import Collection
+from typing import Any
 
-from headrace.remoting.connection import Connection
+from headrace.remoting.channel import Channel
 
 
-async def close_all(
-    connections: Collection[Connection], reason: str, grace_s: float, level: int = logging.INFO
-) -> None:
-    """Closes all connections; those that have not taken what was sent to them within `grace_s` seconds are aborted."""
-    closing = list(connections)
-    for connection in closing:
-        connection.close(reason, level)
+async def close_all(channels: Collection[Channel[Any]], reason: str, grace_s: float, level: int = logging.INFO) -> None:
+    """Closes all channels; those that have not taken what was sent to them within `grace_s` seconds are aborted."""
+    closing = list(channels)
+    for channel in closing:
+        channel.close(reason, level)
     if not closing:
         return
-    waiting = [asyncio.ensure_future(connection.wait_closed()) for connection in closing]
+    waiting = [asyncio.ensure_future(channel.wait_closed()) for channel in closing]
     _, left = await asyncio.wait(waiting, timeout=grace_s)
     if left:
-        for connection in closing:
-            connection.abort(f"{reason}, and it does not read")
+        for channel in closing:
+            channel.abort(f"{reason}, and it does not read")
         await asyncio.wait(left)

@@ -14,10 +14,11 @@ from headrace.remoting.deadlines import Deadlines
 from headrace.remoting.fault_log import FaultLog
 from headrace.remoting.handlers import HandlerTable
 
-# In all of these `Any` is `headrace.remoting.connection.Connection`, which imports this module.
+# In all of these `Any` is `headrace.remoting.connection.Connection` (or its HotPath, or Channel), which import this module.
 OnOpen: TypeAlias = Callable[[Any], None]
 OnClose: TypeAlias = Callable[[Any, str], None]
 Admit: TypeAlias = Callable[[Any], Admission]
+MakeHotPath: TypeAlias = Callable[[Any], Any]
 
 
 @dataclass(slots=True)
@@ -26,12 +27,17 @@ class Endpoint:
 
     `always_reads`: its connections read whatever waits to be sent on them; those of clients do. `budget` and `faults` are those of all listeners
     of a server. `admit(connection)` is called before `on_open`; without it everything is allowed. `on_close` is given the reason.
+    `make_hot_path(connection)` makes what handles the most common frames of each connection in a shorter way.
     """
 
     loop: asyncio.AbstractEventLoop
     handlers: HandlerTable
     deadlines: Deadlines
+    channels: set[Any] = field(default_factory=set)
+    """All channels, open ones and those that are being closed."""
     connections: set[Any] = field(default_factory=set)
+    """The connections that were announced."""
+    make_hot_path: MakeHotPath | None = None
     on_open: OnOpen | None = None
     on_close: OnClose | None = None
     admit: Admit | None = None

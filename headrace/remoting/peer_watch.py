@@ -6,10 +6,10 @@ A peer that reads, however slowly, is left alone as long as there is memory.
 
 import asyncio
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final
 
 from headrace.remoting.buffer_budget import BufferBudget
-from headrace.remoting.connection import Connection
+from headrace.remoting.channel import Channel
 from headrace.remoting.fault_log import FaultLog
 
 STALL_GRACE_S: Final = 30.0
@@ -22,13 +22,13 @@ class PeerWatch:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        connections: Collection[Connection],
+        channels: Collection[Channel[Any]],
         budget: BufferBudget,
         faults: FaultLog,
         stall_grace_s: float,
     ) -> None:
         self._loop = loop
-        self._connections = connections
+        self._channels = channels
         self._budget = budget
         self._faults = faults
         self._stall_grace_s = stall_grace_s
@@ -39,8 +39,8 @@ class PeerWatch:
     def _look(self) -> None:
         now = self._loop.time()
         self._timer = self._loop.call_later(self._interval_s, self._look)
-        for connection in list(self._connections):
-            connection.look(now, now - self._looked_at, self._stall_grace_s)
+        for channel in list(self._channels):
+            channel.look(now, now - self._looked_at, self._stall_grace_s)
         self._budget.relieve()
         self._faults.sum_up()
         self._looked_at = now

@@ -7,15 +7,15 @@ handled, and answered and not sent.
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final
 
 from headrace.model.buffer_limit import DEFAULT_LIMIT, check_limit
 from headrace.remoting.buffer_budget import BufferBudget
+from headrace.remoting.channel import Channel
 from headrace.remoting.closing import close_all
-from headrace.remoting.connection import Connection
+from headrace.remoting.connection import Connection, make_channel
 from headrace.remoting.deadlines import Deadlines
-from headrace.remoting.endpoint import Admit, Endpoint, OnClose, OnOpen
+from headrace.remoting.endpoint import Admit, Endpoint, MakeHotPath, OnClose, OnOpen
 from headrace.remoting.fault_log import FaultLog
 from headrace.remoting.handlers import HandlerTable
 from headrace.remoting.idle import IdleSweep
@@ -26,14 +26,12 @@ logger = logging.getLogger(__name__)
 BACKLOG: Final = 1024
 IDLE_TIMEOUT_S: Final = 120.0
 
-ConnectionClass: TypeAlias = Callable[[Endpoint], Connection]
-
 
 class RemotingServer:
     """Listens, and keeps what was accepted in `connections`.
 
-    `on_open(connection)` and `on_close(connection, reason)` are called for each; `admit(connection)` returns what it may do. `max_connections` 0 means no limit of our own. `buffer_limit`: bytes that all connections may hold together (`buffer_budget`);
-    below LEAST_LIMIT it is a ValueError. `stall_grace_s`: a peer that has read nothing for so long, although answers wait, is closed.
+    `on_open(connection)` and `on_close(connection, reason)` are called for each; `admit(connection)` returns what it may do. `max_connections` 0 means no limit of
+    our own. `buffer_limit`: bytes that all connections may hold together (`buffer_budget`); below LEAST_LIMIT it is a ValueError. `stall_grace_s`: a peer that has read nothing for so long, although answers wait, is closed.
     Made inside a running loop.
     """
 
@@ -41,7 +39,6 @@ class RemotingServer:
         self,
         handlers: HandlerTable,
         *,
-        connection_class: ConnectionClass = Connection,
         on_open: OnOpen | None = None,
         on_close: OnClose | None = None,
         admit: Admit | None = None,
@@ -52,22 +49,29 @@ class RemotingServer:
     ) -> None:
         check_limit(buffer_limit, "buffer_limit")
         self._handlers = handlers
-        self._connection_class = connection_class
         self._loop = asyncio.get_running_loop()
         self._deadlines = Deadlines(self._loop)
         self._hooks = (on_open, on_close, admit)
         self._max_connections = max_connections
         self.connections: set[Connection] = set()
+        self._channels: set[Channel[Connection]] = set()
         self._endpoints: list[Endpoint] = []
         self._listeners: list[asyncio.Server] = []
-        self._budget = BufferBudget(buffer_limit, self.connections)
+        self._budget = BufferBudget(buffer_limit, self._channels)
         self._faults = FaultLog()
-        self._sweep = IdleSweep(self._loop, self.connections, idle_timeout_s)
-        self._watch = PeerWatch(self._loop, self.connections, self._budget, self._faults, stall_grace_s)
+        self._sweep = IdleSweep(self._loop, self._channels, idle_timeout_s)
+        self._watch = PeerWatch(self._loop, self._channels, self._budget, self._faults, stall_grace_s)
 
-    async def listen(self, host: str | None, port: int, handlers: HandlerTable | None = None) -> int:
+    async def listen(
+        self,
+        host: str | None,
+        port: int,
+        handlers: HandlerTable | None = None,
+        make_hot_path: MakeHotPath | None = None,
+    ) -> int:
         """Accepts connections on the address from now on; `handlers` take the place of the server's for this port.
 
+        `make_hot_path(connection)` makes a `HotPath` for each connection.
         Returns the port, which matters where 0 was asked for. An empty host is all addresses. Raises OSError, such as EADDRINUSE.
         """
         on_open, on_close, admit = self._hooks
@@ -75,7 +79,9 @@ class RemotingServer:
             self._loop,
             handlers or self._handlers,
             self._deadlines,
+            self._channels,
             self.connections,
+            make_hot_path,
             on_open,
             on_close,
             admit,
@@ -84,7 +90,7 @@ class RemotingServer:
             max_connections=self._max_connections,
         )
         listener = await self._loop.create_server(
-            lambda: self._connection_class(endpoint), host or None, port, backlog=BACKLOG, reuse_address=True
+            lambda: make_channel(endpoint), host or None, port, backlog=BACKLOG, reuse_address=True
         )
         self._endpoints.append(endpoint)
         self._listeners.append(listener)
@@ -113,11 +119,11 @@ class RemotingServer:
             listener.close()
         self._sweep.close()
         end = self._loop.time() + grace_s
-        for connection in self.connections:
-            connection.drain()
+        for channel in self._channels:
+            channel.drain()
         tasks = [task for connection in self.connections for task in connection.tasks]
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
-        await close_all(self.connections, "stopping", max(end - self._loop.time(), 0.1))
+        await close_all(self._channels, "stopping", max(end - self._loop.time(), 0.1))
         self._watch.close()
         self._deadlines.close()

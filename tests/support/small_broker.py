@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from broker.clients.offsets import OffsetTable
 from broker.clients.queue_visits import QueueVisits
 from broker.clients.rebalance_locks import RebalanceLocks
 from broker.config import BrokerConfig
-from broker.connections.broker_connection import BrokerConnection
+from broker.connections.hot_requests import HotRequests
 from broker.delays.delays import Delays
 from broker.filtering.filters import ConsumerFilterTable, PullFilters
 from broker.json_file import JsonFile
@@ -55,7 +56,7 @@ from headrace.protocol.record import decode_records
 from headrace.protocol.remoting_command import ONEWAY_FLAG, RemotingCommand, SerializeType
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.version import CURRENT_VERSION
-from headrace.remoting.connection import Connection
+from headrace.remoting.connection import Connection, make_channel
 from headrace.remoting.deadlines import Deadlines
 from headrace.remoting.endpoint import Endpoint
 from headrace.remoting.handlers import HandlerTable
@@ -304,17 +305,17 @@ class SmallBroker:
 
     def connect(self, port: int = 40000, address: str = "10.1.2.3", *, fast: bool = False) -> "Peer":
         """A client."""
-        return Peer(self, Connection(self._fast if fast else self._main), (address, port))
+        return Peer(self, self._fast if fast else self._main, (address, port))
 
     def connect_hot(self, port: int = 40000) -> "Peer":
         """A client whose sends and pulls take the hot paths, which are prepared for topic T."""
         self.path.prepare_topic(b"T", 4, 0)
-        return Peer(self, self.hot_connection(self._main), ("10.1.2.3", port))
+        return Peer(self, replace(self._main, make_hot_path=self.hot_path), ("10.1.2.3", port))
 
-    def hot_connection(self, endpoint: Endpoint) -> BrokerConnection:
-        """What serves a connection whose sends and pulls take the hot paths."""
+    def hot_path(self, connection: Connection) -> HotRequests:
+        """Lets the sends and pulls of a connection take the hot paths."""
         mark = ClientMark(memoryview(bytearray(CLIENT_BYTES)), 0)
-        return BrokerConnection(endpoint, self.path, self.pull_path, self.appender, mark)
+        return HotRequests(connection, self.path, self.pull_path, self.appender, mark)
 
     def run(self, work: Callable[[], object]) -> None:
         """Calls `work` on the loop, as a bell or a tick would, and lets what it set off come to its end."""
@@ -362,13 +363,14 @@ class _Wire(asyncio.Transport):
 class Peer:
     """A client's end of a connection."""
 
-    def __init__(self, broker: SmallBroker, connection: Connection, address: tuple[str, int]) -> None:
+    def __init__(self, broker: SmallBroker, endpoint: Endpoint, address: tuple[str, int]) -> None:
         self._broker = broker
-        self.connection = connection
+        self._channel = make_channel(endpoint)
+        self.connection = self._channel.handler
         self._wire = _Wire(address)
         self._decoder = FrameDecoder()
         self._opaque = 0
-        connection.connection_made(self._wire)
+        self._channel.connection_made(self._wire)
 
     def tell(
         self,
@@ -393,7 +395,7 @@ class Peer:
         """Sends bytes."""
 
         async def within() -> None:
-            self.connection.data_received(data)
+            self._channel.data_received(data)
             for _ in range(10):
                 await asyncio.sleep(0)
 
@@ -421,7 +423,7 @@ class Peer:
     def close(self) -> None:
         """The connection breaks."""
         self._wire.closing = True
-        self.connection.connection_lost(None)
+        self._channel.connection_lost(None)
 
     @property
     def is_closed(self) -> bool:

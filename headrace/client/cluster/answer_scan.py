@@ -42,12 +42,12 @@ _HEAD: Final = Struct(">II")
 _MAX_LENGTH: Final = FRAME_MAX_LENGTH - LENGTH_SIZE
 
 
-def take_answers(data: bytes, asked: dict[int, Asked]) -> tuple[int, bool]:
-    """Completes the futures of the answers at the beginning of `data`, up to the first frame that is not such an answer.
+def take_answers(data: bytes, asked: dict[int, Asked], at: int = 0) -> tuple[int, bool]:
+    """Completes the futures of the answers in `data` from position `at` on, up to the first frame that is not such an answer.
 
-    Returns how many bytes were consumed, and whether the scan stopped at an incomplete frame.
+    Returns where the scan stopped, and whether it stopped at an incomplete frame.
     """
-    at, size, unpack, decode = 0, len(data), _HEAD.unpack_from, _decode
+    size, unpack, decode = len(data), _HEAD.unpack_from, _decode
     while size - at >= HEAD_SIZE:
         length, word = unpack(data, at)
         end = at + LENGTH_SIZE + length

@@ -37,13 +37,13 @@ from typing import Any, Final, TypeAlias
 
 from headrace.client.cluster.answers import expect_success
 from headrace.client.cluster.broker_requests import BrokerRequests
-from headrace.client.cluster.client_connection import ClientConnection
 from headrace.client.cluster.client_id import build_client_id, fresh_instance_name
 from headrace.client.cluster.heartbeats import Heartbeats
 from headrace.client.cluster.members import ConsumerMember, ProducerMember
 from headrace.client.cluster.name_servers import NameServers
 from headrace.client.cluster.replies import Replies
 from headrace.client.cluster.routes import BrokerTable, Route, RouteTable
+from headrace.client.cluster.send_pipeline import SendPipeline
 from headrace.client.cluster.transport import ClientTransport, RequestStamp
 from headrace.client.durations import milliseconds, seconds
 from headrace.client.settings import ClientConfig, ClientEvent, EventKind
@@ -252,9 +252,9 @@ class ClientInstance:
         self.check_usable()
         return self._transport.request(address, command, timeout_ms)
 
-    def standing_connection(self, address: str) -> ClientConnection | None:
-        """Returns the open connection to an address, if there is one."""
-        return self._transport.standing(address)
+    def send_pipeline(self, address: str) -> SendPipeline | None:
+        """Returns the pipeline of the open connection to an address, if there is one."""
+        return self._transport.pipeline(address)
 
     async def invoke(self, address: str, command: RemotingCommand, timeout_ms: int | None = None) -> RemotingCommand:
         """Returns a successful answer. Raises BrokerError, and as `request` does. The default timeout is `api_timeout`."""

@@ -5,7 +5,7 @@ import logging
 import ssl
 from typing import Final
 
-from headrace.client.cluster.client_connection import ClientConnection
+from headrace.client.cluster.send_pipeline import SendPipeline
 from headrace.client.settings import ClientConfig, Credentials
 from headrace.errors import RequestTimeout
 from headrace.protocol.acl_signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, sign
@@ -57,14 +57,17 @@ class ClientTransport(RemotingClient):
             before_request=stamp if stamp.is_needed else None,
             on_close=on_close,
             ssl=ssl.create_default_context() if config.tls is True else config.tls or None,
-            make_connection=ClientConnection,
+            make_hot_path=SendPipeline,
         )
         self._loop = asyncio.get_running_loop()
 
-    def standing(self, address: str) -> ClientConnection | None:
-        """Returns the open connection to an address, if there is one."""
+    def pipeline(self, address: str) -> SendPipeline | None:
+        """Returns the pipeline of the open connection to an address, if there is one."""
         connection = self._connections.get(address)
-        return connection if isinstance(connection, ClientConnection) and not connection.is_closed else None
+        if connection is None or connection.is_closed:
+            return None
+        pipeline = connection.hot_path
+        return pipeline if isinstance(pipeline, SendPipeline) else None
 
     async def request(self, address: str, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
         """As RemotingClient's; faster if the connection is open and requests need not be stamped."""

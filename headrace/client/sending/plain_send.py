@@ -11,8 +11,8 @@ from json.encoder import encode_basestring as quote
 from typing import Final, NamedTuple
 
 from headrace.client.cluster.answer_scan import SendAnswer
-from headrace.client.cluster.client_connection import ClientConnection
 from headrace.client.cluster.instance import ClientInstance
+from headrace.client.cluster.send_pipeline import SendPipeline
 from headrace.client.cluster.unique_ids import create_unique_id
 from headrace.client.durations import seconds
 from headrace.client.sending.message_check import check_topic, property_text
@@ -42,7 +42,7 @@ class Attempt(NamedTuple):
     opaque: int
     queue: MessageQueue
     unique_id: str
-    connection: ClientConnection
+    pipeline: SendPipeline
     started_s: float
     """The loop's time."""
     timeout_s: float
@@ -66,22 +66,22 @@ class Attempt(NamedTuple):
 
     def abandon(self, error: RemotingError | None = None) -> None:
         """Stops waiting for the answer. Closes the connection after a timeout during which the broker sent nothing at all."""
-        self.connection.forget(self.opaque)
-        if isinstance(error, RequestTimeout) and self.connection.silent_since(self.started_s):
+        self.pipeline.forget(self.opaque)
+        if isinstance(error, RequestTimeout) and self.pipeline.connection.silent_since(self.started_s):
             reason = f"no answer to a send within {self.timeout_s:g} s, and nothing else was received"
-            self.connection.close(reason, logging.WARNING)
+            self.pipeline.connection.close(reason, logging.WARNING)
 
 
 class _Lane:
     """One queue: the start of its headers, and the connection to its broker."""
 
-    __slots__ = ("broker", "connection", "queue", "start")
+    __slots__ = ("broker", "pipeline", "queue", "start")
 
     def __init__(self, queue: MessageQueue, start: str) -> None:
         self.queue = queue
         self.start = start
         self.broker: dict[int, str] | None = None
-        self.connection: ClientConnection | None = None
+        self.pipeline: SendPipeline | None = None
 
 
 class PlainSends:
@@ -126,10 +126,10 @@ class PlainSends:
         lane = lanes[turn.next_index()]
         queue = lane.queue
         broker = instance.brokers.addresses.get(queue.broker_name)
-        connection = lane.connection
-        if connection is None or broker is not lane.broker or not connection.may_ask:
-            connection = self._connect(lane, broker)
-            if connection is None:
+        pipeline = lane.pipeline
+        if pipeline is None or broker is not lane.broker or not pipeline.may_ask:
+            pipeline = self._connect(lane, broker)
+            if pipeline is None:
                 return None
         now_ms = time.time_ns() // 1_000_000
         unique_id = create_unique_id(now_ms)
@@ -139,8 +139,8 @@ class PlainSends:
         except UnicodeEncodeError:
             return None
         timeout_s = self._timeout_s
-        answer = connection.ask(opaque, head, body, timeout_s)
-        return Attempt(answer, opaque, queue, unique_id, connection, self._now_s(), timeout_s)
+        answer = pipeline.ask(opaque, head, body, timeout_s)
+        return Attempt(answer, opaque, queue, unique_id, pipeline, self._now_s(), timeout_s)
 
     def _property_text(self, properties: dict[str, str]) -> str | None:
         """Returns the properties, escaped for JSON, up to the unique id; None if they change how the message is sent."""
@@ -167,10 +167,10 @@ class PlainSends:
         lanes = self._lanes[turn] = [_Lane(queue, self._headers.start(topic, queue)) for queue in turn.queues]
         return lanes
 
-    def _connect(self, lane: _Lane, broker: dict[int, str] | None) -> ClientConnection | None:
+    def _connect(self, lane: _Lane, broker: dict[int, str] | None) -> SendPipeline | None:
         address = None if broker is None else broker.get(names.MASTER_ID)
-        lane.connection = None if address is None else self._instance.standing_connection(address)
+        lane.pipeline = None if address is None else self._instance.send_pipeline(address)
         lane.broker = broker
-        if lane.connection is None or not lane.connection.may_ask:
+        if lane.pipeline is None or not lane.pipeline.may_ask:
             return None
-        return lane.connection
+        return lane.pipeline

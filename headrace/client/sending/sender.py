@@ -124,7 +124,7 @@ class Sender:
             if isinstance(outcome, RemotingError):
                 first = outcome
             else:
-                first = self._result(prepared, attempt.queue, outcome, attempt.connection.remote)
+                first = self._result(prepared, attempt.queue, outcome, attempt.pipeline.connection.remote)
         except _RETRYABLE as error:
             first = error
         budget_ms = milliseconds(self._settings.send_timeout)

@@ -187,7 +187,7 @@ def stores(broker: JudgingBroker, body: str) -> Callable[[], object]:
     other = broker.connect(42000)
 
     def store() -> None:
-        other.connection.data_received(data)
+        other.connection.channel.data_received(data)
         broker.dispatch()
 
     return store

@@ -91,12 +91,8 @@ class World:
         self.tables[2] = self._name_server()
 
         async def main() -> float:
-            server = (
-                RemotingServer(self.roomy._main.handlers, connection_class=self.roomy.hot_connection)
-                if roomy
-                else RemotingServer(HandlerTable(self._handle))
-            )
-            port = await server.listen("127.0.0.1", 0)
+            server = RemotingServer(self.roomy._main.handlers if roomy else HandlerTable(self._handle))
+            port = await server.listen("127.0.0.1", 0, make_hot_path=self.roomy.hot_path if roomy else None)
             with watched_steps(monkeypatch) as steps:
                 for frame in frames:
                     # In a thread: its own steps are not to be measured.

@@ -15,6 +15,7 @@ from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.headers.name_server import PutKvConfigRequestHeader
 from headrace.protocol.remoting_command import RemotingCommand, SerializeType, create_request, response_to
 from headrace.remoting import OPEN, Admission, Connection, HandlerTable, RemotingServer
+from headrace.remoting.channel import Channel
 from support.loops import LOOPS, run_on, until
 
 ECHO, LATER, FAIL, SILENT, BIG, SLOW = 1001, 1002, 1003, 1004, 1005, 1006
@@ -129,16 +130,18 @@ def test_an_unknown_code_is_answered_with_code_3(run: Any) -> None:
     run(main())
 
 
-def test_all_answers_of_one_read_leave_with_one_write(run: Any) -> None:
+def test_all_answers_of_one_read_leave_with_one_write(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     writes: list[int] = []
+    put = Channel._put
 
-    class Counting(Connection):
-        def _put(self, data: bytes) -> None:
-            writes.append(len(data))
-            super()._put(data)
+    def counting(channel: Channel[Any], data: bytes) -> None:
+        writes.append(len(data))
+        put(channel, data)
+
+    monkeypatch.setattr(Channel, "_put", counting)
 
     async def main() -> None:
-        async with serving(connection_class=Counting) as (_, port), peer_of(port) as peer:
+        async with serving() as (_, port), peer_of(port) as peer:
             requests = [create_request(ECHO, body=b"x") for _ in range(50)]
             peer.write(*requests)
             answers = await peer.read(50)
@@ -220,7 +223,7 @@ def test_a_handler_cancelled_before_it_begins_leaves_no_warning_behind(run: Any)
         begun.append(True)
 
     def lose(connection: Connection, _: RemotingCommand) -> None:
-        connection.connection_lost(None)
+        connection.channel.connection_lost(None)
 
     table.register(2003, never)
     table.register(2004, lose)
@@ -477,7 +480,7 @@ def test_a_peer_that_does_not_read_is_not_read_from_and_gets_everything_later(ru
             (connection,) = server.connections
             before = len(handled)
             assert before < 400
-            waiting = connection._transport
+            waiting = connection.channel._transport
             assert waiting is not None
             assert waiting.get_write_buffer_size() < 4 << 20
             decoder = FrameDecoder()
@@ -654,8 +657,8 @@ def test_the_socket_does_not_wait_to_fill_packets(run: Any) -> None:
         async with serving() as (server, port), peer_of(port):
             await until(lambda: server.connections)
             (connection,) = server.connections
-            assert connection._transport is not None
-            peer = connection._transport.get_extra_info("socket")
+            assert connection.channel._transport is not None
+            peer = connection.channel._transport.get_extra_info("socket")
             assert peer.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
     run(main())

@@ -221,9 +221,9 @@ def test_a_frame_that_comes_byte_by_byte_is_put_together_in_place(run: Any) -> N
             await until(lambda: served.server.connections)
             (connection,) = served.server.connections
             for byte in frame[:-1]:
-                connection.data_received(bytes([byte]))
+                connection.channel.data_received(bytes([byte]))
             assert served.server.held_bytes == len(frame)
-            connection.data_received(frame[-1:])
+            connection.channel.data_received(frame[-1:])
             assert served.server.held_bytes == 0
             assert (await served.answers(peer, 1))[0].body == b"body"
 

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from headrace import Message, MessageQueue, Producer, SendFailed, SendResult, SendStatus
 from headrace.client.cluster.answer_scan import SendAnswer, take_answers
-from headrace.client.cluster.client_connection import ClientConnection
+from headrace.client.cluster.send_pipeline import SendPipeline
 from headrace.client.sending.send_result import stored_result
 from headrace.errors import MessageIllegal, MessageInvalid, RequestTimeout, SendRequestError
 from headrace.protocol.remoting_command import RESPONSE_FLAG, RemotingCommand, SerializeType
+from headrace.remoting import Connection
 from support.loops import until
 from support.sdk import run
 from support.sdk_cluster import Answer, Cluster, FakeBroker
@@ -24,19 +25,21 @@ async def warm(producer: Producer) -> None:
         await producer.send(Message("T", b"first"), timeout=30)
 
 
-def connection_of(producer: Producer) -> ClientConnection:
+def connection_of(producer: Producer) -> Connection:
     connections = producer._instance._transport._connections.values()
-    return next(one for one in connections if isinstance(one, ClientConnection) and one._endpoint is not None)
+    return next(one for one in connections if isinstance(one.hot_path, SendPipeline))
 
 
 def asked(producer: Producer) -> int:
     """How many answers are waited for."""
     connections = producer._instance._transport._connections.values()
-    return sum(len(one._asked) + len(one._pending or ()) for one in connections if isinstance(one, ClientConnection))
+    return sum(
+        len(one.hot_path) + len(one._pending or ()) for one in connections if isinstance(one.hot_path, SendPipeline)
+    )
 
 
 def deadlines(producer: Producer) -> int:
-    return len(connection_of(producer)._endpoint.deadlines)
+    return len(connection_of(producer).deadlines)
 
 
 def goes_directly(producer: Producer, message: Message) -> bool:

@@ -1,11 +1,10 @@
-"""A client's connection to the broker: what one read brings becomes one batch in the log and one write.
+"""HotRequests: the hot path of a client's connection. What one read brings becomes one batch in the log and one write.
 
-Sends of the common form go through `SendPath` in bulk; every other frame is handed to the plain path of the remoting layer
-and answered from its handlers. Answers leave after the batch is published, those that wait for disk or slave when the ack
-gate lets them. Without a compiler all frames take the plain path, which is quicker than the interpreted hot one.
+Sends of the common form go through `SendPath` in bulk, pulls through `PullPath`; every other frame is handled as a command. Answers leave
+after the batch is published, those that wait for disk or slave when the ack gate lets them. Without a compiler all frames are
+handled as commands, which is faster than the interpreted hot path; so are all frames of a connection whose admission has a check.
 """
 
-import asyncio
 from functools import partial
 from time import monotonic_ns
 
@@ -15,8 +14,8 @@ from broker.response_codes import code_of_put
 from broker.sending.hot_send import COMPILED, PARTIAL, SendPath
 from headrace.model.host import encode_host
 from headrace.protocol.frame import FrameDecoder, frame_size
+from headrace.protocol.remoting_command import RemotingCommand
 from headrace.remoting.connection import Connection
-from headrace.remoting.endpoint import Endpoint
 from ipc.client_mark import ClientMark, encode_client
 from store.status import PutMessageStatus
 
@@ -24,15 +23,17 @@ _BORN_HOST_V6 = 0x10
 _V4_HOST_LENGTH = 8
 
 
-class BrokerConnection(Connection):
-    """A connection whose sends are appended in bulk."""
+class HotRequests:
+    """The `HotPath` of one connection. It uses what is public of the connection and of its channel."""
 
     __slots__ = (
         "_appender",
         "_began_ns",
         "_born_flag",
         "_born_host",
+        "_channel",
         "_client",
+        "_connection",
         "_gets_before",
         "_mark",
         "_path",
@@ -41,10 +42,11 @@ class BrokerConnection(Connection):
     )
 
     def __init__(
-        self, endpoint: Endpoint, path: SendPath, pulls: PullPath | None, appender: Appender, mark: ClientMark
+        self, connection: Connection, path: SendPath, pulls: PullPath | None, appender: Appender, mark: ClientMark
     ) -> None:
         """`pulls` is None on a port that does not serve them."""
-        super().__init__(endpoint)
+        self._connection = connection
+        self._channel = connection.channel
         self._path = path
         self._pulls = pulls if COMPILED else None
         self._appender = appender
@@ -54,38 +56,18 @@ class BrokerConnection(Connection):
         self._born_flag = 0
         self._began_ns = self._puts_before = self._gets_before = 0
 
-    def _open(self, transport: asyncio.Transport) -> None:
-        super()._open(transport)
-        if not self.is_closed:
-            self._client = encode_client(self.remote)
-            self._born_host = encode_host(self.remote_address)
-            self._born_flag = _BORN_HOST_V6 if len(self._born_host) > _V4_HOST_LENGTH else 0
+    def opened(self) -> None:
+        """The peer is known: its address becomes the born host of its messages."""
+        self._client = encode_client(self._channel.remote)
+        self._born_host = encode_host(self._channel.remote_address)
+        self._born_flag = _BORN_HOST_V6 if len(self._born_host) > _V4_HOST_LENGTH else 0
 
-    def take_frames(self, data: bytes, position: int) -> int:
-        """Sends in bulk, pulls by the short way, everything else frame by frame."""
-        if not COMPILED:
-            return super().take_frames(data, position)
-        path, pulls, end = self._path, self._pulls, len(data)
-        self._appender.log.begin()
-        while not self.is_closed:
-            if self.is_held:
-                return position
-            if self.admission.check is not None:
-                return super().take_frames(data, position)
-            position = path.take(data, position, self._born_host, self._born_flag)
-            if path.stopped_at == PARTIAL:
-                return position
-            stop = position + frame_size(data, position)
-            if stop > end or self._must_wait():
-                return position
-            answer = pulls.answer(data, position) if pulls is not None else None
-            if answer is not None:
-                self.write(answer)
-            else:
-                # Also where no file is reserved yet: the plain path waits for it.
-                self.handle_frame(data[position:stop])
-            position = stop
-        return end
+    def lost(self, reason: str) -> None:
+        """Nothing is kept for a connection that is lost."""
+
+    def take_answer(self, command: RemotingCommand) -> bool:  # noqa: ARG002
+        """The hot path asks nothing."""
+        return False
 
     def begin_batch(self) -> None:
         """From here on this client's requests are handled."""
@@ -93,23 +75,49 @@ class BrokerConnection(Connection):
         self._began_ns, self._puts_before = monotonic_ns(), self._path.requests_in
         if self._pulls is not None:
             self._gets_before = self._pulls.pulls_answered
-        super().begin_batch()
+
+    def take(self, data: bytes, position: int) -> int:
+        """Sends in bulk, pulls by the short way, everything else frame by frame."""
+        connection = self._connection
+        if not COMPILED:
+            return connection.take_frames(data, position)
+        channel, path, pulls, end = self._channel, self._path, self._pulls, len(data)
+        self._appender.log.begin()
+        while not channel.is_closed:
+            if connection.is_held:
+                return position
+            if connection.admission.check is not None:
+                return connection.take_frames(data, position)
+            position = path.take(data, position, self._born_host, self._born_flag)
+            if path.stopped_at == PARTIAL:
+                return position
+            stop = position + frame_size(data, position)
+            if stop > end or channel.must_wait():
+                return position
+            answer = pulls.answer(data, position) if pulls is not None else None
+            if answer is not None:
+                channel.write(answer)
+            else:
+                # Also where no file is reserved yet: the plain path waits for it.
+                connection.handle_frame(data[position:stop])
+            position = stop
+        return end
 
     def end_batch(self) -> None:
-        """Makes its messages visible, and writes all answers that were gathered."""
+        """Makes its messages visible, and answers them."""
         began_ns, pulls = self._began_ns, self._pulls
+        # order: before anything is written. The channel writes nothing if this fails.
         self._appender.publish()
         self._answer_batch(began_ns, self._path.requests_in - self._puts_before)
         if pulls is not None and pulls.pulls_answered != self._gets_before:
             self._appender.stats.gets.add(began_ns, pulls.pulls_answered - self._gets_before)
-        super().end_batch()
         self._mark.end()
 
     def _answer_batch(self, began_ns: int, puts: int) -> None:
         """Answers `puts` sends that were taken in bulk since `began_ns`."""
         answers = self._path.take_answers()
         if answers:
-            self.write(answers)
+            self._channel.write(answers)
         held = self._path.take_held()
         if held:
             self._appender.gate.wait(self._appender.log.wrote_offset, partial(self._answer_held, held, began_ns, puts))
@@ -120,7 +128,7 @@ class BrokerConnection(Connection):
         self._appender.stats.puts.add(began_ns, puts)
         if status is not PutMessageStatus.PUT_OK:
             answers = b"".join(_recoded(answers, status))
-        self.write(answers)
+        self._channel.write(answers)
 
 
 def _recoded(answers: bytes, status: PutMessageStatus) -> list[bytes]:

@@ -1,0 +1,528 @@
+"""Channel: the bytes of one connection, accepted or made. It owns the handler of what it reads.
+
+    socket ──► data_received ──► whole frames ──► FrameHandler.take ──┐
+       ▲                                                              │
+       └── one write for each batch ◄── write, write_soon ◄───────────┘
+
+- All frames that one read brings are handled in one batch, and what is written meanwhile leaves with one write.
+- An accepted connection takes no more frames while bytes wait for its peer (HIGH_WATER), while its handler is busy, or while the role's
+  memory for connections is used up (`buffer_budget`). What was read by then is kept, and nothing more is read. The peer may take its
+  time, as long as it reads at all: see `peer_watch`.
+- A connection that was made always reads: two peers that each wait for the other to read would wait for ever.
+- Bytes that are not frames close the connection. A TLS hello is recognised by its first byte.
+- Whatever a peer sends, and whatever our own code makes of it, ends with the connection: nothing is raised into the event loop.
+  Faults are logged through `fault_log`.
+
+TLS on a port that also serves plain text (RocketMQ's permissive mode) belongs in `_begins_tls`, which sees the first bytes before
+anything is made of them: from there on an `ssl.SSLObject` over two `ssl.MemoryBIO` would stand between `data_received` and `_receive`,
+and between `_put` and the transport. All else works on plain bytes, and no other file touches the transport.
+
+This file never blocks, starts no thread, and knows nothing of requests.
+"""
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Callable
+from typing import Final, Generic, Protocol, TypeVar, cast, final
+
+from headrace.errors import BadFrame
+from headrace.protocol.frame import FRAME_MAX_LENGTH, frame_size
+from headrace.remoting.buffer_budget import LEAST_RATE
+from headrace.remoting.endpoint import Endpoint
+from headrace.remoting.partial_frame import LENGTH_UNKNOWN, PartialFrame
+
+logger = logging.getLogger(__name__)
+
+TLS_HANDSHAKE: Final = 0x16
+"""First byte of a TLS connection. A frame's is always 0: its length is below 2^24."""
+
+HIGH_WATER: Final = (
+    64 << 10
+)  # limit: bytes that wait to be sent to an accepted peer before no more of its requests are taken
+CLIENT_HIGH_WATER: Final = 1 << 20  # limit: the same for requests of ours; beyond it `wait_writable` waits
+BATCH_LIMIT: Final = 1 << 20  # limit: what one batch may grow to before it is written
+
+
+class FrameHandler(Protocol):
+    """What a channel does with the frames that it reads. It is given the channel and uses its public interface."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it takes no more frames for now. It calls the channel's `pause` when that begins and `resume` when it ends."""
+
+    def opened(self) -> None:
+        """The peer is known. Raises what it raises: the connection is aborted then."""
+
+    def begin_batch(self) -> None:
+        """The frames of one read follow."""
+
+    def take(self, data: bytes, position: int) -> int:
+        """Handles the whole frames in `data` from `position` on, until it takes no more; returns where the first begins that was not handled.
+
+        If the channel was closed meanwhile, everything counts as handled. Raises BadFrame.
+        """
+
+    def end_batch(self) -> None:
+        """No more frames of this read follow; what was written leaves now."""
+
+    def resumed(self) -> None:
+        """There is room again: what had to wait for it can be written."""
+
+    def lost(self, reason: str) -> None:
+        """The connection is lost."""
+
+
+HandlerT = TypeVar("HandlerT", bound=FrameHandler)
+
+
+@final
+class Channel(asyncio.Protocol, Generic[HandlerT]):
+    """The byte side of a connection. `opened_at_ms` is wall-clock time; `remote` is the peer's `host:port`."""
+
+    __slots__ = (
+        "__weakref__",
+        "_batch",
+        "_batch_size",
+        "_buffered_in",
+        "_buffered_out",
+        "_close_reason",
+        "_closed",
+        "_endpoint",
+        "_has_room",
+        "_is_batching",
+        "_is_draining",
+        "_is_lost",
+        "_is_new",
+        "_is_waiting_for_room",
+        "_last_active",
+        "_last_read",
+        "_partial",
+        "_read_bytes",
+        "_rest",
+        "_seen_moved",
+        "_stalled_since",
+        "_transport",
+        "_writable",
+        "_written_bytes",
+        "handler",
+        "held_bytes",
+        "is_writing_paused",
+        "moved_at",
+        "opened_at_ms",
+        "remote",
+        "remote_address",
+    )
+
+    def __init__(self, endpoint: Endpoint, make_handler: "Callable[[Channel[HandlerT]], HandlerT]") -> None:
+        self._endpoint = endpoint
+        self._transport: asyncio.Transport | None = None
+        self._is_new = True
+        self._partial: PartialFrame | None = None
+        self._rest = b""
+        self._is_waiting_for_room = self._has_room = False
+        self._buffered_in = self._buffered_out = self.held_bytes = 0
+        self._read_bytes = self._written_bytes = self._seen_moved = 0
+        self.moved_at = time.monotonic()
+        self._stalled_since: float | None = None
+        self._batch: list[bytes] = []
+        self._batch_size = 0
+        self._is_batching = False
+        self.is_writing_paused = False
+        """Whether more waits for the peer than should."""
+        self._is_lost = False
+        self._is_draining = False
+        self._close_reason: str | None = None
+        self._last_active = endpoint.loop.time()
+        self._last_read = 0.0
+        self._writable: asyncio.Future[None] | None = None
+        self._closed: asyncio.Future[None] | None = None
+        self.opened_at_ms = 0
+        self.remote_address: tuple[str, int] = ("", 0)
+        self.remote = ""
+        self.handler: HandlerT = make_handler(self)
+
+    # -- what it is -------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._is_lost or self._transport is None or self._transport.is_closing()
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether it was closed from this side, with a reason. Frames that were read are dropped."""
+        return self._close_reason is not None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether bytes wait for the peer, or for memory."""
+        return self.is_writing_paused or self._is_waiting_for_room
+
+    @property
+    def takes_frames(self) -> bool:
+        """Whether more frames may be handled now."""
+        return self._endpoint.always_reads or not (
+            self.is_writing_paused or self._is_waiting_for_room or self.handler.is_busy
+        )
+
+    @property
+    def idle_s(self) -> float:
+        """Seconds since something was read, or written to a peer that reads."""
+        return self._endpoint.loop.time() - self._last_active
+
+    @property
+    def last_active_ms(self) -> int:
+        """When something was last read or written, in wall-clock milliseconds."""
+        return int((time.time() - self.idle_s) * 1000)
+
+    def silent_since(self, moment: float) -> bool:
+        """Whether nothing at all was read since `moment` (the loop's time, seconds)."""
+        return self._last_read <= moment
+
+    # -- asyncio calls these ----------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Sets the socket's options and lets the handler begin."""
+        self._transport = cast(asyncio.Transport, transport)
+        self.opened_at_ms = int(time.time() * 1000)
+        self._endpoint.channels.add(self)
+        try:
+            self._open(self._transport)
+        except Exception as error:  # noqa: BLE001 - the event loop would log a stack trace
+            self._fail(error)
+
+    def _open(self, transport: asyncio.Transport) -> None:
+        endpoint = self._endpoint
+        peer = transport.get_extra_info("peername")
+        if not peer:
+            # Reset between the kernel's accept and ours.
+            self.abort("reset by the peer before it was accepted", logging.DEBUG)
+            return
+        transport.set_write_buffer_limits(high=CLIENT_HIGH_WATER if endpoint.always_reads else HIGH_WATER)
+        self.remote_address = (peer[0], peer[1])
+        self.remote = f"[{peer[0]}]:{peer[1]}" if ":" in peer[0] else f"{peer[0]}:{peer[1]}"
+        connected = transport.get_extra_info("socket")
+        if connected is not None:
+            try:
+                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            except OSError:
+                pass  # the peer is gone already; connection_lost follows
+        if endpoint.max_connections and len(endpoint.channels) > endpoint.max_connections:
+            self.close(f"more than {endpoint.max_connections} connections")
+            return
+        self.handler.opened()
+
+    def data_received(self, data: bytes) -> None:
+        """Handles all whole frames in the bytes; answers with one write."""
+        if self._is_lost or self._close_reason is not None:
+            return
+        if self._is_new:
+            self._is_new = False
+            if self._begins_tls(data):
+                return
+        self._last_active = self._last_read = self._endpoint.loop.time()
+        self._read_bytes += len(data)
+        try:
+            self._receive(data)
+        except BadFrame as error:
+            self.refuse_bytes(error)
+        except Exception as error:  # noqa: BLE001 - the event loop would log a stack trace
+            self._fail(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Gives back what is held, and tells the handler why."""
+        self._is_lost = True
+        reason = self._close_reason or (f"connection lost: {exc}" if exc else "closed by the peer")
+        if self._close_reason is None:
+            logger.debug("connection closed remote=%s reason=%r", self.remote, reason)
+        self._endpoint.channels.discard(self)
+        if self._writable is not None and not self._writable.done():
+            self._writable.set_result(None)
+        if self._closed is not None and not self._closed.done():
+            self._closed.set_result(None)
+        self._batch.clear()
+        self._give_back()
+        try:
+            self.handler.lost(reason)
+        except Exception as error:  # noqa: BLE001 - the event loop would log a stack trace
+            self._fail(error)
+
+    def pause_writing(self) -> None:
+        """More waits for the peer than should."""
+        self.is_writing_paused = True
+        self.pause()
+
+    def resume_writing(self) -> None:
+        """The peer has read nearly all of it."""
+        self.is_writing_paused = False
+        self._stalled_since = None
+        self._count(self._buffered_in, 0)
+        if self._writable is not None:
+            if not self._writable.done():
+                self._writable.set_result(None)
+            self._writable = None
+        # order: not from within the transport's own write, which calls this: answers of the next frames would overtake it.
+        self._endpoint.loop.call_soon(self.resume)
+
+    # -- bytes in ---------------------------------------------------------------------------------------------------------
+
+    def _begins_tls(self, data: bytes) -> bool:
+        """Whether the first bytes of the connection are a TLS hello, which is refused: listeners here speak plain text.
+
+        `data` is all that was read so far.
+        """
+        if data[0] != TLS_HANDSHAKE:
+            return False
+        self.close("it speaks TLS, which this listener does not; connect without tls.enable", logging.WARNING)
+        return True
+
+    def refuse_bytes(self, error: BadFrame) -> None:
+        """Closes the connection because it brought bytes that are not frames. Logs why, once."""
+        self._endpoint.bad_frames += 1
+        self.close(f"not a RocketMQ frame: {error}", logging.WARNING)
+
+    def _fail(self, error: Exception) -> None:
+        """Closes the connection because handling what it brought failed in a way that nobody expected."""
+        self._endpoint.handler_errors += 1
+        self._endpoint.faults.failed(self.remote, -1, error)
+        self.abort(f"handling its bytes failed: {type(error).__name__}", logging.DEBUG)
+
+    def _receive(self, data: bytes) -> None:
+        position = 0
+        partial = self._partial
+        if partial is not None:
+            position = partial.fill(data)
+            if not partial.is_whole:
+                return
+        elif self._rest:
+            data = self._rest + data
+            self._rest = b""
+        self._begin_batch()
+        try:
+            if partial is not None:
+                self._partial = None
+                frame = partial.take()
+                if not self.handler.take(frame, 0):
+                    # Its length is known only now, or it has to wait.
+                    data, position = frame + data[position:], 0
+            position = self.handler.take(data, position)
+        finally:
+            self._end_batch()
+        self._keep(data, position)
+
+    def _keep(self, data: bytes, position: int) -> None:
+        """Keeps what was not handled: frames that wait, or the beginning of one."""
+        size = len(data) - position
+        if not size or self.is_closed:
+            self._count(0, self._buffered_out)
+            return
+        if self.takes_frames:
+            needed = frame_size(data, position) if size >= LENGTH_UNKNOWN else LENGTH_UNKNOWN
+            budget = self._endpoint.budget
+            if needed > size:
+                if budget.fits(needed - self._buffered_in, has_waited=self._has_room):
+                    self._partial = PartialFrame(data[position:], needed)
+                    self._count(needed, self._buffered_out)
+                    return
+                self._wait_for_room(needed)
+        self._rest = data[position:]
+        self._count(size, self._buffered_out)
+
+    def _take_rest(self) -> None:
+        """Handles what was read and had to wait."""
+        data, self._rest = self._rest, b""
+        if not data:
+            return
+        try:
+            self._begin_batch()
+            try:
+                position = self.handler.take(data, 0)
+            finally:
+                self._end_batch()
+            self._keep(data, position)
+        except BadFrame as error:
+            self.refuse_bytes(error)
+        except Exception as error:  # noqa: BLE001 - the event loop would log a stack trace
+            self._fail(error)
+
+    # -- memory -----------------------------------------------------------------------------------------------------------
+
+    def must_wait(self) -> bool:
+        """Whether the next frame or answer has to wait until the role holds less for others. `resume` is called then."""
+        if not self._endpoint.budget.is_tight:
+            return False
+        if not self._is_waiting_for_room:
+            self._wait_for_room(0)
+        return True
+
+    def _wait_for_room(self, size: int) -> None:
+        self._is_waiting_for_room = True
+        self.pause()
+        self._endpoint.budget.wait(self, size)
+
+    def room_found(self) -> None:
+        """There is room in the budget for what it waits for."""
+        self._is_waiting_for_room = False
+        self._has_room = True
+        self.resume()
+        self._has_room = False
+
+    def _count(self, buffered_in: int, buffered_out: int) -> None:
+        """Tells the budget how many bytes are held, read and unsent."""
+        self._buffered_in, self._buffered_out = buffered_in, buffered_out
+        held = buffered_in + buffered_out
+        if held != self.held_bytes:
+            change, self.held_bytes = held - self.held_bytes, held
+            self._endpoint.budget.hold(change)
+
+    def _give_back(self) -> None:
+        self._partial = None
+        self._rest = b""
+        self._count(0, 0)
+
+    # -- bytes out --------------------------------------------------------------------------------------------------------
+
+    def _begin_batch(self) -> None:
+        """From here on writes are gathered, until `_end_batch`. Not nested."""
+        self._is_batching = True
+        self.handler.begin_batch()
+
+    def _end_batch(self) -> None:
+        """Writes all that was gathered, at once."""
+        # order: if the handler fails here nothing is written, because nothing may be answered that it could not complete.
+        self.handler.end_batch()
+        self._is_batching = False
+        if self._batch:
+            self._flush()
+
+    def write(self, data: bytes) -> None:
+        """Sends bytes that are whole frames. On a closed connection they are dropped."""
+        # order: nothing overtakes what waits for the end of the turn.
+        if self._is_batching or self._batch:
+            self._batch.append(data)
+            self._batch_size += len(data)
+            if self._batch_size >= BATCH_LIMIT:
+                self._flush()
+        else:
+            self._put(data)
+
+    def write_soon(self, head: bytes, body: bytes, *, alone: bool = False) -> None:
+        """Sends the two parts of a frame, with all that is sent so in this turn of the loop, by one write.
+
+        `alone`: no other frame is expected in this turn, so it is written at once unless others wait already.
+        """
+        batch = self._batch
+        if not batch and not self._is_batching:
+            if alone:
+                self._put(head + body)
+                return
+            self._endpoint.loop.call_soon(self._end_turn)
+        batch.append(head)
+        batch.append(body)
+        self._batch_size += len(head) + len(body)
+        if self._batch_size >= BATCH_LIMIT:
+            self._flush()
+
+    def _end_turn(self) -> None:
+        if self._batch and not self._is_batching:
+            self._flush()
+
+    def _flush(self) -> None:
+        data = self._batch[0] if len(self._batch) == 1 else b"".join(self._batch)
+        self._batch.clear()
+        self._batch_size = 0
+        self._put(data)
+
+    def _put(self, data: bytes) -> None:
+        transport = self._transport
+        if transport is None or self._is_lost or transport.is_closing():
+            return
+        self._written_bytes += len(data)
+        transport.write(data)
+        if self.is_writing_paused:
+            # What is sent in part is held as a whole.
+            self._count(self._buffered_in, self._buffered_out + len(data))
+        else:
+            self._last_active = self._endpoint.loop.time()
+
+    async def wait_writable(self, end: float) -> bool:
+        """Waits while more waits for the peer than should, until `end` (the loop's time); returns whether that is over, or the connection is closed."""
+        while self.is_writing_paused and not self.is_closed:
+            if self._writable is None:
+                self._writable = self._endpoint.loop.create_future()
+            done, _ = await asyncio.wait([self._writable], timeout=max(end - self._endpoint.loop.time(), 0))
+            if not done:
+                return False
+        return True
+
+    # -- back-pressure ----------------------------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """Reads nothing until `resume`, unless it always reads."""
+        if self._transport is not None and not self.is_closed and not self._endpoint.always_reads:
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Continues with what had to wait: the handler's answers first, then frames, then reading. Without effect while something must still wait."""
+        self.handler.resumed()
+        if not self.is_closed and not self._is_draining and self.takes_frames:
+            self._take_rest()
+        if not self.is_closed and not self._is_draining and self.takes_frames and self._transport is not None:
+            self._transport.resume_reading()
+
+    def look(self, now: float, seconds: float, stall_grace_s: float) -> None:
+        """Notes what has moved in the `seconds` since the last look; closes the connection if its peer has not read for `stall_grace_s` although more waits than should."""
+        transport = self._transport
+        if transport is None or self._is_lost:
+            return
+        unsent = transport.get_write_buffer_size()
+        moved = self._read_bytes + self._written_bytes - unsent
+        has_moved, self._seen_moved = moved - self._seen_moved, moved
+        if has_moved >= LEAST_RATE * seconds:
+            self.moved_at = time.monotonic()
+        self._count(self._buffered_in, min(self._buffered_out, unsent + FRAME_MAX_LENGTH) if unsent else 0)
+        if not self.is_writing_paused or has_moved:
+            self._stalled_since = None
+        elif self._stalled_since is None:
+            self._stalled_since = now
+        elif now - self._stalled_since >= stall_grace_s:
+            self.abort(f"it does not read: {unsent} bytes wait for it, and none was read for {stall_grace_s:g} s")
+
+    # -- the end ----------------------------------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Reads no more; what is being handled may still be answered."""
+        self._is_draining = True
+        self.pause()
+
+    def close(self, reason: str, level: int = logging.INFO) -> None:
+        """Closes once all that was written is sent. Logs why, once."""
+        transport = self._transport
+        if transport is None or self.is_closed:
+            return
+        if self._batch:
+            self._flush()
+        self._close_because(reason, level)
+        transport.close()
+
+    def abort(self, reason: str, level: int = logging.WARNING) -> None:
+        """Closes at once; what was not yet sent is lost."""
+        if self._transport is not None and not self._is_lost:
+            self._close_because(reason, level)
+            self._transport.abort()
+            self._give_back()
+
+    async def wait_closed(self) -> None:
+        """Waits until the connection is lost, with all that was sent before `close` sent."""
+        if self._transport is not None and not self._is_lost:
+            if self._closed is None:
+                self._closed = self._endpoint.loop.create_future()
+            await asyncio.shield(self._closed)
+
+    def _close_because(self, reason: str, level: int) -> None:
+        if self._close_reason is None:
+            self._close_reason = reason
+            if level > logging.DEBUG:
+                self._endpoint.faults.closed(self.remote, reason, level)

@@ -1,0 +1,138 @@
+"""A channel and the handler that it owns: what is handed over, in which order, and what waits."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from headrace.protocol.frame import frame_size
+from headrace.remoting import HandlerTable
+from headrace.remoting.channel import Channel
+from headrace.remoting.deadlines import Deadlines
+from headrace.remoting.endpoint import Endpoint
+
+FRAME = bytes([0, 0, 0, 4, 0, 0, 0, 0])
+
+
+class Wire(asyncio.Transport):
+    """Keeps what is written, each write by itself."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("10.1.2.3", 40000)})
+        self.writes: list[bytes] = []
+        self.is_reading_paused = self.closing = False
+
+    def write(self, data: Any) -> None:
+        self.writes.append(bytes(data))
+
+    def close(self) -> None:
+        self.closing = True
+
+    abort = close
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def pause_reading(self) -> None:
+        self.is_reading_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_reading_paused = False
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+class Recorder:
+    """A frame handler that answers each frame with itself, until it is busy."""
+
+    def __init__(self, channel: "Channel[Recorder]") -> None:
+        self.channel = channel
+        self.calls: list[str] = []
+        self.is_busy = False
+        self.most = 1000
+        self.fails_at_end = False
+
+    def opened(self) -> None:
+        self.calls.append(f"opened {self.channel.remote}")
+
+    def begin_batch(self) -> None:
+        self.calls.append("begin")
+
+    def take(self, data: bytes, position: int) -> int:
+        while len(data) - position >= len(FRAME) and self.channel.takes_frames:
+            stop = position + frame_size(data, position)
+            self.calls.append("frame")
+            self.channel.write(data[position:stop])
+            self.most -= 1
+            if not self.most:
+                self.is_busy = True
+                self.channel.pause()
+            position = stop
+        return position
+
+    def end_batch(self) -> None:
+        self.calls.append("end")
+        if self.fails_at_end:
+            raise RuntimeError("not published")
+
+    def resumed(self) -> None:
+        self.calls.append("resumed")
+
+    def lost(self, reason: str) -> None:
+        self.calls.append(f"lost {reason}")
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    made = asyncio.new_event_loop()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def channel(loop: asyncio.AbstractEventLoop) -> Channel[Recorder]:
+    return Channel(Endpoint(loop, HandlerTable(), Deadlines(loop)), Recorder)
+
+
+@pytest.fixture
+def wire(channel: Channel[Recorder]) -> Wire:
+    made = Wire()
+    channel.connection_made(made)
+    return made
+
+
+def test_the_frames_of_one_read_are_one_batch_and_one_write(channel: Channel[Recorder], wire: Wire) -> None:
+    channel.data_received(FRAME * 3 + FRAME[:5])
+    channel.data_received(FRAME[5:])
+    batch = ["begin", "frame", "frame", "frame", "end"]
+    assert channel.handler.calls == ["opened 10.1.2.3:40000", *batch, "begin", "frame", "end"]
+    assert wire.writes == [FRAME * 3, FRAME]
+
+
+def test_frames_wait_while_the_handler_is_busy(channel: Channel[Recorder], wire: Wire) -> None:
+    channel.handler.most = 2
+    channel.data_received(FRAME * 5)
+    assert (wire.writes, wire.is_reading_paused) == ([FRAME * 2], True)
+    channel.resume()
+    assert wire.is_reading_paused
+    channel.handler.is_busy = False
+    channel.resume()
+    assert (wire.writes, wire.is_reading_paused) == ([FRAME * 2, FRAME * 3], False)
+
+
+def test_nothing_is_written_of_a_batch_that_the_handler_cannot_complete(channel: Channel[Recorder], wire: Wire) -> None:
+    channel.handler.fails_at_end = True
+    channel.data_received(FRAME)
+    assert (wire.writes, wire.closing) == ([], True)
+
+
+def test_the_handler_learns_why_the_connection_is_lost(channel: Channel[Recorder], wire: Wire) -> None:
+    channel.close("stopping")
+    channel.connection_lost(None)
+    assert wire.closing
+    assert channel.handler.calls[-1] == "lost stopping"
