@@ -1,4 +1,4 @@
-"""Batches cut and gathered, hooks, and the records of message trace."""
+"""Batches, automatic batching, hooks, and the records of message trace."""
 
 import asyncio
 import contextvars
@@ -40,7 +40,7 @@ from support.sdk import run
 from support.sdk_cluster import Answer, Cluster
 
 
-def test_batches_keep_the_order_and_the_limit() -> None:
+def test_split_batches_keeps_the_order_and_the_size_limit() -> None:
     messages = [Message("T", bytes(number % 50)) for number in range(1, 200)]
     batches = list(split_batches(messages, 2000))
     assert [message for batch in batches for message in batch] == messages
@@ -49,7 +49,7 @@ def test_batches_keep_the_order_and_the_limit() -> None:
     assert len(list(split_batches(messages, max_count=10))) == 20
 
 
-def test_what_cannot_travel_together_is_cut_apart() -> None:
+def test_split_batches_separates_messages_that_cannot_share_a_batch() -> None:
     other, delayed, hasty = Message("U", b"x"), Message("T", b"x", delay_level=1), Message("T", b"x", wait_store=False)
     messages = [Message("T", b"x"), other, Message("T", b"x"), delayed, Message("T", b"x"), hasty]
     assert [len(batch) for batch in split_batches(messages)] == [1] * 6
@@ -58,7 +58,7 @@ def test_what_cannot_travel_together_is_cut_apart() -> None:
     assert list(split_batches([big, big], 100)) == [[big], [big]], "one that is larger than a batch goes alone"
 
 
-def test_gathered_messages_fail_together_with_the_error_of_their_batch() -> None:
+def test_messages_of_a_batch_fail_with_its_error() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", cluster.name_server, linger=0.01) as producer:
             cluster.brokers["a"].answers = [Answer(13, "too large")]
@@ -72,7 +72,7 @@ def test_gathered_messages_fail_together_with_the_error_of_their_batch() -> None
     run(main())
 
 
-def test_a_full_batch_does_not_linger() -> None:
+def test_a_full_batch_is_sent_at_once() -> None:
     async def main() -> None:
         async with (
             Cluster("a") as cluster,
@@ -88,7 +88,7 @@ def test_a_full_batch_does_not_linger() -> None:
     run(main())
 
 
-def test_delays_keys_and_transactions_do_not_wait_for_a_batch() -> None:
+def test_delayed_keyed_and_transactional_messages_are_not_batched() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", cluster.name_server, linger=600) as producer:
             await producer.send(Message("T", b"x", delay_level=1))
@@ -100,7 +100,7 @@ def test_delays_keys_and_transactions_do_not_wait_for_a_batch() -> None:
     run(main())
 
 
-def test_one_of_those_gathered_may_be_cancelled_without_harm() -> None:
+def test_cancelling_one_send_does_not_affect_its_batch() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", cluster.name_server, linger=0.05) as producer:
             sends = [asyncio.create_task(producer.send(Message("T", b"x"))) for _ in range(3)]
@@ -114,7 +114,7 @@ def test_one_of_those_gathered_may_be_cancelled_without_harm() -> None:
     run(main())
 
 
-def test_those_gathered_are_told_when_the_client_ends_beneath_them() -> None:
+def test_waiting_sends_fail_when_the_client_is_closed() -> None:
     async def main() -> None:
         async with (
             Cluster("a") as cluster,
@@ -128,7 +128,7 @@ def test_those_gathered_are_told_when_the_client_ends_beneath_them() -> None:
             gathering._flush(("T", True))
             await until(lambda: broker.sends)
             sends[0].cancel()
-            # One whose batch has been made, and has not done its first step.
+            # A batch whose task exists but has not run its first step.
             sends.append(asyncio.create_task(producer.send(Message("T", b"y"))))
             await until(lambda: gathering._gathering)
             gathering._flush(("T", True))
@@ -140,7 +140,7 @@ def test_those_gathered_are_told_when_the_client_ends_beneath_them() -> None:
     run(main())
 
 
-def test_hooks_see_each_try_and_do_no_harm(caplog: pytest.LogCaptureFixture) -> None:
+def test_hooks_are_called_for_each_attempt_and_their_errors_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[str] = []
 
     class Seeing(SendHook):
@@ -176,7 +176,7 @@ def test_hooks_see_each_try_and_do_no_harm(caplog: pytest.LogCaptureFixture) -> 
     assert "a hook's own fault" in caplog.text
 
 
-def test_the_end_of_a_transaction_is_seen_by_hooks() -> None:
+def test_hooks_are_called_at_the_end_of_a_transaction() -> None:
     seen: list[EndTransactionContext] = []
 
     class Seeing(EndTransactionHook):
@@ -213,7 +213,7 @@ def test_a_half_message_that_is_not_stored_safely_runs_nothing_and_is_rolled_bac
     run(main())
 
 
-def test_local_transactions_that_wait_hold_up_no_check_and_no_other_work_in_threads() -> None:
+def test_blocking_local_transactions_delay_neither_checks_nor_other_threads() -> None:
     async def main() -> None:
         may_go_on = threading.Event()
         at_work: list[object] = []
@@ -260,7 +260,7 @@ def test_a_local_transaction_sees_the_context_of_its_sender() -> None:
     run(main())
 
 
-def test_verdicts_are_states_or_true_false_and_none() -> None:
+def test_local_transactions_return_a_state_or_true_false_or_none() -> None:
     assert [state_of(one) for one in (True, False, None, TransactionState.COMMIT)] == [
         TransactionState.COMMIT,
         TransactionState.ROLLBACK,
@@ -272,7 +272,7 @@ def test_verdicts_are_states_or_true_false_and_none() -> None:
 
 
 def java_records() -> list[list[str]]:
-    """The trace records that the official client sent, in fields."""
+    """The fields of the trace records that the official client sent."""
     bodies = []
     for line in frames("trace"):
         if (
@@ -315,7 +315,7 @@ def test_records_have_the_fields_of_the_java_clients_in_their_order() -> None:
         assert mine == other
 
 
-def test_the_record_of_a_transactions_end() -> None:
+def test_trace_records_of_transactions_have_rocketmqs_format() -> None:
     ours = end_transaction_record(
         timestamp=5, region="DefaultRegion", group="g", topic="T", message_id="ID", tags=None, keys="a b", broker_address="h:1",
         transaction_id=None, state="COMMIT_MESSAGE", is_from_check=True,

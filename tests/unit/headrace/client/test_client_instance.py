@@ -1,4 +1,4 @@
-"""What clients of one id share, what brokers hear from them, and what they answer."""
+"""ClientInstance: what clients of one instance share, and their requests from and to brokers."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ QUEUE = MessageQueue("T", "a", 0)
 
 
 class Consumer:
-    """A consumer that writes down what its instance asks of it."""
+    """A consumer that records the calls of its instance."""
 
     group = "cg"
 
@@ -73,7 +73,7 @@ class Consumer:
         )
 
 
-def test_brokers_are_told_of_all_groups_and_of_their_leaving() -> None:
+def test_heartbeats_register_all_groups_and_closing_unregisters_them() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster:
             broker = cluster.brokers["a"]
@@ -90,7 +90,7 @@ def test_brokers_are_told_of_all_groups_and_of_their_leaving() -> None:
     run(main())
 
 
-def test_each_client_has_an_id_of_its_own_unless_it_is_given_a_name() -> None:
+def test_each_client_has_its_own_id_unless_instance_name_is_given() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster:
             async with Producer("g", cluster.name_server) as one, Producer("g", cluster.name_server) as two:
@@ -113,7 +113,7 @@ def test_each_client_has_an_id_of_its_own_unless_it_is_given_a_name() -> None:
     run(main())
 
 
-def test_a_lost_connection_is_followed_by_a_heartbeat_and_told() -> None:
+def test_a_lost_connection_causes_a_heartbeat_and_an_event() -> None:
     async def main() -> None:
         events: list[ClientEvent] = []
         cluster = Cluster("a")
@@ -137,7 +137,7 @@ def test_a_lost_connection_is_followed_by_a_heartbeat_and_told() -> None:
     run(main())
 
 
-def test_what_brokers_ask_is_answered_by_the_member_of_the_group() -> None:
+def test_broker_requests_are_handled_by_the_member_of_the_group() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster:
             broker, consumer = cluster.brokers["a"], Consumer()
@@ -181,7 +181,7 @@ def test_what_brokers_ask_is_answered_by_the_member_of_the_group() -> None:
     run(main())
 
 
-def test_a_route_is_polled_and_listeners_hear_of_a_change() -> None:
+def test_routes_are_polled_and_listeners_called_on_change() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster:
             instance = await ClientInstance.open(ClientConfig(cluster.name_server, poll_name_server=0.02))
@@ -205,7 +205,7 @@ def test_a_route_is_polled_and_listeners_hear_of_a_change() -> None:
     run(main())
 
 
-def test_a_topic_that_was_asked_about_is_not_kept_in_mind() -> None:
+def test_requested_topics_leave_no_locks_behind() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster:
             instance = await ClientInstance.open(ClientConfig(cluster.name_server))
@@ -221,7 +221,7 @@ def test_a_topic_that_was_asked_about_is_not_kept_in_mind() -> None:
     run(main())
 
 
-def test_after_a_fork_the_child_is_told_that_the_client_is_not_its_own() -> None:
+def test_using_a_client_after_a_fork_raises_state_error() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
             await producer.send(Message("T", b"x"))
@@ -247,7 +247,7 @@ def test_after_a_fork_the_child_is_told_that_the_client_is_not_its_own() -> None
     run(main())
 
 
-def test_a_client_is_started_once_and_closed_as_often_as_one_likes() -> None:
+def test_a_client_can_be_started_once_and_closed_repeatedly() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster:
             producer = Producer("g", cluster.name_server)
@@ -277,10 +277,10 @@ class _List(BaseHTTPRequestHandler):
         self.wfile.write(self.text.encode())
 
     def log_message(self, *_: object) -> None:
-        """Says nothing."""
+        """Logs nothing."""
 
 
-def test_the_list_of_name_servers_may_be_fetched() -> None:
+def test_the_name_server_list_can_be_fetched_over_http() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster:
             _List.text = f"{cluster.name_server};127.0.0.1:1\nanything after the first line"
@@ -301,7 +301,7 @@ def test_the_list_of_name_servers_may_be_fetched() -> None:
     run(main())
 
 
-def test_a_list_of_name_servers_that_has_changed_holds_from_then_on() -> None:
+def test_a_changed_name_server_list_takes_effect() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", "127.0.0.1:1") as producer:
             with pytest.raises(ConnectError):

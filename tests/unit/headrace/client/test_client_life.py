@@ -1,4 +1,4 @@
-"""A client that is closed, or given up, before it runs: it ends what it has begun. Clients of one id that are opened at once wait for the same."""
+"""Clients that are closed or cancelled before they run leave nothing behind. Clients of one instance that are opened at once share its start."""
 
 import asyncio
 import contextlib
@@ -61,7 +61,7 @@ CLIENTS: list[Callable[[ClientConfig], ClientObject]] = [
 
 
 class SlowList:
-    """An HTTP address of a list of name servers, which answers when it may."""
+    """An HTTP address of a name server list, which answers when the test allows it."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -73,20 +73,20 @@ class SlowList:
             def do_GET(self) -> None:
                 slow.asked += 1
                 slow.may_answer.wait(PATIENCE_S)
-                with contextlib.suppress(OSError):  # nobody may be waiting any more
+                with contextlib.suppress(OSError):  # the client may have gone
                     self.send_response(200)
                     self.end_headers()
                     self.wfile.write(slow.text.encode())
 
             def log_message(self, *_: object) -> None:
-                """Says nothing."""
+                """Logs nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
         self.url = f"http://127.0.0.1:{self._server.server_port}/rocketmq/nsaddr"
 
     @contextlib.contextmanager
     def served(self) -> Iterator["SlowList"]:
-        """Serves it; at the end whoever waits is answered, and nothing is left."""
+        """Serves it; at the end all waiting clients are answered."""
         thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
@@ -100,7 +100,7 @@ class SlowList:
 
 @contextlib.asynccontextmanager
 async def slow_list() -> AsyncIterator[tuple[Cluster, SlowList]]:
-    """A cluster whose name servers are in a list that is slow to come."""
+    """A cluster whose name servers are in a list that is fetched slowly."""
     async with Cluster("a") as cluster:
         with SlowList().served() as page:
             page.text = cluster.name_server
@@ -113,7 +113,7 @@ def assert_nothing_is_open() -> None:
 
 
 @pytest.mark.parametrize("client_of", CLIENTS)
-def test_closing_a_client_that_is_starting_ends_its_start(client_of: Callable[[ClientConfig], ClientObject]) -> None:
+def test_closing_a_starting_client_cancels_its_start(client_of: Callable[[ClientConfig], ClientObject]) -> None:
     async def main() -> None:
         async with slow_list() as (_, page):
             client = client_of(ClientConfig(page.url))
@@ -132,7 +132,7 @@ def test_closing_a_client_that_is_starting_ends_its_start(client_of: Callable[[C
 
 
 @pytest.mark.parametrize("client_of", CLIENTS)
-def test_closing_a_client_before_the_first_step_of_its_start_ends_it(
+def test_closing_a_client_before_its_start_ran_cancels_it(
     client_of: Callable[[ClientConfig], ClientObject],
 ) -> None:
     async def main() -> None:
@@ -164,7 +164,9 @@ def test_a_start_that_is_cancelled_leaves_nothing_behind(client_of: Callable[[Cl
 
 
 @pytest.mark.parametrize("client_of", CLIENTS)
-def test_whenever_a_start_is_cancelled_nothing_is_left(client_of: Callable[[ClientConfig], ClientObject]) -> None:
+def test_cancelling_a_start_at_any_step_leaves_nothing_behind(
+    client_of: Callable[[ClientConfig], ClientObject],
+) -> None:
     async def main() -> None:
         async with Cluster("a") as cluster:
             for steps in range(12):
@@ -184,7 +186,7 @@ def test_whenever_a_start_is_cancelled_nothing_is_left(client_of: Callable[[Clie
 
 
 @pytest.mark.parametrize("client_of", CONSUMERS)
-def test_a_consumer_closed_while_it_starts_leaves_nothing_with_those_who_share_its_client(
+def test_a_consumer_closed_while_it_starts_leaves_nothing_in_a_shared_instance(
     client_of: Callable[..., ClientObject],
 ) -> None:
     async def main() -> None:
@@ -211,7 +213,7 @@ def test_a_consumer_closed_while_it_starts_leaves_nothing_with_those_who_share_i
     run(main())
 
 
-def test_a_consumer_that_is_refused_leaves_no_trace_task_with_those_who_share_its_client() -> None:
+def test_a_rejected_consumer_leaves_no_trace_task_in_a_shared_instance() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster:
             config = ClientConfig(cluster.name_server, instance_name="shared")
@@ -224,7 +226,7 @@ def test_a_consumer_that_is_refused_leaves_no_trace_task_with_those_who_share_it
     run(main())
 
 
-def test_a_start_in_one_thread_is_ended_by_another() -> None:
+def test_a_start_in_one_thread_is_cancelled_by_another() -> None:
     with SlowList().served() as page:
         producer = headrace_sync.Producer("g", page.url)
         said: list[BaseException] = []
@@ -248,7 +250,7 @@ def test_a_start_in_one_thread_is_ended_by_another() -> None:
         assert "closed while it was starting" in str(said[0])
 
 
-def test_clients_of_one_id_wait_for_the_same_list_of_name_servers() -> None:
+def test_clients_of_one_instance_fetch_the_name_server_list_once() -> None:
     async def main() -> None:
         async with slow_list() as (cluster, page):
             config = ClientConfig(page.url, instance_name="shared")
@@ -257,7 +259,7 @@ def test_clients_of_one_id_wait_for_the_same_list_of_name_servers() -> None:
             await until(lambda: page.asked)
             done, _ = await asyncio.wait(starting, timeout=0.1)
             assert not done, "there is no name server yet"
-            # Whoever was first gives up: the others have it all the same.
+            # The first caller gives up: the others still get it.
             starting[0].cancel()
             await asyncio.wait(starting[:1])
             page.may_answer.set()
@@ -272,7 +274,7 @@ def test_clients_of_one_id_wait_for_the_same_list_of_name_servers() -> None:
     run(main())
 
 
-def test_clients_of_one_id_share_the_failure_of_their_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_of_one_instance_share_the_failure_of_their_start(monkeypatch: pytest.MonkeyPatch) -> None:
     may_fail = threading.Event()
 
     def fail(_url: str) -> str:

@@ -1,4 +1,4 @@
-"""Settings: what is taken, what is refused, and what it says then."""
+"""Settings of clients: what is accepted, and the errors for what is not."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -25,19 +25,19 @@ def test_name_servers_are_a_text_or_a_list(given: str | list[str], taken: tuple[
     assert ClientConfig(given).name_server_list == taken
 
 
-def test_a_hosted_instance_brings_its_namespace() -> None:
+def test_the_address_of_a_hosted_instance_sets_the_namespace() -> None:
     assert ClientConfig("http://MQ_INST_1_2.host.com:80").namespace == "MQ_INST_1_2"
     assert ClientConfig("http://MQ_INST_1_2.host.com:80", namespace="own").namespace == "own"
 
 
 @pytest.mark.parametrize("given", ["localhost", "a:b", ":9876", ["a:1", "b"]])
-def test_what_is_no_address_is_refused(given: str | list[str]) -> None:
+def test_an_invalid_name_server_address_is_rejected(given: str | list[str]) -> None:
     with pytest.raises(ConfigError, match="host:port") as caught:
         ClientConfig(given)
     assert caught.value.field == "name_servers"
 
 
-def test_the_environment_is_asked_when_nothing_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_read_when_no_name_server_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAMESRV_ADDR", "env:1")
     monkeypatch.setenv("ROCKETMQ_ACCESS_KEY", "access")
     monkeypatch.setenv("ROCKETMQ_SECRET_KEY", "secret")
@@ -47,7 +47,7 @@ def test_the_environment_is_asked_when_nothing_is_given(monkeypatch: pytest.Monk
     assert client_config(None).credentials == Credentials("access", "secret")
 
 
-def test_secrets_do_not_show() -> None:
+def test_secrets_are_not_in_the_repr() -> None:
     assert "secret" not in repr(ClientConfig("a:1", credentials=Credentials("access", "secret", "token")))
 
 
@@ -76,7 +76,7 @@ def test_durations_are_seconds_or_timedeltas(name: str) -> None:
         ("compression", "ZLIB"),
     ],
 )
-def test_a_producers_setting_out_of_range_is_refused_by_name(name: str, wrong: object) -> None:
+def test_a_producer_setting_out_of_range_is_rejected_by_name(name: str, wrong: object) -> None:
     with pytest.raises(ConfigError, match=name):
         ProducerSettings(**{name: wrong})  # type: ignore[arg-type]
 
@@ -87,7 +87,7 @@ def test_unknown_settings_are_type_errors() -> None:
 
 
 @pytest.mark.parametrize("group", ["", " ", "no blanks", "DEFAULT_PRODUCER", "g" * 256])
-def test_a_group_that_cannot_be_is_refused(group: str) -> None:
+def test_an_invalid_group_is_rejected(group: str) -> None:
     with pytest.raises(ConfigError) as caught:
         Producer(group, "a:1")
     assert caught.value.field == "group"
@@ -115,7 +115,7 @@ def test_client_ids_are_address_instance_unit_and_stream() -> None:
         ("", ""),
     ],
 )
-def test_names_are_put_into_a_namespace_and_taken_out(name: str, wrapped: str) -> None:
+def test_namespaces_are_added_to_names_and_removed(name: str, wrapped: str) -> None:
     assert wrap("ns", name) == wrapped
     assert wrap(None, name) == name
     assert unwrap("ns", wrapped) == name.replace("ns%", "")
@@ -123,7 +123,7 @@ def test_names_are_put_into_a_namespace_and_taken_out(name: str, wrapped: str) -
     assert unwrap_any(wrapped) == name.replace("ns%", "")
 
 
-def test_moments_are_aware_datetimes_or_milliseconds() -> None:
+def test_points_in_time_are_aware_datetimes_or_milliseconds() -> None:
     assert epoch_ms(5) == 5
     assert epoch_ms(datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)) == 1000
     with pytest.raises(ConfigError, match="time zone"):

@@ -24,7 +24,9 @@ def shares(allocator: Allocator, count: int, members: int) -> list[list[int]]:
         (3, 5, [[0], [1], [2], [], []], [[0], [1], [2], [], []]),
     ],
 )
-def test_runs_and_circles(count: int, members: int, runs: list[list[int]], circle: list[list[int]]) -> None:
+def test_averagely_and_averagely_by_circle(
+    count: int, members: int, runs: list[list[int]], circle: list[list[int]]
+) -> None:
     assert shares(averagely, count, members) == runs
     assert shares(averagely_by_circle, count, members) == circle
 
@@ -56,7 +58,7 @@ def test_machine_rooms() -> None:
     assert of({"r1", "r2"}, "c1") == ["r1@b0:2", "r2@b0:0"]
 
 
-def test_the_nearest_machine_room() -> None:
+def test_machine_room_nearby() -> None:
     some = [*queues("r1", count=4), *queues("r2", count=4), *queues("r3", count=2)]
     nearby = MachineRoomNearby(averagely, lambda queue: queue.broker_name, lambda member: member.split("-")[0])
     members = ["r1-c0", "r1-c1", "r2-c0"]
@@ -67,6 +69,6 @@ def test_the_nearest_machine_room() -> None:
         nowhere("g", "r1-c0", some, members)
 
 
-def test_fixed_queues_are_ours_whoever_is_there() -> None:
+def test_fixed_queues_do_not_depend_on_members() -> None:
     mine = queues("A", count=2)
     assert Fixed(mine)("g", "c9", queues("B", count=5), ["c0"]) == mine

@@ -1,4 +1,4 @@
-"""What consumers send is what RocketMQ's own client sends, field by field; the recorded frames are its."""
+"""The consumer sends the same frames as RocketMQ's own client, field by field; its frames were recorded."""
 
 import json
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from support.sdk import run
 
 VARYING = {"queueId", "queueOffset", "commitOffset", "topic", "consumerGroup", "group", "subVersion", "clientID", "offset", "originTopic",
            "originMsgId", "producerGroup"}  # fmt: skip
-"""Fields whose values belong to the scenario; that they are there is compared."""
+"""Fields whose values depend on the scenario; only their presence is compared."""
 
 
 def recorded(scenario: str, code: int, wanted: Callable[[RemotingCommand], bool] = lambda _: True) -> RemotingCommand:
@@ -31,9 +31,9 @@ def recorded(scenario: str, code: int, wanted: Callable[[RemotingCommand], bool]
 
 
 def shape(command: RemotingCommand) -> Any:
-    """What must be the same."""
+    """The fields that must be equal."""
     ext = {key: "…" if key in VARYING else value for key, value in command.ext.items()}
-    # We want to know that an offset is stored, and wait for the answer (offset_store.py); the official client does not ask for one.
+    # Our client waits for the answer, to know that the offset is stored (offset_store.py); the official client does not.
     flag = 0 if command.code == RequestCode.UPDATE_CONSUMER_OFFSET else command.flag
     return flag, command.ext_fields is None, ext
 
@@ -45,7 +45,7 @@ def assert_alike(scenario: str, broker: ConsumingBroker, *codes: RequestCode) ->
 
 
 def keys(value: Any) -> Any:
-    """The names in an object and in those within."""
+    """The names in an object and in its nested objects."""
     if isinstance(value, dict):
         return {key: keys(one) for key, one in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""LocalOffsets: the file of the Java client, read and written."""
+"""LocalOffsets reads and writes the Java client's file."""
 
 import asyncio
 
@@ -42,7 +42,7 @@ def test_a_file_of_the_java_client_is_read(tmp_path: object) -> None:
     run(main())
 
 
-def test_what_is_written_is_read_again_and_merged_with_what_was_there(tmp_path: object) -> None:
+def test_written_offsets_are_merged_into_the_existing_file(tmp_path: object) -> None:
     async def main() -> None:
         first = store(tmp_path)
         await first.load()
@@ -64,7 +64,7 @@ def test_what_is_written_is_read_again_and_merged_with_what_was_there(tmp_path: 
 
 
 @pytest.mark.parametrize("broken", ["", "{", '{"offsetTable":[]', "\x00\x00"])
-def test_a_broken_file_leaves_the_copy_of_the_one_before(tmp_path: object, broken: str) -> None:
+def test_the_backup_is_read_when_the_file_is_corrupt(tmp_path: object, broken: str) -> None:
     async def main() -> None:
         offsets = store(tmp_path)
         for offset in (1, 2):
@@ -80,7 +80,7 @@ def test_a_broken_file_leaves_the_copy_of_the_one_before(tmp_path: object, broke
     run(main())
 
 
-def test_offsets_that_are_kept_at_the_same_time_are_all_kept(tmp_path: object) -> None:
+def test_concurrent_writes_store_all_offsets(tmp_path: object) -> None:
     async def main() -> None:
         offsets = store(tmp_path)
         queues = [MessageQueue("T", "a", number) for number in range(24)]

@@ -1,4 +1,4 @@
-"""Offsets at the broker: the last one said is the one that stays. A program's own store does no harm when it fails."""
+"""RemoteOffsets: the latest offset is the one that stays stored. A failing store of the program stops nothing."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,7 @@ class SlowToStore(ConsumingBroker):
 
 @contextlib.asynccontextmanager
 async def storing() -> AsyncIterator[tuple[SlowToStore, Offsets]]:
-    """A broker that is slow to store, and the store of a consumer there."""
+    """A broker that stores slowly, and a consumer's offset store."""
     async with consuming_cluster("%RETRY%g", "U") as (cluster, plain):
         broker = SlowToStore("broker-a", plain.queues)
         await plain.stop()
@@ -55,7 +55,7 @@ async def storing() -> AsyncIterator[tuple[SlowToStore, Offsets]]:
             yield broker, consumer._store
 
 
-def test_an_older_offset_that_is_still_under_way_does_not_come_last() -> None:
+def test_an_older_offset_in_flight_is_not_stored_last() -> None:
     async def main() -> None:
         async with storing() as (broker, store):
             gate = broker.may_store["1"] = asyncio.Event()
@@ -76,18 +76,18 @@ def test_an_older_offset_that_is_still_under_way_does_not_come_last() -> None:
 def test_the_first_offset_of_a_topic_is_stored_alone_and_the_others_then_together() -> None:
     async def main() -> None:
         async with storing() as (broker, store):
-            # None of them is held: nobody but the test stores their offsets.
+            # None is held: only the test stores their offsets.
             queues = [MessageQueue("T", "broker-a", 10 + number) for number in range(4)]
             for number, queue in enumerate(queues):
                 store.update(queue, 10 + number)
                 broker.may_store[str(10 + number)] = asyncio.Event()
-            # One task for each, as when several queues are let go of at once.
+            # One task for each, as when several queues are released at once.
             tasks = [asyncio.create_task(store.persist([queue], wait=True)) for queue in queues]
             await eventually(lambda: broker.asked, "the first has come")
             await asyncio.wait(tasks, timeout=0.1)
             assert broker.asked == ["10"]
 
-            # It fails: another is the first, and alone again.
+            # It fails: another one is the first, alone again.
             broker.errors[RequestCode.UPDATE_CONSUMER_OFFSET] = [1]
             broker.may_store["10"].set()
             with pytest.raises(BrokerError):
@@ -96,7 +96,7 @@ def test_the_first_offset_of_a_topic_is_stored_alone_and_the_others_then_togethe
             await asyncio.wait(tasks[1:], timeout=0.1)
             assert broker.asked == ["10", "11"]
 
-            # It is stored: all the others at once, and what failed may follow.
+            # It is stored: all the others follow at once, including the failed one.
             broker.may_store["11"].set()
             await eventually(lambda: sorted(broker.asked) == ["10", "11", "12", "13"], "the others have come")
             assert not tasks[2].done()
@@ -129,7 +129,7 @@ def test_another_topic_has_a_first_offset_of_its_own() -> None:
 
 
 class BadStore(OffsetMemory):
-    """A program's own store, which fails where it is told to."""
+    """A store of the program that fails where the test tells it to."""
 
     def __init__(self, *failing: str) -> None:
         super().__init__()
@@ -170,7 +170,7 @@ class BadStore(OffsetMemory):
 
 
 @pytest.mark.parametrize("orderly", [False, True])
-def test_a_store_that_fails_keeps_no_message_from_its_handler(orderly: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_offset_store_does_not_stop_delivery(orderly: bool, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         store = BadStore("update", "memory", "persist", "remove", "offsets")
         async with consuming_cluster("%RETRY%g") as (cluster, broker):
@@ -199,7 +199,7 @@ def test_a_store_that_fails_keeps_no_message_from_its_handler(orderly: bool, cap
 
 
 @pytest.mark.parametrize("kind", [PushConsumer, LitePullConsumer])
-def test_a_queue_whose_offset_a_store_cannot_say_is_begun_when_it_can(
+def test_a_queue_starts_once_the_store_returns_its_offset(
     kind: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headrace.client.consuming.lite_pull.lite_pull_fetch.BEGIN_AGAIN_S", 0.1)
@@ -223,7 +223,7 @@ def test_a_queue_whose_offset_a_store_cannot_say_is_begun_when_it_can(
     assert "background task failed" not in caplog.text
 
 
-def test_a_store_that_cannot_be_loaded_keeps_the_consumer_from_starting() -> None:
+def test_a_store_that_fails_to_load_prevents_the_start() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, _):
             with pytest.raises(RuntimeError, match="no load today"):

@@ -1,4 +1,4 @@
-"""ProcessQueue: what may be committed never passes a message that is not done with."""
+"""ProcessQueue: the offset that may be committed never passes an unconsumed message."""
 
 import asyncio
 import random
@@ -33,7 +33,7 @@ def test_the_smallest_offset_left_may_be_committed() -> None:
     assert process_queue.remove(some) == -1
 
 
-def test_in_whatever_order_messages_are_done_with_none_is_passed() -> None:
+def test_the_committed_offset_never_passes_an_unconsumed_message() -> None:
     chance = random.Random(7)
     for _ in range(50):
         process_queue, some = held(*range(40))
@@ -45,7 +45,7 @@ def test_in_whatever_order_messages_are_done_with_none_is_passed() -> None:
             assert process_queue.remove(done) == min(left, default=40)
 
 
-def test_what_it_has_had_is_left_out() -> None:
+def test_put_skips_messages_added_before() -> None:
     process_queue, some = held(0, 1, 2)
     process_queue.remove(some[:1])
     process_queue.put(messages(0, 1, 2, 3))
@@ -55,7 +55,7 @@ def test_what_it_has_had_is_left_out() -> None:
     assert process_queue.count == 3
 
 
-def test_what_is_taken_is_committed_or_comes_back_in_its_order() -> None:
+def test_taken_messages_are_committed_or_rolled_back_in_order() -> None:
     process_queue, _ = held(0, 1, 2, 3, 4)
     assert process_queue.commit() == -1
     taken = process_queue.take(2)
@@ -70,7 +70,7 @@ def test_what_is_taken_is_committed_or_comes_back_in_its_order() -> None:
     assert process_queue.size == 0
 
 
-def test_its_info_is_what_tools_expect() -> None:
+def test_info_has_the_fields_that_tools_expect() -> None:
     process_queue, _ = held(5, 6, 7)
     process_queue.take(1)
     process_queue.lock_confirmed()
@@ -88,7 +88,7 @@ def test_its_info_is_what_tools_expect() -> None:
     assert process_queue.is_lock_valid
 
 
-def test_who_waits_is_woken_by_a_change_and_by_time() -> None:
+def test_waiters_are_woken_by_a_change_or_a_timeout() -> None:
     async def main() -> None:
         process_queue = ProcessQueue(QUEUE, 0)
         await process_queue.wait_changed(0.001)
@@ -100,7 +100,7 @@ def test_who_waits_is_woken_by_a_change_and_by_time() -> None:
     run(main())
 
 
-def test_what_was_forgotten_while_a_handler_had_it_does_not_come_back() -> None:
+def test_rollback_does_not_restore_cleared_messages() -> None:
     process_queue, _ = held(1, 2, 3)
     taken = process_queue.take(2)
     process_queue.clear()

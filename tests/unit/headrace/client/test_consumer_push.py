@@ -1,4 +1,4 @@
-"""The push consumer's engine, at a broker that does what the test wants."""
+"""The push consumer, with a broker that does what the test wants."""
 
 import asyncio
 import logging
@@ -50,7 +50,7 @@ def bodies(count: int, first: int = 0) -> list[bytes]:
 
 
 async def stored(consumer: PushConsumer, broker: ConsumingBroker, offset: int) -> None:
-    """Waits until the broker has been told this offset of queue 0."""
+    """Waits until the broker has this offset of queue 0."""
 
     async def tell() -> None:
         while broker.offsets.get(KEY) != offset:
@@ -61,7 +61,7 @@ async def stored(consumer: PushConsumer, broker: ConsumingBroker, offset: int) -
         await tell()
 
 
-def test_the_offset_waits_for_the_message_that_takes_longest() -> None:
+def test_the_offset_waits_for_the_slowest_message() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.store("T", *bodies(20))
@@ -81,14 +81,14 @@ def test_the_offset_waits_for_the_message_that_takes_longest() -> None:
     run(main())
 
 
-def test_what_cannot_be_sent_back_is_sent_anew_and_else_tried_again_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_that_cannot_be_sent_back_is_sent_anew_or_retried_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consume_concurrent, "AGAIN_S", 0.01)
 
     async def main() -> None:
         async with consuming_cluster("%RETRY%g") as (cluster, broker):
             broker.store("T", b"0", TAGS="t")
             broker.errors[RequestCode.CONSUMER_SEND_MSG_BACK] = [1, 1]
-            broker.answers += [Answer(13)]  # the first new message is refused for good, the second taken
+            broker.answers += [Answer(13)]  # the first new message is rejected for good, the second accepted
             seen: list[int] = []
 
             def handler(message: ReceivedMessage) -> None:
@@ -116,7 +116,7 @@ def test_what_cannot_be_sent_back_is_sent_anew_and_else_tried_again_here(monkeyp
     run(main())
 
 
-def test_an_offset_outside_the_queue_is_corrected_and_the_queue_begun_anew() -> None:
+def test_an_offset_outside_the_queue_is_corrected_and_the_queue_restarted() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.first["T", 0] = 100
@@ -131,7 +131,7 @@ def test_an_offset_outside_the_queue_is_corrected_and_the_queue_begun_anew() -> 
     run(main())
 
 
-def test_a_queue_that_is_lost_is_dropped_and_what_its_handlers_do_counts_for_nothing() -> None:
+def test_a_lost_queue_is_dropped_and_its_running_handlers_are_ignored() -> None:
     async def main() -> None:
         async with consuming_cluster(queues=2) as (cluster, broker):
             broker.store("T", *bodies(4))
@@ -144,7 +144,7 @@ def test_a_queue_that_is_lost_is_dropped_and_what_its_handlers_do_counts_for_not
 
             async with consumer_of(cluster, handler) as consumer:
                 await eventually(lambda: len(began) == 4, "all at work")
-                broker.other_members = [consumer.client_id + "0"]  # sorts behind: the second queue is its
+                broker.other_members = [consumer.client_id + "0"]  # sorts after ours: the second queue is its
                 broker.push(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": "g"})
                 await eventually(lambda: [q.queue_id for q in consumer.assignment()] == [0], "one is lost")
                 gate.set()
@@ -158,7 +158,7 @@ def test_a_queue_that_is_lost_is_dropped_and_what_its_handlers_do_counts_for_not
     run(main())
 
 
-def test_a_reset_moves_the_offset_and_gives_messages_again() -> None:
+def test_a_reset_moves_the_offset_and_redelivers_messages() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.store("T", *bodies(10))
@@ -179,7 +179,7 @@ def test_a_reset_moves_the_offset_and_gives_messages_again() -> None:
     run(main())
 
 
-def test_what_brokers_ask_is_answered() -> None:
+def test_requests_of_brokers_are_answered() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.store("T", *bodies(3))
@@ -245,7 +245,7 @@ def test_a_message_is_consumed_directly(outcome: Any, result: str, remark: str |
     run(main())
 
 
-def test_a_batch_handler_may_say_how_far_it_came() -> None:
+def test_a_batch_handler_may_set_ack_index() -> None:
     async def main() -> None:
         async with consuming_cluster("%RETRY%g") as (cluster, broker):
             broker.store("T", *bodies(8))
@@ -264,7 +264,7 @@ def test_a_batch_handler_may_say_how_far_it_came() -> None:
     run(main())
 
 
-def test_hooks_see_each_call_and_how_it_ended(caplog: Any) -> None:
+def test_hooks_are_called_around_each_handler_call(caplog: Any) -> None:
     caplog.set_level(logging.CRITICAL, "headrace")
 
     class Watching(ConsumeHook):
@@ -313,7 +313,7 @@ def test_a_handler_that_returns_an_unknown_value_is_logged_once(caplog: Any) -> 
     assert "nonsense_handler" in said[0]
 
 
-def test_thresholds_of_a_topic_are_shared_out_among_its_queues() -> None:
+def test_thresholds_of_a_topic_are_divided_among_its_queues() -> None:
     async def main() -> None:
         async with consuming_cluster(queues=4) as (cluster, _broker):
             consumer = consumer_of(cluster, lambda _: None, topic_threshold=1000, topic_threshold_mib=2)
@@ -324,11 +324,11 @@ def test_thresholds_of_a_topic_are_shared_out_among_its_queues() -> None:
     run(main())
 
 
-def test_a_pull_under_flow_control_is_tried_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pull_under_flow_control_is_retried_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.store("T", b"0")
-            # Were they failures like any other, it would be three times this.
+            # If flow control were a failure like any other, it would take three times this.
             monkeypatch.setattr(queue_pull, "ERROR_DELAY_S", 3600)
             broker.errors[RequestCode.PULL_MESSAGE] = [215, 215, 215]
             gathered = Gathered()
@@ -339,7 +339,7 @@ def test_a_pull_under_flow_control_is_tried_again_soon(monkeypatch: pytest.Monke
     run(main())
 
 
-def test_an_offset_that_cannot_be_known_is_no_reason_to_begin_anywhere() -> None:
+def test_a_queue_with_an_unknown_offset_is_not_started() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.store("T", *bodies(4))
@@ -353,7 +353,7 @@ def test_an_offset_that_cannot_be_known_is_no_reason_to_begin_anywhere() -> None
     run(main())
 
 
-def test_a_consumer_whose_broker_is_gone_closes_all_the_same() -> None:
+def test_a_consumer_closes_although_its_broker_is_gone() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.store("T", *bodies(4))
@@ -369,7 +369,7 @@ def test_a_consumer_whose_broker_is_gone_closes_all_the_same() -> None:
     run(main())
 
 
-def test_iterating_without_a_handler_says_with_the_next_that_one_is_done_with() -> None:
+def test_requesting_the_next_message_completes_the_previous_one() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.store("T", *bodies(6))
@@ -388,7 +388,7 @@ def test_iterating_without_a_handler_says_with_the_next_that_one_is_done_with() 
 
 
 @pytest.mark.parametrize("orderly", [False, True])
-def test_a_handler_whose_own_task_was_cancelled_has_failed_and_others_go_on(orderly: bool) -> None:
+def test_a_handler_whose_own_task_was_cancelled_has_failed_and_others_continue(orderly: bool) -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             gathered, tries = Gathered(), 0

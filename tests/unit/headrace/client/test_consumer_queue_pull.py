@@ -1,4 +1,4 @@
-"""Pulls of a push consumer: the offsets that they bring along, and the subscription that they name."""
+"""Pulls of a push consumer: the offsets that they carry, and the version of the subscription."""
 
 import asyncio
 from typing import Any
@@ -20,7 +20,7 @@ KEY = ("g", "T", 0)
 
 
 class StoringBroker(ConsumingBroker):
-    """Stores the offsets that pulls bring along, when `may_store` is set. `beats`: how many heartbeats it had had at each pull."""
+    """Stores the offsets that pulls carry, when `may_store` is set. `beats`: how many heartbeats had arrived at each pull."""
 
     def __init__(self, name: str, queues: int) -> None:
         super().__init__(name, queues)
@@ -52,7 +52,7 @@ class StoringBroker(ConsumingBroker):
 
 
 async def storing(cluster: Cluster, plain: ConsumingBroker) -> StoringBroker:
-    """Such a broker in the place of the cluster's."""
+    """Replaces the cluster's broker by such a broker."""
     await plain.stop()
     broker = StoringBroker("broker-a", plain.queues)
     cluster.brokers["broker-a"] = broker
@@ -68,7 +68,7 @@ def consumer_of(cluster: Cluster, handler: Any, **options: Any) -> PushConsumer:
 
 @pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])
 @pytest.mark.parametrize("leaves", ["closes", "loses"])
-def test_an_offset_that_a_pull_brings_along_is_not_stored_after_the_final_one(orderly: bool, leaves: str) -> None:
+def test_an_offset_carried_by_a_pull_is_not_stored_after_the_final_one(orderly: bool, leaves: str) -> None:
     async def main() -> None:
         async with consuming_cluster("%RETRY%g") as (cluster, plain):
             broker = await storing(cluster, plain)
@@ -94,7 +94,7 @@ def test_an_offset_that_a_pull_brings_along_is_not_stored_after_the_final_one(or
                 )
             else:
                 leaving = asyncio.create_task(consumer.close())
-            # Long enough for one who does not wait for the pull to store the final offset before it.
+            # Long enough for a client that does not wait for the pull to store the final offset before it.
             await asyncio.wait([leaving], timeout=0.3)
             broker.may_store.set()
             await leaving
@@ -105,14 +105,14 @@ def test_an_offset_that_a_pull_brings_along_is_not_stored_after_the_final_one(or
     run(main())
 
 
-def test_a_pull_that_brings_an_offset_along_is_not_held() -> None:
+def test_a_pull_that_carries_an_offset_is_not_held() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, plain):
             broker = await storing(cluster, plain)
             broker.may_store.set()
             broker.store("T", *(str(number).encode() for number in range(20)))
             gathered = Gathered()
-            # No pull is far ahead of what is done, so that there is an offset to bring along.
+            # Pulls do not run far ahead of consuming, so that there is an offset to carry.
             async with consumer_of(cluster, gathered, pull_batch_size=1, queue_threshold=1):
                 await gathered.receive([str(number).encode() for number in range(20)])
                 await eventually(lambda: broker.flags()[-1] & pull_sys_flag.SUSPEND, "the last waits for more")
@@ -132,7 +132,7 @@ def test_a_pull_that_brings_an_offset_along_is_not_held() -> None:
         ResponseCode.FILTER_DATA_NOT_LATEST,
     ],
 )
-def test_a_broker_that_does_not_know_the_subscription_is_told_and_asked_again_at_once(
+def test_a_broker_without_the_subscription_gets_a_heartbeat_and_the_pull_again(
     monkeypatch: pytest.MonkeyPatch, code: ResponseCode
 ) -> None:
     monkeypatch.setattr(queue_pull, "ERROR_DELAY_S", 3600)
@@ -151,7 +151,7 @@ def test_a_broker_that_does_not_know_the_subscription_is_told_and_asked_again_at
     run(main())
 
 
-def test_a_broker_that_goes_on_not_to_know_is_asked_with_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_still_lacks_the_subscription_is_pulled_with_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue_pull, "ERROR_DELAY_S", 0.01)
 
     async def main() -> None:
@@ -168,7 +168,7 @@ def test_a_broker_that_goes_on_not_to_know_is_asked_with_pauses(monkeypatch: pyt
     run(main())
 
 
-def test_queues_that_come_and_go_do_not_change_what_the_others_are_pulled_with() -> None:
+def test_reassigned_queues_do_not_change_the_subscription_of_other_pulls() -> None:
     async def main() -> None:
         async with consuming_cluster(queues=2) as (cluster, plain):
             broker = await storing(cluster, plain)
@@ -178,7 +178,7 @@ def test_queues_that_come_and_go_do_not_change_what_the_others_are_pulled_with()
                 broker.store("T", b"0", queue_id=0)
                 await gathered.receive([b"0"])
                 known = broker.versions(0)[-1]
-                broker.other_members = [consumer.client_id + "0"]  # sorts behind: the second queue is its
+                broker.other_members = [consumer.client_id + "0"]  # sorts after ours: the second queue is its
                 broker.push(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": "g"})
                 await eventually(
                     lambda: (

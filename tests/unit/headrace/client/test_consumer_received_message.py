@@ -1,4 +1,4 @@
-"""ReceivedMessage: decoded late, it is the message that is decoded at once."""
+"""ReceivedMessage: decoded on demand, it equals the message decoded at once."""
 
 import copy
 import pickle
@@ -32,9 +32,7 @@ def received(data: bytes, queue: MessageQueue = QUEUE, namespace: str | None = N
 
 @pytest.mark.parametrize("first", list(MessageExt.__slots__))
 @pytest.mark.parametrize("hosts", [(V4, V4), (V6, V4), (V4, V6), (V6, V6)])
-def test_whatever_is_asked_for_first_all_fields_are_those_of_the_record(
-    first: str, hosts: tuple[object, object]
-) -> None:
+def test_all_fields_match_the_record_whichever_is_read_first(first: str, hosts: tuple[object, object]) -> None:
     data = record(born_host=hosts[0], store_host=hosts[1])
     message, whole = received(data), decode_record(data)
     whole.properties |= ADDED
@@ -50,20 +48,20 @@ def test_whatever_is_asked_for_first_all_fields_are_those_of_the_record(
     )
 
 
-def test_a_compressed_body_is_decompressed_when_it_is_asked_for() -> None:
+def test_a_compressed_body_is_decompressed_on_access() -> None:
     flag = sys_flags.COMPRESSED | sys_flags.COMPRESSION_ZLIB
     message = received(record(body=compress(b"long " * 1000, flag), sys_flag=flag))
     assert not message.is_compressed
     assert message.body == b"long " * 1000
 
 
-def test_a_compressed_body_that_cannot_be_decompressed_says_where_it_lies() -> None:
+def test_the_error_of_a_corrupt_compressed_body_names_queue_and_offset() -> None:
     message = received(record(body=b"no zlib", sys_flag=sys_flags.COMPRESSED))
     with pytest.raises(RemoteProtocolError, match="offset 5 of MessageQueue"):
         _ = message.body
 
 
-def test_a_message_of_the_retry_topic_has_its_own_topic_back_without_the_namespace() -> None:
+def test_a_retried_message_has_its_original_topic_without_the_namespace() -> None:
     queue = MessageQueue("%RETRY%ns%g", "broker-a", 0)
     data = record(topic="%RETRY%ns%g", properties=encode_properties({"RETRY_TOPIC": "ns%Orders"}))
     message = received(data, queue, "ns")
@@ -72,7 +70,7 @@ def test_a_message_of_the_retry_topic_has_its_own_topic_back_without_the_namespa
     assert received(record(topic="ns%Orders"), MessageQueue("ns%Orders", "broker-a", 0), "ns").topic == "Orders"
 
 
-def test_it_can_be_copied_and_pickled() -> None:
+def test_a_received_message_can_be_copied_and_pickled() -> None:
     message = received(record())
     for twin in (pickle.loads(pickle.dumps(message)), copy.copy(message), copy.deepcopy(message)):
         assert twin == message
@@ -84,14 +82,14 @@ def test_an_attribute_that_does_not_exist_is_an_attribute_error() -> None:
         _ = received(record()).boddy
 
 
-def test_records_are_cut_apart_where_they_end() -> None:
+def test_pull_bodies_are_split_at_record_boundaries() -> None:
     data = [record(queue_offset=at, body=b"x" * at) for at in range(40)]
     found = cut_records(b"".join(data), Origin(QUEUE, 0, 40))
     assert [message.queue_offset for message in found] == list(range(40))
     assert [len(message.body) for message in found] == list(range(40))
 
 
-def test_bytes_that_are_no_records_are_the_peers_mistake_and_nothing_else() -> None:
+def test_invalid_records_raise_only_remote_protocol_error() -> None:
     chance = random.Random(3)
     whole = record() + record()
     for _ in range(500):

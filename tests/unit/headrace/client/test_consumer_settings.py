@@ -1,4 +1,4 @@
-"""Settings and subscriptions of consumers: what cannot be used is said at once, with the name of the field."""
+"""Settings and subscriptions of consumers: invalid ones raise at once and name the field."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -52,7 +52,7 @@ def test_the_defaults_are_rocketmqs() -> None:
         (PullSettings, "pull_timeout", 0), (PullSettings, "max_reconsume_times", -2), (PullSettings, "model", None),
     ],
 )  # fmt: skip
-def test_a_setting_that_cannot_be_used_is_named(settings: Any, field: str, value: object) -> None:
+def test_an_invalid_setting_is_named_in_the_error(settings: Any, field: str, value: object) -> None:
     with pytest.raises(ConfigError) as caught:
         settings(**{field: value})
     assert caught.value.field == field
@@ -119,6 +119,6 @@ def test_a_consumer_without_a_subscription_does_not_start() -> None:
     run(main())
 
 
-def test_a_strategy_that_cannot_be_is_refused() -> None:
+def test_an_invalid_allocation_strategy_is_rejected() -> None:
     with pytest.raises(ConfigError):
         ConsistentHash(-1)

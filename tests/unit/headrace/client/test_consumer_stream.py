@@ -1,4 +1,4 @@
-"""Messages taken one by one: who asks for the next says that the one before is done with, whichever task asks."""
+"""Messages taken one by one: requesting the next completes the previous one, in whichever task."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ def test_several_loops_share_the_messages() -> None:
                     seen.append((number, message.body))
                     await asyncio.sleep(0.001)
 
-            # One pull: messages of two may be handed out in any order, and the offset stays behind the smallest one not done with.
+            # One pull: messages of two loops may be completed in any order, and the offset stays at the smallest incomplete one.
             consumer = PushConsumer("g", cluster.name_server, start_from=StartFrom.FIRST, pull_batch_size=64)
             consumer.subscribe("T")
             async with consumer:
@@ -49,7 +49,7 @@ def test_closing_does_not_wait_for_messages_that_nobody_takes(orderly: bool) -> 
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.store("T", *(str(number).encode() for number in range(100)))
-            # Longer than a test may take: it would not end.
+            # Longer than a test may take: a consumer that waits for it does not close in time.
             consumer = PushConsumer(
                 "g", cluster.name_server, start_from=StartFrom.FIRST, workers=4, orderly=orderly, close_timeout=600
             )
@@ -64,7 +64,7 @@ def test_closing_does_not_wait_for_messages_that_nobody_takes(orderly: bool) -> 
     run(main())
 
 
-def test_one_who_is_cancelled_while_waiting_takes_nothing_along() -> None:
+def test_a_cancelled_iterator_takes_no_message() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             consumer = consumer_of(cluster.name_server)
@@ -87,7 +87,7 @@ def test_a_consumer_with_handlers_cannot_be_iterated() -> None:
         aiter(consumer)
 
 
-def test_the_synchronous_face_iterates_as_well() -> None:
+def test_the_synchronous_consumer_can_be_iterated() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.store("T", b"0", b"1", b"2")

@@ -1,4 +1,4 @@
-"""Workers: as many at work as there is work for, and no more than the setting says; nothing of them is left."""
+"""Workers: as many run as there is work for, up to the setting; none is left at the end."""
 
 import asyncio
 import threading
@@ -8,12 +8,12 @@ from support.consuming import eventually
 from support.sdk import run
 
 
-def test_threads_are_all_at_work_when_handlers_wait() -> None:
+def test_all_threads_run_when_handlers_block() -> None:
     async def main() -> None:
         gate, at_work = threading.Barrier(5, timeout=60), []
 
         def work(piece: int) -> None:
-            gate.wait()  # all five must be here at once
+            gate.wait()  # all five must be here at the same time
             at_work.append(piece)
 
         workers = ThreadWorkers[int](5, work, "test")
@@ -25,7 +25,7 @@ def test_threads_are_all_at_work_when_handlers_wait() -> None:
     run(main())
 
 
-def test_a_change_of_their_number_holds_for_threads() -> None:
+def test_the_number_of_threads_can_be_changed() -> None:
     async def main() -> None:
         names: set[str] = set()
 
@@ -55,7 +55,7 @@ def test_a_change_of_their_number_holds_for_threads() -> None:
     run(main())
 
 
-def test_tasks_are_started_as_they_are_needed() -> None:
+def test_tasks_are_started_on_demand() -> None:
     async def main() -> None:
         at_work, most, done = 0, 0, []
         gate = asyncio.Event()
@@ -90,7 +90,7 @@ def test_tasks_are_started_as_they_are_needed() -> None:
     run(main())
 
 
-def test_closing_cancels_what_coroutines_are_at() -> None:
+def test_closing_cancels_running_coroutines() -> None:
     async def main() -> None:
         cancelled = []
 

@@ -1,4 +1,4 @@
-"""How much a producer has under way at once: those who send more wait, in their order."""
+"""How much a producer has in flight at once: further sends wait, in their order."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ from support.sdk_cluster import Answer, Cluster
 
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many messages were under way, each time that one more was."""
+    """Records how many messages were in flight at each arrival."""
     seen: list[int] = []
     leave = InFlight.leave
 
@@ -28,7 +28,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize("linger", [None, 0.001])
-def test_gathered_sends_wait_for_their_place_and_all_succeed(watched: list[int], linger: float | None) -> None:
+def test_sends_beyond_max_in_flight_wait_and_all_succeed(watched: list[int], linger: float | None) -> None:
     async def main() -> None:
         async with (
             Cluster("a") as cluster,
@@ -43,7 +43,7 @@ def test_gathered_sends_wait_for_their_place_and_all_succeed(watched: list[int],
     assert max(watched) <= (16 if linger is None else 100)
 
 
-def test_time_spent_waiting_for_a_place_does_not_count_as_time_of_the_send() -> None:
+def test_waiting_for_max_in_flight_does_not_count_against_the_timeout() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", cluster.name_server, max_in_flight=1) as producer:
             cluster.brokers["a"].answers = [Answer(delay_s=0.2) for _ in range(5)]
@@ -53,7 +53,7 @@ def test_time_spent_waiting_for_a_place_does_not_count_as_time_of_the_send() -> 
     run(main())
 
 
-def test_failed_and_cancelled_sends_leave_their_places_to_others() -> None:
+def test_failed_and_cancelled_sends_release_their_room() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", cluster.name_server, max_in_flight=2, retries=0) as producer:
             await producer.send(Message("T", b"x"))
@@ -71,7 +71,7 @@ def test_failed_and_cancelled_sends_leave_their_places_to_others() -> None:
     run(main())
 
 
-def test_a_message_larger_than_all_that_may_be_under_way_goes_alone() -> None:
+def test_a_message_larger_than_max_in_flight_bytes_is_sent_alone() -> None:
     async def main() -> None:
         in_flight = InFlight(10, 100)
         await in_flight.enter(1000)
@@ -86,7 +86,7 @@ def test_a_message_larger_than_all_that_may_be_under_way_goes_alone() -> None:
     run(main())
 
 
-def test_a_limit_of_nothing_is_refused() -> None:
+def test_a_max_in_flight_of_zero_is_rejected() -> None:
     with pytest.raises(ConfigError, match="max_in_flight"):
         Producer("g", "127.0.0.1:1", max_in_flight=0)
 
@@ -101,7 +101,7 @@ def test_send_nowait_waits_or_raises_as_asked() -> None:
     slots.acquire(10, wait=True)
 
 
-def test_send_nowait_raises_while_too_many_are_under_way() -> None:
+def test_send_nowait_raises_while_too_many_sends_are_in_flight() -> None:
     with SyncProducer("g", "127.0.0.1:1", max_in_flight=1, send_timeout=0.5) as producer:
         first = producer.send_nowait(Message("T", b"x"))
         with pytest.raises(TooManyRequests):

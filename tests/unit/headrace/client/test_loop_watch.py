@@ -1,4 +1,4 @@
-"""A coroutine handler that holds the event loop is named, with its stack; one that only waits is not."""
+"""A coroutine handler that blocks the event loop is logged with its stack; one that only awaits is not."""
 
 import asyncio
 import functools
@@ -26,14 +26,14 @@ pytestmark = pytest.mark.slow
 
 
 class Notice(logging.Handler):
-    """Knows whether a handler of the test's was named."""
+    """Records whether a handler of the test was logged."""
 
     def __init__(self) -> None:
         super().__init__()
         self.is_given = threading.Event()
 
     def emit(self, record: logging.LogRecord) -> None:
-        # A busy machine may hold the loop up as well.
+        # A busy machine may block the loop too.
         said = record.getMessage()
         if "event loop blocked" in said and "none of this consumer's" not in said:
             self.is_given.set()
@@ -51,7 +51,7 @@ def listening() -> Iterator[None]:
 
 
 def hold() -> None:
-    """What a handler should not do: for as long as nobody notices."""
+    """A handler that blocks until it is logged, which handlers should not do."""
     assert notice.is_given.wait(60)
 
 
@@ -59,7 +59,7 @@ async def blocking(_message: ReceivedMessage | None) -> None:
     hold()
 
 
-def test_a_handler_that_blocks_is_named_with_its_stack(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_blocking_handler_is_logged_with_its_stack(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             consumer = PushConsumer("g", cluster.name_server, start_from=StartFrom.FIRST)
@@ -78,7 +78,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if "event loop blocked" in record.getMessage()]
 
 
-def test_one_that_waits_is_not(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_handler_that_awaits_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             consumer = PushConsumer("g", cluster.name_server, start_from=StartFrom.FIRST)
@@ -95,7 +95,7 @@ def test_one_that_waits_is_not(caplog: pytest.LogCaptureFixture) -> None:
                 await done.wait()
             assert not [one for one in threading.enumerate() if one.name == "headrace-g-watch"]
 
-    # A machine that stands still is not what this is about.
+    # A machine that stalls is not the subject here.
     with caplog.at_level(logging.WARNING, "headrace.client.consuming.push.loop_watch"):
         run(main())
     assert not [text for text in said(caplog) if "patient" in text]
@@ -110,7 +110,7 @@ class Callable:
     ("handler", "name"),
     [(Callable(), "Callable"), (functools.partial(blocking), "blocking"), (Callable().__call__, "Callable.__call__")],
 )
-def test_whatever_can_be_called_is_named(handler: Any, name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_any_callable_handler_is_named(handler: Any, name: str, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         watch = LoopWatch(lambda: [handler], "test", held_s=0.1)
         await handler(None)

@@ -1,4 +1,4 @@
-"""What goes wrong beside the usual: it is told to whom it concerns, and leaves nothing behind."""
+"""Unusual failures: they reach the caller concerned and leave nothing behind."""
 
 import asyncio
 import logging
@@ -37,7 +37,7 @@ from support.sdk import run
 from support.sdk_cluster import Cluster
 
 
-def test_a_hook_that_forbids_a_batch_is_heard_by_all_who_are_in_it() -> None:
+def test_an_error_of_forbid_reaches_all_sends_of_the_batch() -> None:
     class Closed(SendHook):
         def forbid(self, context: SendContext) -> None:
             raise PermissionError(f"no more to {context.topic}")
@@ -77,7 +77,7 @@ def test_polls_that_end_without_a_message_leave_nothing_behind() -> None:
     run(main())
 
 
-def test_a_client_that_cannot_start_is_not_found_by_the_next_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_instance_that_failed_to_start_is_not_reused(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_url: str) -> str:
         raise RuntimeError("out of order")
 
@@ -96,7 +96,7 @@ def test_a_client_that_cannot_start_is_not_found_by_the_next_of_its_name(monkeyp
 
 
 @pytest.mark.parametrize("kind", [PushConsumer, LitePullConsumer, PullConsumer])
-def test_a_member_that_cannot_begin_leaves_nothing_with_those_who_share_its_client(
+def test_a_member_that_fails_to_start_leaves_nothing_in_a_shared_instance(
     kind: type[PushConsumer | LitePullConsumer | PullConsumer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(*_: object) -> None:
@@ -112,7 +112,7 @@ def test_a_member_that_cannot_begin_leaves_nothing_with_those_who_share_its_clie
                     made.subscribe("T")
                 return made
 
-            # Lite pull consumers have an instance of their own kind: a member of another group keeps it.
+            # Lite pull consumers have an instance of another kind: a member of another group keeps it open.
             other = kind("other", config)
             if not isinstance(other, PullConsumer):
                 other.subscribe("T")
@@ -133,7 +133,7 @@ def test_a_member_that_cannot_begin_leaves_nothing_with_those_who_share_its_clie
     run(main())
 
 
-def test_an_address_that_speaks_no_http_changes_no_list_of_name_servers(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lookup_without_http_answer_keeps_the_name_server_list(caplog: pytest.LogCaptureFixture) -> None:
     def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"SSH-2.0-something\r\n\r\n")
         writer.close()
@@ -149,14 +149,14 @@ def test_an_address_that_speaks_no_http_changes_no_list_of_name_servers(caplog: 
     assert "name server list not fetched" in caplog.text
 
 
-def test_an_order_of_queues_that_cannot_be_read_is_an_error_of_the_protocol() -> None:
+def test_an_invalid_order_configuration_is_a_protocol_error() -> None:
     assert len(publish_queues("T", TopicRouteData(order_topic_conf="a:2;b:1"))) == 3
     with pytest.raises(RemoteProtocolError, match="the order configuration of T"):
         publish_queues("T", TopicRouteData(order_topic_conf="a:many"))
 
 
 @pytest.mark.parametrize("loop", sorted(LOOPS))
-def test_a_host_whose_name_is_none_cannot_be_connected_to(loop: str) -> None:
+def test_connecting_to_an_invalid_host_name_is_a_connect_error(loop: str) -> None:
     async def main() -> None:
         client = RemotingClient()
         with pytest.raises(ConnectError, match="cannot connect"):
@@ -166,7 +166,7 @@ def test_a_host_whose_name_is_none_cannot_be_connected_to(loop: str) -> None:
     run_on(loop, main())
 
 
-def test_the_end_of_a_transaction_after_its_producer_is_only_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_ending_a_transaction_after_its_producer_was_closed_is_only_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with Cluster("a") as cluster:
             async with TransactionProducer("g", cluster.name_server, check=lambda _: None) as producer:
@@ -178,7 +178,7 @@ def test_the_end_of_a_transaction_after_its_producer_is_only_logged(caplog: pyte
     assert "end of transaction not sent" in caplog.text
 
 
-def test_a_handler_that_exits_ends_neither_its_worker_nor_the_messages_behind_it() -> None:
+def test_a_handler_that_calls_exit_ends_neither_its_worker_nor_later_messages() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             handled: list[bytes] = []

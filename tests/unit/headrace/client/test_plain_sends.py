@@ -1,4 +1,4 @@
-"""The short way of sends: the same frames, the same results, the same tries as the ordinary way."""
+"""Plain sends: the same frames, results and retries as for prepared messages."""
 
 import asyncio
 from typing import Any
@@ -20,7 +20,7 @@ from support.sdk_cluster import Answer, Cluster, FakeBroker
 
 
 async def warm(producer: Producer) -> None:
-    """Sends to all queues once: from then on sends go the short way."""
+    """Sends to all queues once: after that, sends are plain."""
     for _ in range(4):
         await producer.send(Message("T", b"first"), timeout=30)
 
@@ -31,7 +31,7 @@ def connection_of(producer: Producer) -> Connection:
 
 
 def asked(producer: Producer) -> int:
-    """How many answers are waited for."""
+    """How many answers are awaited."""
     connections = producer._instance._transport._connections.values()
     return sum(
         len(one.hot_path) + len(one._pending or ()) for one in connections if isinstance(one.hot_path, SendPipeline)
@@ -43,7 +43,7 @@ def deadlines(producer: Producer) -> int:
 
 
 def goes_directly(producer: Producer, message: Message) -> bool:
-    """Whether a message goes the short way; it is sent if so."""
+    """Whether a message is sent plainly; if so, it is sent."""
     sender = producer._plain
     assert sender is not None
     attempt = sender.begin(message)
@@ -68,7 +68,7 @@ def without_ids(command: RemotingCommand) -> tuple[Any, ...]:
         Message("T", b"x" * 4000, keys="one", delay_level=3),
     ],
 )
-def test_the_short_way_writes_the_frames_of_the_ordinary_one(message: Message) -> None:
+def test_plain_sends_write_the_same_frames_as_prepared_ones(message: Message) -> None:
     async def main() -> None:
         async with Cluster("a", queues=2) as cluster, Producer("g", cluster.name_server) as producer:
             await warm(producer)
@@ -89,7 +89,7 @@ def test_the_short_way_writes_the_frames_of_the_ordinary_one(message: Message) -
     run(main())
 
 
-def test_what_is_special_goes_the_ordinary_way() -> None:
+def test_special_messages_are_prepared() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
             assert not goes_directly(producer, Message("T", b"x")), "nothing is known of the topic yet"
@@ -114,7 +114,7 @@ def test_what_is_special_goes_the_ordinary_way() -> None:
 
 
 @pytest.mark.parametrize("code", [1, 14, 16, 17, 204, 205])
-def test_after_a_refusal_another_broker_is_tried_with_the_same_id(code: int) -> None:
+def test_after_a_retryable_error_another_broker_gets_the_same_id(code: int) -> None:
     async def main() -> None:
         async with Cluster("a", "b") as cluster, Producer("g", cluster.name_server) as producer:
             await warm(producer)
@@ -130,7 +130,7 @@ def test_after_a_refusal_another_broker_is_tried_with_the_same_id(code: int) -> 
     run(main())
 
 
-def test_a_refusal_that_every_broker_would_repeat_is_raised_at_once() -> None:
+def test_an_error_that_is_not_retryable_is_raised_at_once() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
             await warm(producer)
@@ -143,7 +143,7 @@ def test_a_refusal_that_every_broker_would_repeat_is_raised_at_once() -> None:
 
 
 @pytest.mark.parametrize("retry_not_stored", [False, True])
-def test_stored_less_safely_is_a_result_unless_another_try_is_wanted(retry_not_stored: bool) -> None:
+def test_a_less_safely_stored_message_is_a_result_unless_retry_not_stored_is_set(retry_not_stored: bool) -> None:
     async def main() -> None:
         async with (
             Cluster("a") as cluster,
@@ -157,7 +157,7 @@ def test_stored_less_safely_is_a_result_unless_another_try_is_wanted(retry_not_s
     run(main())
 
 
-def test_a_silent_broker_uses_up_the_time_and_leaves_nothing_behind() -> None:
+def test_a_silent_broker_uses_up_the_timeout_and_leaves_nothing_behind() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", cluster.name_server, send_timeout=1.0) as producer:
             await warm(producer)
@@ -175,7 +175,7 @@ def test_a_silent_broker_uses_up_the_time_and_leaves_nothing_behind() -> None:
     run(main())
 
 
-def test_a_connection_that_breaks_fails_what_was_under_way_and_another_try_is_made() -> None:
+def test_sends_in_flight_on_a_broken_connection_are_retried() -> None:
     async def main() -> None:
         async with Cluster("a", "b") as cluster, Producer("g", cluster.name_server) as producer:
             await warm(producer)
@@ -209,7 +209,7 @@ def test_a_cancelled_send_leaves_nothing_behind() -> None:
     run(main())
 
 
-def test_a_result_made_the_short_way_is_a_result_like_any_other() -> None:
+def test_a_stored_result_equals_a_constructed_one() -> None:
     queue = MessageQueue("T", "a", 3)
     made = stored_result(SendStatus.SEND_OK, "id", "offset-id", queue, 7, None, "region", trace_on=False)
     assert made == SendResult(SendStatus.SEND_OK, "id", "offset-id", queue, 7, None, "region", trace_on=False)
@@ -217,11 +217,11 @@ def test_a_result_made_the_short_way_is_a_result_like_any_other() -> None:
     assert "queue_offset=7" in repr(made)
 
 
-# ---- answers cut out of what was read
+# ---- answers scanned from the bytes read
 
 
 class Waiting:
-    """Stands in for a future."""
+    """Replaces a future."""
 
     def __init__(self) -> None:
         self.result: SendAnswer | None = None
@@ -253,7 +253,7 @@ ODD = [
 
 @settings(deadline=None)
 @given(st.integers(0, 30), st.integers(0, 10_000), st.sampled_from([None, *ODD]))
-def test_answers_are_taken_until_there_is_something_else(count: int, cut: int, odd: RemotingCommand | None) -> None:
+def test_answers_are_scanned_up_to_the_first_other_frame(count: int, cut: int, odd: RemotingCommand | None) -> None:
     frames = [answer(opaque).encode() for opaque in range(2, 2 + count)]
     whole = b"".join(frames)
     data = whole + (odd.encode() if odd is not None else answer(1).encode())
@@ -281,7 +281,7 @@ def test_answers_are_taken_until_there_is_something_else(count: int, cut: int, o
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
-def test_whatever_was_read_is_left_to_the_decoder_if_it_is_no_answer(data: bytes) -> None:
+def test_bytes_that_are_no_answer_are_left_to_the_decoder(data: bytes) -> None:
     waiting: dict[int, Any] = {1: (Waiting(), {})}
     at, _ = take_answers(data, waiting)
     assert at == 0

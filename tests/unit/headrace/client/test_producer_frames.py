@@ -1,4 +1,4 @@
-"""What the producer sends is what RocketMQ's own client sends, field by field; the recorded frames are its."""
+"""The producer sends the same frames as RocketMQ's own client, field by field; its frames were recorded."""
 
 import re
 from typing import Any
@@ -24,7 +24,7 @@ from support.sdk_cluster import Cluster
 
 
 def recorded(scenario: str, code: int, **wanted: str) -> RemotingCommand:
-    """The first request of that code that the official client sent, with these ext fields."""
+    """The first request with this code that the official client sent, with these ext fields."""
     for line in frames(scenario):
         if line.get("code") == code and line.get("from") == "client" and line["direction"] == ">" and line["bytes"]:
             command = decode_frame(line["bytes"])
@@ -34,7 +34,7 @@ def recorded(scenario: str, code: int, **wanted: str) -> RemotingCommand:
 
 
 def plain(ext: dict[str, str], *own: str) -> dict[str, Any]:
-    """The ext fields with what differs from run to run made equal."""
+    """The ext fields without the values that differ in each run."""
     fields: dict[str, Any] = {key: ("…" if key in own else value) for key, value in ext.items()}
     if "i" in fields:
         properties = decode_properties(fields["i"])
@@ -143,18 +143,18 @@ def test_a_request_and_its_reply_are_the_java_clients() -> None:
             return cluster.brokers["broker-a"].sends[0]
 
     ours = run(main())
-    # A reply of ours says WAIT=true as other messages do; the Java client's says nothing, which means the same.
+    # Our reply has WAIT=true like other messages; the Java client's has none, which means the same.
     assert plain(ours.ext, "g", "i") == plain(answer.ext, "g", "i")
     assert ours.code == answer.code
 
 
 @pytest.mark.parametrize("code", [RequestCode.GET_ROUTEINFO_BY_TOPIC])
-def test_a_question_for_a_route_has_the_java_clients_fields(code: RequestCode) -> None:
+def test_a_route_request_has_the_java_clients_fields(code: RequestCode) -> None:
     theirs = recorded("send", code)
     assert theirs.ext.keys() == {"topic"}
 
 
-def test_leaving_has_the_java_clients_fields() -> None:
+def test_unregistering_has_the_java_clients_fields() -> None:
     theirs = recorded("send", RequestCode.UNREGISTER_CLIENT)
 
     async def main() -> RemotingCommand:
@@ -202,7 +202,7 @@ def test_encoded_batches_replies_and_retries_have_the_fields_of_signed_ones(prep
     assert_same_requests(*requests(prepared, MessageQueue("T", "a", 0)))
 
 
-def test_a_request_that_is_larger_than_a_frame_is_refused() -> None:
+def test_a_request_larger_than_a_frame_is_rejected() -> None:
     prepared = PreparedMessage("T", bytes(FRAME_MAX_LENGTH), "", "ID", 0, 0, ())
     request = SendHeaders("g", ProducerSettings(), unit_mode=False).request(prepared, MessageQueue("T", "a", 0))
     with pytest.raises(LocalProtocolError):
@@ -212,7 +212,7 @@ def test_a_request_that_is_larger_than_a_frame_is_refused() -> None:
 def requests(
     prepared: PreparedMessage, queue: MessageQueue, *, unit_mode: bool = False
 ) -> tuple[RemotingCommand, RemotingCommand]:
-    """The request as it is encoded at once, and as a command that can be signed."""
+    """The request as encoded at once, and as a command that can be signed."""
     settings = ProducerSettings(create_topic_queues=7, create_topic_template='tem"plate')
     encoded, signed = (
         SendHeaders("group", settings, unit_mode=unit_mode, is_stamped=is_stamped).request(prepared, queue)

@@ -1,4 +1,4 @@
-"""How sends go on when brokers fail: tries, time, and what is said at the end."""
+"""Sends when brokers fail: retries, timeouts, and the final errors."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ from support.servers import free_port
 
 
 @pytest.mark.parametrize("code", [1, 14, 16, 17, 204, 205])
-def test_after_a_refusal_that_another_broker_may_not_share_the_other_is_tried(code: int) -> None:
+def test_after_a_retryable_error_another_broker_is_tried(code: int) -> None:
     async def main() -> None:
         async with Cluster("a", "b") as cluster, Producer("g", cluster.name_server) as producer:
             for broker in cluster.brokers.values():
@@ -40,7 +40,7 @@ def test_after_a_refusal_that_another_broker_may_not_share_the_other_is_tried(co
     run(main())
 
 
-def test_a_refusal_that_every_broker_would_repeat_is_raised_at_once() -> None:
+def test_an_error_that_is_not_retryable_is_raised_at_once() -> None:
     async def main() -> None:
         async with Cluster("a", "b") as cluster, Producer("g", cluster.name_server) as producer:
             for broker in cluster.brokers.values():
@@ -52,7 +52,7 @@ def test_a_refusal_that_every_broker_would_repeat_is_raised_at_once() -> None:
     run(main())
 
 
-def test_a_refused_signature_is_permission_denied_and_not_tried_again() -> None:
+def test_a_rejected_signature_is_permission_denied_and_not_retried() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
             cluster.brokers["a"].answers = [
@@ -65,7 +65,7 @@ def test_a_refused_signature_is_permission_denied_and_not_tried_again() -> None:
     run(main())
 
 
-def test_when_all_tries_fail_the_error_says_where_and_why() -> None:
+def test_when_all_attempts_fail_the_error_names_brokers_and_cause() -> None:
     async def main() -> None:
         async with Cluster("a", "b") as cluster, Producer("g", cluster.name_server, retries=3) as producer:
             for broker in cluster.brokers.values():
@@ -80,7 +80,7 @@ def test_when_all_tries_fail_the_error_says_where_and_why() -> None:
     run(main())
 
 
-def test_a_broker_that_is_gone_is_passed_over() -> None:
+def test_a_broker_that_is_down_is_skipped() -> None:
     async def main() -> None:
         cluster = Cluster("a", "b")
         cluster.brokers["a"].port = free_port()
@@ -100,13 +100,13 @@ def test_a_broker_that_is_gone_is_passed_over() -> None:
     run(main())
 
 
-def test_a_silent_broker_uses_up_the_time_and_no_more() -> None:
+def test_a_silent_broker_uses_up_the_timeout_and_no_more() -> None:
     async def main() -> None:
         async with (
             Cluster("a") as cluster,
             Producer("g", cluster.name_server, send_timeout=0.3, hooks=[SendHook()]) as producer,
         ):
-            # It is neither the route nor the connecting that takes the time.
+            # Neither the route nor the connection takes the time.
             await producer.send(Message("T", b"x"), timeout=60)
             cluster.brokers["a"].is_silent = True
             loop = asyncio.get_running_loop()
@@ -121,7 +121,7 @@ def test_a_silent_broker_uses_up_the_time_and_no_more() -> None:
     run(main())
 
 
-def test_with_a_time_for_each_attempt_a_silent_broker_leaves_time_for_another() -> None:
+def test_attempt_timeout_leaves_time_for_another_broker() -> None:
     async def main() -> None:
         async with (
             Cluster("a", "b") as cluster,
@@ -135,7 +135,7 @@ def test_with_a_time_for_each_attempt_a_silent_broker_leaves_time_for_another() 
     run(main())
 
 
-def test_a_send_to_a_queue_is_tried_once() -> None:
+def test_a_send_to_a_given_queue_gets_one_attempt() -> None:
     async def main() -> None:
         async with Cluster("a", "b") as cluster, Producer("g", cluster.name_server) as producer:
             (queue, *_) = await producer.queues("T")
@@ -151,7 +151,7 @@ def test_a_send_to_a_queue_is_tried_once() -> None:
     ("code", "status"),
     [(10, SendStatus.FLUSH_DISK_TIMEOUT), (11, SendStatus.SLAVE_NOT_AVAILABLE), (12, SendStatus.FLUSH_SLAVE_TIMEOUT)],
 )
-def test_stored_less_safely_is_a_result_unless_another_try_is_wanted(code: int, status: SendStatus) -> None:
+def test_a_less_safely_stored_message_is_a_result_unless_retry_not_stored_is_set(code: int, status: SendStatus) -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
             cluster.brokers["a"].answers = [Answer(code)]
@@ -167,7 +167,7 @@ def test_stored_less_safely_is_a_result_unless_another_try_is_wanted(code: int, 
     run(main())
 
 
-def test_a_slow_broker_is_kept_away_from_when_that_is_asked_for() -> None:
+def test_latency_fault_tolerance_avoids_a_slow_broker() -> None:
     async def main() -> None:
         cluster = Cluster("a", "b")
         cluster.brokers["a"].port = free_port()
@@ -182,7 +182,7 @@ def test_a_slow_broker_is_kept_away_from_when_that_is_asked_for() -> None:
     run(main())
 
 
-def test_name_servers_that_are_gone_are_passed_over_and_known_routes_stay() -> None:
+def test_name_servers_that_are_down_are_skipped_and_known_routes_stay() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster:
             other = await cluster.add_name_server()
@@ -201,7 +201,7 @@ def test_name_servers_that_are_gone_are_passed_over_and_known_routes_stay() -> N
     run(main())
 
 
-def test_requests_under_way_at_once_all_find_the_one_name_server_that_is_left() -> None:
+def test_concurrent_requests_all_find_the_last_name_server_left() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster:
             gone = [await cluster.add_name_server() for _ in range(2)]
@@ -215,7 +215,7 @@ def test_requests_under_way_at_once_all_find_the_one_name_server_that_is_left() 
     run(main())
 
 
-def test_without_any_name_server_the_error_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connect_error_names_all_name_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NAMESRV_ADDR", raising=False)
 
     async def main() -> None:
@@ -228,7 +228,7 @@ def test_without_any_name_server_the_error_names_them(monkeypatch: pytest.Monkey
     run(main())
 
 
-def test_no_time_at_all_is_said_so() -> None:
+def test_a_timeout_too_short_for_an_attempt_raises_too_many_requests() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
             await producer.send(Message("T", b"x"))
@@ -238,13 +238,13 @@ def test_no_time_at_all_is_said_so() -> None:
     run(main())
 
 
-def test_a_thousand_sends_to_a_new_topic_ask_for_its_route_once() -> None:
+def test_a_thousand_sends_to_a_new_topic_request_its_route_once() -> None:
     async def main() -> None:
         async with (
             Cluster("a") as cluster,
             Producer("g", ClientConfig(cluster.name_server, api_timeout=30), send_timeout=60) as producer,
         ):
-            # Connected: a thousand sends that begin at once may hold a slow machine's loop up for longer than connecting may take.
+            # Connected before: a thousand sends at once may block a slow machine's loop for longer than the connect timeout.
             await producer.send(Message("T", b"x"))
             await asyncio.gather(*(producer.send(Message("New", b"x")) for _ in range(1000)))
             assert cluster.asked["New"] == 1

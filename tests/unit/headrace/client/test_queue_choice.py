@@ -23,7 +23,7 @@ def turn(*brokers: str, queues: int = 2) -> QueueTurn:
     return QueueTurn(Route("T", data, publish_queues("T", data), subscribe_queues("T", data)))
 
 
-def test_a_turn_goes_on_where_it_was_when_the_route_changes() -> None:
+def test_round_robin_continues_when_the_route_changes() -> None:
     first = turn("a", queues=4)
     taken = [first.next().queue_id for _ in range(2)]
     second = QueueTurn(turn("a", queues=4).route, first)
@@ -48,13 +48,13 @@ def test_keys_are_hashed_as_java_hashes_them(key: object, value: int) -> None:
     assert java_hash(key) == value
 
 
-def test_a_key_chooses_by_the_magnitude_of_javas_remainder() -> None:
+def test_by_hash_uses_the_absolute_value_of_javas_remainder() -> None:
     queues = [MessageQueue("T", "a", number) for number in range(4)]
     assert by_hash(queues, MESSAGE, "order-100").queue_id == 392797454 % 4
     assert by_hash(queues, MESSAGE, "polygenelubricants").queue_id == 2**31 % 4
 
 
-def test_queues_are_listed_broker_by_broker_where_they_may_be_written() -> None:
+def test_publish_queues_lists_writable_queues_broker_by_broker() -> None:
     data = route("b", "a")
     data.queue_datas[0].perm = 4
     data.queue_datas.append(QueueData("slave-only", 2, 2, 6))
@@ -72,7 +72,7 @@ def test_queues_are_listed_broker_by_broker_where_they_may_be_written() -> None:
     assert [str(queue) for queue in publish_queues("T", data)][-1] == "MessageQueue [topic=T, brokerName=y, queueId=0]"
 
 
-def test_queues_are_taken_in_turn_and_another_brokers_after_a_failure() -> None:
+def test_queues_are_used_in_turn_and_those_of_another_broker_after_a_failure() -> None:
     turns = turn("a", "b")
     assert len({turns.next() for _ in range(4)}) == 4
     assert {turns.next("a").broker_name for _ in range(8)} == {"b"}
@@ -80,11 +80,11 @@ def test_queues_are_taken_in_turn_and_another_brokers_after_a_failure() -> None:
 
 
 @pytest.mark.parametrize(("latency", "pause"), [(0, 0), (100, 0), (550, 30_000), (2999, 120_000), (15_000, 600_000)])
-def test_latency_decides_how_long_a_broker_rests(latency: int, pause: int) -> None:
+def test_latency_decides_how_long_a_broker_is_avoided(latency: int, pause: int) -> None:
     assert not_available_ms(latency) == pause
 
 
-def test_the_available_are_preferred_and_then_the_better_half() -> None:
+def test_available_brokers_are_preferred_and_then_the_better_half() -> None:
     faults, turns = FaultTolerance(), turn("a", "b", "c", "d")
     faults.update("a", 5, 0, is_failure=True)
     faults.update("b", 600, 0, is_failure=False)
@@ -96,7 +96,7 @@ def test_the_available_are_preferred_and_then_the_better_half() -> None:
     assert {turns.next_available(faults, 600_001).broker_name for _ in range(20)} == {"a", "b", "c", "d"}
 
 
-def test_a_broker_without_queues_is_forgotten_not_chosen() -> None:
+def test_a_broker_without_queues_is_removed_and_not_chosen() -> None:
     faults, turns = FaultTolerance(), turn("a")
     faults.update("gone", 1, 0, is_failure=True)
     faults.update("a", 2, 0, is_failure=True)

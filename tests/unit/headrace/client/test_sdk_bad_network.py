@@ -1,4 +1,4 @@
-"""Clients on a bad network: resets, slowness, name servers that are gone and come back, brokers that have no room. Nothing is lost, nothing leaks."""
+"""Clients on a bad network: resets, slowness, name servers that restart, brokers with a full disk. Nothing is lost, nothing leaks."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 
 class DistantBroker(ConsumingBroker):
-    """A broker that clients reach by a bad network only."""
+    """A broker that clients reach only through a bad network."""
 
     network: BadNetwork | None = None
 
@@ -56,7 +56,7 @@ def bodies(count: int) -> list[bytes]:
     return [str(number).encode() for number in range(count)]
 
 
-def test_sends_go_on_over_connections_that_are_reset_again_and_again() -> None:
+def test_sends_succeed_over_connections_that_are_reset_repeatedly() -> None:
     async def main() -> None:
         async with distant() as (cluster, broker, network):
             acknowledged = 0
@@ -100,7 +100,7 @@ def test_a_push_consumer_gets_all_messages_over_connections_that_are_reset(order
     run(main())
 
 
-def test_a_slow_network_delays_and_cuts_to_pieces_but_loses_nothing() -> None:
+def test_a_slow_network_that_splits_frames_loses_nothing() -> None:
     async def main() -> None:
         async with distant() as (cluster, broker, network):
             network.delay_s, network.piece = 0.002, 700
@@ -136,7 +136,7 @@ def test_sends_end_in_time_when_nothing_gets_through() -> None:
     run(main())
 
 
-def test_a_name_server_that_is_gone_and_back_is_found_again() -> None:
+def test_a_name_server_that_was_restarted_is_used_again() -> None:
     async def main() -> None:
         async with consuming_cluster("%RETRY%g") as (cluster, broker):
             port = int(cluster.name_server.rpartition(":")[2])
@@ -160,7 +160,7 @@ def test_a_name_server_that_is_gone_and_back_is_found_again() -> None:
     run(main())
 
 
-def test_clients_may_be_started_before_any_server_is_there() -> None:
+def test_clients_can_be_started_before_any_server() -> None:
     async def main() -> None:
         async with consuming_cluster("%RETRY%g") as (cluster, broker):
             port = int(cluster.name_server.rpartition(":")[2])
@@ -184,7 +184,7 @@ def test_clients_may_be_started_before_any_server_is_there() -> None:
     run(main())
 
 
-def test_a_broker_without_room_is_asked_again_and_what_it_refused_is_said() -> None:
+def test_a_broker_with_a_full_disk_is_retried_and_its_error_reported() -> None:
     async def main() -> None:
         async with consuming_cluster("%RETRY%g") as (cluster, broker):
             broker.errors[RequestCode.PULL_MESSAGE] = [int(ResponseCode.SYSTEM_BUSY), 215, 1, 215]

@@ -1,4 +1,4 @@
-"""`help()` has something to say of every public name; the pages become a site without a warning."""
+"""`help()` describes every public name; the docs build without warnings."""
 
 import enum
 import inspect
@@ -28,7 +28,7 @@ NAMES = [
 
 
 def members(cls: type) -> list[tuple[str, Any]]:
-    """What a user sees of a class and it does not have from Python."""
+    """The members of a class that users see and that Python does not provide itself."""
     own = {name for base in cls.__mro__ if base.__module__.startswith("headrace") for name in vars(base)}
     found = [(name, inspect.getattr_static(cls, name)) for name in sorted(own) if not name.startswith("_")]
     return [
@@ -39,10 +39,10 @@ def members(cls: type) -> list[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize(("module", "name"), NAMES)
-def test_help_says_what_it_is(module: ModuleType, name: str) -> None:
+def test_help_describes_every_public_name(module: ModuleType, name: str) -> None:
     value = getattr(module, name)
     if name == "LATEST":
-        return  # a number; what takes it says what it means
+        return  # a number; its users document it
     text = inspect.getdoc(value)
     assert text, name
     assert not text.startswith(f"{name}("), "a dataclass's signature is no help"
@@ -53,7 +53,7 @@ def test_help_says_what_it_is(module: ModuleType, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_pages_become_a_site_without_a_warning(tmp_path: Path) -> None:
+def test_the_docs_build_without_warnings(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",

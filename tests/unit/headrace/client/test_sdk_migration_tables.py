@@ -1,4 +1,4 @@
-"""The tables of Java's names and the client's: what they call the client's is there, and no setting is missing."""
+"""The tables of Java's names and the client's: the client's names exist, and no setting is missing."""
 
 import builtins
 import dataclasses
@@ -29,12 +29,12 @@ EXAMPLES = {
     "headrace",
     "sync",
 }
-"""Words that stand for what a program would write there."""
+"""Placeholders in the tables."""
 PYTHON = {*dir(builtins), *keyword.kwlist, "SSLContext", "create_task", "timedelta", "add_done_callback", "send_nowait"}
 
 
 def table_of(page: str) -> list[tuple[str, str]]:
-    """The rows behind the heading, without the head."""
+    """The rows after the heading, without the table's head."""
     text = (PAGES / f"{page}.md").read_text().partition(BEHIND)[2]
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
     assert all(len(row) == 2 for row in rows), page
@@ -42,7 +42,7 @@ def table_of(page: str) -> list[tuple[str, str]]:
 
 
 def known_words() -> set[str]:
-    """What the client exports, what its classes have, what its functions are given."""
+    """The client's exports, the attributes of its classes, and the parameters of its functions."""
     words = set(headrace.__all__)
     for name in headrace.__all__:
         value = getattr(headrace, name)
@@ -55,12 +55,12 @@ def known_words() -> set[str]:
                 try:
                     words |= inspect.signature(function).parameters.keys()
                 except ValueError:
-                    pass  # one of Python's own, in C
+                    pass  # implemented in C by Python
     return words
 
 
 @pytest.mark.parametrize("page", ["index", "producer", "consumer", "admin"])
-def test_what_a_table_names_is_there(page: str) -> None:
+def test_every_name_in_the_migration_tables_exists(page: str) -> None:
     rows = table_of(page)
     assert rows
     known = known_words() | PYTHON | EXAMPLES
@@ -70,7 +70,7 @@ def test_what_a_table_names_is_there(page: str) -> None:
             assert not unknown, f"{page}: {java} is not {code}"
 
 
-def test_no_setting_of_a_client_and_no_call_of_admin_is_missing() -> None:
+def test_the_migration_tables_cover_all_settings_and_admin_calls() -> None:
     index, admin = (" ".join(here for _, here in table_of(page)) for page in ("index", "admin"))
     for one in dataclasses.fields(headrace.ClientConfig):
         assert one.name == "on_event" or re.search(rf"`{one.name}\b", index), one.name

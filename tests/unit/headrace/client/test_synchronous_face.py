@@ -1,4 +1,4 @@
-"""`headrace.sync`: the same clients without await, from any thread; and what `headrace` exports."""
+"""`headrace.sync`: the same clients without await, from any thread; and the exports of `headrace`."""
 
 import ast
 import asyncio
@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[4]
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """A cluster in a loop of its own, in a thread of its own."""
+    """A cluster in a loop and a thread of its own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -50,7 +50,7 @@ def cluster() -> Iterator[Cluster]:
     loop.close()
 
 
-def test_a_plain_script_sends(cluster: Cluster) -> None:
+def test_a_synchronous_producer_sends(cluster: Cluster) -> None:
     with Producer("g", cluster.name_server) as producer:
         result = producer.send(Message("T", b"x"), timeout=60)
         assert result.ok
@@ -73,13 +73,13 @@ def test_threads_share_a_producer(cluster: Cluster) -> None:
     assert sorted(int(command.body) for command in cluster.brokers["a"].sends) == list(range(400))
 
 
-def test_a_transaction_is_a_block(cluster: Cluster) -> None:
+def test_a_transaction_is_a_with_block(cluster: Cluster) -> None:
     with TransactionProducer("g", cluster.name_server, check=lambda _message: None) as producer:
         with producer.transaction(Message("T", b"x")) as transaction:
             assert transaction.message.unique_id == transaction.result.message_id
         with pytest.raises(KeyError), producer.transaction(Message("T", b"x")):
             raise KeyError
-        # The local transaction may use the producer itself: it runs in a thread of its own.
+        # The local transaction may use the producer: it runs in a thread of its own.
         told = producer.send_in_transaction(
             Message("T", b"x"), execute=lambda _m, _a: producer.send(Message("T", b"y")).ok
         )
@@ -118,7 +118,7 @@ def _send_in_child(name_server: str, inherited: "Producer | None", said: "multip
         said.put(producer.send(Message("T", b"x")).message_id)
 
 
-def test_a_forked_child_makes_clients_of_its_own(cluster: Cluster) -> None:
+def test_a_forked_child_can_create_its_own_clients(cluster: Cluster) -> None:
     context = multiprocessing.get_context("fork")
     with Producer("g", cluster.name_server) as producer:
         ours = producer.send(Message("T", b"x")).message_id
@@ -139,7 +139,7 @@ def test_an_open_client_is_closed_when_the_program_ends(cluster: Cluster) -> Non
         f"producer = Producer('g', {cluster.name_server!r}).start()\n"
         "print(producer.send(Message('T', b'x')).ok)\n"
         "def refuse(thread): raise RuntimeError('no new thread at interpreter shutdown')\n"
-        "threading.Thread.start = refuse\n"  # as it is in Python 3.12
+        "threading.Thread.start = refuse\n"  # as in Python 3.12
     )
     cluster.brokers["a"].answers = [Answer()]
     done = subprocess.run(
@@ -166,7 +166,7 @@ def test_the_generated_modules_are_fresh() -> None:
     )
 
 
-def test_every_exported_name_is_there_described_and_known_to_type_checkers() -> None:
+def test_every_exported_name_exists_is_documented_and_known_to_type_checkers() -> None:
     tree = ast.parse((ROOT / "headrace" / "__init__.py").read_text())
     (declared,) = [node for node in tree.body if isinstance(node, ast.If)]
     known = {alias.asname for node in declared.body if isinstance(node, ast.ImportFrom) for alias in node.names}
@@ -182,7 +182,7 @@ def test_every_exported_name_is_there_described_and_known_to_type_checkers() -> 
         _ = headrace.NoSuchName
 
 
-def test_both_faces_have_the_same_methods_and_parameters() -> None:
+def test_synchronous_clients_have_the_same_methods_and_parameters() -> None:
     for name in headrace.sync.clients.__all__:
         ours, theirs = getattr(headrace.sync, name), getattr(headrace, name)
         hidden = {"send_half", "end_half", "start", "close"}
@@ -196,7 +196,7 @@ def test_both_faces_have_the_same_methods_and_parameters() -> None:
         assert hasattr(ours, "__iter__") == hasattr(theirs, "__aiter__")
 
 
-def test_the_codec_alone_loads_no_client() -> None:
+def test_importing_the_codec_loads_no_client() -> None:
     program = "import sys, headrace.protocol, headrace.model; print([n for n in sys.modules if n.startswith(('headrace.client', 'headrace.remoting', 'asyncio'))])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"

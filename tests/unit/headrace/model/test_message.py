@@ -1,7 +1,7 @@
 from headrace.model import Message, MessageExt, sys_flag
 
 
-def test_what_has_a_place_of_its_own_in_programs_lives_in_the_properties() -> None:
+def test_message_attributes_are_stored_in_properties() -> None:
     message = Message(
         "T", "grüß", tags="TagA", keys=["k1", "k2"], flag=3, properties={"a": "b"}, delay_level=4, wait_store=False
     )
@@ -24,14 +24,14 @@ def test_a_plain_message_has_no_properties() -> None:
     assert message != Message("T", b"y")
 
 
-def test_a_stored_message_is_known_by_its_unique_id_or_by_its_place() -> None:
+def test_the_message_id_is_the_unique_id_or_the_offset_message_id() -> None:
     stored = MessageExt("T", physical_offset=0, store_host=("127.0.0.1", 20911))
     assert stored.message_id == stored.offset_message_id == "7F000001000051AF0000000000000000"
     stored.properties["UNIQ_KEY"] = "C0A8010A303918B4AAC247B760000007"
     assert stored.message_id == "C0A8010A303918B4AAC247B760000007"
 
 
-def test_flags_of_a_stored_message_are_readable() -> None:
+def test_flags_of_a_stored_message_are_decoded() -> None:
     stored = MessageExt("T", sys_flag=0x309, properties={"TAGS": "x", "KEYS": " a  b ", "DELAY": "3"})
     assert stored.is_compressed
     assert stored.transaction_type == sys_flag.TRANSACTION_COMMIT

@@ -4,12 +4,12 @@ from headrace.model import names
 
 
 @pytest.mark.parametrize("topic", ["T", "TopicTest", "%RETRY%group", "a|b", "a-b_c%9", "x" * 127])
-def test_a_legal_topic_has_no_problem(topic: str) -> None:
+def test_a_valid_topic_name_has_no_problem(topic: str) -> None:
     assert names.topic_problem(topic) is None
 
 
 @pytest.mark.parametrize("topic", [None, "", " ", "a b", "a.b", "naïve", "x" * 128, "a\n"])
-def test_a_topic_that_no_broker_would_create_is_named_a_problem(topic: str) -> None:
+def test_an_invalid_topic_name_has_a_problem(topic: str) -> None:
     assert names.topic_problem(topic)
 
 
@@ -29,7 +29,7 @@ def test_topics_are_derived_from_groups_and_clusters() -> None:
     assert not names.is_retry_topic("g")
 
 
-def test_rocketmqs_own_topics_and_groups_are_known() -> None:
+def test_system_topics_and_groups_are_recognized() -> None:
     assert names.is_system_topic("SCHEDULE_TOPIC_XXXX")
     assert names.is_system_topic("rmq_sys_wheel_timer")
     assert not names.is_system_topic("RMQ_SYS_other")

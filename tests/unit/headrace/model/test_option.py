@@ -22,7 +22,7 @@ def test_a_key_is_the_field_in_camel_case_unless_it_is_given() -> None:
     assert not is_changeable(keys_of(Sample)["listenPort"])
 
 
-def test_a_configuration_is_read_from_texts_by_key() -> None:
+def test_a_configuration_is_parsed_from_texts_by_key() -> None:
     given = from_mapping(
         Sample,
         {"listenPort": " 1234 ", "brokerIP1": "10.0.0.1", "longPollingEnable": "FALSE", "ratio": "0.5", "other": "x"},
@@ -39,18 +39,18 @@ def test_a_configuration_is_read_from_texts_by_key() -> None:
         ("ratio", "half", "a number"),
     ],
 )
-def test_a_value_that_cannot_be_read_is_named_with_its_key(key: str, text: str, expected: Any) -> None:
+def test_an_invalid_value_is_named_with_its_key(key: str, text: str, expected: Any) -> None:
     with pytest.raises(ValueError, match=f"{key}={text}: expected .*{expected}"):
         from_mapping(Sample, {key: text})
 
 
-def test_the_text_of_a_value_is_read_as_the_value() -> None:
+def test_a_formatted_value_parses_to_the_value() -> None:
     for field in fields(Sample):
         if field.default is not None:
             assert parse_value(field, format_value(field.default)) == field.default
 
 
-def test_the_nearest_key_is_found_whatever_its_case() -> None:
+def test_the_nearest_key_is_found_ignoring_case() -> None:
     assert nearest_key("listenport", keys_of(Sample)) == "listenPort"
     assert nearest_key("longPolingEnable", keys_of(Sample)) == "longPollingEnable"
     assert nearest_key("zzz", keys_of(Sample)) is None

@@ -11,7 +11,7 @@ def test_properties_are_joined_without_a_separator_at_the_end() -> None:
     assert encode_properties({}) == ""
 
 
-def test_a_separator_at_the_end_is_read_as_nothing() -> None:
+def test_a_trailing_separator_is_ignored() -> None:
     assert decode_properties("a\x01b\x02") == decode_properties("a\x01b") == {"a": "b"}
 
 
@@ -27,11 +27,11 @@ def test_a_separator_at_the_end_is_read_as_nothing() -> None:
         ("\x02\x02a\x01b\x02\x02", {"a": "b"}),
     ],
 )
-def test_what_is_no_pair_vanishes(text: str, expected: Any) -> None:
+def test_invalid_pairs_are_dropped(text: str, expected: Any) -> None:
     assert decode_properties(text) == expected
 
 
 @pytest.mark.parametrize("properties", [{"a\x01": "b"}, {"a\x02": "b"}, {"a": "b\x02c"}])
-def test_what_would_be_cut_differently_is_refused(properties: dict[str, str]) -> None:
+def test_properties_with_separators_are_rejected(properties: dict[str, str]) -> None:
     with pytest.raises(LocalProtocolError):
         encode_properties(properties)

@@ -25,7 +25,7 @@ def test_default_delay_levels_run_from_a_second_to_two_hours() -> None:
 
 
 @pytest.mark.parametrize("text", ["1x", "s", "-1s", "1.5s"])
-def test_a_delay_level_that_is_none_is_named(text: str) -> None:
+def test_an_invalid_delay_level_is_named(text: str) -> None:
     with pytest.raises(ValueError, match=text):
         parse_delay_levels("1s " + text)
 
@@ -41,7 +41,7 @@ def test_queues_are_ordered_by_topic_then_broker_then_id() -> None:
     assert str(queues[0]) == "MessageQueue [topic=b, brokerName=a, queueId=0]"
 
 
-def test_a_version_is_the_same_only_if_time_and_count_are() -> None:
+def test_versions_are_equal_only_if_time_and_count_are() -> None:
     version = DataVersion(1000, 1)
     assert version.next(2000) == DataVersion(2000, 2)
     assert version != DataVersion(1000, 2)
@@ -70,12 +70,12 @@ def test_an_sql_subscription_keeps_its_expression() -> None:
     assert not one.is_all
 
 
-def test_a_list_without_a_tag_is_refused() -> None:
+def test_a_tag_list_without_tags_is_rejected() -> None:
     with pytest.raises(ValueError):
         SubscriptionData.build("T", "||")
 
 
-def test_hosts_are_carried_in_8_or_20_bytes() -> None:
+def test_hosts_are_encoded_in_8_or_20_bytes() -> None:
     assert encode_host(("10.0.0.1", 10911)).hex() == "0a00000100002a9f"
     assert decode_host(encode_host(("10.0.0.1", 10911))) == ("10.0.0.1", 10911)
     assert len(encode_host(("fe80::1%eth0", 1))) == 20
@@ -84,7 +84,7 @@ def test_hosts_are_carried_in_8_or_20_bytes() -> None:
         encode_host(("localhost", 1))
 
 
-def test_hosts_are_written_with_their_port() -> None:
+def test_hosts_are_formatted_with_their_port() -> None:
     assert parse_host("10.0.0.1:10911") == ("10.0.0.1", 10911)
     assert parse_host(format_host(("2001:db8::7", 1))) == ("2001:db8::7", 1)
     for text in ("10.0.0.1", "10.0.0.1:", ":x", "a:b:c"):
@@ -102,7 +102,7 @@ def test_permissions_are_bits() -> None:
     assert TopicConfig("T").is_readable
 
 
-def test_flags_are_put_together_and_taken_apart() -> None:
+def test_sys_flags_are_combined_and_split() -> None:
     assert pull_sys_flag.build(commit_offset=True, suspend=True) == 3
     assert pull_sys_flag.build(subscription=True, lite_pull=True) == 20
     assert sys_flag.compression_type(sys_flag.COMPRESSED) == sys_flag.COMPRESSION_ZLIB
