@@ -58,7 +58,7 @@ def test_unknown_filter_function_is_refused_at_start(appliance: Appliance) -> No
         consumer = push(
             appliance, "sdk-functions-none", "SdkFunctionsNone", Gathered(), expression=FilterFunction("nowhere")
         )
-        with pytest.raises(ConfigError, match="no filter function nowhere") as refused:
+        with pytest.raises(ConfigError, match="filter function nowhere does not exist") as refused:
             await consumer.start()
         assert refused.value.field == "expression"
         assert not consumer.is_running
