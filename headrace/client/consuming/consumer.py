@@ -92,7 +92,7 @@ class Consumer(ClientObject):
         return store
 
     @contextlib.asynccontextmanager
-    async def _begun_or_gone(self, instance: ClientInstance) -> AsyncIterator[None]:
+    async def _unregistered_on_failure(self, instance: ClientInstance) -> AsyncIterator[None]:
         """Wraps what may fail after the registration: if it does, the consumer is removed from the instance, which others may share."""
         try:
             yield
@@ -137,7 +137,7 @@ class Consumer(ClientObject):
             self._subscription_failed(error)
         self.rebalance_soon()
 
-    async def _introduce_again(self) -> None:
+    async def _introduce_anew(self) -> None:
         """Sends a heartbeat because a broker does not know the current subscription. Concurrent calls share one heartbeat."""
         wanted_at = time.monotonic()
         async with self._introducing:

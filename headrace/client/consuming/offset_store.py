@@ -96,7 +96,7 @@ class GivenOffsets:
 
     def __init__(self, store: OffsetStore) -> None:
         self._store = store
-        self._complained: set[str] = set()
+        self._logged: set[str] = set()
 
     async def load(self) -> None:
         """Loads the store; its exceptions reach the program that starts the consumer."""
@@ -140,20 +140,20 @@ class GivenOffsets:
         try:
             return call()
         except Exception as error:  # noqa: BLE001 (the store is the program's; the client continues)
-            self._complain(method, error)
+            self._log_failure(method, error)
             return otherwise
 
     def _failure(self, method: str, error: Exception) -> HeadraceError:
         if isinstance(error, HeadraceError):
             return error
         if not isinstance(error, OSError):
-            self._complain(method, error)
+            self._log_failure(method, error)
         return HeadraceError(f"the offset store's {method} failed: {type(error).__name__}: {error}")
 
-    def _complain(self, method: str, error: Exception) -> None:
+    def _log_failure(self, method: str, error: Exception) -> None:
         # Only once at this level: some methods are called for every message.
-        level = logging.DEBUG if method in self._complained else logging.ERROR
-        self._complained.add(method)
+        level = logging.DEBUG if method in self._logged else logging.ERROR
+        self._logged.add(method)
         logger.log(level, "offset store failed method=%s", method, exc_info=error)
 
 

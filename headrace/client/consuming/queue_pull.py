@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 ERROR_DELAY_S: Final = 1.0
 FLOW_CONTROL_DELAY_S: Final = 0.02
 FULL_CHECK_S: Final = 1.0
-SAY_FULL_S: Final = 60.0
+REPORT_FULL_S: Final = 60.0
 STORE_S: Final = 1.0
 """How often a pull carries the offset of a queue that is consumed as fast as it grows: each time costs an additional pull."""
 _NOTHING: Final = contextlib.nullcontext()
@@ -98,7 +98,7 @@ class QueuePull:
     def __init__(self, plan: PullPlan, process_queue: ProcessQueue) -> None:
         self._plan = plan
         self._process_queue = process_queue
-        self._said_full_at = -SAY_FULL_S
+        self._reported_full_at = -REPORT_FULL_S
         self._topic = process_queue.queue.topic
         self._subscription: SubscriptionData | None = None
         self._is_behind = False
@@ -118,7 +118,7 @@ class QueuePull:
                 continue
             excess = plan.limits.excess(process_queue)
             if excess is not None:
-                self._say_full(loop.time(), excess)
+                self._report_full(loop.time(), excess)
                 await process_queue.wait_changed(FULL_CHECK_S)
                 continue
             subscription = self._subscribed()
@@ -226,8 +226,8 @@ class QueuePull:
             plan.store.update(process_queue.queue, result.next_offset, only_up=True)
         return False
 
-    def _say_full(self, now: float, excess: str) -> None:
-        if now - self._said_full_at >= SAY_FULL_S:
-            self._said_full_at = now
+    def _report_full(self, now: float, excess: str) -> None:
+        if now - self._reported_full_at >= REPORT_FULL_S:
+            self._reported_full_at = now
             logger.info("pull paused by flow control queue=%s waiting=%r", self._process_queue.queue, excess)
             self._plan.on_full(self._process_queue, excess)

@@ -23,8 +23,8 @@ logger = logging.getLogger(__name__)
 
 INTERVAL_S: Final = 20.0
 CLOSE_S: Final = 5.0  # limit: a broker that does not answer must not prevent a consumer from closing
-AGAIN_S: Final = 0.5
-AGAIN_MOST_S: Final = 5.0  # limit: how long after its creation a topic is consumed at the latest
+RETRY_S: Final = 0.5
+MAX_RETRY_S: Final = 5.0  # limit: how long after its creation a topic is consumed at the latest
 
 Assign: TypeAlias = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], Awaitable[bool]]
 """`(topic, all its queues, ours)`; returns False if not all of ours could be taken."""
@@ -82,7 +82,7 @@ class Rebalance:
     async def run(self) -> None:
         """Runs rounds until it is cancelled."""
         wait_s = INTERVAL_S
-        again_s = AGAIN_S
+        retry_s = RETRY_S
         while True:
             try:
                 async with asyncio.timeout(wait_s):
@@ -94,9 +94,9 @@ class Rebalance:
                 wait_s = INTERVAL_S
                 continue
             if await self.balance():
-                wait_s, again_s = INTERVAL_S, AGAIN_S
+                wait_s, retry_s = INTERVAL_S, RETRY_S
             else:
-                wait_s, again_s = again_s, min(2 * again_s, AGAIN_MOST_S)
+                wait_s, retry_s = retry_s, min(2 * retry_s, MAX_RETRY_S)
 
     async def balance(self) -> bool:
         """Runs one round. Returns False if something could not be settled."""

@@ -62,7 +62,7 @@ class Producer(ClientObject):
         """The same, if messages are not gathered: most of them need no preparation."""
         self._accumulator: Accumulator | None = None
         self._tracing: TraceDispatcher | None = None
-        self._known_to_repliers: set[str] = set()
+        self._registered_with_repliers: set[str] = set()
         settings = self._settings
         gathers = settings.linger is not None
         self._in_flight = InFlight(NO_LIMIT if gathers else settings.max_in_flight, settings.max_in_flight_bytes)
@@ -220,7 +220,7 @@ class Producer(ClientObject):
         reply = instance.replies.expect(correlation_id)
         try:
             async with asyncio.timeout(budget_ms / 1000) as deadline:
-                await self._be_known(instance, sender, wrap(self._namespace, message.topic))
+                await self._register_with_repliers(instance, sender, wrap(self._namespace, message.topic))
                 left = max(0.001, (deadline.when() or 0) - asyncio.get_running_loop().time())
                 size = len(asking.body)
                 await self._in_flight.enter(size)
@@ -356,15 +356,15 @@ class Producer(ClientObject):
         finally:
             self._batches_in_flight.leave(0)
 
-    async def _be_known(self, instance: ClientInstance, sender: Sender, topic: str) -> None:
+    async def _register_with_repliers(self, instance: ClientInstance, sender: Sender, topic: str) -> None:
         """Sends a heartbeat to every broker that may receive the reply: brokers deliver replies only to clients that they know."""
-        if topic in self._known_to_repliers:
+        if topic in self._registered_with_repliers:
             return
         turn = await sender.turn(topic)
         clusters = {broker.cluster for broker in turn.route.data.broker_datas if broker.cluster}
         await instance.routes.poll(names.reply_topic(cluster) for cluster in clusters)
         await instance.send_heartbeat()
-        self._known_to_repliers.add(topic)
+        self._registered_with_repliers.add(topic)
 
     def _may_be_gathered(self, message: Message) -> bool:
         if batch_problem(message, message) is not None or property_names.MSG_TYPE in message.properties:

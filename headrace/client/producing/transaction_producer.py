@@ -185,7 +185,7 @@ class TransactionProducer(Producer):
             bname=header.bname,
         )
         instance = self._instance
-        self._tell_hooks(message, unique_id, header.transaction_id, check.connection.remote, state, is_from_check=True)
+        self._call_hooks(message, unique_id, header.transaction_id, check.connection.remote, state, is_from_check=True)
         instance.oneway_on(check.connection, _end_request(answer, error))
 
     async def send_half(self, message: Message, timeout: Duration | None = None) -> tuple[Message, SendResult]:
@@ -223,12 +223,12 @@ class TransactionProducer(Producer):
                 transaction_id=result.transaction_id,
                 bname=result.queue.broker_name,
             )
-            self._tell_hooks(half, result.message_id, result.transaction_id, address, state, is_from_check=False)
+            self._call_hooks(half, result.message_id, result.transaction_id, address, state, is_from_check=False)
             await instance.oneway(address, _end_request(header, error))
         except (HeadraceError, ValueError) as problem:
             logger.warning("end of transaction not sent message=%s reason=%s", result.message_id, problem)
 
-    def _tell_hooks(
+    def _call_hooks(
         self,
         message: Message | MessageExt,
         message_id: str,

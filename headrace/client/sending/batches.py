@@ -71,9 +71,9 @@ def prepare_entry(message: Message, settings: ProducerSettings, namespace: str |
         if not namespace and (not given or (len(given) == 1 and property_names.TAGS in given)):
             # Nearly all messages: the part that they have in common is encoded once.
             tags = given.get(property_names.TAGS)
-            beginning = _beginnings.get(tags)
+            beginning = _prefixes.get(tags)
             if beginning is None:
-                beginning = _beginning_with(tags)
+                beginning = _prefix_with(tags)
             unique_id = create_unique_id()
             return BatchEntry(
                 message, unique_id, encode_entry(message.body, message.flag, beginning + unique_id.encode()), True
@@ -85,17 +85,17 @@ def prepare_entry(message: Message, settings: ProducerSettings, namespace: str |
     return BatchEntry(message, properties[property_names.UNIQ_KEY], data, message.wait_store)
 
 
-_beginnings: dict[str | None, bytes] = {}
-_BEGINNINGS_LIMIT: Final = 1024
+_prefixes: dict[str | None, bytes] = {}
+_PREFIXES_LIMIT: Final = 1024
 
 
-def _beginning_with(tags: str | None) -> bytes:
+def _prefix_with(tags: str | None) -> bytes:
     """Returns the properties of a message that has only tags, encoded up to the unique id. Raises MessageInvalid, UnicodeEncodeError."""
     properties = {} if tags is None else {property_names.TAGS: tags}
     text = property_text({**properties, property_names.WAIT: "true", property_names.UNIQ_KEY: "-"})
-    if len(_beginnings) >= _BEGINNINGS_LIMIT:
-        _beginnings.clear()
-    beginning = _beginnings[tags] = text[:-1].encode()
+    if len(_prefixes) >= _PREFIXES_LIMIT:
+        _prefixes.clear()
+    beginning = _prefixes[tags] = text[:-1].encode()
     return beginning
 
 

@@ -306,7 +306,7 @@ class LitePullConsumer(Consumer):
             instance, self._group, self.subscribed_topics, self._share, settings.allocator,
             is_broadcast=settings.is_broadcast, before=self._persist_quietly, after=self._release_unsubscribed,
         )  # fmt: skip
-        async with self._begun_or_gone(instance):
+        async with self._unregistered_on_failure(instance):
             if self._assigned is not None:
                 await instance.routes.poll({queue.topic for queue in self._assigned})
             await self._introduce(instance)
@@ -345,14 +345,14 @@ class LitePullConsumer(Consumer):
         others = [queue for queue in self._queues_held() if queue.topic != topic]
         lost = [queue for queue in self._queues_held() if queue.topic == topic and queue not in set(own)]
         if lost:
-            await self._let_go(lost)
+            await self._release(lost)
         if self._queues_changed({*others, *own}):
             self._subscriptions.touch(topic)
             await self._instance.send_heartbeat()
             self._instance.emit(EventKind.REBALANCED, topic=topic, group=self._group, detail=f"{len(own)} queues")
         return True
 
-    async def _let_go(self, queues: list[MessageQueue]) -> None:
+    async def _release(self, queues: list[MessageQueue]) -> None:
         """Stores the offsets before another member continues."""
         assert self._store is not None
         if self._settings.auto_commit:
@@ -373,9 +373,9 @@ class LitePullConsumer(Consumer):
             self._delivered.pop(queue, None)
             self._passed.pop(queue, None)
         if lost:
-            self._tell(self._on_revoked, lost)
+            self._call_listener(self._on_revoked, lost)
         if fresh:
-            self._tell(self._on_assigned, fresh)
+            self._call_listener(self._on_assigned, fresh)
         return bool(fresh or lost)
 
     async def _release_unsubscribed(self) -> None:
@@ -387,7 +387,7 @@ class LitePullConsumer(Consumer):
     def _queues_held(self) -> list[MessageQueue]:
         return [] if self._fetches is None else self._fetches.queues
 
-    def _tell(self, listener: QueuesListener | None, queues: Iterable[MessageQueue]) -> None:
+    def _call_listener(self, listener: QueuesListener | None, queues: Iterable[MessageQueue]) -> None:
         if listener is None:
             return
         try:
@@ -409,7 +409,7 @@ class LitePullConsumer(Consumer):
                     logger.debug("queues of topic not checked topic=%s reason=%s", topic, error)
                     continue
                 if topic in known and known[topic] != found:
-                    self._tell(listener, found)
+                    self._call_listener(listener, found)
                 known[topic] = found
             await asyncio.sleep(wait_s)
             wait_s = seconds(self._settings.topic_check_interval)

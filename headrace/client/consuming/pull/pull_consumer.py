@@ -178,7 +178,7 @@ class PullConsumer(Consumer):
             instance, self._group, self.subscribed_topics, self._share, settings.allocator,
             is_broadcast=settings.is_broadcast, before=self._persist_quietly, after=_nothing,
         )  # fmt: skip
-        async with self._begun_or_gone(instance):
+        async with self._unregistered_on_failure(instance):
             await self._introduce(instance)
         self._task = instance.start_task(self._rebalance.run(), "rebalance")
         self._rebalance.soon()

@@ -95,10 +95,10 @@ class HandlerCalls:
                 message.started_ms = now_ms
         if not self.hooks:
             return handler.handle(messages, context, self._loop)
-        told = self._before(messages)
+        hook_context = self._before(messages)
         began = time.monotonic()
         outcome = handler.handle(messages, context, self._loop)
-        self._after(told, messages, outcome, time.monotonic() - began)
+        self._after(hook_context, messages, outcome, time.monotonic() - began)
         return outcome
 
     async def call_async(
@@ -111,24 +111,28 @@ class HandlerCalls:
                 message.started_ms = now_ms
         if not self.hooks:
             return await handler.handle_async(messages, context)
-        told = self._before(messages)
+        hook_context = self._before(messages)
         began = time.monotonic()
         outcome = await handler.handle_async(messages, context)
-        self._after(told, messages, outcome, time.monotonic() - began)
+        self._after(hook_context, messages, outcome, time.monotonic() - began)
         return outcome
 
     def _before(self, messages: Sequence[ReceivedMessage]) -> HandlingContext:
-        told = HandlingContext(self._group, messages[0].queue, messages)
-        call_hooks(self.hooks, "before", told)
-        return told
+        hook_context = HandlingContext(self._group, messages[0].queue, messages)
+        call_hooks(self.hooks, "before", hook_context)
+        return hook_context
 
     def _after(
-        self, told: HandlingContext, messages: Sequence[ReceivedMessage], outcome: Failure | None, elapsed_s: float
+        self,
+        hook_context: HandlingContext,
+        messages: Sequence[ReceivedMessage],
+        outcome: Failure | None,
+        elapsed_s: float,
     ) -> None:
         if outcome is not None and outcome.error is not None:
-            told.code, told.error = TraceConsumeCode.EXCEPTION, outcome.error
+            hook_context.code, hook_context.error = TraceConsumeCode.EXCEPTION, outcome.error
         elif elapsed_s >= self._timeout_s:
-            told.code = TraceConsumeCode.TIME_OUT
+            hook_context.code = TraceConsumeCode.TIME_OUT
         elif outcome is not None and outcome.first < len(messages):
-            told.code = TraceConsumeCode.FAILED
-        call_hooks(self.hooks, "after", told)
+            hook_context.code = TraceConsumeCode.FAILED
+        call_hooks(self.hooks, "after", hook_context)

@@ -29,7 +29,7 @@ from headrace.errors import HeadraceError
 
 logger = logging.getLogger(__name__)
 
-AGAIN_S: Final = 5.0
+RETRY_S: Final = 5.0
 """When a message that could not be sent back is retried here."""
 TURN_S: Final = 0.001  # limit: how long successive calls may block the loop
 EXPIRED_AT_ONCE: Final = 16
@@ -238,7 +238,7 @@ class ConcurrentService:
         if returned:
             self._finish(process_queue, returned)
         if stuck:
-            self._loop.call_later(AGAIN_S, self._again, process_queue, stuck)
+            self._loop.call_later(RETRY_S, self._again, process_queue, stuck)
 
     def _again(self, process_queue: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
         if not process_queue.is_dropped and not self._is_closing:

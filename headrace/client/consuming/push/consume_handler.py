@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 HandlerFunction: TypeAlias = Callable[..., Any]
 
-_complained: set[str] = set()
+_logged: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,8 @@ class Handler:
     def _verdict(self, result: Any, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Failure | None:
         if result is ConsumeResult.RETRY:
             return _failed(context)
-        if result is not None and result is not ConsumeResult.SUCCESS and self.name not in _complained:
-            _complained.add(self.name)
+        if result is not None and result is not ConsumeResult.SUCCESS and self.name not in _logged:
+            _logged.add(self.name)
             logger.warning(
                 "handler returned the unknown value %r, taken as success; return None or a ConsumeResult, or raise "
                 "handler=%s topic=%s", result, self.name, messages[0].topic,

@@ -30,7 +30,7 @@ from headrace.errors import HeadraceError
 
 logger = logging.getLogger(__name__)
 
-LOCK_AGAIN_S: Final = 3.0
+LOCK_RETRY_S: Final = 3.0
 VISIT_S: Final = 0.01  # limit: how much is consumed again after a crash, in addition to the running call
 VISIT_MESSAGES: Final = 64
 MIN_SUSPEND_S, MAX_SUSPEND_S = 0.01, 30.0
@@ -119,7 +119,7 @@ class OrderlyService:
         if granted:
             process_queue.lock_confirmed()
         else:
-            await self._rest(process_queue, LOCK_AGAIN_S)
+            await self._rest(process_queue, LOCK_RETRY_S)
 
     async def _rest(self, process_queue: ProcessQueue, duration_s: float) -> None:
         end = self._loop.time() + duration_s
@@ -186,7 +186,7 @@ class OrderlyService:
                 if is_lost or process_queue.is_dropped or self._is_closing or time.monotonic() > end:
                     break
         try:
-            self._loop.call_soon_threadsafe(_tell, visit.future, done, failure)
+            self._loop.call_soon_threadsafe(_complete, visit.future, done, failure)
         except RuntimeError:
             logger.warning("handler returned after the loop was closed queue=%s", visit.process_queue.queue)
 
@@ -223,7 +223,7 @@ class OrderlyService:
         hold_up = False
         for message in failed:
             may_come_again = message.reconsume_times < self._max_times and failure.delay_level >= 0
-            if may_come_again or not await self._bury(message):
+            if may_come_again or not await self._send_dead_letter(message):
                 hold_up = True
                 message.reconsume_times += 1
         back = messages[done:] if hold_up else messages[reached:]
@@ -232,7 +232,7 @@ class OrderlyService:
             self._commit(process_queue)
         return self._suspend_of(failure) if hold_up else None
 
-    async def _bury(self, message: ReceivedMessage) -> bool:
+    async def _send_dead_letter(self, message: ReceivedMessage) -> bool:
         if self._send_back is None:
             logger.warning("message failed too often, dropped message=%s", message.message_id)
             return True
@@ -267,6 +267,6 @@ class OrderlyService:
             await asyncio.wait(tasks)
 
 
-def _tell(future: "asyncio.Future[tuple[int, Failure | None]]", done: int, failure: Failure | None) -> None:
+def _complete(future: "asyncio.Future[tuple[int, Failure | None]]", done: int, failure: Failure | None) -> None:
     if not future.done():
         future.set_result((done, failure))

@@ -240,7 +240,7 @@ class PushConsumer(Consumer):
         self._plan = PullPlan(
             puller, store, self._subscriptions, self._statistics, self._limits, settings.pull_batch_size,
             seconds(settings.pull_interval), settings.post_subscription, settings.is_broadcast, locks is not None,
-            self._service.submit, self._offset_illegal, self._is_full, self._introduce_again, self._not_paused,
+            self._service.submit, self._offset_illegal, self._is_full, self._introduce_anew, self._not_paused,
         )  # fmt: skip
         # order: raises if the group has a member here already; nothing may be left in an instance that others share.
         instance.register_consumer(self)
@@ -249,7 +249,7 @@ class PushConsumer(Consumer):
             is_broadcast=settings.is_broadcast, before=self._persist_quietly, after=self._release_unsubscribed,
         )  # fmt: skip
         self._rebalance.is_paused = self.is_paused
-        async with self._begun_or_gone(instance):
+        async with self._unregistered_on_failure(instance):
             await self._introduce(instance)
         if self._tracing is not None:
             self._tracing.start()

@@ -82,7 +82,7 @@ def test_the_offset_waits_for_the_slowest_message() -> None:
 
 
 def test_a_message_that_cannot_be_sent_back_is_sent_anew_or_retried_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consume_concurrent, "AGAIN_S", 0.01)
+    monkeypatch.setattr(consume_concurrent, "RETRY_S", 0.01)
 
     async def main() -> None:
         async with consuming_cluster("%RETRY%g") as (cluster, broker):
