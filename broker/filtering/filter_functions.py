@@ -193,7 +193,7 @@ class FilterFunctions:
             return known
         found = self._folder.find(name) if version is not None else None
         if known is not None:
-            self._let_go(known)
+            self._release(known)
             del self._functions[name]
             self._is_changed = True
         if found is None:
@@ -211,7 +211,7 @@ class FilterFunctions:
         return account
 
     def _look_at_folder(self) -> None:
-        """Takes into account what nobody asks for: functions that have come or gone."""
+        """Adds functions that were installed without being used, and removes those that were deleted."""
         names = self._folder.names()
         for name in self._known.keys() - set(names):
             self._look(name, self._functions.get(name))
@@ -236,13 +236,13 @@ class FilterFunctions:
         account.failed_messages += count
         account.last_reason = reason
         account.last_failure_ms = int(time.time() * 1000)
-        self._say(
-            function, "filter function failed for messages, they are not delivered name=%s messages=%d total=%d error=%s",
+        self._warn_rarely(
+            function, "messages not delivered, their filter function failed name=%s messages=%d total=%d error=%s",
             function.found.name, count, account.failed_messages, reason,
         )  # fmt: skip
 
-    def _say(self, function: _Function, text: str, *more: object) -> None:
-        """Logs what may come with every pull, now and then."""
+    def _warn_rarely(self, function: _Function, text: str, *more: object) -> None:
+        """Logs a warning that every pull may cause, at most once in a while."""
         now = self._clock()
         if now - function.said_at >= _SAY_S:
             function.said_at = now
@@ -250,15 +250,15 @@ class FilterFunctions:
 
     def _failed(self, function: _Function, error: PythonFilterFailed) -> None:
         account, now = function.account, self._clock()
-        self._let_go(function)
+        self._release(function)
         account.last_reason = error.reason
         account.last_failure_ms = int(time.time() * 1000)
         account.failures += 1
         self._is_changed = True
         if isinstance(error, NoWorker):
-            self._say(function, "%s", error)
+            self._warn_rarely(function, "filter function has no worker name=%s reason=%s", error.name, error.reason)
             return
-        logger.warning("%s", error)
+        logger.warning("filter function failed name=%s reason=%s", error.name, error.reason)
         function.recent.append(now)
         if len(function.recent) == MOST_FAILURES and now - function.recent[0] <= WITHIN_S:
             account.out_of_use = error.reason
@@ -273,7 +273,7 @@ class FilterFunctions:
     async def _worker_of(self, function: _Function) -> PythonFilterWorker:
         if function.worker is not None and not function.worker.is_dead:
             return function.worker
-        self._let_go(function)
+        self._release(function)
         found = function.found
         last = NoWorker(found.name, "has no worker")
         deadline = self._clock() + _START_S
@@ -286,19 +286,19 @@ class FilterFunctions:
                     function.worker = await PythonFilterWorker.call(found.name, found.source, place, left, _LOAD_S)
                 except NoWorker as error:
                     last = error
-                    self._let_go(function)
+                    self._release(function)
                     continue
                 if function.place is not place:  # let go of meanwhile: there is another version
-                    self._let_go(function)
+                    self._release(function)
                     raise NoWorker(found.name, "was replaced while it ran")
                 logger.info("filter function started name=%s worker=%s", found.name, place.stem)
                 return function.worker
-            # The supervisor starts workers anew within a moment.
+            # The supervisor restarts workers within a moment.
             await asyncio.sleep(_RETRY_S)
         raise last
 
     def _free_one(self, function: _Function) -> None:
-        """Where no worker is free, calls one away from a function that nobody asks. Raises NoWorker where all are busy."""
+        """If no worker is free, releases one of an idle function. Raises NoWorker if all are busy."""
         users = [user for user in self._places.values() if user is not None]
         if len(users) < len(self._places):
             return
@@ -310,9 +310,9 @@ class FilterFunctions:
             )
         longest = min(idle, key=lambda user: user.asked_at)
         logger.info("filter worker reassigned from=%s to=%s", longest.found.name, function.found.name)
-        self._let_go(longest)
+        self._release(longest)
 
-    def _let_go(self, function: _Function) -> None:
+    def _release(self, function: _Function) -> None:
         if function.worker is not None:
             function.worker.close()
             function.worker = None
@@ -325,10 +325,10 @@ class FilterFunctions:
         for task in self._tasks:
             task.cancel()
         for function in self._functions.values():
-            self._let_go(function)
+            self._release(function)
         self.report()
 
-    # -- telling operators ------------------------------------------------------------------------------------------------
+    # -- reports to operators ------------------------------------------------------------------------------------------------
 
     async def keep(self) -> None:
         """Writes the report while something changes, until it is cancelled."""
@@ -342,7 +342,7 @@ class FilterFunctions:
             await asyncio.sleep(_REPORT_S)
 
     def report(self) -> None:
-        """Writes how the functions fare. A disk that refuses is said; it is tried again with the next change."""
+        """Writes the statistics of the functions. A disk error is logged; the next change retries."""
         self._is_changed = False
         if not self._known and not self._report.exists():
             return

@@ -161,7 +161,7 @@ def test_failing_function_affects_no_other_consumer_and_is_reported_by_name(
     for name, (_, reason) in everyone.items():
         assert reason in said[name]["last_reason"], name
         assert bool(said[name]["out_of_use"]) is (name in FAILS_AS_A_PROCESS)
-        assert f"filter function {name} " in appliance.log
+        assert f"name={name} " in appliance.log
     text = headrace("status", "--data", appliance.data).stdout
     listed = headrace("filter", "list", "--data", appliance.data).stdout
     for name, (_, reason) in everyone.items():
