@@ -40,7 +40,7 @@ class HeaderScan:
     """
 
     def __init__(
-        self, codes: tuple[int, int], names: Sequence[bytes], escaped: int = -1, ignores_others: bool = False
+        self, codes: tuple[int, int], names: Sequence[bytes], escaped: int = MAX_FIELDS, ignores_others: bool = False
     ) -> None:
         """`codes`: the request codes that are taken. `names`: of the fields, whose numbers count from 0; at most MAX_FIELDS.
 

@@ -2,6 +2,7 @@
 cimport cython
 
 from broker.header_scan cimport BAD, HeaderScan, bytes_pointer
+from headrace.protocol.big_endian cimport copy_bytes
 from store.query.gather cimport Gatherer
 
 cdef int _PULL, _LITE_PULL, _COMMIT_OFFSET, _SUBSCRIPTION
@@ -34,6 +35,6 @@ cdef class PullPath:
     @cython.locals(p=bytes_pointer, scan=HeaderScan)
     cpdef bytes answer(self, bytes data, Py_ssize_t position)
     @cython.locals(start=Py_ssize_t)
-    cdef bytes _field(self, bytes data, int field)
+    cdef bytes _field(self, bytes_pointer p, int field)
     @cython.locals(scan=HeaderScan, flags=cython.longlong, version=cython.longlong, queue_id=cython.longlong, offset=cython.longlong, max_count=cython.longlong, plan=PullPlan, commit=cython.longlong, gatherer=Gatherer)
-    cdef bytes _answer(self, bytes_pointer p, bytes data)
+    cdef bytes _answer(self, bytes_pointer p)

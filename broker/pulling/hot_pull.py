@@ -17,6 +17,7 @@ from store.query.gather import Gatherer
 
 if not cython.compiled:
     from broker.header_scan import BAD
+    from headrace.protocol.big_endian import copy_bytes
 
 _SCANNED = SCANNED
 _PULL = 11
@@ -139,13 +140,13 @@ class PullPath:
         scan = self._scan
         if scan.scan(p, position, len(data)) != _SCANNED or scan.flag != 0:
             return None
-        return self._answer(p, data)
+        return self._answer(p)
 
-    def _field(self, data: bytes, field: int) -> bytes:
+    def _field(self, p: bytes, field: int) -> bytes:
         start = self._scan.starts[field]
-        return data[start : start + max(self._scan.lengths[field], 0)]
+        return copy_bytes(p, start, start + max(self._scan.lengths[field], 0))
 
-    def _answer(self, p: bytes, data: bytes) -> bytes | None:
+    def _answer(self, p: bytes) -> bytes | None:
         scan = self._scan
         flags = scan.number(p, _FLAGS)
         version = scan.number(p, _VERSION)
@@ -158,12 +159,12 @@ class PullPath:
             return None
         plan = self._plans.get(
             (
-                self._field(data, _GROUP),
-                self._field(data, _TOPIC),
+                self._field(p, _GROUP),
+                self._field(p, _TOPIC),
                 flags & _SUBSCRIPTION,
-                self._field(data, _EXPRESSION),
+                self._field(p, _EXPRESSION),
                 version,
-                self._field(data, _TYPE),
+                self._field(p, _TYPE),
             )
         )
         if plan is None or queue_id >= plan.queue_count:

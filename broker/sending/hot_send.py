@@ -184,7 +184,7 @@ class SendPath:
         if length >= 0 and length != 5 and not self._is_batch:  # anything but false and true
             return _OTHER
         start = scan.starts[_TOPIC]
-        topic = self._topics.get(data[start : start + max(scan.lengths[_TOPIC], 0)])
+        topic = self._topics.get(copy_bytes(p, start, start + max(scan.lengths[_TOPIC], 0)))
         if topic is None:
             return _OTHER
         queue_id = scan.number(p, _QUEUE_ID)
