@@ -310,7 +310,8 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
             position = self.handler.take(data, position)
         finally:
             self._end_batch()
-        self._keep(data, position)
+        if position < len(data) or self.held_bytes:
+            self._keep(data, position)
 
     def _keep(self, data: bytes, position: int) -> None:
         """Keeps what was not handled: frames that wait, or the beginning of one."""
