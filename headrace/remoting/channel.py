@@ -55,17 +55,23 @@ class FrameHandler(Protocol):
     def opened(self) -> None:
         """The peer is known. Raises what it raises: the connection is aborted then."""
 
-    def begin_batch(self) -> None:
-        """The frames of one read follow."""
+    # These three are called for every read, so a handler may offer the functions of another object, or none, instead of methods.
 
-    def take(self, data: bytes, position: int) -> int:
-        """Handles the whole frames in `data` from `position` on, until it takes no more; returns where the first begins that was not handled.
+    @property
+    def begin_batch(self) -> Callable[[], None] | None:
+        """Called before the frames of one read."""
 
-        If the channel was closed meanwhile, everything counts as handled. Raises BadFrame.
+    @property
+    def take(self) -> Callable[[bytes, int], int]:
+        """`take(data, position)` handles the whole frames in `data` from `position` on, until it takes no more.
+
+        It returns where the first begins that was not handled. If the channel was closed meanwhile, everything counts as handled.
+        Raises BadFrame.
         """
 
-    def end_batch(self) -> None:
-        """No more frames of this read follow; what was written leaves now."""
+    @property
+    def end_batch(self) -> Callable[[], None] | None:
+        """Called after the frames of one read; what was written leaves then."""
 
     def resumed(self) -> None:
         """There is room again: what had to wait for it can be written."""
@@ -299,15 +305,18 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         elif self._rest:
             data = self._rest + data
             self._rest = b""
-        self._begin_batch()
+        handler = self.handler
+        self._is_batching = True
+        if handler.begin_batch is not None:
+            handler.begin_batch()
         try:
             if partial is not None:
                 self._partial = None
                 frame = partial.take()
-                if not self.handler.take(frame, 0):
+                if not handler.take(frame, 0):
                     # Its length is known only now, or it has to wait.
                     data, position = frame + data[position:], 0
-            position = self.handler.take(data, position)
+            position = handler.take(data, position)
         finally:
             self._end_batch()
         if position < len(data) or self.held_bytes:
@@ -336,10 +345,13 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         data, self._rest = self._rest, b""
         if not data:
             return
+        handler = self.handler
         try:
-            self._begin_batch()
+            self._is_batching = True
+            if handler.begin_batch is not None:
+                handler.begin_batch()
             try:
-                position = self.handler.take(data, 0)
+                position = handler.take(data, 0)
             finally:
                 self._end_batch()
             self._keep(data, position)
@@ -385,15 +397,11 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
 
     # -- bytes out --------------------------------------------------------------------------------------------------------
 
-    def _begin_batch(self) -> None:
-        """From here on writes are gathered, until `_end_batch`. Not nested."""
-        self._is_batching = True
-        self.handler.begin_batch()
-
     def _end_batch(self) -> None:
-        """Writes all that was gathered, at once."""
+        """Writes all that was gathered since the read began, at once."""
         # order: if the handler fails here nothing is written, because nothing may be answered that it could not complete.
-        self.handler.end_batch()
+        if self.handler.end_batch is not None:
+            self.handler.end_batch()
         self._is_batching = False
         if self._batch:
             self._flush()

@@ -45,14 +45,16 @@ class HotPath(Protocol):
     def opened(self) -> None:
         """The peer is known."""
 
-    def begin_batch(self) -> None:
-        """The frames of one read follow."""
+    @property
+    def begin_batch(self) -> Callable[[], None] | None:
+        """As `FrameHandler.begin_batch`."""
 
     def take(self, data: bytes, position: int) -> int:
         """As `FrameHandler.take`. Must consult the connection's admission once for each batch of frames that it handles itself."""
 
-    def end_batch(self) -> None:
-        """No more frames of this read follow; what was written leaves now."""
+    @property
+    def end_batch(self) -> Callable[[], None] | None:
+        """As `FrameHandler.end_batch`."""
 
     def take_answer(self, command: RemotingCommand) -> bool:
         """Whether it was waiting for this answer."""
@@ -73,8 +75,11 @@ class Connection:
         "_tasks",
         "_turns",
         "admission",
+        "begin_batch",
         "channel",
+        "end_batch",
         "hot_path",
+        "take",
     )
 
     def __init__(self, endpoint: Endpoint, channel: "Channel[Connection]") -> None:
@@ -87,6 +92,10 @@ class Connection:
         self._pending: dict[int, asyncio.Future[RemotingCommand]] | None = None
         self._tasks: set[asyncio.Future[RemotingCommand | None]] | None = None
         self.hot_path: HotPath | None = None if endpoint.make_hot_path is None else endpoint.make_hot_path(self)
+        hot_path = self.hot_path
+        self.begin_batch = None if hot_path is None else hot_path.begin_batch
+        self.take: Callable[[bytes, int], int] = self.take_frames if hot_path is None else hot_path.take
+        self.end_batch = None if hot_path is None else hot_path.end_batch
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.remote}{' closed' if self.is_closed else ''}>"
@@ -156,20 +165,6 @@ class Connection:
             self.hot_path.opened()
         if endpoint.on_open is not None:
             endpoint.on_open(self)
-
-    def begin_batch(self) -> None:
-        """The frames of one read follow."""
-        if self.hot_path is not None:
-            self.hot_path.begin_batch()
-
-    def take(self, data: bytes, position: int) -> int:
-        """Handles whole frames, by the hot path if there is one."""
-        return self.take_frames(data, position) if self.hot_path is None else self.hot_path.take(data, position)
-
-    def end_batch(self) -> None:
-        """No more frames of this read follow."""
-        if self.hot_path is not None:
-            self.hot_path.end_batch()
 
     def resumed(self) -> None:
         """Sends answers that waited their turn."""

@@ -29,6 +29,8 @@ class SendPipeline:
         "connection",
     )
 
+    begin_batch = end_batch = None
+
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._channel = connection.channel
@@ -85,9 +87,6 @@ class SendPipeline:
     def opened(self) -> None:
         """The peer is known."""
 
-    def begin_batch(self) -> None:
-        """The frames of one read follow."""
-
     def take(self, data: bytes, position: int) -> int:
         """Takes the answers to what was asked; everything behind the first other frame is handled as commands."""
         if self._asked:
@@ -95,9 +94,6 @@ class SendPipeline:
             if is_cut or position == len(data):
                 return position
         return self.connection.take_frames(data, position)
-
-    def end_batch(self) -> None:
-        """No more frames of this read follow."""
 
     def take_answer(self, command: RemotingCommand) -> bool:
         """Gives the answer to its future, as a command; whether there was one."""
