@@ -28,6 +28,10 @@ _STORES: Final = frozenset({"s3", "gcs", "abfs"})
 _REQUEST_S: Final = "30s"
 
 
+UNFINISHED: Final = ".new"
+"""Ending of files that are being written. A process that is killed leaves them behind; `Location` lists them only to delete them."""
+
+
 def is_object_store(files: fs.FileSystem) -> bool:
     """Whether it has no folders and no rename, but conditions: see `ObjectStore`."""
     return files.type_name in _STORES
@@ -45,7 +49,7 @@ def find_creator(files: fs.FileSystem) -> Create:
 def _create_on_disk(path: str, data: bytes) -> bool:
     folder = os.path.dirname(path)
     os.makedirs(folder, exist_ok=True)
-    temporary = f"{path}.{secrets.token_hex(4)}.new"
+    temporary = f"{path}.{secrets.token_hex(4)}{UNFINISHED}"
     try:
         with open(temporary, "xb") as file:
             file.write(data)
@@ -179,7 +183,7 @@ def _creator_of_fsspec(files: Any) -> Create:
 def _creator_by_rename(files: fs.FileSystem) -> Create:
     def create(path: str, data: bytes) -> bool:
         files.create_dir(path.rpartition("/")[0], recursive=True)
-        temporary = f"{path}.{secrets.token_hex(4)}.new"
+        temporary = f"{path}.{secrets.token_hex(4)}{UNFINISHED}"
         with files.open_output_stream(temporary) as file:
             file.write(data)
         if files.get_file_info(path).type == fs.FileType.NotFound:

@@ -9,7 +9,7 @@ A path is made absolute where it is first named: workers on other machines have 
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import IO, Any, Final
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from spark_exporter.errors import MissingPackage, TargetError
-from spark_exporter.storage.conditional_write import ObjectStore, find_creator, is_object_store, s3_options
+from spark_exporter.storage.conditional_write import UNFINISHED, ObjectStore, find_creator, is_object_store, s3_options
 
 _SAME: Final = {"s3a": "s3", "s3n": "s3"}
 """Names by which Hadoop knows a scheme."""
@@ -83,7 +83,19 @@ class Location:
         return sorted(info.base_name for info in found if info.type == fs.FileType.Directory)
 
     def list(self, folder: str, *, below: bool = False) -> list[str]:
-        """Names of the files in a folder, with `below` also of those in its folders, sorted; none if it does not exist."""
+        """Names of the files in a folder, with `below` also of those in its folders, sorted; none if it does not exist.
+
+        Files that are being written, or were when their process was killed, are not among them.
+        """
+        return [name for name in self._list(folder, below=below) if not name.endswith(UNFINISHED)]
+
+    def clear_unfinished(self, folder: str) -> None:
+        """Delete the files in a folder that killed processes left unfinished. Only while nobody else writes there."""
+        for name in self._list(folder, below=False):
+            if name.endswith(UNFINISHED):
+                self.delete(name)
+
+    def _list(self, folder: str, *, below: bool) -> Sequence[str]:
         with _told(self.uri):
             found = self._files.get_file_info(fs.FileSelector(self._at(folder), allow_not_found=True, recursive=below))
         start = len(self._root) + 1
@@ -122,7 +134,7 @@ class Location:
         if self._is_store:
             self._store.write(self._at(name), data)
             return
-        temporary = f"{name}.new"
+        temporary = f"{name}{UNFINISHED}"
         with self.open_write(temporary) as file, _told(self.uri):
             file.write(data)
         self.sync(temporary)

@@ -333,6 +333,8 @@ class Ledger:
         for name in self._work.list(_PENDING):
             if _number(name) <= finished:
                 self._work.delete(name)
+        for folder in (_PENDING, _MANIFESTS, _BODIES):
+            self._work.clear_unfinished(folder)
 
     def staging(self, run: str, token: int) -> Location:
         """The staging folder of a run."""

@@ -160,3 +160,26 @@ def test_verify_lists_files_that_no_commit_names(log: SmallLog, tmp_path: Path) 
     verified = verify(open_source(log.root), open_target(str(target)), "broker")
     assert verified.differences == ()
     assert verified.strays == (f"{first.parent.name}/part-of-nobody.parquet",)
+
+
+@pytest.mark.parametrize("table_format", FORMATS)
+def test_files_that_a_killed_run_left_unfinished_are_ignored_and_deleted(
+    table_format: str, log: SmallLog, tmp_path: Path
+) -> None:
+    target = tmp_path / "target"
+    export(log.root, target, table_format)
+    ledger = open_target(str(target)).sink.work.at("_export")
+    unfinished = [
+        f"{folder}/{2:020}.json{ending}"
+        for folder in ("pending", "manifests", "bodies")
+        for ending in (".8fa93700.new", ".new")
+    ]
+    for name in unfinished:
+        with ledger.open_write(name) as file:
+            file.write(b'{"half')
+    for number in range(150, 160):
+        log.append(f"{number} ".encode() * 200)
+    log.write()
+    export(log.root, target, table_format)
+    check_complete(log, target, table_format)
+    assert [name for name in unfinished if ledger.exists(name)] == []
