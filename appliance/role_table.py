@@ -177,14 +177,14 @@ def _run_flush(context: RoleContext, broker: BrokerConfiguration) -> None:
 
 
 def _prepare_dispatch() -> None:
-    import store.reput.daemon  # noqa: F401
+    import store.dispatch.daemon  # noqa: F401
 
 
 def _run_dispatch(context: RoleContext, broker: BrokerConfiguration) -> None:
+    from store.dispatch import daemon
+    from store.dispatch.queue_entry import BitMap, no_bit_map
     from store.filter.bit_map import BitMapCalculator
     from store.filter.bloom import BloomFilter
-    from store.reput import daemon
-    from store.reput.queue_entry import BitMap, no_bit_map
 
     options, paths = broker.broker, broker.store_paths
     bit_map: BitMap = no_bit_map

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from broker.appending.appender import Appender
-from broker.appending.log_sync import sync_log
+from broker.appending.final_sync import sync_log
 from broker.delays.delays import Delays
 from broker.delays.delivery import DelayDelivery
 from broker.pulling.store_reader import StoreReader

@@ -44,8 +44,8 @@ if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers; see _E
     from headrace.client.consuming.offset_store import OffsetStore as OffsetStore
     from headrace.client.consuming.pull.pull_consumer import PullConsumer as PullConsumer
     from headrace.client.consuming.pull.pull_scheduler import PullScheduler as PullScheduler
-    from headrace.client.consuming.pull_request import PullResult as PullResult
-    from headrace.client.consuming.pull_request import PullStatus as PullStatus
+    from headrace.client.consuming.puller import PullResult as PullResult
+    from headrace.client.consuming.puller import PullStatus as PullStatus
     from headrace.client.consuming.push.consume_result import ConsumeContext as ConsumeContext
     from headrace.client.consuming.push.consume_result import ConsumeResult as ConsumeResult
     from headrace.client.consuming.push.consume_result import Reject as Reject
@@ -115,7 +115,7 @@ _EXPORTS = {
     "headrace.client.consuming.offset_store": ("OffsetStore",),
     "headrace.client.consuming.pull.pull_consumer": ("PullConsumer",),
     "headrace.client.consuming.pull.pull_scheduler": ("PullScheduler",),
-    "headrace.client.consuming.pull_request": ("PullResult", "PullStatus"),
+    "headrace.client.consuming.puller": ("PullResult", "PullStatus"),
     "headrace.client.consuming.push.consume_result": ("ConsumeContext", "ConsumeResult", "Reject", "Retry", "Suspend"),
     "headrace.client.consuming.push.push_consumer": ("PushConsumer",),
     "headrace.client.consuming.received_message": ("ReceivedMessage",),

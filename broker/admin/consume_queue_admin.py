@@ -9,10 +9,10 @@ from headrace.model.subscription import SubscriptionData, is_tag_type
 from headrace.protocol import fastjson
 from headrace.protocol.bodies.stats import ConsumeQueueData, QueryConsumeQueueResponseBody
 from headrace.protocol.headers.query import QueryConsumeQueueRequestHeader
+from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE
 from headrace.protocol.remoting_command import RemotingCommand
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
-from store.consume_queue.layout import ENTRY, ENTRY_SIZE
 
 MAX_ENTRIES: Final = 4096  # limit: some 300 KiB of JSON, a few milliseconds
 

@@ -22,8 +22,8 @@ from headrace.protocol.response_code import ResponseCode
 from store.filter.message_filter import MessageFilter
 from store.filter.python.functions import FilterFunction
 from store.query.filtered import FilteredGetter
+from store.query.function_filtered import FunctionFilteredGetter, split_records
 from store.query.get import GetResult, MessageGetter
-from store.query.judged import JudgedGetter, split_records
 
 Warm: TypeAlias = Callable[[list[tuple[int, int, int]]], Awaitable[None]]
 """Reads parts of files into memory on a thread, and closes their descriptors."""
@@ -71,7 +71,7 @@ class FilterSelector:
 class FunctionReader:
     """Reads messages and has a filter function select among them. The broker serves others until the function has answered."""
 
-    def __init__(self, functions: FilterFunctions, getter: JudgedGetter, warm: Warm) -> None:
+    def __init__(self, functions: FilterFunctions, getter: FunctionFilteredGetter, warm: Warm) -> None:
         self._functions = functions
         self._getter = getter
         self._warm = warm

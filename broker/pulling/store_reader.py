@@ -15,10 +15,10 @@ from store.errors import CorruptRecord
 from store.query.by_key import KeyQuery
 from store.query.by_time import TimeQuery
 from store.query.filtered import FilteredGetter
+from store.query.function_filtered import FunctionFilteredGetter
 from store.query.get import MessageGetter, warm
-from store.query.judged import JudgedGetter
 from store.query.sources import PullSources
-from store.query.unreadable import UnreadableRecords
+from store.query.unreadable_records import UnreadableRecords
 
 
 class StoreReader:
@@ -37,7 +37,7 @@ class StoreReader:
         sources = PullSources(self.queues, self.log, control, config, psutil.virtual_memory().total, self.unreadable)
         self.getter = MessageGetter(sources)
         self.filtered = FilteredGetter(sources, paths)
-        self.judged = JudgedGetter(sources) if settings.filter_workers else None
+        self.judged = FunctionFilteredGetter(sources) if settings.filter_workers else None
         self.by_time = TimeQuery(self.queues, self.log)
         self.by_key = KeyQuery(paths, config, self.log, self.unreadable)
         self.view = self.log.copy_record

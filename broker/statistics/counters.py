@@ -17,7 +17,7 @@ from broker.statistics.traffic import (
 )
 from headrace.remoting.server import RemotingServer
 from ipc.counter_page import CounterPage
-from store.query.unreadable import UnreadableRecords
+from store.query.unreadable_records import UnreadableRecords
 
 UNREADABLE_RECORDS = "unreadable_records"
 

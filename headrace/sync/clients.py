@@ -22,7 +22,7 @@ from headrace.client.consuming.lite_pull.lite_pull_consumer import LitePullConsu
 from headrace.client.consuming.lite_pull.lite_pull_consumer import QueuesListener
 from headrace.client.consuming.pull.pull_consumer import PullConsumer as AsyncPullConsumer
 from headrace.client.consuming.pull.pull_consumer import ShareListener
-from headrace.client.consuming.pull_request import PullResult
+from headrace.client.consuming.puller import PullResult
 from headrace.client.consuming.push.consume_handler import HandlerFunction
 from headrace.client.consuming.push.push_consumer import F
 from headrace.client.consuming.push.push_consumer import PushConsumer as AsyncPushConsumer
@@ -57,7 +57,7 @@ from headrace.protocol.bodies import (
 )
 from headrace.protocol.bodies.stats import QueueTimeSpan
 from headrace.protocol.headers import GetBrokerAclConfigResponseHeader
-from headrace.sync.face import SyncClient
+from headrace.sync.sync_client import SyncClient
 from headrace.sync.transaction import Transaction
 
 __all__ = ["Admin", "LitePullConsumer", "Producer", "PullConsumer", "PushConsumer", "TransactionProducer"]

@@ -10,7 +10,7 @@ from headrace.client.consuming.pull.pull_scheduler import PullScheduler as Async
 from headrace.client.settings import ConfigLike
 from headrace.model.message_queue import MessageQueue
 from headrace.sync.clients import PullConsumer
-from headrace.sync.face import SyncClient
+from headrace.sync.sync_client import SyncClient
 
 PullTask: TypeAlias = Callable[[MessageQueue, "PullScheduler"], float | None]
 """`(queue, scheduler)`; returns the seconds until the next call."""

@@ -87,7 +87,7 @@ class Generator:
     """Collects the text and the imports that it needs."""
 
     def __init__(self) -> None:
-        self.imports = {"from headrace.sync.face import SyncClient"}
+        self.imports = {"from headrace.sync.sync_client import SyncClient"}
         self.written: set[str] = set()
         self.out: list[str] = []
 

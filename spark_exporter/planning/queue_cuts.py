@@ -1,15 +1,15 @@
-"""Finds beginnings of records in a segment through ConsumeQueue entries (`spec/store.md` 3.1).
+"""Finds beginnings of records in a segment through ConsumeQueue entries (`docs/spec/store.md` 3.1).
 
-An entry has 20 bytes: physical offset, record size, tags code. The queues may lag behind the log, be deleted, or be damaged, so whoever
-uses a cut looks whether a record is there, and the landing check proves it.
+An entry has 20 bytes: physical offset, record size, tags code. The queues may lag behind the log, be deleted, or be damaged, so the reader
+of a range checks that a record begins at the cut.
 """
 
 import os
 from pathlib import Path
-from struct import Struct
 from typing import Final
 
-_ENTRY: Final = Struct(">qiq")
+from headrace.protocol.queue_layout import ENTRY
+
 _MOST_QUEUES: Final = 256  # limit: any queue's entry is a cut equivalent to another's
 
 
@@ -43,7 +43,7 @@ def _find_in_queue(files: list[tuple[Path, int]], physical_offset: int) -> int |
         path, size = files[place]
         try:
             with path.open("rb") as file:
-                found, first = _find_in_file(file.fileno(), size // _ENTRY.size, physical_offset)
+                found, first = _find_in_file(file.fileno(), size // ENTRY.size, physical_offset)
         except OSError:
             return None
         if first is not None and first < physical_offset:
@@ -75,10 +75,10 @@ def _find_in_file(descriptor: int, count: int, physical_offset: int) -> tuple[in
 
 
 def _entry(descriptor: int, index: int) -> int | None:
-    data = os.pread(descriptor, _ENTRY.size, index * _ENTRY.size)
-    if len(data) < _ENTRY.size:
+    data = os.pread(descriptor, ENTRY.size, index * ENTRY.size)
+    if len(data) < ENTRY.size:
         return None
-    offset, size, _ = _ENTRY.unpack(data)
+    offset, size, _ = ENTRY.unpack(data)
     return int(offset) if size > 0 else None
 
 

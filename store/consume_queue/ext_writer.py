@@ -7,7 +7,7 @@ queue is taken over at the end of the unit that its last entry names, and what i
 import os
 from pathlib import Path
 
-from store.consume_queue.layout import (
+from headrace.protocol.queue_layout import (
     EXT_ADDRESS_BASE,
     EXT_END_OF_FILE,
     EXT_END_SIZE,

@@ -8,9 +8,9 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterator
 
+from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE
 from ipc.queue_table import QueueTable
 from store.config import StoreConfig
-from store.consume_queue.layout import ENTRY, ENTRY_SIZE
 from store.mapped_file import MappedFile
 from store.paths import StorePaths, file_name
 

@@ -16,11 +16,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE
 from ipc.errors import QueueTableFull
 from ipc.queue_table import MAX_QUEUE_OFFSET, MIN_QUEUE_OFFSET, TOPIC_BYTES, QueueTableWriter, row_word
 from store.config import StoreConfig
 from store.consume_queue.cursor import QueueCursor
-from store.consume_queue.layout import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE
 from store.consume_queue.sparse_file import make_sparse_file, reserve_ahead
 from store.errors import StoreError
 from store.fault_point import fault_point

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from ipc.role_context import RoleContext
 from store.commit_log.reader import CommitLogReader
 from store.config import StoreConfig
-from store.ha.log_copy import LogCopy
 from store.ha.master import HaMaster
 from store.ha.slave import HaSlave
+from store.ha.slave_log import SlaveLog
 from store.paths import StorePaths
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class _Ha:
         self._control = context.control
         self._reader = CommitLogReader(paths, config, context.control)
         self._master = HaMaster(config, context.control, self._reader, context.instance.bells["broker"])
-        self._log = LogCopy(context.control, config, paths) if config.is_slave else None
+        self._log = SlaveLog(context.control, config, paths) if config.is_slave else None
         self._rung = asyncio.Event()
         self._stop = asyncio.Event()
 

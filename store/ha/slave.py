@@ -14,7 +14,7 @@ from headrace.protocol.ha_frame import HaFrame, HaFrameDecoder, encode_report
 from ipc.bells import Bell
 from store.config import StoreConfig
 from store.errors import HaError
-from store.ha.log_copy import LogCopy
+from store.ha.slave_log import SlaveLog
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class HaSlave:
     def __init__(
         self,
         config: StoreConfig,
-        log: LogCopy,
+        log: SlaveLog,
         bells: dict[str, Bell],
         wait_until: Callable[[Callable[[], bool]], Awaitable[None]],
     ) -> None:

@@ -25,7 +25,7 @@ from store.housekeeping.decide import (
     files_to_delete,
     safe_to_delete_offset,
 )
-from store.housekeeping.forced import CLEANING_ROUNDS, ForcedDeletions
+from store.housekeeping.forced_deletions import CLEANING_ROUNDS, ForcedDeletions
 from store.mapped_file import path_of, sync_directory
 from store.mapped_file_queue import list_starts
 from store.paths import StorePaths, file_name

@@ -8,7 +8,7 @@ from ipc.role_context import RoleContext
 from store.config import StoreConfig
 from store.followed_options import FollowedOptions
 from store.housekeeping.cleaner import LogCleaner
-from store.housekeeping.forced import COUNTERS
+from store.housekeeping.forced_deletions import COUNTERS
 from store.housekeeping.index_sync import IndexSync
 from store.housekeeping.reserver import LogReserver
 from store.paths import StorePaths

@@ -17,8 +17,7 @@ from headrace.model import sys_flag as sys_flags
 from headrace.model.java_hash import tags_code
 from headrace.model.message import MessageExt
 from headrace.protocol import fastjson
-from ipc.queue_table import QueueTable
-from store.consume_queue.layout import (
+from headrace.protocol.queue_layout import (
     BATCH_ENTRY,
     BATCH_ENTRY_SIZE,
     ENTRY,
@@ -26,6 +25,7 @@ from store.consume_queue.layout import (
     FILLER_SIZE,
     is_ext_address,
 )
+from ipc.queue_table import QueueTable
 from store.deleted_topics import DeletedTopicsUnreadable, read_deleted_topics
 from store.inspect.dump import open_units
 from store.inspect.files import QueueDirectory, StoredFile, list_files, list_queues

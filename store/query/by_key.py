@@ -14,7 +14,7 @@ from store.config import StoreConfig
 from store.errors import CorruptRecord
 from store.index.reader import IndexReader
 from store.paths import StorePaths
-from store.query.unreadable import NO_QUEUE, UnreadableRecords
+from store.query.unreadable_records import NO_QUEUE, UnreadableRecords
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE, EXT_ADDRESS_BASE, EXT_UNIT_HEAD, EXT_UNIT_HEAD_SIZE
 from store.consume_queue.ext_reader import ExtUnit
-from store.consume_queue.layout import ENTRY, ENTRY_SIZE, EXT_ADDRESS_BASE, EXT_UNIT_HEAD, EXT_UNIT_HEAD_SIZE
 from store.filter.message_filter import MessageFilter
 from store.filter.pull_limits import PullLimits
 from store.filter.selection import Selector

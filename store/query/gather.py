@@ -19,7 +19,7 @@ if cython.compiled:
     from cython.cimports.libc.string import memcpy
 else:
     from headrace.protocol.big_endian import address_of, copy_bytes, load_i32, load_i64
-    from store.consume_queue.layout import (
+    from headrace.protocol.queue_layout import (
         ENTRY_PHYSICAL_OFFSET_AT,
         ENTRY_RECORD_SIZE_AT,
         ENTRY_SIZE,

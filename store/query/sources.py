@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from headrace.protocol.queue_layout import ENTRY_SIZE
 from store.commit_log.reader import CommitLogReader, PublishedOffsets
 from store.config import StoreConfig
-from store.consume_queue.layout import ENTRY_SIZE
-from store.query.unreadable import UnreadableRecords
+from store.query.unreadable_records import UnreadableRecords
 
 
 class QueueEntries(Protocol):

@@ -6,7 +6,7 @@ from ipc.publish.recover import RecoverPublisher
 from ipc.role_context import RoleContext
 from store.config import StoreConfig
 from store.paths import StorePaths
-from store.recovery.discarded import Discarded
+from store.recovery.discarded_records import Discarded
 from store.recovery.recover import recover
 
 COUNTERS = ("discarded_records", "discarded_first_offset", "discarded_last_offset")

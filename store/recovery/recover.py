@@ -29,7 +29,7 @@ from store.mapped_file import sync_directory, sync_file
 from store.mapped_file_queue import MappedFileQueue
 from store.paths import StorePaths
 from store.recovery.decide import first_file_after_clean_stop, first_file_after_crash, reput_offset
-from store.recovery.discarded import Discarded, find_discarded
+from store.recovery.discarded_records import Discarded, find_discarded
 from store.recovery.dispatched_end import find_dispatched_end
 from store.recovery.index_files import IndexDecision, decide_index, read_heads
 from store.recovery.log_survey import NO_TAIL, QueueTail, Survey, find_older, survey_log

@@ -37,7 +37,7 @@ from nameserver import daemon as name_server_daemon
 from nameserver.config import NameServerConfig
 from store.config import StoreConfig
 from store.filter.python.functions import FunctionFolder
-from store.housekeeping import cleaner, forced
+from store.housekeeping import cleaner, forced_deletions
 from store.housekeeping import daemon as housekeeping_daemon
 from store.mapped_file import path_of, reserve_file
 from support.appliance import Appliance
@@ -666,7 +666,7 @@ def delete_the_next_file_sooner(housekeeping: Housekeeping) -> None:
 @observes("cleanFileForciblyEnable", "whenDiskFull")
 def delete_unexpired_files(housekeeping: Housekeeping, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     monkeypatch.setattr(cleaner, "used_ratio", lambda _: 0.88)
-    monkeypatch.setattr(forced, "_COUNTING_MS", 20)  # no broker runs here that would count the loss
+    monkeypatch.setattr(forced_deletions, "_COUNTING_MS", 20)  # no broker runs here that would count the loss
     choices: dict[str, tuple[dict[str, Any], str]] = {
         "cleanFileForciblyEnable": ({"clean_file_forcibly_enable": False}, "true"),
         "whenDiskFull": ({"when_disk_full": "reject"}, "delete-oldest"),

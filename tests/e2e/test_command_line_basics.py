@@ -95,6 +95,11 @@ def test_supervisor_imports_neither_asyncio_nor_role_modules() -> None:
     modules = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY
     ).stdout.split()
-    assert {"asyncio", "uvloop", "headrace.remoting", "broker.broker", "nameserver.daemon", "store.reput"}.isdisjoint(
-        modules
-    )
+    assert {
+        "asyncio",
+        "uvloop",
+        "headrace.remoting",
+        "broker.broker",
+        "nameserver.daemon",
+        "store.dispatch",
+    }.isdisjoint(modules)

@@ -8,9 +8,9 @@ import pytest
 from headrace.errors import RemoteProtocolError
 from headrace.model.message import MessageExt
 from headrace.model.properties import encode_properties
+from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE
 from headrace.protocol.record import decode_record, encode_record
 from store.consume_queue.ext_reader import ExtUnit
-from store.consume_queue.layout import ENTRY, ENTRY_SIZE
 from store.filter.message_filter import ExpressionFilter
 from store.filter.program import TRUE, Program
 from store.filter.pull_limits import PullLimits

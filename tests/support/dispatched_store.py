@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.model.option import from_mapping, keys_of
+from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE
 from headrace.protocol.record import encode_blank, encode_record
 from ipc.instance import Instance
 from ipc.publish.housekeeper import HousekeeperPublisher
@@ -17,11 +18,10 @@ from ipc.publish.recover import RecoverPublisher
 from store import fault_point
 from store.commit_log.scanner import find_end
 from store.config import StoreConfig
-from store.consume_queue.layout import ENTRY, ENTRY_SIZE
+from store.dispatch.dispatcher import COUNTERS, Dispatcher
+from store.dispatch.queue_entry import BitMap, no_bit_map
 from store.mapped_file_queue import MappedFileQueue
 from store.paths import StorePaths, file_name
-from store.reput.queue_entry import BitMap, no_bit_map
-from store.reput.reput import COUNTERS, Reput
 
 SMALL = StoreConfig(
     mapped_file_size_commit_log=65536,
@@ -104,9 +104,9 @@ class DispatchedStore:
         """What the housekeeper would publish."""
         HousekeeperPublisher(self.control).min_offset(physical_offset)
 
-    def open(self) -> Reput:
+    def open(self) -> Dispatcher:
         """A dispatcher in its state after a start."""
-        reput = Reput(
+        reput = Dispatcher(
             self.instance, self.instance.counters("dispatch", COUNTERS), self.config, self.paths, self.bit_map
         )
         reput.open()

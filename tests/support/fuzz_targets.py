@@ -30,6 +30,7 @@ from headrace.protocol.ha_frame import HaFrameDecoder, ReportDecoder
 from headrace.protocol.headers.command_header import CommandHeader
 from headrace.protocol.json_bean import JsonBody
 from headrace.protocol.json_header import decode_json_header
+from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE
 from headrace.protocol.remoting_command import RemotingCommand, SerializeType
 from headrace.protocol.request_code import RequestCode
 from ipc.control_socket import LineReader
@@ -37,7 +38,7 @@ from spark_exporter.reading import record_columns
 from spark_exporter.reading.arrow_batches import as_batch
 from store.commit_log.record_check import check_record, queue_key_at, store_timestamp_of
 from store.consume_queue.cursor import QueueCursor
-from store.consume_queue.layout import ENTRY, ENTRY_SIZE
+from store.dispatch.walk import BAD, END, LogWalk
 from store.filter.message_filter import ExpressionFilter
 from store.filter.program import Program
 from store.filter.pull_limits import PullLimits
@@ -46,7 +47,6 @@ from store.filter.sql_compile import compile_expression
 from store.index.cursor import IndexCursor
 from store.index.layout import HEADER, file_size
 from store.query.gather import Gatherer
-from store.reput.walk import BAD, END, LogWalk
 from support import fuzz_seeds, hot_sends
 from support.mutations import Mutator
 from support.small_broker import SmallBroker

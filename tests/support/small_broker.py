@@ -52,6 +52,7 @@ from headrace.model.message import MessageExt
 from headrace.model.names import TIMER_TOPIC
 from headrace.model.topic_config import TopicConfig
 from headrace.protocol.frame import FrameDecoder
+from headrace.protocol.queue_layout import ENTRY_SIZE
 from headrace.protocol.record import decode_records
 from headrace.protocol.remoting_command import ONEWAY_FLAG, RemotingCommand, SerializeType
 from headrace.protocol.request_code import RequestCode
@@ -70,8 +71,8 @@ from store.commit_log.append import CommitLogAppender
 from store.commit_log.appended_files import AppendedFiles
 from store.commit_log.reader import CommitLogReader
 from store.config import StoreConfig
-from store.consume_queue.layout import ENTRY_SIZE
 from store.consume_queue.reader import ConsumeQueueReader
+from store.dispatch.dispatcher import COUNTERS, Dispatcher
 from store.mapped_file import reserve_file
 from store.paths import StorePaths, file_name
 from store.query.by_key import KeyQuery
@@ -79,7 +80,6 @@ from store.query.by_time import TimeQuery
 from store.query.filtered import FilteredGetter
 from store.query.get import MessageGetter, warm
 from store.query.sources import PullSources
-from store.reput.reput import COUNTERS, Reput
 
 MAX_MESSAGE_SIZE = 65536
 MEMORY = 1 << 40
@@ -115,7 +115,9 @@ class SmallBroker:
         self.file_size = self.store_config.mapped_file_size_commit_log
         RecoverPublisher(control).first_values(min_offset=0, wrote_offset=0, allocated_offset=0, reput_offset=0)
         self.reserve(files)
-        self.reput = Reput(self.instance, self.instance.counters("dispatch", COUNTERS), self.store_config, self.paths)
+        self.reput = Dispatcher(
+            self.instance, self.instance.counters("dispatch", COUNTERS), self.store_config, self.paths
+        )
         self.reput.open()
 
         self.topics = TopicTable(JsonFile(self.paths.config_file("topics.json")), self.config)

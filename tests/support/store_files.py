@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE
 from headrace.protocol.record import encode_blank, encode_record
 from headrace.protocol.record_layout import END_FILE_MIN_BLANK_LENGTH
 from ipc.instance import Instance
@@ -17,7 +18,6 @@ from ipc.publish.broker import BrokerPublisher
 from ipc.publish.recover import RecoverPublisher
 from ipc.role_context import RoleContext
 from store.config import StoreConfig
-from store.consume_queue.layout import ENTRY, ENTRY_SIZE
 from store.mapped_file import path_of, reserve_file
 from store.paths import StorePaths
 

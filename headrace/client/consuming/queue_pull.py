@@ -17,7 +17,7 @@ from typing import Final
 from headrace.client.consuming.consume_statistics import ConsumeStatistics
 from headrace.client.consuming.offset_store import Offsets
 from headrace.client.consuming.process_queue import ProcessQueue
-from headrace.client.consuming.pull_request import (
+from headrace.client.consuming.puller import (
     AT_ONCE_TIMEOUT_MS,
     PUSH_SUSPEND_MS,
     SUSPENDED_TIMEOUT_MS,

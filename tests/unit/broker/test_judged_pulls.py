@@ -21,7 +21,7 @@ from headrace.protocol.response_code import ResponseCode
 from headrace.remoting.endpoint import Endpoint
 from headrace.remoting.handlers import HandlerTable
 from store.filter.python.functions import FunctionFolder
-from store.query.judged import JudgedGetter
+from store.query.function_filtered import FunctionFilteredGetter
 from support.small_broker import Peer, SmallBroker, pull_fields, send_fields
 
 OWN: dict[str, Any] = {"sysFlag": 4, "expressionType": "PYTHON", "subscription": "f"}
@@ -55,7 +55,7 @@ class JudgingBroker(SmallBroker):
         self.folder.put("f", "def wants(message): ...")
         self.functions = HereAndNow(self.folder, self.config)
         filters = PullFilters(self.filters, self.config, self.functions)
-        judged = JudgedGetter(self.sources)
+        judged = FunctionFilteredGetter(self.sources)
         main = HandlerTable()
         self.sends.register(main, HandlerTable())
         self.make_pulls(filters, FunctionReader(self.functions, judged, self.warm)).register(main)

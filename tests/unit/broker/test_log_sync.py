@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.appending.log_sync import sync_log
+from broker.appending.final_sync import sync_log
 
 SIZE = 1000
 

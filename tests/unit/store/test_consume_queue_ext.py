@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from headrace.protocol.queue_layout import EXT_ADDRESS_BASE, is_ext_address
 from store.consume_queue.ext_reader import ConsumeQueueExtReader, ExtUnit
 from store.consume_queue.ext_writer import ConsumeQueueExtWriter
-from store.consume_queue.layout import EXT_ADDRESS_BASE, is_ext_address
 
 FILE_SIZE = 100
 

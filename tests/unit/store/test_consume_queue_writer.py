@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE, FILLER_SIZE
 from ipc.posix import anonymous_segment
 from ipc.queue_table import QueueTable, QueueTableWriter, format_queue_table, size_bytes
 from store.config import StoreConfig
-from store.consume_queue.layout import ENTRY, ENTRY_SIZE, FILLER_SIZE
 from store.consume_queue.writer import ConsumeQueueWriter, QueueNameRefused
 from store.errors import StoreFull
 from store.paths import StorePaths

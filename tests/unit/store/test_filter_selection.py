@@ -2,9 +2,9 @@
 
 import pytest
 
+from headrace.protocol.queue_layout import ENTRY, EXT_ADDRESS_BASE
 from headrace.protocol.record import encode_record
 from store.consume_queue.ext_reader import ExtUnit
-from store.consume_queue.layout import ENTRY, EXT_ADDRESS_BASE
 from store.filter.bloom import BloomFilter
 from store.filter.message_filter import ExpressionFilter
 from store.filter.program import Program

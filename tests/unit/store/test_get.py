@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from headrace.model.java_hash import tags_code
+from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE
 from headrace.protocol.record import decode_records
 from store.commit_log.reader import CommitLogReader
 from store.config import StoreConfig
-from store.consume_queue.layout import ENTRY, ENTRY_SIZE
 from store.paths import StorePaths
 from store.query.get import GetResult, MessageGetter, warm
 from store.query.sources import PullSources

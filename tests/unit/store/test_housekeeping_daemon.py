@@ -17,7 +17,7 @@ from store import mapped_file
 from store.checkpoint import read_checkpoint
 from store.config import SLAVE, StoreConfig
 from store.errors import SyncFailed, WrongFileLength
-from store.housekeeping import cleaner, daemon, forced, index_sync
+from store.housekeeping import cleaner, daemon, forced_deletions, index_sync
 from store.housekeeping.decide import files_ahead
 from store.mapped_file import path_of, reserve_file
 from store.paths import StorePaths
@@ -244,7 +244,7 @@ def nearly_full_store(
 ) -> StoreConfig:
     """A store whose files are all young, on a disk that reports this use; the broker's count is awaited for so long."""
     monkeypatch.setattr(cleaner, "used_ratio", lambda _: used_ratio)
-    monkeypatch.setattr(forced, "_COUNTING_MS", counting_ms)
+    monkeypatch.setattr(forced_deletions, "_COUNTING_MS", counting_ms)
     config = small_config(root, delete_when="", clean_resource_interval=1, delete_commit_log_files_interval=1)
     grown(root, instance, config, days_old=0)
     return config
@@ -286,7 +286,7 @@ def test_a_forced_deletion_waits_for_the_brokers_count(
 def test_an_announced_deletion_is_carried_out_by_a_successor(
     tmp_path: Path, instance: Instance, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forced, "_COUNTING_MS", 60_000)
+    monkeypatch.setattr(forced_deletions, "_COUNTING_MS", 60_000)
     config = small_config(tmp_path, delete_when="")
     grown(tmp_path, instance, config, days_old=0)
     HousekeeperPublisher(instance.control).forced_offset(LOG_FILE_SIZE)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.protocol.queue_layout import ENTRY
 from ipc.publish.flush import FlushPublisher
-from store.consume_queue.layout import ENTRY
 from store.index.layout import entry_position, slot_position
 from store.inspect.verify import Finding, Progress, verify
 from store.paths import file_name

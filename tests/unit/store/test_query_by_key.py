@@ -9,7 +9,7 @@ from headrace.model.java_hash import string_hash
 from headrace.protocol.record import decode_records
 from store.commit_log.reader import CommitLogReader
 from store.query.by_key import KeyQuery
-from store.query.unreadable import UnreadableRecords
+from store.query.unreadable_records import UnreadableRecords
 from support.damage import damage
 from support.dispatched_store import FIRST_TIMESTAMP, SMALL, DispatchedStore, HandWrittenLog, dispatched_store
 

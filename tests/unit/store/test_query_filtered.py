@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE
 from headrace.protocol.record import decode_records
 from store.commit_log.reader import CommitLogReader
 from store.config import StoreConfig
 from store.consume_queue.ext_writer import ConsumeQueueExtWriter
-from store.consume_queue.layout import ENTRY, ENTRY_SIZE
 from store.filter.bloom import BloomFilter
 from store.filter.message_filter import ExpressionFilter
 from store.filter.program import Program

@@ -11,7 +11,7 @@ from store.commit_log import tail
 from store.errors import BadStoreConfig, UnexpectedFile, WrongFileLength
 from store.mapped_file import path_of
 from store.recovery import daemon
-from store.recovery.discarded import Discarded
+from store.recovery.discarded_records import Discarded
 from store.recovery.recover import Recovered, recover
 from support.store_files import (
     FIRST_TIMESTAMP,

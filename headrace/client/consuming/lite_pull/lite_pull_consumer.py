@@ -13,7 +13,7 @@ from headrace.client.consuming import queue_requests
 from headrace.client.consuming.consumer import Consumer
 from headrace.client.consuming.consumer_settings import LitePullOptions, LitePullSettings
 from headrace.client.consuming.lite_pull.lite_pull_fetch import Fetches
-from headrace.client.consuming.pull_request import Puller
+from headrace.client.consuming.puller import Puller
 from headrace.client.consuming.queue_pull import FlowLimits
 from headrace.client.consuming.rebalance import Rebalance
 from headrace.client.consuming.received_message import ReceivedMessage

@@ -14,7 +14,7 @@ from typing import Final
 
 from headrace.client.cluster.instance import StartTask
 from headrace.client.consuming.process_queue import ProcessQueue
-from headrace.client.consuming.pull_request import PULL_SUSPEND_MS, Puller, PullStatus
+from headrace.client.consuming.puller import PULL_SUSPEND_MS, Puller, PullStatus
 from headrace.client.consuming.queue_pull import ERROR_DELAY_S, FLOW_CONTROL_DELAY_S, FULL_CHECK_S, FlowLimits
 from headrace.client.consuming.received_message import ReceivedMessage
 from headrace.client.durations import now_ms

@@ -11,7 +11,7 @@ from headrace.client.cluster.instance import ClientInstance
 from headrace.client.consuming import queue_requests
 from headrace.client.consuming.consumer import Consumer
 from headrace.client.consuming.consumer_settings import PullOptions, PullSettings
-from headrace.client.consuming.pull_request import PULL_SUSPEND_MS, SUSPENDED_TIMEOUT_MS, Puller, PullResult
+from headrace.client.consuming.puller import PULL_SUSPEND_MS, SUSPENDED_TIMEOUT_MS, Puller, PullResult
 from headrace.client.consuming.rebalance import Rebalance
 from headrace.client.consuming.received_message import ReceivedMessage
 from headrace.client.consuming.send_back import SendBack

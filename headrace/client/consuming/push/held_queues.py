@@ -15,7 +15,7 @@ from typing import Final
 from headrace.client.cluster.instance import ClientInstance, StartTask
 from headrace.client.consuming.offset_store import OffsetStore
 from headrace.client.consuming.process_queue import ProcessQueue
-from headrace.client.consuming.pull_request import Puller
+from headrace.client.consuming.puller import Puller
 from headrace.client.consuming.push.consume_concurrent import ConcurrentService
 from headrace.client.consuming.push.consume_orderly import OrderlyService
 from headrace.client.consuming.push.queue_locks import QueueLocks

@@ -12,7 +12,7 @@ from headrace.client.consuming.consume_statistics import ConsumeStatistics
 from headrace.client.consuming.consumer import Consumer
 from headrace.client.consuming.consumer_settings import PushOptions, PushSettings
 from headrace.client.consuming.process_queue import ProcessQueue
-from headrace.client.consuming.pull_request import Puller
+from headrace.client.consuming.puller import Puller
 from headrace.client.consuming.push.consume_call import HandlerCalls, Handlers
 from headrace.client.consuming.push.consume_concurrent import ConcurrentService
 from headrace.client.consuming.push.consume_handler import Handler, HandlerFunction

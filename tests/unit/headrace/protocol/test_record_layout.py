@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.protocol import record_layout
+from headrace.protocol import queue_layout, record_layout
 from headrace.protocol.record import encode_record
 from headrace.protocol.record_layout import (
     FIXED_V4,
@@ -35,12 +35,12 @@ ROOT = Path(__file__).resolve().parents[4]
 LAYOUTS = (
     "headrace.protocol.record_layout",
     "headrace.protocol.frame_layout",
-    "store.consume_queue.layout",
+    "headrace.protocol.queue_layout",
     "store.index.layout",
 )
 PACKAGES = ("appliance", "broker", "headrace", "ipc", "nameserver", "pyspark_commitlog", "spark_exporter", "store")
 LOADS = re.compile(r"(load|store)_[iu]\d+")
-FORMATS = {one.format for one in (HEAD, FRONT, TAIL, FIXED_V4, OFFSETS)}
+FORMATS = {one.format for one in (HEAD, FRONT, TAIL, FIXED_V4, OFFSETS, queue_layout.ENTRY)}
 MAGICS = {sign * number for number in (0xDAA320A7, 0xDAA320AB, 0xCBD43194) for sign in (1, -1)}
 MAGICS |= {sign * (number - (1 << 32)) for number in (0xDAA320A7, 0xDAA320AB, 0xCBD43194) for sign in (1, -1)}
 

@@ -27,7 +27,7 @@ class _ShownLimits:
     max_transfer_count_on_message_in_disk: int = _SHOWN_COUNT
 
 
-class JudgedGetter:
+class FunctionFilteredGetter:
     """Gets messages to be judged. Not for several threads."""
 
     def __init__(self, sources: PullSources) -> None:

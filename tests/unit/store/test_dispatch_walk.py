@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from headrace.model.java_hash import string_hash
+from headrace.protocol.queue_layout import ENTRY_SIZE
 from headrace.protocol.record_layout import MESSAGE_MAGIC_V2
 from store.config import StoreConfig
-from store.consume_queue.layout import ENTRY_SIZE
+from store.dispatch.dispatcher import BAD_RECORDS, RECORDS, REFUSED_RECORDS
 from store.index.reader import IndexReader
 from store.paths import StorePaths, file_name
-from store.reput.reput import BAD_RECORDS, RECORDS, REFUSED_RECORDS
 from support.dispatched_store import (
     FIRST_TIMESTAMP,
     SMALL,
@@ -331,7 +331,7 @@ def test_the_compiled_walk_does_what_the_plain_one_does_with_any_log() -> None:
     seeds = json.dumps(list(range(8))).encode()
     ours = digest_of_random_logs(seeds)
     assert len(json.loads(ours)) > 100
-    assert run_interpreted("unit.store.test_reput_walk", "digest_of_random_logs", seeds) == ours
+    assert run_interpreted("unit.store.test_dispatch_walk", "digest_of_random_logs", seeds) == ours
 
 
 def test_a_build_can_be_repeated(tmp_path: Path) -> None:

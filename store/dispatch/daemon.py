@@ -11,10 +11,10 @@ import logging
 from ipc.health_page import monotonic_ms
 from ipc.role_context import RoleContext
 from store.config import StoreConfig
+from store.dispatch.dispatcher import COUNTERS, Dispatcher
+from store.dispatch.queue_entry import BitMap, no_bit_map
 from store.errors import StoreError
 from store.paths import StorePaths
-from store.reput.queue_entry import BitMap, no_bit_map
-from store.reput.reput import COUNTERS, Reput
 
 logger = logging.getLogger(__name__)
 
@@ -32,47 +32,47 @@ def run(context: RoleContext, config: StoreConfig, paths: StorePaths, bit_map: B
     Raises StoreError if the files on disk are not the store's, or at the end if some records could not be dispatched.
     """
     context.instance.counters(context.name, COUNTERS)
-    reput = Reput(context.instance, context.counters, config, paths, bit_map)
+    dispatcher = Dispatcher(context.instance, context.counters, config, paths, bit_map)
     with context.long_call("taking over the ConsumeQueues", _OPEN_LIMIT_MS):
-        reput.open()
+        dispatcher.open()
     context.running()
     try:
-        _loop(context, reput)
+        _loop(context, dispatcher)
     finally:
-        reput.close()
+        dispatcher.close()
 
 
-def _loop(context: RoleContext, reput: Reput) -> None:
+def _loop(context: RoleContext, dispatcher: Dispatcher) -> None:
     busy_until_ms = next_cleaning_ms = 0
     while True:
-        reput.release_deleted()
+        dispatcher.release_deleted()
         # order: before the batch, so that the last look comes after the last record
         is_stopping = context.take_stop_order()
-        has_moved = reput.try_batch()
-        if reput.failure is not None:
+        has_moved = dispatcher.try_batch()
+        if dispatcher.failure is not None:
             if is_stopping:
-                raise reput.failure
+                raise dispatcher.failure
             context.nap(_RETRY_MS)
         elif has_moved:
             now_ms = monotonic_ms()
             busy_until_ms = now_ms + _BUSY_MS
             context.beat()
-            if now_ms >= next_cleaning_ms and reput.cleaning.is_due:
+            if now_ms >= next_cleaning_ms and dispatcher.cleaning.is_due:
                 next_cleaning_ms = now_ms + _CLEANING_MS
-                _clean(context, reput)
+                _clean(context, dispatcher)
         elif is_stopping:
             return
-        elif reput.cleaning.is_due:
-            _clean(context, reput)
+        elif dispatcher.cleaning.is_due:
+            _clean(context, dispatcher)
         elif monotonic_ms() < busy_until_ms and not context.control.asleep_broker:
             context.nap(_NAP_MS)
         else:
-            context.wait(lambda: reput.has_records or reput.cleaning.is_due, _WAIT_MS)
+            context.wait(lambda: dispatcher.has_records or dispatcher.cleaning.is_due, _WAIT_MS)
 
 
-def _clean(context: RoleContext, reput: Reput) -> None:
+def _clean(context: RoleContext, dispatcher: Dispatcher) -> None:
     try:
-        reput.cleaning.step()
+        dispatcher.cleaning.step()
     except (OSError, StoreError) as error:
         logger.error("cleaning failed, will retry error=%s", error)
         context.nap(_RETRY_MS)

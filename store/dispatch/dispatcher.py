@@ -14,15 +14,15 @@ from ipc.publish.dispatch import DispatchPublisher
 from store.commit_log.resync import find_record
 from store.config import StoreConfig
 from store.consume_queue.writer import ConsumeQueueWriter
+from store.dispatch.cleaning import Cleaning
+from store.dispatch.queue_entry import BitMap, QueueEntries, no_bit_map
+from store.dispatch.walk import BAD, BLANK, IS_COMPILED, LogWalk
 from store.errors import CorruptRecord, StoreError
 from store.fault_point import fault_point
 from store.index.writer import IndexWriter
 from store.mapped_file import MappedFile
 from store.mapped_file_queue import MappedFileQueue
 from store.paths import StorePaths
-from store.reput.cleaning import Cleaning
-from store.reput.queue_entry import BitMap, QueueEntries, no_bit_map
-from store.reput.walk import BAD, BLANK, IS_COMPILED, LogWalk
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ FAILED_BATCHES = "failed_batches"
 COUNTERS = (RECORDS, BAD_RECORDS, REFUSED_RECORDS, FAILED_BATCHES)
 
 
-class Reput:
+class Dispatcher:
     """Dispatch without its loop: `open` once, then `try_batch` as long as there is something."""
 
     def __init__(

@@ -8,7 +8,7 @@ from ipc.instance import Instance
 from ipc.publish.housekeeper import HousekeeperPublisher
 from store.commit_log.reader import CommitLogReader
 from store.errors import HaError
-from store.ha.log_copy import LogCopy
+from store.ha.slave_log import SlaveLog
 from store.mapped_file import path_of, reserve_file
 from support.damage import damage
 from support.store_files import LOG_FILE_SIZE, LogBuilder, running_instance, small_config
@@ -31,12 +31,12 @@ def instance(tmp_path: Path) -> Iterator[Instance]:
 
 
 @pytest.fixture
-def copy(tmp_path: Path, instance: Instance) -> Iterator[LogCopy]:
+def copy(tmp_path: Path, instance: Instance) -> Iterator[SlaveLog]:
     config = small_config(tmp_path / "slave")
     config.paths().make_directories()
     for number in range(FILES):
         reserve_file(path_of(config.paths().commit_log, number * LOG_FILE_SIZE), LOG_FILE_SIZE)
-    made = LogCopy(instance.control, config, config.paths())
+    made = SlaveLog(instance.control, config, config.paths())
     yield made
     made.close()
 
@@ -47,7 +47,7 @@ def log_of(root: Path) -> bytes:
 
 @pytest.mark.parametrize("piece", [7, 100, 491, 492, 493, 32768])
 def test_however_frames_are_cut_the_log_becomes_the_masters(
-    tmp_path: Path, master: LogBuilder, instance: Instance, copy: LogCopy, piece: int
+    tmp_path: Path, master: LogBuilder, instance: Instance, copy: SlaveLog, piece: int
 ) -> None:
     data = log_of(master.paths.root)[: master.offset]
     ends = {record.physical_offset + record.size_bytes for record in master.written} | {
@@ -68,7 +68,7 @@ def test_however_frames_are_cut_the_log_becomes_the_masters(
     assert log_of(tmp_path / "slave")[: master.offset] == data
 
 
-def test_a_frame_that_does_not_begin_where_the_log_ends_is_refused(copy: LogCopy) -> None:
+def test_a_frame_that_does_not_begin_where_the_log_ends_is_refused(copy: SlaveLog) -> None:
     with pytest.raises(HaError, match="sends offset 5, this log ends at 0"):
         copy.append(5, b"x")
 
@@ -77,27 +77,27 @@ def test_a_frame_that_does_not_begin_where_the_log_ends_is_refused(copy: LogCopy
     "data", [b"no record at all", bytes(100), (10**6).to_bytes(4, "big") + bytes.fromhex("daa320a7")]
 )
 def test_bytes_that_are_no_records_are_refused_and_never_published(
-    instance: Instance, copy: LogCopy, data: bytes
+    instance: Instance, copy: SlaveLog, data: bytes
 ) -> None:
     with pytest.raises(HaError, match="an invalid record at offset 0"):
         copy.append(0, data)
     assert instance.control.wrote_offset == 0
 
 
-def test_a_record_of_another_place_is_refused(instance: Instance, copy: LogCopy) -> None:
+def test_a_record_of_another_place_is_refused(instance: Instance, copy: SlaveLog) -> None:
     with pytest.raises(HaError, match="states another physical offset"):
         copy.append(0, encode_record(topic="T", body=b"b", physical_offset=999))
     assert instance.control.wrote_offset == 0
 
 
 def test_half_a_record_is_wiped_before_the_log_goes_on(
-    tmp_path: Path, master: LogBuilder, instance: Instance, copy: LogCopy
+    tmp_path: Path, master: LogBuilder, instance: Instance, copy: SlaveLog
 ) -> None:
     data = log_of(master.paths.root)
     second = master.written[1]
     copy.append(0, data[: second.physical_offset + 50])
     assert (copy.wrote_offset, copy.copied_offset) == (second.physical_offset, second.physical_offset + 50)
-    restarted = LogCopy(instance.control, small_config(tmp_path / "slave"), small_config(tmp_path / "slave").paths())
+    restarted = SlaveLog(instance.control, small_config(tmp_path / "slave"), small_config(tmp_path / "slave").paths())
     restarted.start_over()
     assert restarted.copied_offset == second.physical_offset
     assert not log_of(tmp_path / "slave")[second.physical_offset :].strip(b"\0")
@@ -106,7 +106,7 @@ def test_half_a_record_is_wiped_before_the_log_goes_on(
     restarted.close()
 
 
-def test_an_empty_log_begins_where_the_master_says(instance: Instance, copy: LogCopy) -> None:
+def test_an_empty_log_begins_where_the_master_says(instance: Instance, copy: SlaveLog) -> None:
     begin = 2 * LOG_FILE_SIZE
     copy.request(begin)
     assert instance.control.requested_offset == begin
@@ -117,7 +117,7 @@ def test_an_empty_log_begins_where_the_master_says(instance: Instance, copy: Log
     assert (instance.control.wrote_offset, instance.control.requested_offset) == (begin, -1)
 
 
-def test_a_log_cannot_begin_in_the_middle_of_a_file(copy: LogCopy) -> None:
+def test_a_log_cannot_begin_in_the_middle_of_a_file(copy: SlaveLog) -> None:
     with pytest.raises(HaError, match="in the middle of a file"):
         copy.request(LOG_FILE_SIZE + 1)
 
@@ -125,7 +125,7 @@ def test_a_log_cannot_begin_in_the_middle_of_a_file(copy: LogCopy) -> None:
 @pytest.mark.parametrize("piece", [100, 492, 32768])
 @pytest.mark.parametrize(("number", "length"), [(5, 60), (5, 4096), (60, 4096)])
 def test_a_damaged_master_costs_the_slave_no_more_than_the_damaged_records(
-    tmp_path: Path, master: LogBuilder, instance: Instance, copy: LogCopy, piece: int, number: int, length: int
+    tmp_path: Path, master: LogBuilder, instance: Instance, copy: SlaveLog, piece: int, number: int, length: int
 ) -> None:
     start = master.written[number].physical_offset
     damage(master.paths.commit_log, LOG_FILE_SIZE, start, min(length, LOG_FILE_SIZE - start % LOG_FILE_SIZE))
@@ -139,7 +139,7 @@ def test_a_damaged_master_costs_the_slave_no_more_than_the_damaged_records(
 
 
 def test_damage_up_to_the_end_of_a_file_is_passed_at_the_next_one(
-    tmp_path: Path, master: LogBuilder, instance: Instance, copy: LogCopy
+    tmp_path: Path, master: LogBuilder, instance: Instance, copy: SlaveLog
 ) -> None:
     start = master.written[20].physical_offset
     damage(master.paths.commit_log, LOG_FILE_SIZE, start, LOG_FILE_SIZE - start)
@@ -151,7 +151,7 @@ def test_damage_up_to_the_end_of_a_file_is_passed_at_the_next_one(
 
 
 def test_damage_where_a_link_begins_may_be_another_log_and_is_refused(
-    master: LogBuilder, instance: Instance, copy: LogCopy
+    master: LogBuilder, instance: Instance, copy: SlaveLog
 ) -> None:
     data = log_of(master.paths.root)
     first = master.written[4].physical_offset
@@ -163,7 +163,7 @@ def test_damage_where_a_link_begins_may_be_another_log_and_is_refused(
 
 
 def test_release_deleted_unmaps_files_below_the_logs_begin(
-    tmp_path: Path, master: LogBuilder, instance: Instance, copy: LogCopy
+    tmp_path: Path, master: LogBuilder, instance: Instance, copy: SlaveLog
 ) -> None:
     data = log_of(master.paths.root)[: master.offset]
     for begin, end in _within_files(0, len(data)):

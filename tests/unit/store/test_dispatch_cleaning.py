@@ -8,8 +8,8 @@ import pytest
 
 from ipc.publish.broker import BrokerPublisher
 from store.deleted_topics import DeletedTopicsUnreadable
+from store.dispatch.dispatcher import Dispatcher
 from store.paths import StorePaths, file_name
-from store.reput.reput import Reput
 from support.dispatched_store import SMALL, DispatchedStore, HandWrittenLog, dispatched_store, entries_of
 
 FILE = SMALL.mapped_file_size_commit_log
@@ -27,7 +27,7 @@ class Store:
             log.append("SCHEDULE_TOPIC_XXXX")
         self.log = log
         store.recovered(log.end)
-        self.reput: Reput = store.open()
+        self.reput: Dispatcher = store.open()
         while self.reput.try_batch():
             pass
 

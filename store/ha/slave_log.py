@@ -31,7 +31,7 @@ _SIZE_FIELD = 4
 _HEAD_SIZE = 8
 
 
-class LogCopy:
+class SlaveLog:
     """The log's writer on a slave. There is one, in the ha role."""
 
     def __init__(self, control: ControlBlock, config: StoreConfig, paths: StorePaths) -> None:

@@ -14,10 +14,10 @@ from headrace.model.delay_level import parse_delay_levels
 from headrace.model.java_hash import tags_code
 from headrace.model.names import LMQ_PREFIX, SCHEDULE_TOPIC
 from headrace.model.properties import decode_properties
+from headrace.protocol.queue_layout import ENTRY_SIZE, ENTRY_TAGS_CODE_AT, is_ext_address
 from store.config import StoreConfig
 from store.consume_queue.cursor import QueueCursor
 from store.consume_queue.ext_writer import ConsumeQueueExtWriter
-from store.consume_queue.layout import ENTRY_SIZE, ENTRY_TAGS_CODE_AT, is_ext_address
 from store.consume_queue.writer import ConsumeQueueWriter, QueueNameRefused
 from store.paths import StorePaths, file_name
 

@@ -17,9 +17,9 @@ import cython
 
 from headrace.model.java_hash import string_hash, tags_code
 from headrace.model.names import SCHEDULE_TOPIC
+from headrace.protocol.queue_layout import QUEUE_OFFSET_MAX
 from headrace.protocol.record_layout import REASONS
 from store.consume_queue.cursor import QueueCursor
-from store.consume_queue.layout import QUEUE_OFFSET_MAX
 from store.consume_queue.writer import ConsumeQueueWriter
 from store.index.cursor import IndexCursor
 from store.index.writer import IndexWriter

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from ipc.role_context import RoleContext
+from store.dispatch.daemon import run
 from store.errors import CorruptRecord, WrongFileLength
 from store.paths import file_name
-from store.reput.daemon import run
 from support.dispatched_store import DispatchedStore, HandWrittenLog, dispatched_store
 
 
