@@ -27,14 +27,14 @@ PLACES = [
     "index.count_written:40",
     "index.header_written:7",
     "index.header_written:79",
-    "dispatcher.walked",
-    "dispatcher.walked:2",
-    "dispatcher.rows_updated",
-    "dispatcher.rows_updated:2",
-    "dispatcher.rows_published",
-    "dispatcher.rows_published:2",
-    "dispatcher.published",
-    "dispatcher.published:2",
+    "reput.walked",
+    "reput.walked:2",
+    "reput.rows_updated",
+    "reput.rows_updated:2",
+    "reput.rows_published",
+    "reput.rows_published:2",
+    "reput.published",
+    "reput.published:2",
 ]
 
 
@@ -66,7 +66,7 @@ def test_killed_anywhere_and_started_again_it_leaves_the_same_bytes(tmp_path: Pa
     assert built_files(tmp_path / "killed") == build(tmp_path / "whole", SMALL)
 
 
-@pytest.mark.parametrize("place", ["dispatcher.walked:2", "dispatcher.rows_published:2", "index.count_written:40"])
+@pytest.mark.parametrize("place", ["reput.walked:2", "reput.rows_published:2", "index.count_written:40"])
 def test_killed_with_the_whole_appliance_it_goes_on_from_the_disk(tmp_path: Path, place: str) -> None:
     """The shared memory is gone; recovery says from where to dispatch again."""
     end = write_log(tmp_path / "killed")
@@ -86,7 +86,7 @@ def test_killed_with_the_whole_appliance_it_goes_on_from_the_disk(tmp_path: Path
 
 def test_every_fault_point_of_dispatch_is_hit_here() -> None:
     named = set()
-    for folder in ("reput", "consume_queue", "index"):
+    for folder in ("dispatch", "consume_queue", "index"):
         for source in (ROOT / folder).glob("*.py"):
             named |= set(re.findall(r'fault_point\("([a-z_.]+)"\)', source.read_text()))
     deleting = {  # test_dispatch_cleaning
@@ -102,7 +102,7 @@ def test_rows_never_go_back_over_a_restart(tmp_path: Path) -> None:
     end = write_log(tmp_path)
     with dispatched_store(tmp_path) as store:
         store.recovered(end)
-        assert store.killed_at("dispatcher.rows_published:2")
+        assert store.killed_at("reput.rows_published:2")
         table = store.instance.queue_table()
         before = {(topic, queue_id): (low, high) for _, topic, queue_id, low, high, _ in table.rows()}
         assert before
