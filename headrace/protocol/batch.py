@@ -52,15 +52,15 @@ def decode_batch(body: bytes | bytearray | memoryview) -> list[BatchEntry]:
             _, _, _, flag, length = BATCH_HEAD.unpack_from(body, at)
             at += BATCH_HEAD.size
             if not 0 <= length <= end - at:
-                raise RemoteProtocolError(f"batch: a body of {length} bytes where {end - at} are left")
+                raise RemoteProtocolError(f"batch: body: invalid length {length}, {end - at} bytes remain")
             message_body = bytes(body[at : at + length])
             at += length
             (length,) = LENGTH.unpack_from(body, at)
             at += 2
             if not 0 <= length <= end - at:
-                raise RemoteProtocolError(f"batch: properties of {length} bytes where {end - at} are left")
+                raise RemoteProtocolError(f"batch: properties: invalid length {length}, {end - at} bytes remain")
             entries.append(BatchEntry(flag, message_body, bytes(body[at : at + length])))
             at += length
     except struct_error:
-        raise RemoteProtocolError("batch: it ends too early") from None
+        raise RemoteProtocolError("batch: unexpected end of data") from None
     return entries

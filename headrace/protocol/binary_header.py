@@ -36,7 +36,7 @@ def encode_binary_header(header: Header) -> bytes:
     language = LanguageCode.OTHER if header.language is None else header.language
     try:
         if not -0x8000 <= header.code <= 0x7FFF:
-            raise LocalProtocolError(f"code {header.code:d} cannot be carried by a binary header")
+            raise LocalProtocolError(f"code {header.code:d} does not fit a binary header")
         head = _HEAD.pack(header.code, language, header.version, header.opaque or 0, header.flag, len(remark))
         entries: list[bytes] = []
         for key, value in (header.ext_fields or {}).items():
@@ -63,7 +63,9 @@ def decode_binary_header(data: bytes | bytearray | memoryview) -> Header:
         ext: dict[str, str] | None = None
         if ext_length:
             if not 0 < ext_length <= end - at:
-                raise RemoteProtocolError(f"binary header: {ext_length} bytes of ext entries where {end - at} are left")
+                raise RemoteProtocolError(
+                    f"binary header: ext entries: invalid length {ext_length}, {end - at} bytes remain"
+                )
             ext_end = at + ext_length
             ext = {}
             entries = 0
@@ -80,11 +82,11 @@ def decode_binary_header(data: bytes | bytearray | memoryview) -> Header:
                 if entries > _MAX_ENTRIES:
                     raise RemoteProtocolError(f"binary header: more than {_MAX_ENTRIES} ext entries")
     except struct_error:
-        raise RemoteProtocolError("binary header: it ends too early") from None
+        raise RemoteProtocolError("binary header: unexpected end of data") from None
     return Header(code, _LANGUAGES.get(language), version, opaque, flag, remark, ext)
 
 
 def _text(data: bytes | bytearray | memoryview, at: int, length: int, end: int, what: str) -> str:
     if not 0 <= length <= end - at:
-        raise RemoteProtocolError(f"binary header: a {what} of {length} bytes where {end - at} are left")
+        raise RemoteProtocolError(f"binary header: {what}: invalid length {length}, {end - at} bytes remain")
     return str(data[at : at + length], "utf-8", "replace")

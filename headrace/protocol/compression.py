@@ -31,7 +31,7 @@ def compress(body: bytes, sys_flag: int, level: int = DEFAULT_LEVEL) -> bytes:
             return bytes(_zstandard().ZstdCompressor(level=level).compress(body))
     except ImportError as error:
         raise LocalProtocolError(f"cannot compress: {error}") from None
-    raise LocalProtocolError(f"no compression is known by the bits {kind:#x}")
+    raise LocalProtocolError(f"unknown compression type {kind:#x}")
 
 
 def decompress(body: bytes, sys_flag: int) -> bytes:
@@ -49,13 +49,13 @@ def decompress(body: bytes, sys_flag: int) -> bytes:
             return _zstandard_rest(body)
     except (zlib.error, ImportError, RuntimeError, EOFError, ValueError, MemoryError) as error:
         raise RemoteProtocolError(f"a compressed body cannot be decompressed: {error}") from None
-    raise RemoteProtocolError(f"no compression is known by the bits {kind:#x}")
+    raise RemoteProtocolError(f"unknown compression type {kind:#x}")
 
 
 def _rest(decompressor: Any, body: bytes) -> bytes:
     plain = bytes(decompressor.decompress(body, MAX_PLAIN_SIZE))
     if not decompressor.eof:
-        raise RemoteProtocolError("a compressed body is cut short, or too large")
+        raise RemoteProtocolError("a compressed body is truncated, or larger than the limit")
     return plain
 
 
@@ -64,7 +64,7 @@ def _zstandard_rest(body: bytes) -> bytes:
     try:
         size = zstandard.frame_content_size(body)
         if size > MAX_PLAIN_SIZE:
-            raise RemoteProtocolError("a compressed body is too large")
+            raise RemoteProtocolError("a compressed body is larger than the limit")
         # A frame that tells its size is whole or an error; one that does not is read as a stream.
         if size > 0:
             return bytes(zstandard.ZstdDecompressor().decompress(body))
@@ -73,7 +73,7 @@ def _zstandard_rest(body: bytes) -> bytes:
     except zstandard.ZstdError as error:
         raise RemoteProtocolError(f"a compressed body cannot be decompressed: {error}") from None
     if not decompressor.eof or len(plain) > MAX_PLAIN_SIZE:
-        raise RemoteProtocolError("a compressed body is cut short, or too large")
+        raise RemoteProtocolError("a compressed body is truncated, or larger than the limit")
     return plain
 
 

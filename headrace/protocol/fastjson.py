@@ -49,7 +49,7 @@ def loads(data: bytes | bytearray | memoryview | str, *, untrusted: bool = False
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         if untrusted and len(data) > LENIENT_MAX_BYTES:
             raise RemoteProtocolError(
-                f"JSON: {len(data)} bytes that are not standard JSON; of such text at most {LENIENT_MAX_BYTES} bytes are read:"
+                f"JSON: {len(data)} bytes of non-standard JSON exceed its limit of {LENIENT_MAX_BYTES} bytes;"
                 " put all names into double quotes"
             ) from None
         text = data if isinstance(data, str) else bytes(data).decode("utf-8", "replace")
@@ -59,12 +59,12 @@ def loads(data: bytes | bytearray | memoryview | str, *, untrusted: bool = False
 def check_size(data: bytes | bytearray | memoryview | str) -> None:
     """Raises RemoteProtocolError for text that would take too long to read."""
     if len(data) > MAX_BYTES:
-        raise RemoteProtocolError(f"JSON: {len(data)} bytes; at most {MAX_BYTES} are read")
+        raise RemoteProtocolError(f"JSON: {len(data)} bytes exceed the limit of {MAX_BYTES} bytes")
     # Each value but the first of its list or object follows a comma. Commas within strings count too: a limit need not be exact.
     values = count_values(data)
     if values > MAX_VALUES:
         raise RemoteProtocolError(
-            f"JSON: about {values} values; at most {MAX_VALUES} are read: send them in several requests"
+            f"JSON: about {values} values exceed the limit of {MAX_VALUES}; send them in several requests"
         )
 
 
@@ -282,7 +282,7 @@ class _Parser:
     def parse(self) -> Any:
         value = self._value()
         if self._peek():
-            raise self._error("something after the end")
+            raise self._error("unexpected data after the end")
         return value
 
     def _error(self, what: str) -> RemoteProtocolError:
@@ -299,7 +299,7 @@ class _Parser:
     def _value(self) -> Any:
         self._values_left -= 1
         if self._values_left < 0:
-            raise self._error("too many values for text that is not standard JSON")
+            raise self._error("too many values for non-standard JSON")
         character = self._peek()
         if character == "{":
             return self._object()
@@ -313,11 +313,11 @@ class _Parser:
         if (match := _NAME.match(self._text, self._at)) and match.group() in _WORDS:
             self._at = match.end()
             return _WORDS[match.group()]
-        raise self._error("expected a value" if character else "ends too early")
+        raise self._error("expected a value" if character else "unexpected end")
 
     def _to_number(self, text: str) -> int | float:
         if len(text) > _MAX_DIGITS:
-            raise self._error("a number is too long")
+            raise self._error("number too long")
         try:
             return int(text)
         except ValueError:
@@ -327,7 +327,7 @@ class _Parser:
         self._depth += 1
         self._at += 1
         if self._depth > _MAX_DEPTH:
-            raise self._error(f"deeper than {_MAX_DEPTH}")
+            raise self._error(f"nested more than {_MAX_DEPTH} levels deep")
 
     def _object(self) -> dict[Any, Any]:
         self._enter()
@@ -356,9 +356,9 @@ class _Parser:
             self._at = match.end()
             text = match.group()
             if len(text) > _MAX_DIGITS:
-                raise self._error("a key is too long")
+                raise self._error("key too long")
             return int(text) if text.lstrip("+-").isdecimal() else text
-        raise self._error("expected a key" if character else "ends too early")
+        raise self._error("expected a key" if character else "unexpected end")
 
     def _list(self) -> list[Any]:
         self._enter()
@@ -384,7 +384,7 @@ class _Parser:
             pieces.append(match.group())
             self._at = match.end()
             if self._at >= len(text):
-                raise self._error("a string does not end")
+                raise self._error("unterminated string")
             if text[self._at] == delimiter:
                 self._at += 1
                 return _SURROGATES.sub(_join_surrogates, "".join(pieces))
@@ -396,11 +396,11 @@ class _Parser:
         size = {"u": 4, "x": 2}.get(kind)
         if size is None:
             if kind not in _UNESCAPED:
-                raise self._error("an escape that is none")
+                raise self._error("invalid escape sequence")
             self._at += 2
             return _UNESCAPED[kind]
         digits = self._text[self._at + 2 : self._at + 2 + size]
         if not re.fullmatch(rf"[0-9a-fA-F]{{{size}}}", digits):
-            raise self._error("an escape that is none")
+            raise self._error("invalid escape sequence")
         self._at += 2 + size
         return chr(int(digits, 16))

@@ -31,7 +31,7 @@ def frame_size(data: bytes | bytearray | memoryview, at: int) -> int:
     """The size of the frame at `at`, its length field included, of which at least that field is there. Raises BadFrame."""
     (length,) = _LENGTH.unpack_from(data, at)
     if not 4 <= length <= FRAME_MAX_LENGTH - LENGTH_SIZE:
-        raise BadFrame(f"a frame of length {length}; expected 4 to {FRAME_MAX_LENGTH - LENGTH_SIZE}")
+        raise BadFrame(f"invalid frame length {length}; expected 4 to {FRAME_MAX_LENGTH - LENGTH_SIZE}")
     return int(length) + LENGTH_SIZE
 
 
@@ -40,7 +40,7 @@ def _split(data: bytes | bytearray | memoryview, at: int, length: int) -> tuple[
     _, word = _HEAD.unpack_from(data, at)
     header_end = HEAD_SIZE + (word & 0xFFFFFF)
     if length < HEAD_SIZE or header_end > length:
-        raise BadFrame(f"a header of {header_end - HEAD_SIZE} bytes in a frame of {length}")
+        raise BadFrame(f"header of {header_end - HEAD_SIZE} bytes exceeds its frame of {length} bytes")
     with memoryview(data) as view:
         return word >> 24, bytes(view[at + HEAD_SIZE : at + header_end]), bytes(view[at + header_end : at + length])
 
@@ -53,7 +53,7 @@ def _command(kind: int, encoded: bytes, body: bytes) -> RemotingCommand:
         elif kind == _ROCKETMQ:
             header, serialize_type = decode_binary_header(encoded), _ROCKETMQ
         else:
-            raise BadFrame(f"a header of type {kind}; known are 0 (JSON) and 1 (ROCKETMQ)")
+            raise BadFrame(f"unknown header type {kind}; expected 0 (JSON) or 1 (ROCKETMQ)")
     except BadFrame:
         raise
     except RemoteProtocolError as error:
@@ -69,14 +69,14 @@ def decode_request(buffer: bytes | bytearray | memoryview) -> RemotingCommand:
     if len(buffer) >= HEAD_SIZE:
         _, word = _HEAD.unpack_from(buffer)
         if word & 0xFFFFFF > REQUEST_HEADER_MAX:
-            raise BadFrame(f"a header of {word & 0xFFFFFF} bytes; at most {REQUEST_HEADER_MAX} are read")
+            raise BadFrame(f"header of {word & 0xFFFFFF} bytes exceeds the limit of {REQUEST_HEADER_MAX} bytes")
     return decode_frame(buffer)
 
 
 def decode_frame(buffer: bytes | bytearray | memoryview) -> RemotingCommand:
     """The command in exactly one whole frame. Raises BadFrame."""
     if len(buffer) < HEAD_SIZE or frame_size(buffer, 0) != len(buffer):
-        raise BadFrame(f"{len(buffer)} bytes are not one whole frame")
+        raise BadFrame(f"{len(buffer)} bytes are not one complete frame")
     return _command(*_split(buffer, 0, len(buffer)))
 
 

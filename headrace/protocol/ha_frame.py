@@ -72,7 +72,7 @@ class HaFrameDecoder:
         while len(self._buffer) - at >= HEAD_SIZE:
             physical_offset, length = _HEAD.unpack_from(self._buffer, at)
             if not 0 <= length <= MAX_FRAME_SIZE:
-                raise RemoteProtocolError(f"HA: a frame of {length} bytes at offset {physical_offset}")
+                raise RemoteProtocolError(f"HA: invalid frame length {length} at offset {physical_offset}")
             if len(self._buffer) - at - HEAD_SIZE < length:
                 break
             with memoryview(self._buffer) as view:

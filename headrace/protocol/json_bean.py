@@ -122,7 +122,7 @@ def from_value(kind: type[T], value: Any) -> T:
     except TypeError:
         # The only call that can go wrong in this way is one without a field that has no default.
         lacking = [member.key for member in _members_of(kind) if member.attribute not in found and member.is_mandatory]
-        raise RemoteProtocolError(f"{kind.__name__}: without {', '.join(lacking)}") from None
+        raise RemoteProtocolError(f"{kind.__name__}: missing fields: {', '.join(lacking)}") from None
 
 
 _members: dict[type, tuple[_Member, ...]] = {}

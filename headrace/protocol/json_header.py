@@ -71,10 +71,10 @@ def decode_json_header(data: bytes | bytearray | memoryview) -> Header:
 def _decode_tolerantly(data: bytes | bytearray | memoryview) -> Header:
     found = fastjson.loads(data, untrusted=True)
     if not isinstance(found, dict):
-        raise RemoteProtocolError(f"a JSON header is an object, not {type(found).__name__}")
+        raise RemoteProtocolError(f"a JSON header must be an object, not {type(found).__name__}")
     ext = found.get("extFields")
     if ext is not None and not isinstance(ext, dict):
-        raise RemoteProtocolError(f"extFields is an object, not {type(ext).__name__}")
+        raise RemoteProtocolError(f"extFields must be an object, not {type(ext).__name__}")
     remark = found.get("remark")
     return Header(
         _integer(found, "code") or 0,
@@ -93,11 +93,11 @@ def _integer(found: dict[Any, Any], key: str) -> int | None:
         try:
             value = int(value) if value else None
         except ValueError:
-            raise RemoteProtocolError(f"{key} is no number: {found[key][:40]!r}") from None
+            raise RemoteProtocolError(f"{key} is not a number: {found[key][:40]!r}") from None
     if value is None:
         return None
     if not isinstance(value, (int, float)) or not -0x80000000 <= value <= 0x7FFFFFFF:
-        raise RemoteProtocolError(f"{key} is no 32-bit number: {fastjson.dumps(value)[:40]}")
+        raise RemoteProtocolError(f"{key} is not a 32-bit integer: {fastjson.dumps(value)[:40]}")
     return int(value)
 
 

@@ -96,9 +96,11 @@ def encode_record(
         sys_flag |= sys_flags.STORE_HOST_V6
     longest = MAX_TOPIC_LENGTH_V2 if magic == MESSAGE_MAGIC_V2 else MAX_TOPIC_LENGTH
     if len(topic_bytes) > longest:
-        raise LocalProtocolError(f"a topic of {len(topic_bytes)} bytes; the most is {longest}")
+        raise LocalProtocolError(f"topic of {len(topic_bytes)} bytes exceeds the maximum of {longest}")
     if len(property_bytes) > MAX_PROPERTIES_LENGTH:
-        raise LocalProtocolError(f"properties of {len(property_bytes)} bytes; the most is {MAX_PROPERTIES_LENGTH}")
+        raise LocalProtocolError(
+            f"properties of {len(property_bytes)} bytes exceed the maximum of {MAX_PROPERTIES_LENGTH}"
+        )
     size = record_size(len(body), len(topic_bytes), len(property_bytes), sys_flag, magic)
     if crc is None:
         crc = body_crc(body)
@@ -146,7 +148,7 @@ def encode_message(message: MessageExt, *, magic: int = MESSAGE_MAGIC) -> bytes:
 def encode_blank(length: int) -> bytes:
     """The blank record that fills the last `length` bytes of a file: its 8 bytes; the rest is left as it is."""
     if length < END_FILE_MIN_BLANK_LENGTH:
-        raise LocalProtocolError(f"a blank record of {length} bytes; the least is {END_FILE_MIN_BLANK_LENGTH}")
+        raise LocalProtocolError(f"blank record of {length} bytes is below the minimum of {END_FILE_MIN_BLANK_LENGTH}")
     return PREFIX.pack(length, BLANK_MAGIC)
 
 
@@ -178,7 +180,7 @@ def decode_record(buffer: Buffer, offset: int = 0, *, inflate: bool = False) -> 
             at += TAIL.size
         end = offset + size
         if end > len(buffer) or not 0 <= body_length <= end - at:
-            raise RemoteProtocolError(f"the record at {offset} of {size} bytes is not whole")
+            raise RemoteProtocolError(f"the record at {offset} of {size} bytes is incomplete")
         body = bytes(buffer[at : at + body_length])
         at += body_length
         if magic == MESSAGE_MAGIC:
@@ -192,9 +194,11 @@ def decode_record(buffer: Buffer, offset: int = 0, *, inflate: bool = False) -> 
         (properties_length,) = LENGTH.unpack_from(buffer, at)
         at += 2
         if topic_length < 0 or properties_length < 0 or at + properties_length != end:
-            raise RemoteProtocolError(f"the lengths in the record at {offset} do not make its {size} bytes")
+            raise RemoteProtocolError(
+                f"the lengths in the record at {offset} do not add up to its size of {size} bytes"
+            )
     except struct_error:
-        raise RemoteProtocolError(f"the record at {offset} ends too early") from None
+        raise RemoteProtocolError(f"the record at {offset}: unexpected end of data") from None
     properties_raw = bytes(buffer[at:end])
     if inflate and sys_flag & sys_flags.COMPRESSED:
         body = decompress(body, sys_flag)

@@ -80,7 +80,7 @@ class RemotingCommand:
         encoded = encode(header)
         length = HEAD_SIZE + len(encoded) + len(self.body)
         if length > FRAME_MAX_LENGTH or len(encoded) > HEADER_MAX_LENGTH:
-            raise LocalProtocolError(f"a frame of {length} bytes; the most is {FRAME_MAX_LENGTH}")
+            raise LocalProtocolError(f"frame of {length} bytes exceeds the maximum of {FRAME_MAX_LENGTH}")
         return (length - 4 << 32 | self.serialize_type << 24 | len(encoded)).to_bytes(HEAD_SIZE, "big") + encoded
 
     def encode(self) -> bytes:

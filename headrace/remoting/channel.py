@@ -281,7 +281,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         """
         if data[0] != TLS_HANDSHAKE:
             return False
-        self.close("it speaks TLS, which this listener does not; connect without tls.enable", logging.WARNING)
+        self.close("TLS is not supported on this port; connect without tls.enable", logging.WARNING)
         return True
 
     def refuse_bytes(self, error: BadFrame) -> None:
@@ -293,7 +293,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         """Closes the connection because handling what it brought failed in a way that nobody expected."""
         self._endpoint.handler_errors += 1
         self._endpoint.faults.failed(self.remote, -1, error)
-        self.abort(f"handling its bytes failed: {type(error).__name__}", logging.DEBUG)
+        self.abort(f"internal error while handling received data: {type(error).__name__}", logging.DEBUG)
 
     def _receive(self, data: bytes) -> None:
         position = 0
@@ -497,7 +497,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         elif self._stalled_since is None:
             self._stalled_since = now
         elif now - self._stalled_since >= stall_grace_s:
-            self.abort(f"it does not read: {unsent} bytes wait for it, and none was read for {stall_grace_s:g} s")
+            self.abort(f"peer not reading: {unsent} bytes unsent, no progress for {stall_grace_s:g} s")
 
     # -- the end ----------------------------------------------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ class RemotingClient:
             return await connection.request(command, remaining_ms)
         except RequestTimeout:
             if connection.silent_since(start):
-                connection.close(f"no answer within {timeout_ms} ms, and nothing else", logging.WARNING)
+                connection.close(f"no data received within {timeout_ms} ms", logging.WARNING)
             raise
 
     async def oneway(self, address: str, command: RemotingCommand) -> None:
@@ -158,7 +158,7 @@ class RemotingClient:
                 raise ConnectError(f"cannot connect to {name} within {self._connect_timeout_s:g} s", address)
             _, channel = connecting.result()
         except UnicodeError as error:
-            raise ConnectError(f"cannot connect to {name}: no name of a host: {error}", address) from error
+            raise ConnectError(f"cannot connect to {name}: host name cannot be resolved: {error}", address) from error
         except OSError as error:
             # A TLS error's own text says more than its number.
             reason = error if isinstance(error, SSLError) else error.strerror or error

@@ -19,5 +19,5 @@ async def close_all(channels: Collection[Channel[Any]], reason: str, grace_s: fl
     _, left = await asyncio.wait(waiting, timeout=grace_s)
     if left:
         for channel in closing:
-            channel.abort(f"{reason}, and it does not read")
+            channel.abort(f"{reason}; peer not reading")
         await asyncio.wait(left)

@@ -335,10 +335,10 @@ class Connection:
         if self._pending is None:
             self._pending = {}
         if len(self._pending) >= MAX_PENDING:
-            raise TooManyRequests(f"{MAX_PENDING} requests to {self.remote} wait for their answer", self.remote)
+            raise TooManyRequests(f"{MAX_PENDING} requests to {self.remote} are already pending", self.remote)
         opaque = command.opaque
         if opaque in self._pending:
-            raise LocalProtocolError(f"a request with opaque {opaque} waits for its answer already")
+            raise LocalProtocolError(f"duplicate opaque {opaque}: a request with it is pending")
         future: asyncio.Future[RemotingCommand] = loop.create_future()
         self._pending[opaque] = future
         bucket = deadlines.add(future, end - loop.time(), lambda: self._timeout(command.code, timeout_ms))

@@ -55,12 +55,10 @@ MAX_LENGTH: Final = 8192  # limit: it comes with any request, and takes three mi
 def compile_filter(expression: str, expression_type: str) -> Program | Refusal:
     """The program of an expression of any type but TAG, or why there is none."""
     if expression_type != SQL92:
-        return Refusal(
-            f"there is no type of expression {expression_type!r}, only TAG and {SQL92}", 1, 1, expression[:24]
-        )
+        return Refusal(f"unknown expression type {expression_type!r}; expected TAG or {SQL92}", 1, 1, expression[:24])
     if len(expression) > MAX_LENGTH:
         return Refusal(
-            f"an expression of {len(expression)} characters; at most {MAX_LENGTH} are read", 1, 1, expression[:24]
+            f"expression of {len(expression)} characters exceeds the limit of {MAX_LENGTH}", 1, 1, expression[:24]
         )
     return compile_expression(expression)
 

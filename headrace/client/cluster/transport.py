@@ -79,7 +79,7 @@ class ClientTransport(RemotingClient):
             return await connection.request(command, timeout_ms)
         except RequestTimeout:
             if connection.silent_since(start):
-                connection.close(f"no answer within {timeout_ms} ms, and nothing else was received", logging.WARNING)
+                connection.close(f"no data received within {timeout_ms} ms", logging.WARNING)
             raise
 
     async def oneway(self, address: str, command: RemotingCommand) -> None:

@@ -143,7 +143,7 @@ class Puller:
             min_offset, max_offset = int(ext["minOffset"]), int(ext["maxOffset"])
         except (KeyError, ValueError) as error:
             raise RemoteProtocolError(
-                f"the answer of {address} to a pull lacks or garbles the field {error}: {ext}"
+                f"invalid pull response from {address}: field {error} is missing or malformed: {ext}"
             ) from error
         if suggested != MASTER_ID or queue in self._suggested:
             self._suggested[queue] = suggested

@@ -68,7 +68,9 @@ class SendBack:
             command = create_request(header.CODE or 0, header.to_ext())
             await self._instance.invoke(self._instance.vip(address), command, timeout_ms)
         except HeadraceError as error:
-            logger.warning("message not sent back, sent anew instead message=%s reason=%s", message.message_id, error)
+            logger.warning(
+                "message not sent back, sent to the retry topic instead message=%s reason=%s", message.message_id, error
+            )
             await self.send_anew(message, topic)
 
     async def send_anew(self, message: MessageExt, topic: str, reconsume_times: int | None = None) -> None:

@@ -68,7 +68,7 @@ class Attempt(NamedTuple):
         """Stops waiting for the answer. Closes the connection after a timeout during which the broker sent nothing at all."""
         self.pipeline.forget(self.opaque)
         if isinstance(error, RequestTimeout) and self.pipeline.connection.silent_since(self.started_s):
-            reason = f"no answer to a send within {self.timeout_s:g} s, and nothing else was received"
+            reason = f"no data received within {self.timeout_s:g} s of a send"
             self.pipeline.connection.close(reason, logging.WARNING)
 
 

@@ -312,7 +312,7 @@ class Sender:
             )
         except (KeyError, ValueError) as error:
             raise RemoteProtocolError(
-                f"the answer of {address} to a send lacks or garbles the field {error}: {ext}"
+                f"invalid send response from {address}: field {error} is missing or malformed: {ext}"
             ) from error
 
     def _failure(

@@ -25,7 +25,7 @@ def encode_properties_text(properties: Mapping[str, object]) -> str:
 def decode_properties_text(data: bytes | str) -> dict[str, str]:
     r"""The properties in a text, in their order. Raises RemoteProtocolError, with the line's number, for a `\u` without its digits."""
     if isinstance(data, bytes) and len(data) > REQUEST_LIMIT:
-        raise RemoteProtocolError(f"a configuration of {len(data)} bytes; at most {REQUEST_LIMIT} are read")
+        raise RemoteProtocolError(f"configuration of {len(data)} bytes exceeds the limit of {REQUEST_LIMIT} bytes")
     text = data if isinstance(data, str) else data.decode("utf-8", "replace")
     found: dict[str, str] = {}
     for number, line in _logical_lines(text):

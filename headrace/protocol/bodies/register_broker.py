@@ -108,7 +108,7 @@ class RegisterBrokerBody(JsonBody):
                 yield
         servers = fastjson.loads(pieces.next_piece(), untrusted=True)
         if not isinstance(servers, list):
-            raise RemoteProtocolError("RegisterBrokerBody: the filter servers are no list")
+            raise RemoteProtocolError("RegisterBrokerBody: filterServerList is not a list")
         return cls(TopicConfigSerializeWrapper(version, topics), list(map(str, servers)))
 
 
@@ -116,7 +116,7 @@ def _take_topics(data: bytes, topics: dict[str, TopicConfig]) -> Generator[None,
     """Reads the table of topics out of the JSON, a few hundred at a time; returns the JSON without them."""
     begin = _TABLE.search(data)
     if begin is None:
-        raise RemoteProtocolError("RegisterBrokerBody: so large, and without topicConfigTable")
+        raise RemoteProtocolError("RegisterBrokerBody: topicConfigTable is missing in a body above the JSON size limit")
     at = begin.end()
     while True:
         first, count = at, 0
@@ -126,9 +126,7 @@ def _take_topics(data: bytes, topics: dict[str, TopicConfig]) -> Generator[None,
         if not count:
             left = begin.end() + len(data) - at
             if left > fastjson.MAX_BYTES:
-                raise RemoteProtocolError(
-                    f"RegisterBrokerBody: {left} bytes are left from byte {at} of the body on, where no topic can be read"
-                )
+                raise RemoteProtocolError(f"RegisterBrokerBody: invalid topic at byte {at}; {left} bytes remain")
             return data[: begin.end()] + data[at:]
         text = b'{"topicConfigTable":{' + data[first:at].rstrip(b", \t\r\n") + b"}}"
         topics.update(TopicConfigSerializeWrapper.decode(text, untrusted=True).topic_config_table)
@@ -148,7 +146,7 @@ def _inflate(data: bytes) -> Generator[None, None, bytes]:
     except zlib.error as error:
         raise RemoteProtocolError(f"RegisterBrokerBody: {error}") from None
     if not decompressor.eof:
-        raise RemoteProtocolError("RegisterBrokerBody: cut short, or too large")
+        raise RemoteProtocolError("RegisterBrokerBody: truncated, or larger than the limit")
     return bytes(plain)
 
 
@@ -164,7 +162,7 @@ class _Pieces:
         number = int.from_bytes(self._data[at : at + 4], "big", signed=True)
         # Each piece has a length of its own, so there are never more pieces, nor longer ones, than bytes.
         if self._at > len(self._data) or not 0 <= number <= len(self._data) - self._at:
-            raise RemoteProtocolError("RegisterBrokerBody: it ends too early")
+            raise RemoteProtocolError("RegisterBrokerBody: unexpected end of data")
         return number
 
     def next_piece(self) -> bytes:
@@ -179,4 +177,4 @@ def _parse_topic(piece: bytes) -> TopicConfig:
         name, read, write, permission, filter_type = words
         return TopicConfig(name, int(read), int(write), int(permission), TopicFilterType[filter_type])
     except (ValueError, KeyError):
-        raise RemoteProtocolError(f"RegisterBrokerBody: no topic: {piece[:80]!r}") from None
+        raise RemoteProtocolError(f"RegisterBrokerBody: invalid topic: {piece[:80]!r}") from None

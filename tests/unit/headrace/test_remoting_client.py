@@ -137,7 +137,7 @@ def test_no_answer_is_a_timeout_and_a_connection_that_said_nothing_at_all_is_giv
             await client.close()
 
     run(main())
-    assert "no answer within 40 ms" in caplog.text
+    assert "no data received within 40 ms" in caplog.text
 
 
 def test_a_timeout_leaves_a_connection_alone_over_which_others_are_answered(run: Any) -> None:

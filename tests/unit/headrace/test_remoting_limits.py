@@ -137,7 +137,7 @@ def test_a_peer_that_writes_and_never_reads_is_closed_with_a_reason(run: Any) ->
             with pytest.raises(ConnectionError):
                 await served.send(peer, encoded(ECHO, 5000, bytes(10_000)))
             await until(lambda: served.closed)
-            assert served.closed[0].startswith("it does not read")
+            assert served.closed[0].startswith("peer not reading")
             assert served.server.held_bytes == 0
 
     run(main())
@@ -277,7 +277,7 @@ def test_repeated_faults_are_counted_and_summed_up(caplog: pytest.LogCaptureFixt
     faults = FaultLog(lambda: now, 60)
     for port in range(1000):
         faults.closed(f"10.0.0.1:{port}", f"not a RocketMQ frame: length {port}", logging.WARNING)
-    faults.closed("10.0.0.1:1", "it does not read: 5 bytes", logging.WARNING)
+    faults.closed("10.0.0.1:1", "peer not reading: 5 bytes unsent", logging.WARNING)
     assert len(caplog.records) == 31
     faults.sum_up()
     now = 61.0

@@ -57,7 +57,7 @@ class LoopWatch:
                 self._say()
                 self._alive.wait()
                 if not self._is_closed.is_set():
-                    logger.warning("event loop continues blocked_s=%.1f", time.monotonic() - asked)
+                    logger.warning("event loop resumed blocked_s=%.1f", time.monotonic() - asked)
 
     def _say(self) -> None:
         frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 (there is no public way to get it)

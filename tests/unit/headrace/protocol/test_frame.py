@@ -151,18 +151,18 @@ def test_the_longest_frame_is_waited_for() -> None:
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        (frame(b"{}", kind=2), "type 2"),
+        (frame(b"{}", kind=2), "unknown header type 2"),
         (b"\x00\x00\x00\x04\x00\x00\x00\x01", "header of 1 bytes"),
         (frame(b""), "JSON"),
         (frame(b"[]"), "object"),
-        (frame(b'{"code":'), "too early"),
+        (frame(b'{"code":'), "unexpected end"),
         (frame(b'{"extFields":7}'), "extFields"),
         (frame(b'{"code":"x"}'), "code"),
         (frame(b'{"code":3000000000}'), "32-bit"),
-        (frame(b"", kind=1), "too early"),
-        (frame(bytes(17) + b"\xff\xff\xff\xff", kind=1), "-1 bytes of ext"),
-        (frame(bytes(13) + b"\x00\x00\x00\x09" + bytes(4), kind=1), "remark of 9 bytes"),
-        (frame(bytes(17) + b"\x00\x00\x00\x03\x00\x09a", kind=1), "key of 9 bytes"),
+        (frame(b"", kind=1), "unexpected end of data"),
+        (frame(bytes(17) + b"\xff\xff\xff\xff", kind=1), "ext entries: invalid length -1"),
+        (frame(bytes(13) + b"\x00\x00\x00\x09" + bytes(4), kind=1), "remark: invalid length 9"),
+        (frame(bytes(17) + b"\x00\x00\x00\x03\x00\x09a", kind=1), "key: invalid length 9"),
     ],
 )
 def test_a_bad_frame_says_why_and_gives_what_came_before_it(bad: bytes, reason: str) -> None:
