@@ -34,6 +34,8 @@ file, then the default. `storePathRootDir` is always `store` in the data folder;
 `brokerIP1` is what `--host` says unless that is `0.0.0.0`; `namesrvAddr` is the appliance's own name server unless it is given.
 `headrace config check FILE` looks at a file without starting anything.
 
+`appliance.toml` may also list [several brokers](../operations/several-brokers.md): `brokers = 3`, or a `[[broker]]` table for each.
+
 A key marked with `*` may be changed while the broker runs (`updateBrokerConfig`, `updateNamesrvConfig`).
 """
 
