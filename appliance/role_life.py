@@ -129,7 +129,7 @@ class ManagedRole(Generic[C, S]):
             os.kill(self._child.pid, signal.SIGKILL if self.role.is_expendable else STOP_ROLE)
 
     def abort(self, now_ms: int) -> None:
-        """Make it write its stacks and end (SIGABRT); `watch` kills it if it does not."""
+        """Make it write its stacks and end (SIGABRT); `RoleSet._watch` kills it if it does not."""
         if self._child is not None:
             self._aborted_at_ms = now_ms
             os.kill(self._child.pid, signal.SIGABRT)

@@ -210,7 +210,7 @@ ACCEPTED_UNUSED: Final[dict[str, str]] = {
     "rocketmqHome": "there is no RocketMQ installation to find files in",
     "messageStorePlugIn": "the store has no plug-ins",
     "fetchNamesrvAddrByAddressServer": "name servers are given by namesrvAddr",
-    "filterServerNums": "filter servers are gone since RocketMQ 4.3",
+    "filterServerNums": "filter servers were removed in RocketMQ 4.3",
     "highSpeedMode": "RocketMQ does not use it either",
     "flushConsumerOffsetHistoryInterval": "RocketMQ does not use it either",
     "maxDelayTime": "RocketMQ does not use it either",

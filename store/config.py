@@ -38,9 +38,11 @@ class StoreConfig:
         6000000, help="Length of a ConsumeQueue file in bytes, rounded up to whole 20-byte entries."
     )
     max_hash_slot_num: int = option(
-        5000000, help="Hash slots of an IndexFile; the files do not say it, so never change it."
+        5000000, help="Hash slots of an IndexFile; not stored in the files; do not change it for an existing store."
     )
-    max_index_num: int = option(20000000, help="Entries of an IndexFile; the files do not say it, so never change it.")
+    max_index_num: int = option(
+        20000000, help="Entries of an IndexFile; not stored in the files; do not change it for an existing store."
+    )
 
     # -- messages
     max_message_size: int = option(
@@ -243,7 +245,7 @@ ACCEPTED_UNUSED: Final[dict[str, str]] = {
     "messageIndexSafe": "after a crash the log is always read from where the indexes are known to be whole",
     "haListenPort": "the port for slaves is always the one after listenPort, as in RocketMQ",
     "duplicationEnable": "a log has one writer",
-    "readOnlyCommitLogStorePaths": "a CommitLog lies in one directory",
+    "readOnlyCommitLogStorePaths": "a CommitLog must be in a single directory",
     "osPageCacheBusyTimeOutMills": "an append waits for no lock, and finds its pages ready",
     "deleteConsumeQueueFilesInterval": "files of ConsumeQueues are deleted one at a time, when no record waits",
     "maxLmqConsumeQueueNum": "the most queues there can be, light ones too, is queueTableCapacity",

@@ -145,7 +145,7 @@ class FilterFunctions:
         """
         function = self._functions.get(name)
         if function is None:
-            raise PythonFilterFailed(name, "is gone")
+            raise PythonFilterFailed(name, "does not exist (it was removed)")
         await function.turn.acquire()
         task = asyncio.get_running_loop().create_task(self._match(function, show))
         self._tasks.add(task)

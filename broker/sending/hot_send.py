@@ -61,7 +61,7 @@ _COPIED = 1024  # bytes of a body for which a copy is quicker than a view
 
 _SEND = 310
 _SEND_BATCH = 320
-# SEND_MESSAGE_V2's fields are letters; their numbers are places in the alphabet (spec remoting 4.5).
+# SEND_MESSAGE_V2's fields are letters; their numbers are places in the alphabet (remoting spec 4.5).
 _NAMES = tuple(bytes([letter]) for letter in b"abcdefghijklmn")
 _TOPIC = 1
 _QUEUE_ID = 4

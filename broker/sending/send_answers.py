@@ -1,5 +1,5 @@
 # cython: wraparound=False, cdivision=True
-"""Writes the answers to sends as bytes of frames (spec remoting 4.5): part of the hot path of sends."""
+"""Writes the answers to sends as bytes of frames (remoting spec 4.5): part of the hot path of sends."""
 
 import json
 

@@ -1,6 +1,6 @@
 """StoreWriter: creates the appender, the ack gate and the hot path of sends.
 
-On a master this process is the log's writer. What its predecessor copied and never published is wiped before anything is appended, and the
+On a master this process is the log's writer. Bytes that its predecessor copied but did not publish are cleared before anything is appended, and the
 next queue offsets are read from the queue table, which is why dispatch must have caught up.
 """
 
@@ -83,8 +83,8 @@ def _log_end(
     control, config, paths = context.control, settings.store, settings.paths
     wrote_offset, append_limit = control.wrote_offset, control.append_limit
     if append_limit > wrote_offset and not config.is_slave:
-        # What a killed predecessor has copied and never published must not come back to life.
-        with context.long_call("wiping what was never published", 60_000):
+        # Bytes that a killed predecessor copied but did not publish must never become visible.
+        with context.long_call("clearing unpublished log bytes", 60_000):
             wipe(paths, config, wrote_offset, append_limit)
     log = CommitLogAppender(
         LogPublisher(control),

@@ -84,7 +84,7 @@ class EndTransactionProcessor:
             return f"find prepared transaction message failed: no record begins at {header.commit_log_offset}; it may have expired"
         half = decode_record(data)
         if half.topic != TRANSACTION_HALF_TOPIC:
-            return f"the message at {header.commit_log_offset} is no half message"
+            return f"the message at {header.commit_log_offset} is not a half message"
         group = half.properties.get(properties.PRODUCER_GROUP)
         if group != header.producer_group:
             return f"the producer group wrong: the half message is of group {group}, not of {header.producer_group}"

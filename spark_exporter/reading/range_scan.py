@@ -3,7 +3,7 @@
 Whoever writes a range, whatever the engine, reads it through this. A range says where it begins and before where its records begin; the last of
 them may reach beyond `end`. Cuts between ranges may be guesses: `landed` says where the first record at or after `end` lies, and only if that is `end`
 was the next range's start a record. So: a chain of ranges whose first start is known, and each of which landed on the next one's start, has been
-cut at true records only (`spec/spark.md` section 3). Whoever commits checks that.
+cut at true records only (`docs/spec/spark.md` section 3). Whoever commits checks that.
 
 In Spark: one input partition is one `ByteRange` (it pickles); `read()` yields `RangeScan(range, options).batches()`.
 """

@@ -151,7 +151,7 @@ class RecordColumns:
         self._inflate = inflate
         self._most_body_bytes = most_body_bytes
         self._topics: dict[bytes, _Topic] = {}
-        # The topic met last with the same few bits: found without spec an object of its name.
+        # The last topic with the same hash bits, found without making an object of its name.
         self._topic_slots: list[_Topic | None] = [None] * _SLOTS
         self._hosts: dict[bytes, bytes] = {}
         self._body_memories: list[bytearray] = []

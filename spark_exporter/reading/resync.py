@@ -1,4 +1,4 @@
-"""Finds the next record in a stretch of log where none is known to begin (`spec/spark.md` section 3).
+"""Finds the next record in a stretch of log where none is known to begin (`docs/spec/spark.md` section 3).
 
 A magic code alone proves nothing: a body may hold whole records, as dead letters and shipped logs do. A place is taken if the record there
 says that it lies there and its lengths make its size. That is safe against accident; what is found is proven once more by the landing check.

@@ -180,7 +180,7 @@ class Export:
             self.sink.bodies = self.ledger.read_bodies(self._request.spec)
         for topic, schema in found.items():
             if schema is None:
-                self._note(summary, f"{topic}: its bodies are no JSON objects, and stay as they are")
+                self._note(summary, f"{topic}: bodies are not JSON objects and are exported unparsed")
 
     def _note(self, summary: Summary, note: str | None) -> None:
         """Say something once a run, however many rounds it has."""

@@ -91,7 +91,7 @@ def scan(source: LogSource, start: int, end: int | None, check_crc: bool) -> Ite
 def find_end(source: LogSource, start: int, check_crc: bool) -> LogEnd:
     """Where the valid records that begin at `start` stop: the same walk as `scan`, without an object a record."""
     offset, records, last_offset, last_timestamp = start, 0, -1, -1
-    reason = "no further file"
+    reason = "last file"
     while (file := source.file_for(offset)) is not None:
         position, count, last, answer = walk(
             file.view, offset - file.start_offset, file.size_bytes, file.start_offset, check_crc

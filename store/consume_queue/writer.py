@@ -243,7 +243,7 @@ class ConsumeQueueWriter:
             cursor.row = self._table.add(cursor.topic, cursor.queue_id)
         except QueueTableFull as error:
             self.is_table_full = True
-            logger.error("publishing a queue failed error=%s", error)
+            logger.error("queue update failed error=%s", error)
 
     # ---- room for entries
 

@@ -33,7 +33,7 @@ def run(context: RoleContext, config: StoreConfig, paths: StorePaths, bit_map: B
     """
     context.instance.counters(context.name, COUNTERS)
     dispatcher = Dispatcher(context.instance, context.counters, config, paths, bit_map)
-    with context.long_call("taking over the ConsumeQueues", _OPEN_LIMIT_MS):
+    with context.long_call("opening ConsumeQueues", _OPEN_LIMIT_MS):
         dispatcher.open()
     context.running()
     try:

@@ -135,7 +135,7 @@ class SlaveLink(asyncio.Protocol):
             return
         wrote = self._master.control.wrote_offset
         if offset < 0 or offset > wrote:
-            self.close(f"it reports offset {offset}, but this log ends at {wrote}: it is not a slave of this log")
+            self.close(f"the slave reported offset {offset}, local log ends at {wrote}: not a copy of this log")
             return
         self.acknowledged = offset
         if self._next_offset < 0:
@@ -191,7 +191,7 @@ class SlaveLink(asyncio.Protocol):
         if transport is None:
             return
         if now - self._last_read > config.ha_housekeeping_interval / 1000:
-            self.close(f"it sent nothing for {config.ha_housekeeping_interval} ms")
+            self.close(f"no data from the slave within haHousekeepingInterval={config.ha_housekeeping_interval} ms")
         elif self._next_offset >= 0 and now - self._last_write > config.ha_send_heartbeat_interval / 1000:
             transport.write(encode_head(self._next_offset, 0))
             self._last_write = now

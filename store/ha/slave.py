@@ -76,7 +76,7 @@ class HaSlave:
         while True:
             now = time.monotonic()
             if now - last_read > self._config.ha_housekeeping_interval / 1000:
-                raise HaError("the master sent nothing for too long")
+                raise HaError("no data from the master within haHousekeepingInterval")
             quiet = now - self._last_report > self._config.ha_send_heartbeat_interval / 1000
             if self._log.copied_offset != reported or quiet:
                 reported = self._log.copied_offset
@@ -102,7 +102,7 @@ class HaSlave:
             log.begin_at(offset)
         if log.copied_offset not in (0, offset):
             # compat: heartbeats are checked too.
-            raise HaError(f"the master is at {offset}, this log ends at {log.copied_offset}")
+            raise HaError(f"offset mismatch: master sent {offset}, local log ends at {log.copied_offset}")
         if not frame.data:
             return
         if not log.has_room(offset, len(frame.data)):

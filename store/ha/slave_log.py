@@ -87,7 +87,7 @@ class SlaveLog:
         Raises HaError if they do not begin where the log ends, or are no records; the link must then be closed.
         """
         if offset != self.copied_offset:
-            raise HaError(f"the master sends offset {offset}, this log ends at {self.copied_offset}")
+            raise HaError(f"offset mismatch: master sent {offset}, local log ends at {self.copied_offset}")
         end = offset + len(data)
         # order: the limit is raised before the first byte beyond it is touched.
         self._publisher.append_limit(max(end, self._control.append_limit))

@@ -64,7 +64,7 @@ class IndexCheck:
         """What can be seen without the log."""
         for file in self._strangers:
             wanted = f"{file_size(self._slots, self._capacity)} with maxHashSlotNum={self._slots}, maxIndexNum={self._capacity}"
-            yield Finding(_PART, file.name, f"not looked at: {len(file.view)} bytes long, not {wanted}")
+            yield Finding(_PART, file.name, f"skipped: {len(file.view)} bytes long, not {wanted}")
         total = sum(len(file.view) for file, _ in self._files)
         done = 0
         for file, header in self._files:
@@ -102,7 +102,7 @@ class IndexCheck:
     def _check_file(self, file: StoredFile, header: IndexHeader) -> Iterator[Finding]:
         count = header.next_number
         if count > self._capacity:
-            yield Finding(_PART, file.name, f"says to have {count} entries, there is room for {self._capacity}")
+            yield Finding(_PART, file.name, f"header has {count} entries, capacity is {self._capacity}")
             return
         newest = array("i", bytes(4 * self._slots))
         used = 0
@@ -139,7 +139,7 @@ class IndexCheck:
         if header.end_physical_offset != last and not self._is_running:
             yield Finding(_PART, file.name, f"ends with {header.end_physical_offset}, its last entry with {last}", last)
         if header.slots_used != used and not self._is_running:
-            yield Finding(_PART, file.name, f"says that {header.slots_used} slots are in use; there are {used}")
+            yield Finding(_PART, file.name, f"header has {header.slots_used} used slots, found {used}")
 
     def _read_keys(self) -> Iterator[_Key]:
         """All entries of all files, oldest first."""
@@ -160,7 +160,7 @@ class IndexCheck:
             if self._ahead is not None and self._ahead.physical_offset < key.physical_offset and not self._disorder:
                 self._disorder = True
                 yield Finding(
-                    _PART, self._ahead.name, f"entry {self._ahead.number} leads back, before the one before it"
+                    _PART, self._ahead.name, f"entry {self._ahead.number} points to a lower offset than its predecessor"
                 )
             if not self._log.is_gone(key.physical_offset) and not self._log.has_vanished(key.physical_offset):
                 what = f"entry {key.number} leads to {key.physical_offset}, where no record begins"

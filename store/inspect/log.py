@@ -48,7 +48,7 @@ class InspectedLog:
         expected = self.min_offset
         for entry in sorted(os.listdir(self._directory) if self._directory.is_dir() else []):
             if not (entry.isdecimal() and len(entry) == DIGITS_OF_A_NAME):
-                yield Finding(_PART, entry, "no file of a CommitLog; no broker opens a directory that holds others")
+                yield Finding(_PART, entry, "not a CommitLog file; brokers refuse to open a directory with other files")
         for name in self._names:
             file = open_file(self._directory / name)
             if file is not None and len(file.view) != self.file_size:
@@ -67,9 +67,7 @@ class InspectedLog:
                 continue
             if has_ended:
                 if not self._is_beyond_limit(file.start) and not is_zero(file.view, 0):
-                    yield Finding(
-                        _PART, name, f"the log ends before it, at {self.end}, and yet it is not empty", file.start
-                    )
+                    yield Finding(_PART, name, f"not empty, although the log ends before it, at {self.end}", file.start)
                 continue
             has_ended = yield from self._read_file(file, number * self.file_size, total)
         yield Progress(_PART, total, total)
@@ -130,19 +128,19 @@ class InspectedLog:
             if count % _PROGRESS_RECORDS == 0:
                 yield Progress(_PART, before + at, total)
         if self.limit is None:
-            yield Finding(_PART, file.name, "it is full to its end without a blank record", file.end)
+            yield Finding(_PART, file.name, "no blank record at the end of the file", file.end)
         return self._is_beyond_limit(self.end)
 
     def _check_blank(self, file: StoredFile, at: int) -> Iterator[Finding]:
         size = load_i32(file.view, at + TOTAL_SIZE_AT)
         if size != len(file.view) - at:
-            what = f"the blank record at {file.start + at} says {size} bytes, {len(file.view) - at} are left"
+            what = f"blank record at {file.start + at} has size {size}, {len(file.view) - at} bytes remain"
             yield Finding(_PART, file.name, what, file.start + at)
 
     def _check_tail(self, file: StoredFile, at: int, reason: str) -> Iterator[Finding]:
         offset = file.start + at
         if self.limit is not None and offset < self.limit:
-            yield Finding(_PART, file.name, f"no record at {offset}, which is published: {reason}", offset)
+            yield Finding(_PART, file.name, f"published, but no valid record at {offset}: {reason}", offset)
         elif self.limit is None and not is_zero(file.view, at):
             what = f"what follows the last record, at {offset}, is neither a record nor zeros: {reason}"
             yield Finding(

@@ -81,7 +81,7 @@ class InspectedQueue:
         expected = self._files[0].start if self._files else 0
         for file in self._files:
             if len(file.view) != self._file_size or self._file_size % ENTRY_SIZE or not self._file_size:
-                what = f"file {file.name} is {len(file.view)} bytes long, not {self._file_size}, or no whole number of entries"
+                what = f"file {file.name} is {len(file.view)} bytes long, not {self._file_size}, or not a multiple of the entry size"
                 yield Finding(_PART, self.where, what)
             if file.start != expected:
                 yield Finding(_PART, self.where, f"file {file.name} does not follow the one before it")
@@ -251,7 +251,9 @@ class QueueCheck:
         before = -1
         for number, entry in kept:
             if entry.physical_offset <= before:
-                yield Finding(_PART, queue.where, f"entry {number} leads back, before {before}", entry.physical_offset)
+                yield Finding(
+                    _PART, queue.where, f"entry {number} points to a lower offset than {before}", entry.physical_offset
+                )
             before = entry.physical_offset
             what = self._judge(queue, number, entry)
             if what:
@@ -319,7 +321,9 @@ def further_queues(record: MessageExt) -> list[tuple[str, int, int]]:
 def _compare(queue: InspectedQueue, number: int, entry: Entry, record: MessageExt, is_main: bool) -> Iterator[Finding]:
     """An entry with the record to which it leads."""
     if entry.size != record.size_bytes:
-        what = f"entry {number} says {entry.size} bytes, its record at {record.physical_offset} has {record.size_bytes}"
+        what = (
+            f"entry {number} has size {entry.size}, its record at {record.physical_offset} has size {record.size_bytes}"
+        )
         yield Finding(_PART, queue.where, what, record.physical_offset)
     code = entry.tags_code
     if is_ext_address(code) and is_main:

@@ -81,7 +81,7 @@ def _check_checkpoint(path: Path, log: InspectedLog) -> Iterator[Finding]:
         ("indexMsgTimestamp", checkpoint.index_timestamp),
     ):
         if timestamp > log.last_timestamp:
-            what = f"{name} is {timestamp}, the last record was stored at {log.last_timestamp}: recovery would begin too late"
+            what = f"{name} is {timestamp}, later than the last record, stored at {log.last_timestamp}: recovery would begin too late"
             yield Finding("checkpoint", file.name, what)
 
 

@@ -48,7 +48,7 @@ def find_dispatched_end(
     elif physical_offset < first_read:
         flaw = "no ConsumeQueue points into the last files"
     elif _timestamp_of(log, physical_offset, size) != logics_timestamp:
-        flaw = "the last entry of all does not point at the record that the checkpoint speaks of"
+        flaw = "the last queue entry does not match the checkpoint"
     else:
         for queue in known:
             beat()
@@ -56,7 +56,7 @@ def find_dispatched_end(
                 flaw = f"the last entry of {queue.directory} disagrees with the log"
             queue.close()
     if flaw:
-        logger.info("reading the last files completely reason=%s", flaw)
+        logger.info("last files fully scanned reason=%r", flaw)
         return None
     return end
 

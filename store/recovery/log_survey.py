@@ -32,7 +32,7 @@ class Survey:
     """What was found. Offsets are -1 where there is nothing."""
 
     end_offset: int
-    reason: str = "no further file"
+    reason: str = "last file"
     records: int = 0
     last_timestamp: int = -1
     first_missing: int = -1

@@ -157,7 +157,7 @@ class _Recovery:
         )
         self._log.close()
         logger.info(
-            "store recovered end=%s records_read=%d seconds=%.1f %s",
+            "store recovered end_reason=%r records_read=%d seconds=%.1f %s",
             survey.reason,
             survey.records,
             time.monotonic() - begun,
@@ -217,7 +217,7 @@ class _Recovery:
                 found.first_offset,
                 found.last_offset,
                 end,
-                f"what lies at {end} is no record: {survey.reason}",
+                f"no valid record at {end}: {survey.reason}",
             )
             self._report(found)
         self._log.close()

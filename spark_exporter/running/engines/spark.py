@@ -283,7 +283,7 @@ class _Job:
             report(done)
             look()
             if is_over and left:
-                raise _told(self._error) if self._error else ExportError(f"Spark left {len(left)} ranges out")
+                raise _told(self._error) if self._error else ExportError(f"Spark did not return {len(left)} ranges")
         self._thread.join()
 
     def cancel(self) -> bool:
@@ -434,7 +434,7 @@ def _told(error: Exception) -> ExportError:
             f"Spark's workers have no package {missing[1]}: install the exporter on every node, and set PYSPARK_PYTHON to its Python"
         )
     said = re.search(r"^(?:.*Exception|Caused by): (.*Job aborted.*|.*)$", text, re.MULTILINE)
-    return ExportError(f"Spark gave up: {said[1] if said else _first_line(error)}")
+    return ExportError(f"Spark job failed: {said[1] if said else _first_line(error)}")
 
 
 def _last_error(log: IO[bytes]) -> str | None:

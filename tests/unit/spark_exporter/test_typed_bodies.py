@@ -267,7 +267,7 @@ def test_each_topics_schema_is_inferred_when_it_is_met_and_then_stays(table_form
     log.write()
     summary = export(log.root, target, table_format, **spec)
     assert (summary.rows, summary.unfit) == (90, 0)
-    assert summary.notes == ["Blobs: its bodies are no JSON objects, and stay as they are"]
+    assert summary.notes == ["Blobs: bodies are not JSON objects and are exported unparsed"]
     inferred = open_target(str(target)).ledger.read_inferred()
     log.append(b'{"id": "now a text"}', topic="Orders")
     log.append(b'{"id": 30, "colour": "red"}', topic="Orders")

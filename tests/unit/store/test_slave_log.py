@@ -69,7 +69,7 @@ def test_however_frames_are_cut_the_log_becomes_the_masters(
 
 
 def test_a_frame_that_does_not_begin_where_the_log_ends_is_refused(copy: SlaveLog) -> None:
-    with pytest.raises(HaError, match="sends offset 5, this log ends at 0"):
+    with pytest.raises(HaError, match="master sent 5, local log ends at 0"):
         copy.append(5, b"x")
 
 
