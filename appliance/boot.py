@@ -78,7 +78,7 @@ def run_appliance(sources: Sources, announce: Announcements, tables: RoleTables 
         channel = LogChannel()
         stack.callback(channel.close)
         log_to(channel, "supervisor", configuration.appliance.log_level)
-        logger.info("appliance starts: pid=%d data=%s", os.getpid(), paths.data)
+        logger.info("appliance starting pid=%d data=%s", os.getpid(), paths.data)
         return _supervise(configuration, announce, tables, groups, _Made(lock, signals, channel), started)
 
 
@@ -110,7 +110,7 @@ def _take_lock(configuration: Configuration) -> StoreLock:
             f"stop it with: headrace stop --data {configuration.paths.data}"
         ) from error
     except OSError as error:
-        raise PreflightFailed(f"lock of the data folder: {path}: {error.strerror}") from error
+        raise PreflightFailed(f"data folder lock {path}: {error.strerror}") from error
 
 
 def _take_stores(configuration: Configuration, groups: Sequence[BrokerGroup], announce: Announcements) -> None:
@@ -154,7 +154,7 @@ def _try_group(
         group.fail(error)
         if all(other.error is not None for other in groups):
             raise
-        announce.warn(f"{group.name} could not start, the other brokers go on: {error}")
+        announce.warn(f"{group.name} could not start; the other brokers continue: {error}")
 
 
 def _pids(error: StoreLocked) -> str:
@@ -211,10 +211,10 @@ def _supervise(
     def say_ready() -> None:
         up = [group.configuration for group in groups if group.error is None]
         for port, what in listening_ports(configuration, up).items():
-            announce.say(f"{what} listens on {configuration.host}:{port}")
+            announce.say(f"{what} listening on {configuration.host}:{port}")
         announce.say(f"ready in {time.monotonic() - started:.2f} s")
         notify("READY=1")
-        logger.info("appliance ready: after_ms=%d", (time.monotonic() - started) * 1000)
+        logger.info("appliance ready after_ms=%d", (time.monotonic() - started) * 1000)
 
     timeouts = Timeouts(configuration.appliance.heartbeat_timeout, configuration.appliance.role_stop_timeout)
     own_roles = tables.appliance(configuration)

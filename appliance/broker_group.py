@@ -103,7 +103,7 @@ class BrokerGroup:
         try:
             self._lock = StoreLock.take(paths.lock)
         except OSError as error:
-            raise PreflightFailed(f"store lock: {paths.lock}: {error.strerror}") from error
+            raise PreflightFailed(f"store lock {paths.lock}: {error.strerror}") from error
         try:
             warnings = preflight.check_space(paths.commit_log, configuration.store.mapped_file_size_commit_log)
         except BaseException:
@@ -201,7 +201,7 @@ class CurrentConfiguration:
             try:
                 self.last = read_changes(self.last, self._sources)
             except ConfigurationError as error:
-                logger.warning("kept the options as they were: %s", error)
+                logger.warning("options not reloaded error=%r", str(error))
         return self.last
 
     def _look(self) -> tuple[int, int] | None:

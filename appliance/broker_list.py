@@ -49,13 +49,13 @@ def read_broker_list(values: Mapping[str, Any], path: str, known: Collection[str
     if count is None and tables is None:
         return []
     if count is not None and tables is not None:
-        raise ConfigurationError(f"{path}: brokers and [[broker]] exclude each other; keep one of them")
+        raise ConfigurationError(f"{path}: brokers and [[broker]] are mutually exclusive; remove one of them")
     if tables is None:
         if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_BROKERS:
             raise ConfigurationError(f"{path}: brokers={count}: expected a number from 1 to {MOST_BROKERS}")
         tables = [{} for _ in range(count)]
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise ConfigurationError(f"{path}: broker: expected tables, each of which begins with the line [[broker]]")
+        raise ConfigurationError(f"{path}: broker: expected tables that start with the line [[broker]]")
     if not 1 <= len(tables) <= MOST_BROKERS:
         raise ConfigurationError(f"{path}: {len(tables)} [[broker]] tables; expected 1 to {MOST_BROKERS}")
     entries = [_entry(table, position, path, known) for position, table in enumerate(tables)]
@@ -85,7 +85,7 @@ def _entry(table: Mapping[str, Any], position: int, path: str, known: Collection
         if not isinstance(value, str | int | float | bool):
             raise ConfigurationError(f"{source}: {key}: expected a single value")
     if "port" in table and "listenPort" in table:
-        raise ConfigurationError(f"{source}: port and listenPort are the same; keep one of them")
+        raise ConfigurationError(f"{source}: port and listenPort are the same option; remove one of them")
     options = {key: format_value(value) for key, value in table.items() if key not in _OWN_KEYS}
     if "port" in table:
         options["listenPort"] = format_value(table["port"])

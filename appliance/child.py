@@ -167,9 +167,9 @@ def _run(
         ends.say_reason(reason)
         if role.runs_once or inheritance.pages.health.read_role(role.name).state == "starting":
             # The supervisor says it to the operator; what a developer needs is in the log file.
-            logger.info("could not start: %s", reason, exc_info=error)
+            logger.info("role failed to start reason=%r", reason, exc_info=error)
             return exit_code.COULD_NOT_START
-        logger.exception("ended by an error: %s", reason)
+        logger.exception("role failed error=%r", reason)
         return exit_code.FAILED
     return exit_code.CLEAN
 

@@ -17,36 +17,44 @@ class ApplianceConfig:
     """What the supervisor and the logger are told."""
 
     # -- what runs
-    host: str = option("127.0.0.1", help="Address to listen on, and to announce as brokerIP1 (the flag is --host).")
-    nameserver_port: int = option(9876, help="Port of the name server (the flag is --nameserver-port).")
-    nameserver_enable: bool = option(True, help="Whether a name server runs here; if not, namesrvAddr says where.")
-    ha_enable: bool = option(True, help="Whether the ha role runs: a master's port for slaves, a slave's link.")
+    host: str = option("127.0.0.1", help="Address to listen on, also the default of brokerIP1 (flag: --host).")
+    nameserver_port: int = option(9876, help="Port of the name server (flag: --nameserver-port).")
+    nameserver_enable: bool = option(True, help="Run a name server; if false, set namesrvAddr.")
+    ha_enable: bool = option(True, help="Run the ha role, which replicates from master to slaves.")
 
     python_filter_workers: int = option(
-        0, help="Processes for filter functions, one for each function in use; 0: there are none (headrace filter)."
+        0, help="Number of processes for filter functions, one per function in use; 0 disables filter functions."
     )
     python_filter_memory: int = option(
-        268_435_456, help="Memory that a filter function's process may map, its interpreter included (bytes)."
+        268_435_456,
+        help="Maximum memory that the process of a filter function may map, including its interpreter (bytes).",
     )
 
     # -- shared memory
-    queue_table_capacity: int = option(65_536, help="Rows of the queue table: the most queues this broker can have.")
+    queue_table_capacity: int = option(
+        65_536, help="Rows of the queue table, which limits the number of queues of a broker."
+    )
 
     # -- the supervisor's patience
     heartbeat_timeout: int = option(
-        30_000, help="A role silent for longer, outside an announced long call, dumps its stacks and is killed (ms)."
+        30_000,
+        help="A role without a heartbeat for this long, outside an announced long call, dumps its stacks and is killed (ms).",
     )
-    role_stop_timeout: int = option(60_000, help="How long a role may take to stop before it is killed (ms).")
+    role_stop_timeout: int = option(60_000, help="Maximum time for a role to stop before it is killed (ms).")
     store_lock_wait: int = option(
-        30_000, help="How long to wait for processes of an appliance that died to let go of the store (ms)."
+        30_000, help="How long to wait for processes of a crashed appliance to release the store (ms)."
     )
 
     # -- logs
-    log_level: str = option("info", help="What is logged: debug, info, warning or error, and what is above.")
-    log_format: str = option("text", help="text: key=value; json: one JSON object a line, also on standard error.")
-    log_file_size: int = option(104_857_600, help="Size at which headrace.log is put aside and begun anew (bytes).")
-    log_file_count: int = option(10, help="How many older log files are kept.")
-    log_stderr_level: str = option("warning", help="What goes to standard error besides: debug to error, or none.")
+    log_level: str = option("info", help="Lowest level that is logged: debug, info, warning or error.")
+    log_format: str = option(
+        "text", help="text: key=value; json: one JSON object per line. Also applies to standard error."
+    )
+    log_file_size: int = option(104_857_600, help="Size at which headrace.log is rotated (bytes).")
+    log_file_count: int = option(10, help="Number of rotated log files to keep.")
+    log_stderr_level: str = option(
+        "warning", help="Lowest level that is also written to standard error: debug, info, warning, error or none."
+    )
 
     def __post_init__(self) -> None:
         """Raises ValueError for a value outside its range, naming the key."""

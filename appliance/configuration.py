@@ -131,7 +131,7 @@ class Configuration:
             if broker.name == name:
                 return broker
         raise ConfigurationError(
-            f"there is no broker {name}; the brokers are {', '.join(b.name for b in self.brokers)}"
+            f"broker {name} not found; existing brokers: {', '.join(b.name for b in self.brokers)}"
         )
 
 
@@ -177,7 +177,7 @@ def read_configuration(sources: Sources) -> Configuration:
         if entry.name:
             given.setdefault("brokerName", Given(entry.name, entry.source))
         if brokers:
-            port = Given(str(brokers[-1].broker.listen_port + PORT_SPACING), "the port of the broker before")
+            port = Given(str(brokers[-1].broker.listen_port + PORT_SPACING), "the port of the previous broker")
             given["listenPort"] = own.get("listenPort", port)
         # Options that are changed by request are one broker's: they never go into a file that several read.
         file = entry.conf or (sources.broker_conf if is_only else None)
@@ -309,7 +309,7 @@ def _read_broker_conf(path: str, known: Mapping[str, Any], warnings: list[str]) 
         elif key in _UNUSED:
             warnings.append(f"{path}: {key} has no effect: {_UNUSED[key]}")
         else:
-            warnings.append(f"{path}: {_unknown(key, (*known, *_UNUSED))}; it is ignored")
+            warnings.append(f"{path}: {_unknown(key, (*known, *_UNUSED))}; ignored")
     return given
 
 
@@ -347,7 +347,7 @@ def _read_settings(settings: Iterable[str], known: Mapping[str, Any], warnings: 
         if key in known:
             given[key] = Given(text.strip(), f"--set {key}")
         elif key in _UNUSED:
-            warnings.append(f"--set {key}: it has no effect: {_UNUSED[key]}")
+            warnings.append(f"--set {key} has no effect: {_UNUSED[key]}")
         else:
             raise ConfigurationError(f"--set {setting}: {_unknown(key, known)}")
     return given
@@ -364,7 +364,7 @@ def _nameserver(sources: Sources, given: dict[str, Given], warnings: list[str]) 
     texts = {} if path is None else _read_properties(path)
     keys = keys_of(NameServerConfig)
     if path is not None:
-        warnings.extend(f"{path}: {_unknown(key, keys)}; it is ignored" for key in texts if key not in keys)
+        warnings.extend(f"{path}: {_unknown(key, keys)}; ignored" for key in texts if key not in keys)
         if "listenPort" in texts and "nameserverPort" not in given:
             given["nameserverPort"] = Given(texts["listenPort"].strip(), path)
     return _make(NameServerConfig, {key: Given(text.strip(), str(path)) for key, text in texts.items()})
@@ -384,7 +384,7 @@ def _place_store(given: dict[str, Given], broker: BrokerPaths, paths: ApplianceP
             is_movable = os.path.basename(said.text) == "store"
             whose, hint = (
                 f"--data {paths.data}",
-                f"use --data {os.path.dirname(said.text)}" if is_movable else "take it out",
+                f"use --data {os.path.dirname(said.text)}" if is_movable else "remove the key",
             )
         raise ConfigurationError(
             f"{said.source}: storePathRootDir={said.text}, but the store of {whose} is {broker.store}: {hint}"
@@ -398,7 +398,7 @@ def _check_ports(broker: BrokerConfig, appliance: ApplianceConfig) -> None:
         if not 1 <= port <= 65_535:
             raise ConfigurationError(f"listenPort={broker.listen_port}: {what} would be port {port}")
         if appliance.nameserver_enable and port == appliance.nameserver_port:
-            raise ConfigurationError(f"port {port} is asked for twice: nameserverPort and {what}")
+            raise ConfigurationError(f"port {port} is used by both nameserverPort and {what}; change one of them")
 
 
 def _check_apart(brokers: Sequence[BrokerConfiguration]) -> None:
@@ -423,4 +423,4 @@ def _check_apart(brokers: Sequence[BrokerConfiguration]) -> None:
         for kind, value, text in claims:
             other = taken.setdefault((kind, value), one.name)
             if other != one.name:
-                raise ConfigurationError(f"brokers {other} and {one.name} both have {text}; give each its own")
+                raise ConfigurationError(f"brokers {other} and {one.name} both use {text}; give each its own")

@@ -52,7 +52,7 @@ class ControlRequests:
         if command == "status":
             answer({"ok": True, "status": self.status()})
         elif command == "stop" and name is None:
-            logger.info("asked to stop")
+            logger.info("stop requested")
             self._stop_answers = [*(one for one in self._stop_answers if one.is_wanted), answer]
             self._supervisor.stop()
         elif not isinstance(command, str) or command not in _COMMANDS:
@@ -102,7 +102,7 @@ class ControlRequests:
         roles = [*self._brokers, *(life.name for one in self._supervisor.role_sets() for life in one.lives.values())]
         near = nearest_key(role, roles) if isinstance(role, str) and len(role) <= _SHOWN_CHARACTERS else None
         hint = f" (did you mean {near}?)" if near else ""
-        return f"there is no role {_shown(role)}{hint}: the roles are {', '.join(roles)}"
+        return f"role {_shown(role)} not found{hint}; existing roles: {', '.join(roles)}"
 
     # ---- one role
 
@@ -110,12 +110,12 @@ class ControlRequests:
         if self._supervisor.is_stopping:
             answer(_refusal("the appliance is stopping"))
         elif life.role.runs_once:
-            answer(_refusal(f"{life.name} runs once, before the others, and is not stopped or started by itself"))
+            answer(_refusal(f"{life.name} runs once at startup and cannot be started or stopped on its own"))
         elif roles.is_stopping:
             broker = life.name.partition("/")[0]
             answer(_refusal(f"{broker} is stopped; start it with: headrace start {broker}"))
         else:
-            logger.info("asked to %s role %s", command, life.name)
+            logger.info("role command received command=%s role=%s", command, life.name)
             if command == "start":
                 if life.phase is Phase.STOPPED:
                     roles.start_role(life)
@@ -148,7 +148,7 @@ class ControlRequests:
         if self._supervisor.is_stopping:
             answer(_refusal("the appliance is stopping"))
             return
-        logger.info("asked to %s broker %s", command, group.name)
+        logger.info("broker command received command=%s broker=%s", command, group.name)
         if command != "start":
             self._supervisor.stop_group(group, and_start=command == "restart")
         elif group.state is GroupState.STOPPING:

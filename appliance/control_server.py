@@ -105,7 +105,7 @@ class ControlServer:
             except BlockingIOError:
                 return
             except OSError as error:
-                self._log_fault(f"no connection accepted: {error.strerror}")
+                self._log_fault(f"accept failed: {error.strerror}")
                 return
             self._welcome(connection)
 
@@ -113,7 +113,7 @@ class ControlServer:
         connection.setblocking(False)
         if len(self._clients) >= MAX_CLIENTS:
             idle = next((client for client in self._clients if not client.is_busy), self._clients[0])
-            self._refuse(idle, f"more than {MAX_CLIENTS} connections, this one was idle longest")
+            self._refuse(idle, f"more than {MAX_CLIENTS} connections; the longest idle one was closed")
         client = _Client(connection)
         self._clients.append(client)
         self._selector.register(connection, selectors.EVENT_READ, lambda: self._serve(client))
@@ -131,7 +131,7 @@ class ControlServer:
         if not data:
             self._hang_up(client)
         elif client.is_busy:
-            self._refuse(client, "a request came before the last one was answered")
+            self._refuse(client, "request received before the previous one was answered")
         else:
             self._take(client, client.received + data)
 
@@ -139,11 +139,11 @@ class ControlServer:
         """Handle the request, if it is complete."""
         line, newline, rest = received.lstrip().partition(b"\n")
         if len(line) > MAX_REQUEST_BYTES:
-            self._refuse(client, f"a request of more than {MAX_REQUEST_BYTES} bytes")
+            self._refuse(client, f"request larger than {MAX_REQUEST_BYTES} bytes")
         elif not newline:
             client.received = line
         elif rest.strip():
-            self._refuse(client, "a request came before the last one was answered")
+            self._refuse(client, "request received before the previous one was answered")
         else:
             client.received = b""
             try:

@@ -126,11 +126,11 @@ def _travels(value: object) -> bool:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… ({len(text) - MAX_TEXT} characters left out)"
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}… ({len(text) - MAX_TEXT} more characters)"
 
 
 def _about_dropped(record: logging.LogRecord, dropped: int) -> logging.LogRecord:
     about = logging.makeLogRecord(record.__dict__)
     about.name, about.levelno, about.levelname, about.exc_text = __name__, logging.WARNING, "WARNING", None
-    about.msg = f"dropped {dropped} log records: the logger did not keep up"
+    about.msg = f"log records dropped count={dropped} reason='the logger did not keep up'"
     return about

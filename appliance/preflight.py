@@ -37,8 +37,8 @@ def check_links(folders: Iterable[str | Path]) -> None:
             for entry in entries:
                 if entry.is_symlink() and not entry.is_dir():
                     raise PreflightFailed(
-                        f"data folder: {entry.path} is a symbolic link, and the appliance does not write through links; "
-                        f"put the file itself there, or remove the link"
+                        f"data folder: {entry.path} is a symbolic link, and the appliance does not write through symbolic links; "
+                        f"replace it with the file itself, or remove it"
                     )
 
 
@@ -50,21 +50,21 @@ def check_layout(paths: AppliancePaths, brokers: Sequence[BrokerPaths]) -> None:
     for store in (paths.broker().store, *(paths.broker(name).store for name in sorted(os.listdir(paths.data)))):
         if os.path.isdir(os.path.join(store, "commitlog")) and os.path.realpath(store) not in used:
             raise PreflightFailed(
-                f"data folder {paths.data} has a store at {store}, which no broker of this configuration uses; "
-                f"give the appliance.toml that lists its broker with --config, or move the store to {brokers[0].store}"
+                f"data folder {paths.data} contains a store at {store} that no broker of this configuration uses; "
+                f"use --config with the appliance.toml that lists its broker, or move the store to {brokers[0].store}"
             )
 
 
 def _about_folder(folder: str, error: OSError) -> str:
     match error.errno:
         case errno.ENOSPC | errno.EDQUOT:
-            return f"no space: nothing can be written to {folder}; free some, or give another folder with --data"
+            return f"no space left to write to {folder}; free some space, or choose another data folder with --data"
         case errno.EEXIST | errno.ENOTDIR:
-            return f"data folder: {folder} is in the way: it, or what leads to it, is a file and not a folder"
+            return f"data folder: {folder} or one of its parents is a file, not a folder"
         case errno.EROFS:
-            return f"data folder: {folder} lies on a file system that is mounted read-only"
+            return f"data folder: {folder} is on a read-only file system"
         case errno.EACCES | errno.EPERM:
-            return f"data folder: {folder} may not be written by user {os.geteuid()}; change its owner or use --data"
+            return f"data folder: {folder} is not writable by user {os.geteuid()}; change its owner, or choose another folder with --data"
         case _:
             return f"data folder: {folder}: {error.strerror}"
 
@@ -80,11 +80,11 @@ def check_space(commit_log: Path, file_size_bytes: int) -> list[str]:
     free_bytes = space.f_bavail * space.f_frsize
     if free_bytes < file_size_bytes:
         raise PreflightFailed(
-            f"no space: {commit_log} has {free_bytes:,} bytes free and a CommitLog file needs {file_size_bytes:,}; "
-            f"free some, or set mappedFileSizeCommitLog to less before the store is first used"
+            f"not enough space: {commit_log} has {free_bytes:,} bytes free, and a CommitLog file needs {file_size_bytes:,}; "
+            f"free some space, or reduce mappedFileSizeCommitLog before the store is first used"
         )
     if free_bytes < 3 * file_size_bytes:
-        return [f"{commit_log} has room for {free_bytes // file_size_bytes} CommitLog files only"]
+        return [f"{commit_log} has space for only {free_bytes // file_size_bytes} CommitLog files"]
     return []
 
 
@@ -97,13 +97,15 @@ def check_ports(host: str, ports: Mapping[int, str]) -> None:
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 holder = _find_holder(port)
-                taken.append(f"port {port} ({what}) is taken" + (f" by {holder}" if holder else ""))
+                taken.append(f"port {port} ({what}) is in use" + (f" by {holder}" if holder else ""))
             elif error.errno == errno.EACCES:
-                raise PreflightFailed(f"port {port} ({what}) may not be used by user {os.geteuid()}") from error
+                raise PreflightFailed(f"port {port} ({what}): user {os.geteuid()} is not allowed to bind it") from error
             else:
                 raise PreflightFailed(f"address {host}, port {port} ({what}): {error.strerror}") from error
     if taken:
-        raise PreflightFailed(f"{', '.join(taken)}; stop that program, or use --port and --nameserver-port")
+        raise PreflightFailed(
+            f"{', '.join(taken)}; stop that program, or choose other ports with --port and --nameserver-port"
+        )
 
 
 def _bind(host: str, port: int) -> None:
@@ -132,7 +134,7 @@ def _find_holder(port: int) -> str:
 def check_open_files(limit: int) -> list[str]:
     """See that there are descriptors enough to begin with. Returns warnings."""
     if limit < _FEWEST_OPEN_FILES:
-        raise PreflightFailed(f"open files: the limit is {limit}, at least {_FEWEST_OPEN_FILES} are needed (ulimit -n)")
+        raise PreflightFailed(f"the open file limit is {limit}; raise it to at least {_FEWEST_OPEN_FILES} (ulimit -n)")
     if limit < 10 * _FEWEST_OPEN_FILES:
-        return [f"the limit of open files is {limit}: some thousand connections at most (ulimit -n)"]
+        return [f"the open file limit is {limit}, enough for only a few thousand connections; raise it with ulimit -n"]
     return []

@@ -182,7 +182,7 @@ class RoleSet(Generic[C, S]):
     def _restart_or_fail(self, life: ManagedRole[C, S], end: End, now_ms: int) -> None:
         # Foreign code can end with any code; a reason is given only before it begins.
         if life.role.is_expendable and end.could_not_start and end.reason:
-            logger.error("role %s stays down, it could not start: %s", life.name, end.reason)
+            logger.error("role disabled role=%s reason=%r", life.name, end.reason)
             life.phase = Phase.STOPPED
             return
         if end.could_not_start and not life.has_run:
@@ -198,7 +198,9 @@ class RoleSet(Generic[C, S]):
         )
         match decision:
             case Restart(backoff_ms, short_lives):
-                logger.warning("role restarts role=%s deaths=%d backoff_ms=%d", life.name, short_lives, backoff_ms)
+                logger.warning(
+                    "role restart scheduled role=%s deaths=%d backoff_ms=%d", life.name, short_lives, backoff_ms
+                )
                 life.short_lives = short_lives
                 life.phase = Phase.WAITING
                 life.starts_from_ms = now_ms + backoff_ms
@@ -211,12 +213,12 @@ class RoleSet(Generic[C, S]):
 
     def _watch(self, life: ManagedRole[C, S], health: RoleHealth, now_ms: int, awake_since_ms: int) -> None:
         if life.is_late_to_stop(now_ms):
-            logger.error("role %s did not stop within %d ms", life.name, self._timeouts.role_stop_timeout_ms)
+            logger.error("role stop timed out role=%s timeout_ms=%d", life.name, self._timeouts.role_stop_timeout_ms)
             life.abort(now_ms)
         match life.judge(health, now_ms, self._timeouts.heartbeat_timeout_ms, awake_since_ms):
             case Verdict.DUMP_STACKS:
                 logger.error(
-                    "role silent role=%s silent_ms=%d pid=%s%s action='write its stacks to logs/stacks.log and end'",
+                    "role silent role=%s silent_ms=%d pid=%s%s action='dump stacks to logs/stacks.log and kill'",
                     life.name,
                     now_ms - health.heartbeat_ms,
                     life.pid,
@@ -240,14 +242,14 @@ class RoleSet(Generic[C, S]):
                 except OSError as error:
                     if life.role.is_expendable or life.has_run:
                         logger.warning(
-                            "role could not be forked role=%s error=%r backoff_ms=%d",
+                            "role fork failed role=%s error=%r backoff_ms=%d",
                             life.name,
                             error.strerror,
                             FORK_BACKOFF_MS,
                         )
                         life.starts_from_ms = now_ms + FORK_BACKOFF_MS
                         continue
-                    self._fail(life, RoleFailedToStart(f"{life.name} could not be forked: {error.strerror}"))
+                    self._fail(life, RoleFailedToStart(f"{life.name}: fork failed: {error.strerror}"))
                     return
         self.is_ready = self.is_ready or all(
             life.phase in {Phase.RUNNING, Phase.ENDED, Phase.STOPPED} or life.role.is_expendable

@@ -89,7 +89,7 @@ class Supervisor:
     def stop(self) -> None:
         """Begin to stop the appliance."""
         if not self.is_stopping:
-            logger.info("began to stop")
+            logger.info("appliance stopping")
             notify("STOPPING=1")
             self.is_stopping = True
             for group in self.groups.values():
@@ -112,7 +112,7 @@ class Supervisor:
             group.fail(failure)
             raise failure from error
         for warning in warnings:
-            logger.warning("%s: %s", group.name, warning)
+            logger.warning("broker warning broker=%s warning=%r", group.name, warning)
         self._start_roles(group)
 
     def find_role(self, name: str) -> tuple[RoleSet[Any, Any], ManagedRole[Any, Any]] | None:
@@ -165,7 +165,7 @@ class Supervisor:
     def _notice_stall(self, now_ms: int) -> None:
         """Not to take the others' silence for a hang when the whole machine, or this process, was stalled."""
         if now_ms - self._looked_at_ms > self._timeouts.heartbeat_timeout_ms // 2:
-            logger.warning("the supervisor stood still for %d ms", now_ms - self._looked_at_ms)
+            logger.warning("supervisor stalled stalled_ms=%d", now_ms - self._looked_at_ms)
             self._awake_since_ms = now_ms
         self._looked_at_ms = now_ms
 
@@ -175,7 +175,7 @@ class Supervisor:
                 if self.is_stopping:
                     # Not a way to hurry: what is not flushed yet would be at risk.
                     alive = [name for roles in self.role_sets() for name in roles.alive]
-                    self._announce.say(f"still stopping: waiting for {', '.join(alive) or 'nobody'}")
+                    self._announce.say(f"still stopping: waiting for {', '.join(alive) or 'cleanup'}")
                 else:
                     self._announce.say(f"{number.name}: stopping")
                     self.stop()
@@ -211,12 +211,12 @@ class Supervisor:
         """A broker cannot start: the others go on, if there are any."""
         if any(other.state is not GroupState.FAILED and other.error is None for other in self.groups.values()):
             logger.error("broker failed to start broker=%s error=%r", group.name, str(error))
-            self._announce.warn(f"{group.name} could not start, the other brokers go on: {error}")
+            self._announce.warn(f"{group.name} could not start; the other brokers continue: {error}")
         else:
             self._end(error)
 
     def _end(self, error: ApplianceError) -> None:
-        logger.info("ending the appliance: %s", error)
+        logger.info("appliance failed error=%r", str(error))
         self._error = self._error or error
         self.stop()
 

@@ -52,10 +52,12 @@ class ChangedOptionsWriter:
         self._halves = JsonHalves(segment, lambda: control.config_version)
 
     def store(self, texts: Mapping[str, str]) -> None:
-        """Store what the next `config_version` shall mean; raise that cell afterwards. Raises ValueError if it `has_room` not."""
+        """Store what the next `config_version` shall mean; raise that cell afterwards. Raises ValueError without room (`has_room`)."""
         text = encode(texts)
         if len(text) > self._halves.room_bytes:
-            raise ValueError(f"the changed options take {len(text)} bytes, there is room for {self._halves.room_bytes}")
+            raise ValueError(
+                f"the changed options need {len(text)} bytes, but only {self._halves.room_bytes} are available"
+            )
         self._halves.store_next(text)
 
 

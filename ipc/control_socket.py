@@ -51,7 +51,7 @@ class LineReader:
         """The objects that are complete now. Raises ValueError at a line that is none, or too long: close that stream."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > MAX_LINE_BYTES:
-            raise ValueError(f"a line of more than {MAX_LINE_BYTES} bytes")
+            raise ValueError(f"line longer than {MAX_LINE_BYTES} bytes")
         return [decode(line) for line in lines if line.strip()]
 
 
@@ -80,11 +80,13 @@ def ask(path: str | os.PathLike[str], request: dict[str, Any], timeout_s: float)
             with socket_address(path) as address:
                 _connect(client, address, deadline)
         except (FileNotFoundError, ConnectionRefusedError):
-            raise NobodyListens(f"no supervisor listens at {os.fspath(path)}; does the appliance run?") from None
+            raise NobodyListens(f"no supervisor is listening on {os.fspath(path)}; is the appliance running?") from None
         except PermissionError:
-            raise NobodyListens(f"user {os.getuid()} may not use the control socket {os.fspath(path)}") from None
+            raise NobodyListens(
+                f"user {os.getuid()} has no permission to use the control socket {os.fspath(path)}"
+            ) from None
         except OSError as error:
-            raise NoAnswer(f"the supervisor at {os.fspath(path)} took no connection: {error}") from error
+            raise NoAnswer(f"the supervisor at {os.fspath(path)} did not accept the connection: {error}") from error
         reader = LineReader()
         try:
             client.sendall(encode(request))
@@ -92,13 +94,13 @@ def ask(path: str | os.PathLike[str], request: dict[str, Any], timeout_s: float)
                 client.settimeout(max(0.001, deadline - time.monotonic()))
                 data = client.recv(65_536)
                 if not data:
-                    raise NoAnswer(f"the supervisor at {os.fspath(path)} closed the connection without an answer")
+                    raise NoAnswer(f"the supervisor at {os.fspath(path)} closed the connection without responding")
                 for answer in reader.feed(data):
                     return answer
         except TimeoutError:
-            raise NoAnswer(f"the supervisor at {os.fspath(path)} did not answer within {timeout_s:g} s") from None
+            raise NoAnswer(f"the supervisor at {os.fspath(path)} did not respond within {timeout_s:g} s") from None
         except (OSError, ValueError) as error:
-            raise NoAnswer(f"the supervisor at {os.fspath(path)} gave no proper answer: {error}") from error
+            raise NoAnswer(f"the supervisor at {os.fspath(path)} sent an invalid response: {error}") from error
 
 
 def _connect(client: socket.socket, address: str, deadline: float) -> None:

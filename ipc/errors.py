@@ -9,7 +9,7 @@
     ├── CounterPageFull  more counters than a page has room for
     ├── StoreLocked      somebody may still write to this store
     ├── NobodyListens    no supervisor at this control socket
-    └── NoAnswer         the supervisor did not answer in time, or not in our language
+    └── NoAnswer         the supervisor did not respond in time, or sent an invalid response
 
 Every message is one sentence for an operator: what was found, where, and what to do.
 """
@@ -32,8 +32,8 @@ class NoSharedMemory(IpcError):
 
     def __init__(self, name: str, needed_bytes: int, free_bytes: int) -> None:
         super().__init__(
-            f"shared memory: {name} needs {needed_bytes:,} bytes, /dev/shm has {free_bytes:,} free; enlarge it "
-            f"(mount -o remount,size=… /dev/shm, in a container --shm-size=…) or lower queueTableCapacity"
+            f"shared memory: {name} needs {needed_bytes:,} bytes, but /dev/shm has only {free_bytes:,} free; enlarge it "
+            f"(mount -o remount,size=… /dev/shm, in a container: --shm-size=…) or reduce queueTableCapacity"
         )
         self.needed_bytes = needed_bytes
         self.free_bytes = free_bytes
@@ -52,7 +52,7 @@ class StoreLocked(IpcError):
 
     def __init__(self, path: str, pids: list[int]) -> None:
         holders = "held by pid " + ", ".join(map(str, pids)) if pids else "the holder could not be found"
-        super().__init__(f"store lock: {path} is locked, {holders}; stop that broker, or wait until it has drained")
+        super().__init__(f"store lock: {path} is locked, {holders}; stop that broker, or wait until it has stopped")
         self.path = path
         self.pids = pids
 

@@ -87,7 +87,7 @@ def format_health_page(segment: Segment, store_hash: str, roles: Iterable[str]) 
     for count, role in enumerate(roles, 1):
         name = role.encode()
         if len(name) > NAME_BYTES:
-            raise ValueError(f"the name of role {role} does not fit into the health page")
+            raise ValueError(f"role name {role} is too long for the health page")
         word = FIRST_ROW_WORD + (count - 1) * ROW_WORDS
         store_bytes(segment.view, (word + NAME) * 8, name)
         store_cell(words, word + NAME_LENGTH, len(name))

@@ -113,7 +113,7 @@ class Instance:
             for segment in segments.values():
                 segment.close()
             if isinstance(error, SegmentMissing):
-                raise SegmentMissing(f"no appliance runs on {store_path} ({error})") from error
+                raise SegmentMissing(f"no appliance is running on {store_path} ({error})") from error
             raise
         return cls(store_path, segments, {})
 

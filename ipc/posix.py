@@ -46,7 +46,7 @@ def create_segment(name: str, size_bytes: int) -> Segment:
     try:
         shared = posix_ipc.SharedMemory(name, posix_ipc.O_CREX, mode=_MODE)
     except posix_ipc.PermissionsError as error:
-        raise IpcError(f"shared memory: {name} may not be made by user {os.getuid()}: {error}") from error
+        raise IpcError(f"shared memory: user {os.getuid()} cannot create {name}: {error}") from error
     try:
         try:
             os.posix_fallocate(shared.fd, 0, size_bytes)
@@ -65,12 +65,12 @@ def open_segment(name: str) -> Segment:
     try:
         shared = posix_ipc.SharedMemory(name, read_only=True)
     except posix_ipc.ExistentialError:
-        raise SegmentMissing(f"shared memory: there is no {name}; does the appliance run?") from None
+        raise SegmentMissing(f"shared memory: {name} does not exist; is the appliance running?") from None
     except posix_ipc.PermissionsError:
-        raise IpcError(f"shared memory: {name} may not be read by user {os.getuid()}; it is its owner's only") from None
+        raise IpcError(f"shared memory: user {os.getuid()} cannot read {name}; only its owner can") from None
     try:
         if not os.fstat(shared.fd).st_size:
-            raise SegmentMissing(f"shared memory: {name} is still being made; try again")
+            raise SegmentMissing(f"shared memory: {name} is not initialized yet; try again")
         return Segment(name, mmap.mmap(shared.fd, 0, access=mmap.ACCESS_READ))
     finally:
         shared.close_fd()
@@ -88,7 +88,7 @@ def unlink_segment(name: str) -> bool:
     except posix_ipc.ExistentialError:
         return False
     except posix_ipc.PermissionsError as error:
-        raise IpcError(f"shared memory: {name} is another user's and in the way: {error}") from error
+        raise IpcError(f"shared memory: {name} already exists and belongs to another user: {error}") from error
     return True
 
 

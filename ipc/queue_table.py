@@ -125,7 +125,7 @@ class QueueTableWriter:
             row = row_count
         else:
             raise QueueTableFull(
-                f"the queue table has no room for {topic.decode(errors='replace')}, queue {queue_id}: "
+                f"the queue table is full; cannot add {topic.decode(errors='replace')}, queue {queue_id}: "
                 f"all {self._capacity} rows are in use; raise queueTableCapacity"
             )
         word = row_word(row)

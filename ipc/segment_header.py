@@ -34,13 +34,13 @@ def check_header(segment: Segment, magic: int, store_hash: str) -> None:
     """Refuse a segment that is not ready (SegmentMissing), of another kind, version or store (LayoutMismatch)."""
     words = segment.words
     if words[MAGIC] == 0:
-        raise SegmentMissing(f"shared memory: {segment.name} is still being made; try again")
+        raise SegmentMissing(f"shared memory: {segment.name} is not initialized yet; try again")
     if words[MAGIC] != magic:
-        raise LayoutMismatch(f"shared memory: {segment.name} holds something else (magic {words[MAGIC]:#x})")
+        raise LayoutMismatch(f"shared memory: {segment.name} has an unexpected type (magic {words[MAGIC]:#x})")
     if words[VERSION] != LAYOUT_VERSION:
         raise LayoutMismatch(
-            f"shared memory: {segment.name} has layout {words[VERSION]}, this program reads layout {LAYOUT_VERSION}; "
-            "use the version of the appliance that is running, or restart it"
+            f"shared memory: {segment.name} has layout {words[VERSION]}, but this program requires layout {LAYOUT_VERSION}; "
+            "use the version of the running appliance, or restart the appliance"
         )
     if words[STORE_HASH] != int(store_hash, 16):
         raise LayoutMismatch(

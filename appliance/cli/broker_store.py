@@ -22,5 +22,7 @@ def store_of(data: str, broker: str | None) -> Path:
             raise ApplianceError(f"{paths.data} has several brokers; choose one with --broker: {', '.join(stores)}")
         return only
     if broker not in stores:
-        raise ApplianceError(f"{paths.data} has no broker {broker}; its brokers are: {', '.join(stores) or 'only one'}")
+        raise ApplianceError(
+            f"{paths.data} has no broker {broker}; existing brokers: {', '.join(stores) or 'one, without a name (omit --broker)'}"
+        )
     return stores[broker]

@@ -7,11 +7,11 @@ data_option = click.option(
 )
 """Which appliance is meant."""
 
-broker_option = click.option("--broker", metavar="NAME", help="The broker that is meant, where DIR has several.")
+broker_option = click.option("--broker", metavar="NAME", help="Name of the broker; required if DIR has several.")
 """Which broker of the appliance is meant."""
 
 timeout_option = click.option(
     "--timeout", "timeout_s", type=click.FloatRange(min=0.1), default=120.0, show_default=True, metavar="SECONDS",
-    help="How long to wait for it to be done.",
+    help="How long to wait for completion.",
 )  # fmt: skip
 """How long a command waits for the supervisor."""

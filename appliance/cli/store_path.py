@@ -11,20 +11,20 @@ slots_option = click.option(
     "--slots",
     type=click.IntRange(1),
     metavar="N",
-    help="Hash slots of its IndexFiles (maxHashSlotNum), if not the default.",
+    help="Hash slots of the IndexFiles (maxHashSlotNum), if not the default.",
 )
 entries_option = click.option(
     "--entries",
     type=click.IntRange(1),
     metavar="N",
-    help="Entries of its IndexFiles (maxIndexNum), if not the default.",
+    help="Entries of the IndexFiles (maxIndexNum), if not the default.",
 )
 
 
 broker_of_path_option = click.option(
     "--broker",
     metavar="NAME",
-    help="PATH is the data folder of an appliance with several brokers; take the store of this one.",
+    help="Name of the broker, if PATH is the data folder of an appliance with several.",
 )
 
 
@@ -40,7 +40,7 @@ def store_root(path: str, broker: str | None = None) -> Path:
     stores = [root / "store", *(folder / "store" for folder in sorted(root.iterdir()))]
     found = [str(store) for store in stores if (store / "commitlog").is_dir()]
     hint = f"; did you mean {' or '.join(found)}?" if found else ""
-    raise ApplianceError(f"{root} is not a store: it has no folder commitlog{hint}")
+    raise ApplianceError(f"{root} is not a store: it contains no commitlog folder{hint}")
 
 
 def index_sizes(slots: int | None, entries: int | None) -> dict[str, int]:

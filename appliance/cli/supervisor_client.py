@@ -20,9 +20,9 @@ def ask_supervisor(data: str, request: dict[str, Any], timeout_s: float) -> dict
     try:
         answer = ask(paths.control_socket, request, timeout_s)
     except NobodyListens as error:
-        raise NotRunning(f"no appliance runs on {paths.data} ({error})") from error
+        raise NotRunning(f"no appliance is running on {paths.data} ({error})") from error
     except IpcError as error:
         raise ApplianceError(str(error)) from error
     if not answer.get("ok"):
-        raise ApplianceError(str(answer.get("error", "the supervisor refused without a reason")))
+        raise ApplianceError(str(answer.get("error", "the supervisor rejected the request without giving a reason")))
     return answer

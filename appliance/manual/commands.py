@@ -16,7 +16,7 @@ _HEAD: Final = """\
 
 # The `headrace` command
 
-What each command says with `--help`.
+The output of `--help` of each command.
 """
 
 

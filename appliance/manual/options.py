@@ -20,23 +20,23 @@ _HEAD: Final = """\
 
 # Configuration
 
-`headrace run` takes three files, each of them optional, and single keys:
+`headrace run` reads up to three files and single keys:
 
-| given with | file | its keys | an unknown key is |
+| flag | file | keys | unknown keys |
 |---|---|---|---|
-| `-c FILE` | `broker.conf`, RocketMQ's own, in Java's properties syntax | [broker](#broker) and [store](#store) | a warning |
-| `--config FILE` | `appliance.toml` | [appliance](#appliance) | an error |
-| `--nameserver-conf FILE` | the name server's, in Java's properties syntax | [name server](#name-server) | a warning |
-| `--set KEY=VALUE` | | those of the first two | an error |
+| `-c FILE` | RocketMQ's `broker.conf`, in Java properties format | [broker](#broker) and [store](#store) | warning |
+| `--config FILE` | `appliance.toml` | [appliance](#appliance) | error |
+| `--nameserver-conf FILE` | the name server's file, in Java properties format | [name server](#name-server) | warning |
+| `--set KEY=VALUE` | | keys of `broker.conf` and `appliance.toml` | error |
 
-Of several values for a key the flag (`--host`, `--port`, `--nameserver-port`, `--data`) counts most, then `--set`, then the
-file, then the default. `storePathRootDir` is always `store` in the data folder; a file that says otherwise is refused.
-`brokerIP1` is what `--host` says unless that is `0.0.0.0`; `namesrvAddr` is the appliance's own name server unless it is given.
-`headrace config check FILE` looks at a file without starting anything.
+Flags (`--host`, `--port`, `--nameserver-port`, `--data`) override `--set`, `--set` overrides the file, and the file overrides
+the default. `storePathRootDir` is always `store` in the data folder; a different value is an error. `brokerIP1` defaults to
+`--host`, unless that is `0.0.0.0`; `namesrvAddr` defaults to the appliance's own name server. `headrace config check FILE`
+checks a file without starting anything.
 
-`appliance.toml` may also list [several brokers](../operations/several-brokers.md): `brokers = 3`, or a `[[broker]]` table for each.
+`appliance.toml` can also define [several brokers](../operations/several-brokers.md): `brokers = 3`, or one `[[broker]]` table each.
 
-A key marked with `*` may be changed while the broker runs (`updateBrokerConfig`, `updateNamesrvConfig`).
+Keys marked with `*` can be changed while the broker is running (`updateBrokerConfig`, `updateNamesrvConfig`).
 """
 
 
@@ -55,7 +55,7 @@ def format_page() -> str:
 def _section(title: str, where: str, configuration: type[Any]) -> Iterator[str]:
     yield f"## {title}\n"
     yield f"Keys of {where}.\n"
-    yield "| key | default | |"
+    yield "| key | default | description |"
     yield "|---|---|---|"
     for key, field in keys_of(configuration).items():
         default = "" if field.default is dataclasses.MISSING else format_value(field.default)
@@ -66,8 +66,8 @@ def _section(title: str, where: str, configuration: type[Any]) -> Iterator[str]:
 
 def _unused(reasons: Mapping[str, str]) -> Iterator[str]:
     yield "## Keys without effect\n"
-    yield "Keys of a RocketMQ broker that are known here and have no effect, and why. In `broker.conf` each is a warning.\n"
-    yield "| key | because |"
+    yield "Headrace accepts these keys of RocketMQ brokers with a warning, and ignores them.\n"
+    yield "| key | reason |"
     yield "|---|---|"
     for key in sorted(reasons):
         yield f"| `{key}` | {reasons[key]} |"

@@ -254,7 +254,7 @@ class Life:
             assert said["discarded_last_offset"] >= max(gone.values())
             assert f"discarded records={said['discarded_records']}" in (self.data / "logs" / "headrace.log").read_text()
             line = self.appliance.run("status", "--data", str(self.data)).stdout
-            assert f"discarded at the start: {said['discarded_records']:,} records" in line
+            assert f"discarded at startup: {said['discarded_records']:,} records" in line
             # There is no journal for the other topic.
             self.doomed = [key for key in self.doomed if key in self.read(DOOMED)]
         self.excused |= gone.keys()

@@ -53,7 +53,7 @@ def test_wrong_usage_prints_an_explanation(arguments: list[str], message: str) -
 def test_commands_print_one_line_when_no_appliance_is_running(tmp_path: Path, arguments: list[str]) -> None:
     said = headrace(*arguments, "--data", tmp_path)
     assert said.returncode == exit_code.FAILED
-    assert said.stderr.startswith(f"headrace: no appliance runs on {tmp_path}")
+    assert said.stderr.startswith(f"headrace: no appliance is running on {tmp_path}")
     assert said.stderr.count("\n") == 1
     assert said.stdout == ""
 

@@ -64,11 +64,11 @@ def test_text_output_has_one_line_per_record(tmp_path: Path) -> None:
     ("arguments", "code", "message"),
     [
         (["nowhere"], 1, "headrace: nowhere: no such folder\n"),
-        (["empty"], 1, "headrace: empty is not a store: it has no folder commitlog\n"),
-        (["data"], 1, "headrace: data is not a store: it has no folder commitlog; did you mean data/store?\n"),
+        (["empty"], 1, "headrace: empty is not a store: it contains no commitlog folder\n"),
+        (["data"], 1, "headrace: data is not a store: it contains no commitlog folder; did you mean data/store?\n"),
         (["data/store", "--queue", "T"], 2, "T: expected TOPIC:ID"),
-        (["data/store", "--queue", "T:1", "--index"], 2, "--queue and --index exclude each other"),
-        (["data/store", "--all", "--from", "7"], 2, "--all and --from exclude each other"),
+        (["data/store", "--queue", "T:1", "--index"], 2, "--queue and --index are mutually exclusive"),
+        (["data/store", "--all", "--from", "7"], 2, "--all and --from are mutually exclusive"),
         ([], 2, "Missing argument 'PATH'"),
     ],
 )

@@ -54,4 +54,4 @@ def test_verify_accepts_our_store_running_and_stopped(tmp_path: Path) -> None:
 def test_verify_reports_a_folder_without_a_store(tmp_path: Path) -> None:
     said = headrace("store", "verify", tmp_path)
     assert (said.returncode, said.stdout) == (1, "")
-    assert said.stderr == f"headrace: {tmp_path} is not a store: it has no folder commitlog\n"
+    assert said.stderr == f"headrace: {tmp_path} is not a store: it contains no commitlog folder\n"

@@ -56,7 +56,7 @@ def test_error_names_the_port_in_use_and_its_holder(tmp_path: Path, which: str, 
         HeadraceProcess(tmp_path / "data", ports=(name_server, broker)) as appliance,
     ):
         line = one_line(appliance)
-    assert line.startswith(f"port {port} ({what}) is taken by pid {os.getpid()} (")
+    assert line.startswith(f"port {port} ({what}) is in use by pid {os.getpid()} (")
     assert "--port" in line
     assert no_segments(tmp_path / "data")
 
@@ -81,7 +81,7 @@ def test_error_names_an_address_of_another_machine(tmp_path: Path) -> None:
 def test_start_fails_when_the_data_folder_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("not a folder")
     with HeadraceProcess(tmp_path / "data") as appliance:
-        assert f"{tmp_path}/data is in the way" in one_line(appliance)
+        assert f"{tmp_path}/data or one of its parents is a file, not a folder" in one_line(appliance)
     assert (tmp_path / "data").read_text() == "not a folder"
 
 
@@ -89,7 +89,7 @@ def test_start_fails_when_the_data_folder_is_not_writable(tmp_path: Path) -> Non
     data = tmp_path / "data"
     data.mkdir()
     with HeadraceProcess(data, prefix=in_mounts(f"-t tmpfs -o ro tmpfs {data}")) as appliance:
-        assert "mounted read-only" in one_line(appliance)
+        assert "is on a read-only file system" in one_line(appliance)
 
 
 def test_start_fails_without_space_for_a_commit_log_file(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_start_fails_without_space_for_a_commit_log_file(tmp_path: Path) -> None
     data.mkdir()
     with HeadraceProcess(data, prefix=in_mounts(f"-t tmpfs -o size=64m tmpfs {data}")) as appliance:
         line = one_line(appliance)
-    assert line.startswith(f"no space: {data}/store/commitlog has ")
+    assert line.startswith(f"not enough space: {data}/store/commitlog has ")
     assert "needs 1,073,741,824" in line
     assert "mappedFileSizeCommitLog" in line
 
@@ -107,7 +107,7 @@ def test_start_fails_when_the_disk_is_full(tmp_path: Path) -> None:
     data.mkdir()
     # Four inodes: enough for some folders and nothing more.
     with HeadraceProcess(data, prefix=in_mounts(f"-t tmpfs -o nr_inodes=4 tmpfs {data}")) as appliance:
-        assert one_line(appliance).startswith("no space: nothing can be written to ")
+        assert one_line(appliance).startswith("no space left to write to ")
 
 
 def test_start_fails_when_shared_memory_is_too_small(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_log_and_status_name_records_discarded_by_recovery(tmp_path: Path) -> No
         lost, first, last = MESSAGES - DAMAGED - 1, places[DAMAGED + 1], places[-1]
         assert appliance.status()["offsets"]["wrote_offset"] == places[DAMAGED]
         said = appliance.run("status", "--data", str(data)).stdout
-        assert f"discarded at the start: {lost} records behind damage in the log, offsets {first} to {last}" in said
+        assert f"discarded at startup: {lost} records after corruption in the log, offsets {first} to {last}" in said
         log = (data / "logs" / "headrace.log").read_text().splitlines()
         [line] = [one for one in log if "records discarded" in one]
         assert "level=warning" in line

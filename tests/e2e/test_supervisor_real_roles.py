@@ -42,10 +42,10 @@ def test_start_prints_readiness_and_listening_addresses(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", *SMALL).wait_ready() as appliance:
         name_server, broker = appliance.ports
         lines = appliance.out.splitlines()
-        assert f"headrace: name server listens on 127.0.0.1:{name_server}" in lines
-        assert f"headrace: broker listens on 127.0.0.1:{broker}" in lines
-        assert f"headrace: VIP channel listens on 127.0.0.1:{broker - 2}" in lines
-        assert f"headrace: HA listens on 127.0.0.1:{broker + 1}" in lines
+        assert f"headrace: name server listening on 127.0.0.1:{name_server}" in lines
+        assert f"headrace: broker listening on 127.0.0.1:{broker}" in lines
+        assert f"headrace: VIP channel listening on 127.0.0.1:{broker - 2}" in lines
+        assert f"headrace: HA listening on 127.0.0.1:{broker + 1}" in lines
         assert re.fullmatch(r"headrace: ready in \d+\.\d\d s", lines[-1])
         assert all(connects(port) for port in (name_server, broker, broker - 2, broker + 1))
         assert appliance.err == ""

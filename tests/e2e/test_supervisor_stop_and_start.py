@@ -113,10 +113,10 @@ def test_restart_starts_a_new_process(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "role", "message"),
     [
-        ("stop", "borker", "there is no role borker"),
-        ("stop", "workr", "there is no role workr (did you mean worker?): the roles are logger, recover, sink, worker"),
-        ("start", "recover", "recover runs once, before the others, and is not stopped or started by itself"),
-        ("restart", "", "there is no role"),
+        ("stop", "borker", "role borker not found"),
+        ("stop", "workr", "role workr not found (did you mean worker?); existing roles: logger, recover, sink, worker"),
+        ("start", "recover", "recover runs once at startup and cannot be started or stopped on its own"),
+        ("restart", "", "role  not found"),
     ],
 )
 def test_unknown_role_is_refused_with_the_closest_name(tmp_path: Path, command: str, role: str, message: str) -> None:
@@ -139,7 +139,7 @@ def test_next_start_cleans_up_after_a_killed_appliance(tmp_path: Path) -> None:
         assert (data / "control.sock").exists()
     said = headrace("status", "--data", data)
     assert said.returncode == 1
-    assert "no appliance runs on" in said.stderr
+    assert "no appliance is running on" in said.stderr
     with HeadraceProcess(data, toy="ok").wait_ready() as second:
         assert segments_of(data) == left
         assert second.status()["state"] == "running"

@@ -14,13 +14,15 @@ from appliance import exit_code
 @click.option(
     "--data", metavar="DIR", default="./data", show_default=True, help="Data folder: store, logs, control socket."
 )
-@click.option("-c", "broker_conf", metavar="FILE", help="broker.conf: RocketMQ's file with RocketMQ's keys.")
-@click.option("--config", "appliance_toml", metavar="FILE", help="appliance.toml: the appliance's own settings.")
-@click.option("--nameserver-conf", metavar="FILE", help="The name server's file of settings (its -c).")
+@click.option("-c", "broker_conf", metavar="FILE", help="RocketMQ's configuration file of the broker (broker.conf).")
+@click.option(
+    "--config", "appliance_toml", metavar="FILE", help="Configuration file of the appliance (appliance.toml)."
+)
+@click.option("--nameserver-conf", metavar="FILE", help="Configuration file of the name server.")
 @click.option(
     "--host",
     metavar="ADDRESS",
-    help="Address to listen on, and to announce to clients (brokerIP1) unless it is 0.0.0.0.  [default: 127.0.0.1]",
+    help="Address to listen on. Clients are given the same address (brokerIP1), unless it is 0.0.0.0.  [default: 127.0.0.1]",
 )
 @click.option("--nameserver-port", type=int, metavar="N", help="Port of the name server.  [default: 9876]")
 @click.option(
@@ -31,7 +33,7 @@ from appliance import exit_code
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="A key of broker.conf or appliance.toml. May be given several times.",
+    help="Set a key of broker.conf or appliance.toml. Can be repeated.",
 )
 def command(
     data: str,
@@ -45,17 +47,17 @@ def command(
 ) -> int:
     """Run an appliance in the foreground: name server, broker and their workers.
 
-    One broker runs, unless appliance.toml lists several (brokers = 3, or a [[broker]] table for each): then broker.conf and --set are for
-    all of them, and --port is the port of the first.
+    The appliance runs one broker, unless appliance.toml defines several (brokers = 3, or one [[broker]] table each). With several
+    brokers, broker.conf and --set apply to all of them, and --port is the port of the first.
 
-    The store lies in DIR/store as RocketMQ's broker has it under storePathRootDir; a store of RocketMQ 4.9 can be put there
-    and taken away again. Of several sources of a setting the flag counts most, then --set, then the file.
+    The store is DIR/store, in the layout of RocketMQ's storePathRootDir. A RocketMQ 4.9 store can be moved there and back.
+    Flags override --set, and --set overrides the file.
 
-    When clients can connect, the last line says "ready". SIGTERM, SIGINT or `headrace stop` end it in order: what was
-    accepted is made durable first.
+    Prints "ready in N s" when clients can connect. SIGTERM, SIGINT and `headrace stop` shut it down cleanly: accepted
+    messages are made durable first.
 
-    Exit codes: 0 stopped in order; 1 stopped, but not everything could be put in order; 2 wrong configuration; 3 could not
-    start; 4 a role kept dying before it was ready.
+    Exit codes: 0 stopped cleanly; 1 stopped uncleanly, the next start recovers the store; 2 invalid configuration; 3 could not
+    start; 4 a role kept crashing before it was ready.
     """
     # What the supervisor needs is imported here, so that --help and mistakes answer at once. It all stays: no collecting.
     gc.disable()
@@ -68,7 +70,7 @@ def command(
     if result.error is not None:
         raise result.error
     if not result.is_clean:
-        _warn("stopped, but not everything was in order: the next start will check the store (see logs/headrace.log)")
+        _warn("unclean shutdown: the next start recovers the store (see logs/headrace.log)")
         return exit_code.FAILED
     _say("stopped")
     return exit_code.CLEAN

@@ -6,14 +6,14 @@ from appliance.cli.options import data_option, timeout_option
 from appliance.cli.supervisor_client import ask_supervisor
 
 
-@click.command("start", short_help="Start a role or a broker that was stopped.")
+@click.command("start", short_help="Start a stopped role or broker.")
 @click.argument("role")
 @data_option
 @timeout_option
 def command(role: str, data: str, timeout_s: float) -> None:
-    """Start ROLE of a running appliance after it was stopped; done when it is running.
+    """Start ROLE of a running appliance after it was stopped. Returns when it is running.
 
-    With several brokers ROLE is a broker's name, or BROKER/ROLE. A whole appliance is started with `headrace run`.
+    With several brokers, ROLE is BROKER/ROLE or the name of a broker. To start an appliance, use `headrace run`.
     """
     answer = ask_supervisor(data, {"command": "start", "role": role}, timeout_s)
     print(f"{role} is running" + (f", pid {answer['pid']}" if "pid" in answer else ""))

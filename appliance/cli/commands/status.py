@@ -17,18 +17,18 @@ from spark_exporter.running.held_segments import count_held
 
 @click.command("status", short_help="Show the appliance's status.")
 @data_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(data: str, as_json: bool) -> None:
-    """Show the appliance's status: its roles, the offsets of its log, how far each role is behind, rates.
+    """Show the appliance's status: roles, log offsets, lags and rates.
 
     With --json: {"roles": {ROLE: {"pid", "state", "restarts", "heartbeat_age_ms", ...}}, "offsets": {CELL: NUMBER},
     "lag": {ROLE: BYTES}, "rates": {NAME: PER SECOND}, "filter_functions": {NAME: {"calls", "failures", "last_reason", ...}}, ...,
-    "held": {"runs", "segments", "kept_bytes"} while exports hold
-    segments against retention, else null, "findings": [{"since", "group", "kind", "about", "what", "members", "queues", "advice", "count"}, ...]:
-    consumer groups that an operator should look at, as long as it lasts}. Fails when no appliance runs on DIR.
+    "held": {"runs", "segments", "kept_bytes"} or null,
+    "findings": [{"since", "group", "kind", "about", "what", "members", "queues", "advice", "count"}, ...]}. "held" is set while exports hold
+    segments against retention. "findings" lists current problems of consumer groups. Fails if no appliance is running on DIR.
 
-    With several brokers a role is called BROKER/ROLE, and all from "offsets" on stands under "brokers": {BROKER: {"state", "reason",
-    "address", "role", "store", ...}}.
+    With several brokers, roles are named BROKER/ROLE, and "offsets" and all keys after it are under "brokers": {BROKER: {"state",
+    "reason", "address", "role", "store", ...}}.
     """
     status = ask_supervisor(data, {"command": "status"}, timeout_s=5.0)["status"]
     for broker in status["brokers"].values() if "brokers" in status else [status]:
@@ -126,7 +126,7 @@ def _discarded(counters: dict[str, int]) -> list[str]:
     if not records:
         return []
     first, last = counters["discarded_first_offset"], counters["discarded_last_offset"]
-    return [f"discarded at the start: {records:,} records behind damage in the log, offsets {first} to {last}"]
+    return [f"discarded at startup: {records:,} records after corruption in the log, offsets {first} to {last}"]
 
 
 def _deleted_early(counted: dict[str, int]) -> list[str]:
@@ -143,8 +143,8 @@ def _unreadable(counters: dict[str, dict[str, int]]) -> list[str]:
     met = counters.get("broker", {}).get("unreadable_records", 0)
     passed = counters.get("dispatch", {}).get("bad_records", 0)
     return [
-        *([f"unreadable records skipped in reading: {met:,}; the log file names each"] if met else []),
-        *([f"damaged places skipped in dispatching: {passed:,}; the log file names each"] if passed else []),
+        *([f"unreadable records skipped: {met:,} (see logs/headrace.log)"] if met else []),
+        *([f"damaged ranges skipped by dispatch: {passed:,} (see logs/headrace.log)"] if passed else []),
     ]
 
 
@@ -153,4 +153,4 @@ def _held(held: dict[str, int] | None) -> list[str]:
         return []
     segments = "1 segment" if held["segments"] == 1 else f"{held['segments']:,} segments"
     kept = f"{held['kept_bytes']:,} bytes" if held["kept_bytes"] else "none"
-    return [f"held by exports: {segments}, {kept} of them deleted by the broker already"]
+    return [f"held by exports: {segments}, {kept} already deleted by the broker"]

@@ -15,19 +15,17 @@ from appliance.errors import ApplianceError
 @data_option
 @timeout_option
 def command(role: str | None, data: str, timeout_s: float) -> None:
-    """Stop ROLE, which then stays down until it is started; without ROLE, stop the whole appliance.
+    """Stop ROLE until it is started again. Without ROLE, stop the whole appliance.
 
-    With several brokers ROLE is a broker's name, which stops that broker and releases its store, or BROKER/ROLE.
+    With several brokers, ROLE is BROKER/ROLE, or the name of a broker to stop, which also releases its store.
 
-    The appliance stops in the order in which data flows, and what was accepted is durable before this command ends. It
-    fails when the appliance could not be put in order.
+    Roles stop in the order of the data flow. All accepted messages are durable when this command returns. Fails if the
+    shutdown was unclean.
     """
     if role is not None:
         answer = ask_supervisor(data, {"command": "stop", "role": role}, timeout_s)
         if not answer.get("clean", True):
-            raise ApplianceError(
-                f"{role} stopped, but not everything was in order: its next start will check the store"
-            )
+            raise ApplianceError(f"{role} unclean shutdown: its next start recovers the store")
         print(f"{role} is stopped")
         return
     supervisor_fd = os.pidfd_open(ask_supervisor(data, {"command": "status"}, timeout_s=5.0)["status"]["pid"])
@@ -35,5 +33,5 @@ def command(role: str | None, data: str, timeout_s: float) -> None:
     # Its last act is the answer; only when it is gone too are lock and ports free.
     select.select([supervisor_fd], [], [], timeout_s)
     if not answer["clean"]:
-        raise ApplianceError("stopped, but not everything was in order: the next start will check the store")
+        raise ApplianceError("unclean shutdown: the next start recovers the store (see logs/headrace.log)")
     print("the appliance has stopped")

@@ -76,21 +76,21 @@ def test_master_and_slave_share_brokerName(tmp_path: Path) -> None:  # noqa: N80
     [
         ("brokers = 0\n", "brokers=0: expected a number from 1 to 26"),
         ('brokers = "many"\n', "brokers=many: expected a number"),
-        ("brokers = 2\n[[broker]]\n", "brokers and [[broker]] exclude each other"),
-        ("[broker]\n", "expected tables, each of which begins with the line [[broker]]"),
+        ("brokers = 2\n[[broker]]\n", "brokers and [[broker]] are mutually exclusive"),
+        ("[broker]\n", "expected tables that start with the line [[broker]]"),
         ('[[broker]]\nname = "a"\n[[broker]]\nname = "a"\n', "2 [[broker]] tables are named a"),
         ('[[broker]]\nname = "a/b"\n', "name=a/b: expected up to 40 letters"),
         ('[[broker]]\nname = "logs"\n', "name=logs is reserved"),
         ("[[broker]]\nlistenPrt = 1\n", "[[broker]] broker-a: unknown key listenPrt (did you mean listenPort?)"),
         ("[[broker]]\nport = 1\nlistenPort = 1\n", "port and listenPort are the same"),
         ("[[broker]]\nlistenPort = [1]\n", "listenPort: expected a single value"),
-        ("[[broker]]\nport = 20000\n[[broker]]\nport = 20002\n", "broker-a and broker-b both have port 20000"),
-        ('[[broker]]\nstore = "s"\n[[broker]]\nstore = "s"\n', "broker-a and broker-b both have the folder"),
+        ("[[broker]]\nport = 20000\n[[broker]]\nport = 20002\n", "broker-a and broker-b both use port 20000"),
+        ('[[broker]]\nstore = "s"\n[[broker]]\nstore = "s"\n', "broker-a and broker-b both use the folder"),
         ('[[broker]]\nstore = "."\n', "is the data folder itself"),
-        ('[[broker]]\nconf = "x.conf"\n[[broker]]\nconf = "x.conf"\n', "broker-a and broker-b both have the file"),
+        ('[[broker]]\nconf = "x.conf"\n[[broker]]\nconf = "x.conf"\n', "broker-a and broker-b both use the file"),
         (
             '[[broker]]\nbrokerName = "x"\n[[broker]]\nbrokerName = "x"\n',
-            "both have brokerName=x with brokerId=0; give each its own",
+            "both use brokerName=x with brokerId=0; give each its own",
         ),
         ("[[broker]]\nfileReservedTime = -1\nflushDiskType = 1\n", "[[broker]] broker-a: flushDiskType=1"),
         ('[[broker]]\nstorePathRootDir = "/srv/a"\n', 'set store = "/srv/a" in its [[broker]] table'),
@@ -105,7 +105,7 @@ def test_wrong_list_is_refused_in_one_line(tmp_path: Path, toml: str, message: s
 
 def test_commit_log_shared_by_set_is_refused(tmp_path: Path) -> None:
     message = refusal(tmp_path, "brokers = 2\n", settings=[f"storePathCommitLog={tmp_path}/log"])
-    assert message == f"brokers broker-a and broker-b both have the folder {tmp_path}/log; give each its own"
+    assert message == f"brokers broker-a and broker-b both use the folder {tmp_path}/log; give each its own"
 
 
 def test_config_check_warns_about_the_files_of_listed_brokers(tmp_path: Path) -> None:
@@ -130,7 +130,9 @@ def test_changed_option_counts_for_its_own_broker_only(tmp_path: Path) -> None:
 def test_store_that_no_broker_uses_is_not_replaced_by_an_empty_one(tmp_path: Path, there: str, toml: str) -> None:
     data = tmp_path / "data"
     (data / there / "commitlog").mkdir(parents=True)
-    with pytest.raises(PreflightFailed, match=f"has a store at {data}/{there}, which no broker of this configuration"):
+    with pytest.raises(
+        PreflightFailed, match=f"contains a store at {data}/{there} that no broker of this configuration"
+    ):
         check_layout(AppliancePaths(str(data)), [one.paths for one in brokers(tmp_path, toml)])
 
 

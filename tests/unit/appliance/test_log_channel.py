@@ -72,7 +72,7 @@ def test_record_with_an_unpicklable_argument_is_sent(
 def test_long_message_is_marked_as_truncated(sender: logging.Logger, receiver: PacketHandler, kept: Kept) -> None:
     sender.info("ä" * (MAX_TEXT + 5))
     receive_all(receiver)
-    assert kept.messages[0].endswith("(5 characters left out)")
+    assert kept.messages[0].endswith("(5 more characters)")
 
 
 def test_senders_do_not_block_and_count_drops_when_nobody_reads(
@@ -87,7 +87,7 @@ def test_senders_do_not_block_and_count_drops_when_nobody_reads(
     sender.info("the next one")
     receive_all(receiver)
     assert kept.messages[-2:] == [
-        f"dropped {sent - arrived} log records: the logger did not keep up",
+        f"log records dropped count={sent - arrived} reason='the logger did not keep up'",
         "the next one",
     ]
 

@@ -20,10 +20,10 @@ def taken_port() -> Iterator[int]:
 @pytest.mark.parametrize(
     ("number", "message"),
     [
-        (errno.EACCES, "may not be written by user"),
-        (errno.ENOSPC, "no space"),
-        (errno.EROFS, "mounted read-only"),
-        (errno.ENOTDIR, "is in the way"),
+        (errno.EACCES, "is not writable by user"),
+        (errno.ENOSPC, "no space left"),
+        (errno.EROFS, "is on a read-only file system"),
+        (errno.ENOTDIR, "is a file, not a folder"),
         (errno.EIO, "Input/output error"),
     ],
 )
@@ -44,7 +44,7 @@ def test_folder_check_leaves_no_files(tmp_path: Path) -> None:
 
 
 def test_existing_store_needs_no_free_space(tmp_path: Path) -> None:
-    with pytest.raises(PreflightFailed, match="no space"):
+    with pytest.raises(PreflightFailed, match="not enough space"):
         preflight.check_space(tmp_path, 1 << 60)
     (tmp_path / "00000000000000000000").touch()
     assert preflight.check_space(tmp_path, 1 << 60) == []
@@ -53,11 +53,11 @@ def test_existing_store_needs_no_free_space(tmp_path: Path) -> None:
 def test_low_disk_space_is_a_warning(tmp_path: Path) -> None:
     space = os.statvfs(tmp_path)
     (warning,) = preflight.check_space(tmp_path, space.f_bavail * space.f_frsize // 2)
-    assert "CommitLog files only" in warning
+    assert "has space for only" in warning
 
 
 def test_port_in_use_is_named(taken_port: int) -> None:
-    with pytest.raises(PreflightFailed, match=rf"port {taken_port} \(broker\) is taken"):
+    with pytest.raises(PreflightFailed, match=rf"port {taken_port} \(broker\) is in use"):
         preflight.check_ports("127.0.0.1", {taken_port: "broker"})
 
 

@@ -34,7 +34,7 @@ def test_objects_are_split_from_the_stream_however_it_arrives() -> None:
 
 def test_endless_line_is_refused() -> None:
     reader = LineReader()
-    with pytest.raises(ValueError, match="more than"):
+    with pytest.raises(ValueError, match="line longer than"):
         reader.feed(b"x" * (MAX_LINE_BYTES + 1))
 
 
@@ -83,13 +83,13 @@ def test_socket_of_a_predecessor_is_replaced(tmp_path: Path) -> None:
 
 
 def test_missing_socket_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(NobodyListens, match=r"no supervisor listens at .*control\.sock"):
+    with pytest.raises(NobodyListens, match=r"no supervisor is listening on .*control\.sock"):
         ask(tmp_path / "control.sock", {}, 1)
 
 
 def test_socket_without_a_listener_is_reported(tmp_path: Path) -> None:
     listen(tmp_path / "control.sock").close()
-    with pytest.raises(NobodyListens, match="does the appliance run"):
+    with pytest.raises(NobodyListens, match="is the appliance running"):
         ask(tmp_path / "control.sock", {}, 1)
 
 
@@ -98,7 +98,7 @@ def test_request_times_out_when_the_supervisor_does_not_answer(tmp_path: Path) -
         ask(tmp_path / "control.sock", {}, 0.05)
 
 
-@pytest.mark.parametrize(("answer", "said"), [(b"", "without an answer"), (b"hello\n", "no proper answer")])
+@pytest.mark.parametrize(("answer", "said"), [(b"", "without responding"), (b"hello\n", "sent an invalid response")])
 def test_invalid_answer_is_reported(tmp_path: Path, answer: bytes, said: str) -> None:
     with listen(tmp_path / "control.sock") as server:
         thread = serve_once(server, lambda _: answer)

@@ -107,7 +107,7 @@ def test_row_of_a_role_killed_while_writing_is_readable_and_repaired(segment: Se
 
 
 def test_role_name_that_does_not_fit_is_refused(segment: Segment) -> None:
-    with pytest.raises(ValueError, match="does not fit"):
+    with pytest.raises(ValueError, match="too long for the health page"):
         format_health_page(segment, "00c0ffee", ["x" * 65])
 
 

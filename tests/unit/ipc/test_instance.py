@@ -83,7 +83,7 @@ def test_segments_remain_when_visitors_detach(instance: Instance, tmp_path: Path
 
 
 def test_visitor_gets_an_error_when_no_appliance_runs(tmp_path: Path) -> None:
-    with pytest.raises(SegmentMissing, match=f"no appliance runs on {tmp_path}"):
+    with pytest.raises(SegmentMissing, match=f"no appliance is running on {tmp_path}"):
         Instance.open(tmp_path)
 
 

@@ -90,14 +90,14 @@ def test_exit_of_a_visitor_does_not_destroy_the_segment(name: str) -> None:
 
 
 def test_open_fails_when_no_appliance_runs(name: str) -> None:
-    with pytest.raises(SegmentMissing, match="does the appliance run"):
+    with pytest.raises(SegmentMissing, match="is the appliance running"):
         open_segment(name)
     assert not unlink_segment(name)
 
 
 def test_open_fails_while_the_segment_is_being_created(name: str) -> None:
     Path(f"/dev/shm{name}").touch()
-    with pytest.raises(SegmentMissing, match="still being made"):
+    with pytest.raises(SegmentMissing, match="not initialized yet"):
         open_segment(name)
 
 

@@ -23,19 +23,19 @@ def test_valid_header_is_accepted(segment: Segment) -> None:
 
 
 def test_segment_without_a_magic_is_still_being_created() -> None:
-    with pytest.raises(SegmentMissing, match="still being made"):
+    with pytest.raises(SegmentMissing, match="not initialized yet"):
         check_header(anonymous_segment(4096), MAGIC, "00c0ffee")
 
 
 def test_page_of_another_kind_is_refused(segment: Segment) -> None:
-    with pytest.raises(LayoutMismatch, match="something else"):
+    with pytest.raises(LayoutMismatch, match="unexpected type"):
         check_header(segment, magic_of(b"HRother"), "00c0ffee")
 
 
 def test_other_layout_version_is_refused_naming_both(segment: Segment) -> None:
     segment.words[VERSION] = LAYOUT_VERSION + 1
     with pytest.raises(
-        LayoutMismatch, match=f"has layout {LAYOUT_VERSION + 1}, this program reads layout {LAYOUT_VERSION}"
+        LayoutMismatch, match=f"has layout {LAYOUT_VERSION + 1}, but this program requires layout {LAYOUT_VERSION}"
     ):
         check_header(segment, MAGIC, "00c0ffee")
 

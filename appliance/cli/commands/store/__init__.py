@@ -3,5 +3,5 @@
 from appliance.cli.command_folder import CommandFolder
 
 command = CommandFolder(
-    __name__, name="store", help="Look into the files of a store, ours or RocketMQ's, running or not."
+    __name__, name="store", help="Inspect a store of Headrace or RocketMQ, whether or not it is in use."
 )

@@ -18,21 +18,23 @@ from appliance import exit_code
 from appliance.cli.store_path import broker_of_path_option, store_root
 
 
-@click.command("deliver-timers", short_help="Turn messages that wait for a given time into ordinary ones.")
+@click.command("deliver-timers", short_help="Deliver all pending timer messages now.")
 @click.argument("path")
 @broker_of_path_option
-@click.option("-c", "broker_conf", metavar="FILE", help="broker.conf with the settings of this store (file sizes).")
 @click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A key of broker.conf. May be given several times."
+    "-c", "broker_conf", metavar="FILE", help="Configuration file (broker.conf) with the file sizes of this store."
+)
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a key of broker.conf. Can be repeated."
 )
 def command(path: str, broker: str | None, broker_conf: str | None, settings: tuple[str, ...]) -> int:
-    """Deliver at once all messages in the store at PATH that wait for a given time (TIMER_DELIVER_MS), whenever they are due.
+    """Deliver all pending timer messages (TIMER_DELIVER_MS) in the store at PATH now, regardless of their due time.
 
-    RocketMQ's 4.9 brokers do not know such messages and would never deliver them: run this before a store is moved there.
-    Messages with a delay level need nothing, these brokers go on with them. No appliance may be running on the store.
-    Should it be interrupted, run it again: none is delivered twice.
+    RocketMQ 4.9 does not support timer messages and would never deliver them, so run this before moving a store to it.
+    Messages with a delay level are not affected; RocketMQ delivers them itself. No appliance may be running on the store. If
+    interrupted, run the command again: no message is delivered twice.
 
-    Exit codes: 0 all delivered; 1 not all; others as `headrace run`.
+    Exit codes: 0 all were delivered; 1 some were not; others as for `headrace run`.
     """
     root = store_root(path, broker)
     from appliance.boot import run_appliance  # noqa: PLC0415
@@ -75,7 +77,7 @@ def command(path: str, broker: str | None, broker_conf: str | None, settings: tu
         if result.error is not None:
             raise result.error
         if not told.exists() or not result.is_clean:
-            _warn("not all timers were delivered, or not everything could be put in order: run this again")
+            _warn("not all timers were delivered, or the shutdown was not clean; run this command again")
             return exit_code.FAILED
         print(f"{path}: {int(told.read_text())} messages delivered")
     return exit_code.CLEAN

@@ -10,16 +10,19 @@ import click
 from appliance.cli.store_path import broker_of_path_option, entries_option, index_sizes, slots_option, store_root
 
 
-@click.command("dump", short_help="Print what the files of a store hold.")
+@click.command("dump", short_help="Print the contents of a store.")
 @click.argument("path")
 @broker_of_path_option
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-@click.option("--from", "from_offset", type=click.IntRange(0), metavar="OFFSET", help="Begin at this physical offset.")
-@click.option("--queue", metavar="TOPIC:ID", help="The entries of one ConsumeQueue instead of the records.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+@click.option("--from", "from_offset", type=click.IntRange(0), metavar="OFFSET", help="Start at this physical offset.")
+@click.option("--queue", metavar="TOPIC:ID", help="Print the entries of this ConsumeQueue instead of the records.")
 @click.option(
-    "--index", "of_index", is_flag=True, help="Header, slots and entries of the IndexFiles instead of the records."
+    "--index",
+    "of_index",
+    is_flag=True,
+    help="Print headers, slots and entries of the IndexFiles instead of the records.",
 )
-@click.option("--all", "of_all", is_flag=True, help="Everything: records, queues, IndexFiles, checkpoint.")
+@click.option("--all", "of_all", is_flag=True, help="Print everything: records, queues, IndexFiles, checkpoint.")
 @slots_option
 @entries_option
 def command(
@@ -33,10 +36,10 @@ def command(
     slots: int | None,
     entries: int | None,
 ) -> None:
-    """Print every record of the CommitLog of the store at PATH, or what the options choose.
+    """Print every record of the CommitLog in the store at PATH, or what the options select.
 
-    PATH is what RocketMQ calls storePathRootDir (DIR/store of an appliance). The store may be ours or RocketMQ's, running or
-    not; it is only read. With --json a line has RocketMQ's names; short bodies come in Base64, long ones as SHA-256.
+    PATH is RocketMQ's storePathRootDir (DIR/store of an appliance). The store may belong to Headrace or RocketMQ, and may be in
+    use. It is not modified. With --json, keys have RocketMQ's names; short bodies are Base64, long ones a SHA-256 digest.
     """
     chosen = [
         flag
@@ -45,7 +48,7 @@ def command(
     ]
     if len(chosen) + (from_offset is not None) > 1:
         raise click.UsageError(
-            f"{' and '.join([*chosen, *(['--from'] if from_offset is not None else [])])} exclude each other"
+            f"{' and '.join([*chosen, *(['--from'] if from_offset is not None else [])])} are mutually exclusive"
         )
     root = store_root(path, broker)
     # Slow to import, and of no use to --help.

@@ -7,16 +7,16 @@ from appliance.cli.progress import ProgressLine
 from appliance.cli.store_path import broker_of_path_option, entries_option, index_sizes, slots_option, store_root
 
 
-@click.command("verify", short_help="Verify a whole store and print what is wrong where.")
+@click.command("verify", short_help="Verify a store and print all violations.")
 @click.argument("path")
 @broker_of_path_option
 @slots_option
 @entries_option
 def command(path: str, broker: str | None, slots: int | None, entries: int | None) -> int:
-    """Read the whole store at PATH, check every invariant of its formats, and print each violation with its place.
+    """Read the whole store at PATH, check every invariant of its formats, and print each violation with its location.
 
-    PATH is what RocketMQ calls storePathRootDir (DIR/store of an appliance). The store may be ours or RocketMQ's. Nothing is
-    changed; a running appliance is checked up to what it has published.
+    PATH is RocketMQ's storePathRootDir (DIR/store of an appliance). The store may belong to Headrace or RocketMQ, and may be in
+    use. It is not modified. The store of a running appliance is checked up to the offsets that the appliance has published.
 
     Exit codes: 0 the store is OK; 1 there are findings, one per line.
     """
