@@ -15,7 +15,7 @@ from headrace.model.host import parse_host
 from headrace.protocol.remoting_command import RemotingCommand
 from headrace.remoting.closing import close_all
 from headrace.remoting.connection import Connection, make_channel
-from headrace.remoting.deadlines import Deadlines, is_done_in_time
+from headrace.remoting.deadlines import Deadlines, wait_in_time
 from headrace.remoting.endpoint import Endpoint, MakeHotPath, OnClose
 from headrace.remoting.handlers import HandlerTable
 from headrace.remoting.idle import IdleSweep
@@ -66,14 +66,11 @@ class RemotingClient:
         """
         loop = asyncio.get_running_loop()
         start = loop.time()
-        connection = await self._connection(address, timeout_ms / 1000)
+        connection, left_s = await self._connection(address, timeout_ms / 1000)
         if self._before_request is not None:
             self._before_request(address, command)
-        remaining_ms = timeout_ms - int((loop.time() - start) * 1000)
-        if remaining_ms <= 0:
-            remaining_ms = timeout_ms  # the loop was busy, which does not count (`is_done_in_time`)
         try:
-            return await connection.request(command, remaining_ms)
+            return await connection.request(command, max(1, int(left_s * 1000)))
         except RequestTimeout:
             if connection.silent_since(start):
                 connection.close(f"no data received within {timeout_ms} ms", logging.WARNING)
@@ -81,7 +78,7 @@ class RemotingClient:
 
     async def oneway(self, address: str, command: RemotingCommand) -> None:
         """Sends a request that wants no answer; returns when it is handed to the connection. Raises ConnectError, LocalProtocolError."""
-        connection = await self._connection(address, self._connect_timeout_s)
+        connection, _ = await self._connection(address, self._connect_timeout_s)
         if self._before_request is not None:
             self._before_request(address, command)
         connection.send_oneway(command)
@@ -106,14 +103,15 @@ class RemotingClient:
         await close_all(self._endpoint.channels, "closed by us", CLOSE_GRACE_S, logging.DEBUG)
         self._endpoint.deadlines.close()
 
-    async def _connection(self, address: str, timeout_s: float) -> Connection:
+    async def _connection(self, address: str, timeout_s: float) -> tuple[Connection, float]:
+        """The connection, and how many of the seconds are left."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + timeout_s
+        left_s = timeout_s
         has_joined = False
         while True:
             connection = self._connections.get(address)
             if connection is not None and not connection.is_closed:
-                return connection
+                return connection, left_s
             if self._is_closed:
                 raise StateError("the client is closed", "closed")
             task = self._connecting.get(address)
@@ -123,14 +121,16 @@ class RemotingClient:
                 self._connecting[address] = task
                 task.add_done_callback(lambda done: self._connected(address, done))
             # Several may wait for one connection: one who gives up leaves it to the others.
-            if not await is_done_in_time(task, end - loop.time()):
+            left = await wait_in_time(task, left_s)
+            if left is None:
                 raise RequestTimeout(f"no connection to {address} within {timeout_s:g} s", address, timeout_s)
+            left_s = left
             if task.cancelled():
                 raise StateError("the client is closed", "closed")
             if is_begun_before and _is_refused(task):
                 has_joined = True  # that was before we asked: who has just seen the server start must not hear it
                 continue
-            return task.result()
+            return task.result(), left_s
 
     def _connected(self, address: str, task: asyncio.Task[Connection]) -> None:
         self._connecting.pop(address, None)
@@ -154,7 +154,7 @@ class RemotingClient:
             )
         )
         try:
-            if not await is_done_in_time(connecting, self._connect_timeout_s):
+            if await wait_in_time(connecting, self._connect_timeout_s) is None:
                 raise ConnectError(f"cannot connect to {name} within {self._connect_timeout_s:g} s", address)
             _, channel = connecting.result()
         except UnicodeError as error:

@@ -84,7 +84,7 @@ class ClientTransport(RemotingClient):
 
     async def oneway(self, address: str, command: RemotingCommand) -> None:
         """As RemotingClient's, but waits while the peer does not read: nothing else slows down one-way senders."""
-        connection = await self._connection(address, CONNECT_TIMEOUT_S)
+        connection, _ = await self._connection(address, CONNECT_TIMEOUT_S)
         while connection.is_held and not connection.is_closed:  # noqa: ASYNC110 - a connection has no event for it
             await asyncio.sleep(_WRITABLE_PAUSE_S)
         await super().oneway(address, command)

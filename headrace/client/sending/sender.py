@@ -47,7 +47,7 @@ from headrace.model import properties as property_names
 from headrace.model.message import Message
 from headrace.model.message_queue import MessageQueue
 from headrace.protocol.remoting_command import RemotingCommand
-from headrace.remoting.deadlines import is_done_in_time
+from headrace.remoting.deadlines import wait_in_time
 
 logger = logging.getLogger(__name__)
 
@@ -146,9 +146,8 @@ class Sender:
         end = self._loop.time() + budget_ms / 1000
         turn = self._known_turn(message.topic)
         if turn is None:
-            turn = await self._turn_in_time(message.topic, budget_ms)
-            if self._loop.time() >= end:  # the loop was busy, which does not count
-                end = self._loop.time() + budget_ms / 1000
+            turn, left_s = await self._turn_in_time(message.topic, budget_ms)
+            end = self._loop.time() + left_s
         return await self._deliver(message, turn, end, budget_ms)
 
     async def _deliver(
@@ -216,11 +215,13 @@ class Sender:
             return turn
         return None
 
-    async def _turn_in_time(self, topic: str, budget_ms: int) -> QueueTurn:
+    async def _turn_in_time(self, topic: str, budget_ms: int) -> tuple[QueueTurn, float]:
+        """The queues of the topic, and how many seconds of the budget are left."""
         finding = self._loop.create_task(self.turn(topic))
         try:
-            if await is_done_in_time(finding, budget_ms / 1000):
-                return finding.result()
+            left_s = await wait_in_time(finding, budget_ms / 1000)
+            if left_s is not None:
+                return finding.result(), left_s
         finally:
             finding.cancel()
         raise RequestTimeout(

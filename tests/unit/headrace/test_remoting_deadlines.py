@@ -1,8 +1,9 @@
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any, cast
 
-from headrace.remoting.deadlines import Deadlines
+from headrace.remoting.deadlines import Deadlines, wait_in_time
 
 
 class FakeTimer:
@@ -129,3 +130,37 @@ def test_closing_drops_the_timer() -> None:
     watch(deadlines, 1)
     deadlines.close()
     assert not loop.armed
+
+
+def test_time_of_a_loop_that_is_busy_as_a_whole_does_not_count() -> None:
+    """Every deadline within the busy time, whether the loop comes to it late or by chance in time."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        answer = loop.create_future()
+
+        async def wait_after_work() -> float | None:
+            time.sleep(0.01)  # noqa: ASYNC251 - the loop is to be busy
+            return await wait_in_time(answer, 0.2)
+
+        waiting = [asyncio.ensure_future(wait_after_work()) for _ in range(40)]
+        await asyncio.sleep(0.01)  # all have begun by then, at different times
+        await asyncio.sleep(0.03)
+        answer.set_result(None)
+        left = await asyncio.gather(*waiting)
+        assert all(each is not None and each > 0 for each in left)
+
+    asyncio.run(main())
+
+
+def test_waiting_in_time_returns_what_is_left_or_none() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        answer = loop.create_future()
+        assert await wait_in_time(answer, 0.02) is None
+        loop.call_later(0.01, answer.set_result, None)
+        left = await wait_in_time(answer, 60)
+        assert left is not None
+        assert 0 < left < 60
+
+    asyncio.run(main())
