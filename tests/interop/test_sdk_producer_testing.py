@@ -109,7 +109,7 @@ def test_error_names_the_holder_when_no_ports_are_free(tmp_path: Path, monkeypat
 
         monkeypatch.setattr(testing, "_free_ports", too_late)
         monkeypatch.setattr(testing, "TRIES", 2)
-        with pytest.raises(StateError, match="is taken by"):
+        with pytest.raises(StateError, match="is in use by"):
             testing.HeadraceServer(tmp_path / "server").start()
         assert tries == 2
 
