@@ -12,6 +12,7 @@ from headrace.protocol.record_layout import (
     BLANK_MAGIC,
     END_FILE_MIN_BLANK_LENGTH,
     MAGIC_AT,
+    MAGIC_START,
     MESSAGE_MAGIC,
     MESSAGE_MAGIC_V2,
     PHYSICAL_OFFSET_AT,
@@ -21,7 +22,6 @@ from headrace.protocol.record_layout import (
 from spark_exporter.reading.segments import Segment, read_into
 
 _WINDOW: Final = 4 << 20  # limit: what is read at a time
-_MAGIC_START: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)[:3]  # of both versions
 _BLANK: Final = BLANK_MAGIC.to_bytes(4, "big", signed=True)
 
 
@@ -50,7 +50,7 @@ def _candidates(window: memoryview) -> list[int]:
     """Where records might begin, going by the magic codes."""
     data = bytes(window)
     places = []
-    for start in (_MAGIC_START, _BLANK):
+    for start in (MAGIC_START, _BLANK):
         at = data.find(start, MAGIC_AT)
         while at >= 0:
             places.append(at - MAGIC_AT)

@@ -2,11 +2,11 @@
 
 import os
 
+from headrace.protocol.record_layout import MAGIC_AT, MAGIC_START, RECORD_OVERHEAD
 from store.commit_log.record_check import BLANK, check_record
 from store.mapped_file import MappedFile
 
-_MAGIC_START = b"\xda\xa3\x20"  # of both magic codes
-_MAGIC_AT = 4
+_REST_OF_RECORD = RECORD_OVERHEAD - MAGIC_AT - len(MAGIC_START)  # the least that follows the bytes searched for
 
 
 def find_record(file: MappedFile, position: int, limit: int, check_crc: bool) -> int:
@@ -22,8 +22,9 @@ def find_record(file: MappedFile, position: int, limit: int, check_crc: bool) ->
             return -1
         data = _seek(file, position + 1, os.SEEK_DATA)
         hole = min(_seek(file, data, os.SEEK_HOLE), limit)
-        found = file.map.find(_MAGIC_START, max(data, position + 1 + _MAGIC_AT), hole)
-        position = found - _MAGIC_AT if found >= 0 else max(hole, position + 1)
+        # Before Python 3.11.4 `find` also reads the byte behind its range, which must therefore end before the mapping does.
+        found = file.map.find(MAGIC_START, max(data, position + 1 + MAGIC_AT), min(hole, limit - _REST_OF_RECORD))
+        position = found - MAGIC_AT if found >= 0 else max(hole, position + 1)
     return -1
 
 

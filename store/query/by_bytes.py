@@ -4,16 +4,14 @@ What the disk has damaged is skipped up to the next whole record.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Final
 
 from headrace.errors import RemoteProtocolError
 from headrace.model.message import MessageExt
 from headrace.protocol.record import decode_record
-from headrace.protocol.record_layout import MAGIC_AT, MESSAGE_MAGIC
+from headrace.protocol.record_layout import MAGIC_AT, MAGIC_START
 from store.commit_log.record_check import BLANK, check_record
 
 _STRETCH = 1 << 20  # limit: a few milliseconds; others have their turn in between
-_MAGIC_START: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)[:3]  # of both versions
 
 
 def search(
@@ -57,5 +55,5 @@ def _search(data: bytes, offset: int, mark: bytes, found: list[MessageExt]) -> i
 
 def _distance_to_magic(data: bytes) -> int:
     """How far behind its beginning the data may have a record, going by the magic code; at least 1."""
-    found = data.find(_MAGIC_START, 1 + MAGIC_AT)
-    return found - MAGIC_AT if found >= 0 else max(1, len(data) - MAGIC_AT - len(_MAGIC_START) + 1)
+    found = data.find(MAGIC_START, 1 + MAGIC_AT)
+    return found - MAGIC_AT if found >= 0 else max(1, len(data) - MAGIC_AT - len(MAGIC_START) + 1)

@@ -52,6 +52,8 @@ from headrace.protocol.big_endian import Bytes, find_byte, load_i8, load_i16, lo
 MESSAGE_MAGIC: Final = 0xDAA320A7 - 0x100000000
 MESSAGE_MAGIC_V2: Final = 0xDAA320AB - 0x100000000
 BLANK_MAGIC: Final = 0xCBD43194 - 0x100000000
+MAGIC_START: Final = MESSAGE_MAGIC.to_bytes(4, "big", signed=True)[:3]
+"""The bytes that the magic codes of both versions begin with, to search for."""
 
 TOTAL_SIZE_AT: Final = 0
 MAGIC_AT: Final = 4

@@ -1,5 +1,6 @@
 """The next whole record behind damage."""
 
+import ctypes
 import os
 from pathlib import Path
 
@@ -63,6 +64,25 @@ def test_record_that_ends_beyond_the_limit_is_not_found(log: Log) -> None:
 def test_nothing_is_found_behind_the_last_record(log: Log) -> None:
     assert log.find(log.builder.offset) == -1
     assert log.find(LOG_FILE_SIZE) == -1
+
+
+def test_nothing_behind_the_mapping_is_read(log: Log) -> None:
+    """Python 3.11.2, of Debian 12, ends with a segmentation fault if `mmap.find` searches a mapping to its end."""
+    log.damage(log.builder.offset, b"\xda" * (LOG_FILE_SIZE - log.builder.offset))
+    files = [MappedFile(log.path, 0, LOG_FILE_SIZE, writable=True) for _ in range(64)]
+    addresses = {address(file): file for file in files}
+    try:
+        # Linux places a mapping below the one before it, unless it fits into a gap.
+        end, file = next((at, addresses[at - LOG_FILE_SIZE]) for at in addresses if at - LOG_FILE_SIZE in addresses)
+        addresses[end].close()
+        assert find_record(file, log.builder.offset, LOG_FILE_SIZE, check_crc=True) == -1
+    finally:
+        for one in files:
+            one.close()
+
+
+def address(file: MappedFile) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(file.map))
 
 
 def test_record_behind_a_hole_is_found(log: Log) -> None:
