@@ -57,7 +57,7 @@ class ForgetfulEngine(LocalEngine):
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_a_commit_whose_files_are_not_there_is_not_decided(table_format: str, log: SmallLog, tmp_path: Path) -> None:
+def test_commit_with_missing_files_is_not_decided(table_format: str, log: SmallLog, tmp_path: Path) -> None:
     target = tmp_path / "target"
     with (
         pytest.raises(TargetError, match="files written by workers are missing"),
@@ -72,7 +72,7 @@ def test_a_commit_whose_files_are_not_there_is_not_decided(table_format: str, lo
 @pytest.mark.slow
 @pytest.mark.parametrize("table_format", FORMATS)
 @pytest.mark.parametrize("moved", [0, 1])
-def test_a_decided_commit_whose_files_are_gone_is_withdrawn(
+def test_decided_commit_with_missing_files_is_withdrawn(
     moved: int, table_format: str, log: SmallLog, tmp_path: Path
 ) -> None:
     target = tmp_path / "target"
@@ -97,7 +97,7 @@ def test_a_decided_commit_whose_files_are_gone_is_withdrawn(
     assert [commit.kind for commit in open_target(str(target)).ledger.commits()][1] == "rollback"
 
 
-def test_a_target_that_was_copied_without_its_locks_goes_on(log: SmallLog, tmp_path: Path) -> None:
+def test_target_copied_without_its_locks_is_usable(log: SmallLog, tmp_path: Path) -> None:
     target = tmp_path / "target"
     for _ in range(3):
         export(log.root, target)
@@ -113,7 +113,7 @@ def test_a_target_that_was_copied_without_its_locks_goes_on(log: SmallLog, tmp_p
 
 
 @pytest.mark.parametrize("table_format", ["iceberg", "delta"])
-def test_a_commit_that_two_runs_publish_at_once_is_in_the_table_once(
+def test_commit_published_by_two_runs_is_in_the_table_once(
     table_format: str, log: SmallLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = str(tmp_path / "target")
@@ -152,7 +152,7 @@ def test_a_commit_that_two_runs_publish_at_once_is_in_the_table_once(
     check_complete(log, Path(target), table_format)
 
 
-def test_verify_lists_files_that_no_commit_names(log: SmallLog, tmp_path: Path) -> None:
+def test_verify_lists_files_without_a_commit(log: SmallLog, tmp_path: Path) -> None:
     target = tmp_path / "target"
     export(log.root, target)
     first = min(target.glob("dt=*/*.parquet"))
@@ -163,7 +163,7 @@ def test_verify_lists_files_that_no_commit_names(log: SmallLog, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_files_that_a_killed_run_left_unfinished_are_ignored_and_deleted(
+def test_unfinished_files_of_a_killed_run_are_ignored_and_deleted(
     table_format: str, log: SmallLog, tmp_path: Path
 ) -> None:
     target = tmp_path / "target"

@@ -31,7 +31,7 @@ def decode(columns: RecordColumns, log: bytes) -> pa.RecordBatch:
     return as_batch(columns, "c", "b")
 
 
-def test_memory_of_bodies_is_used_again_but_never_while_a_batch_has_it() -> None:
+def test_body_buffer_is_reused_only_after_its_batch_is_released() -> None:
     columns = RecordColumns(lambda _topic: True)
     first = decode(columns, log_of(b"first", 3))
     second = decode(columns, log_of(b"second", 3))
@@ -48,7 +48,7 @@ def test_memory_of_bodies_is_used_again_but_never_while_a_batch_has_it() -> None
     assert fourth["body"].to_pylist() == [b"fourth0", b"fourth1", b"fourth2"]
 
 
-def test_every_client_has_its_own_host_whatever_the_port() -> None:
+def test_hosts_of_many_clients_with_any_port_are_decoded() -> None:
     columns = RecordColumns(lambda _topic: True)
     hosts = decode(columns, log_of(b"", CLIENTS, CLIENTS))["born_host"].to_pylist()
     assert hosts == [f"10.{number >> 8}.{number & 255}.1:{40000 + number}" for number in range(CLIENTS)]
@@ -59,11 +59,11 @@ def test_every_client_has_its_own_host_whatever_the_port() -> None:
         assert row["born_host"].to_pylist() == row["store_host"].to_pylist() == [format_host(decode_host(host))]
 
 
-def test_the_crc_function_is_found_and_right() -> None:
+def test_crc_function_is_found_and_correct() -> None:
     assert crc_function.find_crc_function() != 0
 
 
-def test_without_a_crc_function_the_decoder_has_its_own() -> None:
+def test_decoder_computes_crc_itself_without_a_library_function() -> None:
     program = """
 import sys
 sys.modules["isal"] = None

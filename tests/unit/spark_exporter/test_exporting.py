@@ -41,7 +41,7 @@ def exported_offsets(target: Path, table_format: str = "parquet") -> list[int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_each_run_takes_what_is_new(table_format: str, tmp_path: Path) -> None:
+def test_each_run_exports_only_new_messages(table_format: str, tmp_path: Path) -> None:
     log = SmallLog(tmp_path / "store")
     target = tmp_path / "target"
     for number in range(4):
@@ -60,7 +60,7 @@ def test_each_run_takes_what_is_new(table_format: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_the_logs_of_two_brokers_go_into_one_target(table_format: str, tmp_path: Path) -> None:
+def test_logs_of_two_brokers_are_exported_into_one_target(table_format: str, tmp_path: Path) -> None:
     one = write_log(tmp_path / "one", [b"x"] * 5)
     two = write_log(tmp_path / "two", [b"yy"] * 7)
     target = tmp_path / "target"
@@ -75,7 +75,7 @@ def test_the_logs_of_two_brokers_go_into_one_target(table_format: str, tmp_path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_days_are_partitions_and_compaction_puts_each_together_but_the_last(table_format: str, tmp_path: Path) -> None:
+def test_compaction_merges_each_day_except_the_last(table_format: str, tmp_path: Path) -> None:
     log = SmallLog(tmp_path / "store")
     target = tmp_path / "target"
     for number in range(24):
@@ -106,7 +106,7 @@ def test_days_are_partitions_and_compaction_puts_each_together_but_the_last(tabl
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_verify_sees_a_row_that_is_missing_doubled_or_changed(table_format: str, tmp_path: Path) -> None:
+def test_verify_detects_missing_duplicate_and_changed_rows(table_format: str, tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x" * 100] * 50)
     target = tmp_path / "target"
     export(log.root, target, table_format)
@@ -149,7 +149,7 @@ def _columns() -> tuple[str, ...]:
     return _COMPARED
 
 
-def test_damage_goes_into_quarantine_and_strict_leaves_the_target_as_it_was(tmp_path: Path) -> None:
+def test_damaged_records_are_quarantined_and_strict_leaves_the_target_unchanged(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x" * 100] * 50)
     log.overwrite(log.offsets[7] + 100, b"y")
     target = tmp_path / "target"
@@ -164,7 +164,7 @@ def test_damage_goes_into_quarantine_and_strict_leaves_the_target_as_it_was(tmp_
     assert len(row["raw"]) == row["size"]
 
 
-def test_much_damage_goes_into_quarantine_a_part_at_a_time(tmp_path: Path) -> None:
+def test_large_damage_is_quarantined_in_parts(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [bytes(1 << 20)] * 40, 64 << 20)
     for offset in log.offsets[:-1]:
         log.overwrite(offset + 1000, b"y")
@@ -175,7 +175,7 @@ def test_much_damage_goes_into_quarantine_a_part_at_a_time(tmp_path: Path) -> No
     assert pq.ParquetFile(file).metadata.num_row_groups == 3
 
 
-def test_a_run_may_begin_and_end_at_an_offset_or_a_time(tmp_path: Path) -> None:
+def test_run_can_begin_and_end_at_an_offset_or_a_time(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x" * 1000] * 100)
     export(log.root, tmp_path / "a", from_offset=log.offsets[10] + 1, to_offset=log.offsets[20])
     assert exported_offsets(tmp_path / "a") == log.offsets[11:20]
@@ -193,14 +193,14 @@ def test_a_run_may_begin_and_end_at_an_offset_or_a_time(tmp_path: Path) -> None:
         ({"table_format": "delta"}, "was created with format"),
     ],
 )
-def test_a_target_that_was_made_otherwise_is_refused(tmp_path: Path, more: dict[str, Any], said: str) -> None:
+def test_target_with_other_settings_is_refused(tmp_path: Path, more: dict[str, Any], said: str) -> None:
     log = write_log(tmp_path / "store", [b"x"])
     export(log.root, tmp_path / "target")
     with pytest.raises(TargetMismatch, match=said):
         export(log.root, tmp_path / "target", **more)
 
 
-def test_a_target_of_another_schema_version_is_refused(tmp_path: Path) -> None:
+def test_target_of_another_schema_version_is_refused(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"])
     export(log.root, tmp_path / "target")
     path = tmp_path / "target" / "_export" / "target.json"
@@ -209,7 +209,7 @@ def test_a_target_of_another_schema_version_is_refused(tmp_path: Path) -> None:
         export(log.root, tmp_path / "target")
 
 
-def test_another_store_is_not_mixed_into_a_target(tmp_path: Path) -> None:
+def test_target_of_another_store_is_refused(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x" * 1000] * 100)
     export(log.root, tmp_path / "target")
     shorter = write_log(tmp_path / "shorter", [b"x"])
@@ -221,7 +221,7 @@ def test_another_store_is_not_mixed_into_a_target(tmp_path: Path) -> None:
     assert exported_offsets(tmp_path / "target") == log.offsets
 
 
-def test_a_log_whose_unexported_files_were_deleted_is_said(tmp_path: Path) -> None:
+def test_deleted_files_that_were_not_exported_are_reported(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x" * 1000] * 10)
     export(log.root, tmp_path / "target")
     for _ in range(200):
@@ -233,7 +233,7 @@ def test_a_log_whose_unexported_files_were_deleted_is_said(tmp_path: Path) -> No
         export(log.root, tmp_path / "target")
 
 
-def test_files_that_are_missing_in_the_middle_are_said(tmp_path: Path) -> None:
+def test_files_missing_in_the_middle_are_reported(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x" * 1000] * 200)
     (log.folder / f"{1 << 16:020}").unlink()
     summary = export(log.root, tmp_path / "target")
@@ -241,14 +241,14 @@ def test_files_that_are_missing_in_the_middle_are_said(tmp_path: Path) -> None:
     assert exported_offsets(tmp_path / "target") == [each for each in log.offsets if not 1 << 16 <= each < 2 << 16]
 
 
-def test_nothing_is_made_where_the_source_is_wrong(tmp_path: Path) -> None:
+def test_invalid_source_creates_no_target(tmp_path: Path) -> None:
     for table_format in FORMATS:
         with pytest.raises(SourceError):
             export(tmp_path / "nowhere", tmp_path / "target", table_format)
     assert not (tmp_path / "target").exists()
 
 
-def test_a_target_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> None:
+def test_unwritable_target_is_reported_in_one_line(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"])
     (tmp_path / "file").write_text("not a folder")
     for table_format in FORMATS:
@@ -259,9 +259,7 @@ def test_a_target_that_cannot_be_written_is_said_in_one_line(tmp_path: Path) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_a_table_that_has_lost_a_file_or_has_a_broken_one_is_said_in_one_line(
-    table_format: str, tmp_path: Path
-) -> None:
+def test_missing_or_corrupt_table_file_is_reported_in_one_line(table_format: str, tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x" * 1000] * 50)
     target = tmp_path / "target"
     export(log.root, target, table_format)
@@ -273,14 +271,14 @@ def test_a_table_that_has_lost_a_file_or_has_a_broken_one_is_said_in_one_line(
         assert "\n" not in str(error.value)
 
 
-def test_a_catalog_that_cannot_be_reached_is_said_in_one_line(tmp_path: Path) -> None:
+def test_unreachable_catalog_is_reported_in_one_line(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"])
     with pytest.raises(TargetError) as error:
         export(log.root, f"sqlite:////{tmp_path}/missing/folder/catalog.db#ns.table", "iceberg")
     assert "\n" not in str(error.value)
 
 
-def test_an_iceberg_table_of_a_catalog_is_exported_into(tmp_path: Path) -> None:
+def test_iceberg_table_of_a_catalog_is_an_export_target(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"] * 5)
     target = f"sqlite:///{tmp_path}/catalog.db?warehouse=file://{tmp_path}/warehouse#lake.messages"
     assert find_target(target) is None
@@ -290,7 +288,7 @@ def test_an_iceberg_table_of_a_catalog_is_exported_into(tmp_path: Path) -> None:
     assert (verified.rows, verified.differences) == (5, ())
 
 
-def test_a_full_disk_leaves_the_target_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_leaves_the_target_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = write_log(tmp_path / "store", [b"x"] * 5)
     target = tmp_path / "target"
     export(log.root, target)
@@ -309,7 +307,7 @@ def test_a_full_disk_leaves_the_target_as_it_was(tmp_path: Path, monkeypatch: py
     assert export(log.root, target).rows == 5
 
 
-def test_following_takes_rounds_until_it_is_told_to_stop(tmp_path: Path) -> None:
+def test_follow_exports_in_rounds_until_stopped(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"] * 3)
     heard: list[Summary] = []
     waited: list[float] = []
@@ -327,7 +325,7 @@ def test_following_takes_rounds_until_it_is_told_to_stop(tmp_path: Path) -> None
     assert all(0 < each <= 5 for each in waited)
 
 
-def test_what_is_not_flushed_is_not_exported(tmp_path: Path) -> None:
+def test_unflushed_messages_are_not_exported(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"] * 10)
     flushed = log.offsets[4]
     asked = request(log.root, tmp_path / "target", flushed_offset=lambda: flushed)
@@ -337,7 +335,7 @@ def test_what_is_not_flushed_is_not_exported(tmp_path: Path) -> None:
         assert run.run_once().rows == 5
 
 
-def test_a_broker_that_has_just_begun_has_nothing_to_export_yet(tmp_path: Path) -> None:
+def test_new_broker_has_nothing_to_export(tmp_path: Path) -> None:
     log = SmallLog(tmp_path / "store")
     log.write()
     with Export(request(log.root, tmp_path / "target", flushed_offset=lambda: log.end), LocalEngine(1)) as run:
@@ -352,7 +350,7 @@ def test_a_broker_that_has_just_begun_has_nothing_to_export_yet(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_the_same_range_gives_the_same_bytes_whoever_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_same_range_gives_the_same_bytes_in_every_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = write_log(tmp_path / "store", [bytes(number % 251) * 3 for number in range(600)])
     asked: dict[str, Any] = {"layout": Layout(group_by_topic=True), "least_range_bytes": 20_000}
     export(log.root, tmp_path / "here", **asked)
@@ -367,7 +365,7 @@ def test_the_same_range_gives_the_same_bytes_whoever_writes_it(tmp_path: Path, m
     assert files["here"] == files["again"] == files["pool"]
 
 
-def test_the_local_engine_needs_no_master_and_an_unknown_format_is_refused() -> None:
+def test_local_engine_needs_no_master_and_unknown_format_is_refused() -> None:
     assert open_engine("local", None, 3).workers == 3
     with pytest.raises(ExportError):
         open_engine("local", "spark://somewhere")
@@ -377,7 +375,7 @@ def test_the_local_engine_needs_no_master_and_an_unknown_format_is_refused() -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_topics_with_little_data_share_a_file_and_large_ones_have_their_own(table_format: str, tmp_path: Path) -> None:
+def test_small_topics_share_a_file_and_large_topics_have_their_own(table_format: str, tmp_path: Path) -> None:
     log = SmallLog(tmp_path / "store", 1 << 20)
     target = tmp_path / "target"
     layout = Layout(group_by_topic=True, small_topic_bytes=8_000)
@@ -431,19 +429,19 @@ def counted_files(target: Path) -> list[int]:
     return [status.files, status.file_bytes]
 
 
-def test_the_file_of_a_topic_with_an_endless_name_has_a_name_that_file_systems_take() -> None:
+def test_file_name_of_a_long_topic_fits_the_file_system() -> None:
     names = {name_in_group("part-b.parquet", "%" * 126 + last) for last in "ab"}
     assert len(names) == 2
     assert all(len(each) < 200 and group_of(f"dt=2026-11-21/{each}") for each in names)
     assert group_of("dt=2026-11-21/part-b.parquet") == ""
 
 
-def test_table_names_are_made_of_plain_characters() -> None:
+def test_table_names_contain_only_plain_characters() -> None:
     assert table_name("%RETRY%g-1_a") == "~25RETRY~25g-1_a"
     assert table_name("a/../ö") == "a~2f~2e~2e~2f~c3~b6"
 
 
-def test_what_a_dead_run_held_is_let_go(tmp_path: Path) -> None:
+def test_segments_held_by_a_dead_run_are_released(tmp_path: Path) -> None:
     log = write_log(tmp_path, [b"x" * 1000] * 100)
     source = open_source(tmp_path)
     ranges = source.plan(0, source.find_end()).ranges
@@ -465,7 +463,7 @@ def test_what_a_dead_run_held_is_let_go(tmp_path: Path) -> None:
     assert count_held(tmp_path) == HeldSegments(0, 0, 0)
 
 
-def test_an_export_goes_on_where_nothing_can_be_held_and_says_so(
+def test_export_continues_with_a_warning_if_segments_cannot_be_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = write_log(tmp_path / "store", [b"x"] * 3)
@@ -478,7 +476,7 @@ def test_an_export_goes_on_where_nothing_can_be_held_and_says_so(
     assert (summary.rows, summary.notes) == (3, ["segments are not held against retention: Permission denied"])
 
 
-def test_on_a_disk_above_its_cleaning_level_nothing_is_held_and_it_is_said_once(tmp_path: Path) -> None:
+def test_no_segments_are_held_above_the_cleaning_level_and_one_warning_is_logged(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"] * 3)
     warned: list[str] = []
     dead = log.root / "hold" / "dead"
@@ -494,9 +492,7 @@ def test_on_a_disk_above_its_cleaning_level_nothing_is_held_and_it_is_said_once(
         assert (run.run_once().rows, warned) == (1, [TOO_FULL])
 
 
-def test_what_a_run_held_that_died_after_its_last_commit_is_let_go_by_one_that_has_nothing_to_do(
-    tmp_path: Path,
-) -> None:
+def test_idle_run_releases_segments_of_a_run_that_died_after_its_last_commit(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"] * 3)
     assert export(log.root, tmp_path / "target").rows == 3
     dead = log.root / "hold" / "dead"
@@ -507,7 +503,7 @@ def test_what_a_run_held_that_died_after_its_last_commit_is_let_go_by_one_that_h
     assert not (log.root / "hold").exists()
 
 
-def test_a_disk_that_fills_while_segments_are_held_gets_them_back_at_once_and_the_export_goes_on(
+def test_held_segments_are_released_when_the_disk_fills_and_export_continues(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = write_log(tmp_path / "store", [b"x" * 1000] * 300)
@@ -540,7 +536,7 @@ def test_a_disk_that_fills_while_segments_are_held_gets_them_back_at_once_and_th
     assert exported_offsets(tmp_path / "target") == log.offsets
 
 
-def test_a_segment_that_is_deleted_while_nothing_holds_it_ends_the_export_in_one_line(tmp_path: Path) -> None:
+def test_deletion_of_a_segment_not_held_ends_the_export_in_one_line(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x" * 1000] * 300)
     target = tmp_path / "target"
 
@@ -561,7 +557,7 @@ def test_a_segment_that_is_deleted_while_nothing_holds_it_ends_the_export_in_one
 
 
 @pytest.mark.slow
-def test_a_target_may_be_behind_a_url(tmp_path: Path) -> None:
+def test_target_can_be_a_url(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x" * 1000] * 100)
     target = f"memory://bucket{tmp_path}"
     with Export(request(log.root, target), LocalEngine(1)) as run:
@@ -573,7 +569,7 @@ def test_a_target_may_be_behind_a_url(tmp_path: Path) -> None:
     assert not any("staging" in name for name in names)
 
 
-def test_a_target_behind_a_url_is_locked_by_an_object(tmp_path: Path) -> None:
+def test_target_at_a_url_is_locked_by_an_object(tmp_path: Path) -> None:
     remote = _Remote(str(tmp_path / "remote"))
     second = TargetLock(remote, "two", "x")
     with (

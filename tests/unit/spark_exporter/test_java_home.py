@@ -34,7 +34,7 @@ def _no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("has_release", [True, False])
-def test_java_home_comes_before_the_path_unless_it_is_too_old(
+def test_java_home_is_preferred_to_path_unless_it_is_too_old(
     has_release: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert find_java() is None
@@ -51,9 +51,7 @@ def test_java_home_comes_before_the_path_unless_it_is_too_old(
         assert home == newer
 
 
-def test_a_runtime_without_the_module_that_spark_asks_for_is_not_asked_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_java_module_is_not_requested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(make_java(tmp_path / "small", "25.0.2", "java.base java.sql")))
     with java_for_spark() as home:
         said = subprocess.run(
@@ -67,7 +65,7 @@ def test_a_runtime_without_the_module_that_spark_asks_for_is_not_asked_for_it(
         assert home == tmp_path / "whole"
 
 
-def test_without_java_a_master_is_one_clear_line_and_the_default_is_the_local_engine() -> None:
+def test_missing_java_is_reported_for_a_master_and_selects_the_local_engine_by_default() -> None:
     for asked in (("spark", None), (None, "spark://somewhere:7077"), ("spark", "local[2]")):
         with pytest.raises(MissingPackage, match="Spark needs Java 17 or newer: set JAVA_HOME, or pip install"):
             open_engine(*asked)
@@ -75,6 +73,6 @@ def test_without_java_a_master_is_one_clear_line_and_the_default_is_the_local_en
     assert not isinstance(open_engine(None), SparkEngine)
 
 
-def test_an_engine_that_is_not_there_is_said() -> None:
+def test_missing_engine_is_reported() -> None:
     with pytest.raises(ExportError, match=r"unknown engine flink: use spark or local"):
         open_engine("flink")

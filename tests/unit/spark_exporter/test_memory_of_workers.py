@@ -50,7 +50,7 @@ def write_elsewhere(root: Path, layout: Layout, limits: str = "") -> tuple[int, 
     return rows, peak_kib / 1024, bool(has_pandas)
 
 
-def test_a_worker_does_not_wait_for_pandas(tmp_path: Path) -> None:
+def test_worker_does_not_import_pandas(tmp_path: Path) -> None:
     log = SmallLog(tmp_path)
     log.append(b"x")
     log.write(0)
@@ -58,7 +58,7 @@ def test_a_worker_does_not_wait_for_pandas(tmp_path: Path) -> None:
     assert (rows, has_pandas) == (1, False)
 
 
-def test_files_of_many_topics_are_written_one_after_the_other(tmp_path: Path) -> None:
+def test_files_of_many_topics_are_written_one_after_another(tmp_path: Path) -> None:
     log = SmallLog(tmp_path, MIB)
     for number in range(600):
         log.append(b"x", topic=f"Topic{number * 7 % 150}")
@@ -69,7 +69,7 @@ def test_files_of_many_topics_are_written_one_after_the_other(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("layout", [Layout(), BY_TOPIC], ids=["flat", "by-topic"])
-def test_a_worker_stays_below_512_mib_with_the_largest_messages(layout: Layout, tmp_path: Path) -> None:
+def test_worker_stays_below_512_mib_with_the_largest_messages(layout: Layout, tmp_path: Path) -> None:
     log, chance = SmallLog(tmp_path / "store", 160 * MIB), random.Random(4)
     body = chance.randbytes(LARGEST_MESSAGE - 500)
     for number in range(38):

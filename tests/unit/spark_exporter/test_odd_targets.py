@@ -23,7 +23,7 @@ DAY_MS = 86_400_000
 NO_PROCESS = 1 << 30
 
 
-def test_compaction_keeps_apart_logs_whose_records_lie_at_the_same_offsets(tmp_path: Path) -> None:
+def test_compaction_separates_logs_with_equal_offsets(tmp_path: Path) -> None:
     log = SmallLog(tmp_path / "store")
     for number in range(9):
         log.append(b"x" * 20_000, store_timestamp=STORE_MS + number // 6 * DAY_MS)
@@ -37,7 +37,7 @@ def test_compaction_keeps_apart_logs_whose_records_lie_at_the_same_offsets(tmp_p
         assert verify(open_source(log.root), open_target(str(target)), name).differences == ()
 
 
-def test_to_verify_a_broker_that_is_not_there_is_no_success(tmp_path: Path) -> None:
+def test_verify_of_an_unknown_broker_fails(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"] * 5)
     export(log.root, tmp_path / "target", broker_name="one")
     with pytest.raises(TargetError, match="has no data of broker broker; it has: one"):
@@ -45,27 +45,27 @@ def test_to_verify_a_broker_that_is_not_there_is_no_success(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("table_format", ["parquet", "delta"])
-def test_a_name_of_a_catalogs_table_is_no_folder(table_format: str, tmp_path: Path) -> None:
+def test_catalog_table_name_is_not_taken_for_a_folder(table_format: str, tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"])
     with pytest.raises(TargetError, match="--format iceberg"):
         export(log.root, f"{tmp_path}/lake#a.b", table_format)
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
-def test_to_ask_for_a_target_that_is_not_there_makes_nothing(tmp_path: Path) -> None:
+def test_reading_a_missing_target_creates_nothing(tmp_path: Path) -> None:
     for target in (f"{tmp_path}/lake", f"sqlite:///{tmp_path}/catalog.db?warehouse=file://{tmp_path}/w#lake.messages"):
         with pytest.raises(TargetError, match="nothing was exported there"):
             open_target(target)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_where_no_folder_can_be_made_is_no_target(tmp_path: Path) -> None:
+def test_path_that_cannot_be_a_folder_is_refused_as_target(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"])
     with pytest.raises(TargetError, match="/proc/lake: cannot create a folder there"):
         export(log.root, "/proc/lake")
 
 
-def test_nothing_is_written_into_the_store_that_is_read_nor_where_nobody_said(tmp_path: Path) -> None:
+def test_target_inside_the_source_store_and_empty_target_are_refused(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"])
     before = sorted(log.root.rglob("*"))
     for table_format in FORMATS:
@@ -77,13 +77,13 @@ def test_nothing_is_written_into_the_store_that_is_read_nor_where_nobody_said(tm
     assert sorted(log.root.rglob("*")) == before
 
 
-def test_a_catalog_without_a_place_for_tables_is_told_how_to_have_one(tmp_path: Path) -> None:
+def test_catalog_without_a_warehouse_gets_an_error_with_the_remedy(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"])
     with pytest.raises(TargetError, match="\\?warehouse=URI#NAMESPACE"):
         export(log.root, f"sqlite:///{tmp_path}/catalog.db#lake.messages", "iceberg")
 
 
-def test_a_run_that_died_is_not_said_to_be_running(tmp_path: Path) -> None:
+def test_dead_run_is_not_reported_as_running(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"] * 5)
     target = tmp_path / "target"
     export(log.root, target)
@@ -102,7 +102,7 @@ def test_a_run_that_died_is_not_said_to_be_running(tmp_path: Path) -> None:
         assert (read_status(open_target(str(target))).running is not None) == is_running
 
 
-def test_a_target_of_another_version_or_a_damaged_one_is_said(tmp_path: Path) -> None:
+def test_target_of_another_version_or_damaged_target_is_reported(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"] * 5)
     target = tmp_path / "target"
     export(log.root, target)

@@ -36,7 +36,7 @@ def whole(source: Source) -> ByteRange:
     return ByteRange(segment, segment.base, end, end)
 
 
-def test_ranges_cover_the_log_and_nothing_twice(tmp_path: Path) -> None:
+def test_ranges_cover_the_log_without_overlap(tmp_path: Path) -> None:
     log = write_log(tmp_path, [bytes(number % 700) for number in range(1000)])
     source = open_source(tmp_path)
     assert source.find_end() == log.end
@@ -44,7 +44,7 @@ def test_ranges_cover_the_log_and_nothing_twice(tmp_path: Path) -> None:
     assert offsets(source, 0, log.end, workers=20) == log.offsets
 
 
-def test_a_planted_record_is_never_taken_for_one(tmp_path: Path) -> None:
+def test_record_bytes_inside_a_body_are_not_taken_for_a_record(tmp_path: Path) -> None:
     # Dead letters and shipped logs: whole records in bodies, which say that they lie elsewhere.
     planted = encode_record(topic="Orders", body=b"inner" * 20, physical_offset=12345, store_timestamp=STORE_MS)
     log = write_log(tmp_path, [planted * 20 for _ in range(100)], 1 << 20)
@@ -58,7 +58,7 @@ def test_a_planted_record_is_never_taken_for_one(tmp_path: Path) -> None:
             )
 
 
-def test_a_record_that_forges_its_own_place_makes_a_false_cut_and_joining_mends_it(tmp_path: Path) -> None:
+def test_joining_repairs_a_false_cut_at_a_forged_record(tmp_path: Path) -> None:
     log = SmallLog(tmp_path, 1 << 20)
     log.append(b"first")
     # A client that knew where its body would lie could plant a record that says so.
@@ -78,7 +78,7 @@ def test_a_record_that_forges_its_own_place_makes_a_false_cut_and_joining_mends_
     assert joined.landed == end
 
 
-def test_queue_entries_are_taken_as_cuts_only_where_a_record_lies(tmp_path: Path) -> None:
+def test_queue_entries_are_cuts_only_at_a_record(tmp_path: Path) -> None:
     log = write_log(tmp_path, [b"x" * 500] * 200, 1 << 20)
     queue = tmp_path / "consumequeue" / "Orders" / "0"
     queue.mkdir(parents=True)
@@ -94,7 +94,7 @@ def test_queue_entries_are_taken_as_cuts_only_where_a_record_lies(tmp_path: Path
     assert offsets(source, 0, log.end, workers=10) == log.offsets
 
 
-def test_whole_segments_are_not_cut_where_there_are_enough(tmp_path: Path) -> None:
+def test_whole_segments_are_not_cut_if_there_are_enough(tmp_path: Path) -> None:
     write_log(tmp_path, [b"x" * 6000] * 100)
     source = open_source(tmp_path)
     ranges = source.plan(0, source.find_end(), workers=2, least_range_bytes=1).ranges
@@ -103,7 +103,7 @@ def test_whole_segments_are_not_cut_where_there_are_enough(tmp_path: Path) -> No
     assert certain.ranges == ranges
 
 
-def test_three_segments_and_a_bit_are_even_shares_of_two_workers_and_the_first_stay_whole(tmp_path: Path) -> None:
+def test_first_segments_stay_whole_and_shares_of_two_workers_are_even(tmp_path: Path) -> None:
     log = write_log(tmp_path, [b"x" * 200] * 680)
     source = open_source(tmp_path)
     ranges = source.plan(0, log.end, workers=2, least_range_bytes=4096).ranges
@@ -127,7 +127,7 @@ def test_no_worker_has_much_more_than_its_share(workers: int) -> None:
         assert all(number == 1 for number in parts) or len(cut) <= max(16 * workers, len(sizes) + 4 * workers)
 
 
-def test_the_same_plan_has_the_same_ranges_whether_queues_or_the_log_say_where_records_begin(tmp_path: Path) -> None:
+def test_plan_is_the_same_from_queues_and_from_the_log(tmp_path: Path) -> None:
     log = write_log(tmp_path, [bytes(number % 700) for number in range(700)])
     source = open_source(tmp_path)
     plans = [source.plan(0, log.end, workers=3, least_range_bytes=4096)]
@@ -143,7 +143,7 @@ def test_the_same_plan_has_the_same_ranges_whether_queues_or_the_log_say_where_r
     assert plans[1:] == plans[:1] * 2
 
 
-def test_a_hole_in_a_sealed_file_is_damage_and_reading_goes_on_behind_it(tmp_path: Path) -> None:
+def test_reading_continues_behind_a_hole_in_a_sealed_file(tmp_path: Path) -> None:
     log = write_log(tmp_path, [b"x" * 1000] * 100)
     log.overwrite(log.offsets[10], bytes(1500))
     scan = RangeScan(ByteRange((segment := open_source(tmp_path).segments[0]), 0, segment.end, segment.end), EVERYTHING)
@@ -166,7 +166,7 @@ def test_strict_fails_at_the_first_damage(tmp_path: Path) -> None:
         list(RangeScan(whole(open_source(tmp_path)), options).batches())
 
 
-def test_what_lies_whole_beyond_the_end_of_the_last_file_is_not_brought_back(tmp_path: Path) -> None:
+def test_records_beyond_the_end_of_the_log_are_not_read(tmp_path: Path) -> None:
     # A broker's recovery moved the end back; what it cut off still lies there.
     log = write_log(tmp_path, [b"x" * 100] * 20)
     log.overwrite(log.offsets[10], b"\xff" * 40)
@@ -174,7 +174,7 @@ def test_what_lies_whole_beyond_the_end_of_the_last_file_is_not_brought_back(tmp
 
 
 @pytest.mark.parametrize("torn", [1, 2, 5])
-def test_torn_bodies_at_the_very_end_do_not_count_and_in_the_middle_they_do(tmp_path: Path, torn: int) -> None:
+def test_torn_bodies_at_the_end_are_cut_off_and_others_are_not(tmp_path: Path, torn: int) -> None:
     log = write_log(tmp_path, [b"x" * 100] * 20)
     for offset in log.offsets[-torn:]:
         log.overwrite(offset + 100, b"\0")
@@ -184,7 +184,7 @@ def test_torn_bodies_at_the_very_end_do_not_count_and_in_the_middle_they_do(tmp_
     assert open_source(tmp_path).find_end() == log.offsets[-torn]
 
 
-def test_the_end_is_found_from_any_record_on(tmp_path: Path) -> None:
+def test_end_of_the_log_is_found_from_any_record(tmp_path: Path) -> None:
     log = write_log(tmp_path, [b"x" * 2000] * 100)
     source = open_source(tmp_path)
     for offset in log.offsets:
@@ -193,7 +193,7 @@ def test_the_end_is_found_from_any_record_on(tmp_path: Path) -> None:
     assert find_settled_end(last, last.base) == log.end
 
 
-def test_a_log_that_ends_in_a_blank_record_ends_with_its_file(tmp_path: Path) -> None:
+def test_log_that_ends_in_a_blank_record_ends_with_its_file(tmp_path: Path) -> None:
     log = SmallLog(tmp_path)
     log.append(b"x" * 40000)
     log.append(b"y" * 40000)
@@ -202,14 +202,14 @@ def test_a_log_that_ends_in_a_blank_record_ends_with_its_file(tmp_path: Path) ->
     assert open_source(tmp_path).find_end() == 1 << 16
 
 
-def test_the_flushed_end_is_believed(tmp_path: Path) -> None:
+def test_flushed_offset_is_used_as_the_end(tmp_path: Path) -> None:
     log = write_log(tmp_path, [b"x" * 100] * 20)
     source = open_source(tmp_path)
     assert source.find_end(None, log.offsets[7]) == log.offsets[7]
     assert source.find_end(log.offsets[9], log.offsets[7]) == log.offsets[9], "what is exported was flushed"
 
 
-def test_offsets_and_times_become_the_first_record_from_there(tmp_path: Path) -> None:
+def test_offset_or_time_selects_the_first_record_at_or_after_it(tmp_path: Path) -> None:
     log = write_log(tmp_path, [b"x" * 1000] * 300)
     source = open_source(tmp_path)
     for number in (0, 1, 62, 63, 64, 150, 299):
@@ -227,7 +227,7 @@ def test_offsets_and_times_become_the_first_record_from_there(tmp_path: Path) ->
     assert source.find_record_since(0, log.end) == 0
 
 
-def test_a_source_may_be_a_store_a_data_folder_or_the_files_alone(tmp_path: Path) -> None:
+def test_source_can_be_a_store_a_data_folder_or_commit_log_files(tmp_path: Path) -> None:
     log = write_log(tmp_path / "data" / "store", [b"x"])
     for path in (tmp_path / "data", tmp_path / "data" / "store", log.folder):
         assert find_commit_log(path) == log.folder
@@ -242,7 +242,7 @@ def test_a_source_may_be_a_store_a_data_folder_or_the_files_alone(tmp_path: Path
         (lambda path: (path / "commitlog").mkdir(parents=True), "its commitlog is empty"),
     ],
 )
-def test_what_is_no_store_is_said_in_one_line(tmp_path: Path, make: object, said: str) -> None:
+def test_folder_that_is_not_a_store_is_reported_in_one_line(tmp_path: Path, make: object, said: str) -> None:
     make(tmp_path / "it")  # type: ignore[operator]
     with pytest.raises(SourceError, match=said):
         open_source(tmp_path / "it")
@@ -255,7 +255,7 @@ def test_files_of_two_logs_are_refused(tmp_path: Path) -> None:
         list_segments(log.folder)
 
 
-def test_a_file_that_becomes_shorter_is_said(tmp_path: Path) -> None:
+def test_truncated_file_is_reported(tmp_path: Path) -> None:
     log = write_log(tmp_path, [b"x" * 1000] * 20)
     planned = whole(open_source(tmp_path))
     (log.folder / f"{0:020}").write_bytes(b"")

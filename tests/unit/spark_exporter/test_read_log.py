@@ -12,7 +12,7 @@ from spark_exporter.running.read_log import ask_flushed_offset, read_log
 from support.small_log import SmallLog, write_log
 
 
-def test_duckdb_counts_a_log_that_nobody_has_exported(tmp_path: Path) -> None:
+def test_duckdb_counts_rows_of_a_log_without_an_export(tmp_path: Path) -> None:
     log = SmallLog(tmp_path)
     for number in range(300):
         log.append(b"x" * 900, topic=f"T{number % 3}")
@@ -28,7 +28,7 @@ def test_duckdb_counts_a_log_that_nobody_has_exported(tmp_path: Path) -> None:
     assert later["commit_log_offset"].to_pylist() == log.offsets[291:]
 
 
-def test_a_column_asked_for_alone_is_what_it_is_among_all(tmp_path: Path) -> None:
+def test_single_column_equals_the_column_among_all(tmp_path: Path) -> None:
     log = SmallLog(tmp_path)
     for number in range(20):
         properties = f"KEYS\x01k{number}\x02UNIQ_KEY\x01u{number}\x02TAGS\x01t\x02REAL_TOPIC\x01r\x02RETRY_TOPIC\x01y\x02a\x01{number}\x02"
@@ -47,7 +47,7 @@ def test_a_column_asked_for_alone_is_what_it_is_among_all(tmp_path: Path) -> Non
     assert read_log(tmp_path, columns=["topic", "properties"]).read_all() == everything.select(["topic", "properties"])
 
 
-def test_a_running_appliance_is_asked_how_far_its_log_may_be_read(tmp_path: Path) -> None:
+def test_running_appliance_reports_the_readable_end_of_its_log(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"] * 10)
     assert ask_flushed_offset(log.root) is None
     instance = Instance.create(log.root)
@@ -60,7 +60,7 @@ def test_a_running_appliance_is_asked_how_far_its_log_may_be_read(tmp_path: Path
     assert read_log(tmp_path).read_all().num_rows == 10
 
 
-def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+def test_unreadable_source_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="no such folder"):
         read_log(tmp_path / "nowhere")
     log = write_log(tmp_path / "store", [b"x"])

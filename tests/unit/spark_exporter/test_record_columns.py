@@ -126,7 +126,7 @@ def random_properties(chance: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_rows_equal_what_the_record_codec_reads(seed: int) -> None:
+def test_rows_equal_records_decoded_by_the_codec(seed: int) -> None:
     data, places = random_log(seed)
     answer, position, rows, damaged = decode_rows(data)
     assert (answer, position, damaged) == (END, len(data), [])
@@ -140,7 +140,7 @@ def rows_of_seeds(given: bytes) -> bytes:
 
 
 @pytest.mark.slow
-def test_the_uncompiled_form_gives_the_same_columns() -> None:
+def test_interpreted_module_gives_the_same_columns() -> None:
     is_compiled, rows = pickle.loads(
         run_interpreted("unit.spark_exporter.test_record_columns", "rows_of_seeds", pickle.dumps([100, 101, 102]))
     )
@@ -148,19 +148,19 @@ def test_the_uncompiled_form_gives_the_same_columns() -> None:
     assert rows == [decode_rows(random_log(seed)[0]) for seed in (100, 101, 102)]
 
 
-def test_a_duplicate_property_has_its_last_value_everywhere() -> None:
+def test_last_value_of_a_duplicate_property_is_used() -> None:
     data = record(properties="k\x01first\x02KEYS\x01one\x02k\x01last\x02KEYS\x01two")
     (row,) = decode_rows(data)[2]
     assert (row["keys"], row["properties"]) == ("two", {"k": "last"})
 
 
-def test_all_properties_are_kept_when_asked_for() -> None:
+def test_all_properties_are_kept_on_request() -> None:
     (row,) = decode_rows(record(properties="KEYS\x01a\x02UNIQ_KEY\x01u\x02x\x01y"), all_properties=True)[2]
     assert row["properties"] == {"KEYS": "a", "UNIQ_KEY": "u", "x": "y"}
     assert (row["keys"], row["msg_id"]) == ("a", "u")
 
 
-def test_bytes_that_are_no_utf_8_become_longer_without_harm() -> None:
+def test_replacing_invalid_utf_8_makes_room_for_longer_text() -> None:
     # 400 bytes of properties a record become 1,200; many records of them outgrow what was reserved for it.
     data = b"".join(
         record(properties=b"k\x01" + b"\xff" * 30000, physical_offset=BASE + number * (91 + 6 + 30002 + 4))
@@ -177,20 +177,20 @@ def test_bytes_that_are_no_utf_8_become_longer_without_harm() -> None:
     assert rows == 9
 
 
-def test_an_inflated_body_may_be_much_larger_than_the_stretch() -> None:
+def test_decompressed_body_may_be_larger_than_the_range() -> None:
     plain = bytes(5_000_000)
     data = record(body=zlib.compress(plain), sys_flag=1)
     assert decode_rows(data)[2][0]["body"] == plain
     assert decode_rows(data, inflate=False)[2][0]["body"] == zlib.compress(plain)
 
 
-def test_a_batch_ends_when_its_bodies_are_many() -> None:
+def test_batch_ends_at_its_body_size_limit() -> None:
     data = record(body=b"x" * 1000) + record(body=b"y" * 1000, physical_offset=BASE + 1096)
     answer, position, rows, _ = decode_rows(data, most_body_bytes=500)
     assert (answer, position, len(rows)) == (FULL, 1096, 1)
 
 
-def test_a_wrong_body_is_damage_and_the_next_record_is_found() -> None:
+def test_body_with_wrong_crc_is_damage_and_the_next_record_is_read() -> None:
     data = bytearray(record(body=b"first") + record(body=b"second", physical_offset=BASE + 101))
     data[88] ^= 1
     answer, _, rows, damaged = decode_rows(bytes(data))
@@ -199,18 +199,18 @@ def test_a_wrong_body_is_damage_and_the_next_record_is_found() -> None:
     assert [row["body"] for row in rows] == [b"second"]
 
 
-def test_a_body_that_cannot_be_inflated_is_damage() -> None:
+def test_body_that_cannot_be_decompressed_is_damage() -> None:
     _, _, rows, damaged = decode_rows(record(body=b"not zlib at all", sys_flag=1))
     assert rows == []
     assert damaged[0][2].startswith("a compressed body cannot be decompressed")
 
 
-def test_a_store_time_that_is_none_is_damage() -> None:
+def test_invalid_store_timestamp_is_damage() -> None:
     _, _, rows, damaged = decode_rows(record(store_timestamp=1 << 62))
     assert (rows, damaged[0][2]) == ([], "its store timestamp is no time")
 
 
-def test_a_record_that_goes_beyond_the_stretch_says_how_much_more_is_needed() -> None:
+def test_record_beyond_the_range_reports_the_missing_bytes() -> None:
     data = record(body=b"x" * 500)
     for length in (0, 4, 7, 8, 35, 36, 100, len(data) - 1):
         columns = RecordColumns(lambda _topic: True)
@@ -218,19 +218,19 @@ def test_a_record_that_goes_beyond_the_stretch_says_how_much_more_is_needed() ->
         assert (answer, columns.position, columns.needed) == (MORE, 0, 8 if length < 8 else len(data))
 
 
-def test_a_blank_record_ends_a_file() -> None:
+def test_blank_record_ends_a_file() -> None:
     data = record() + encode_blank(8)
     assert decode_rows(data)[:2] == (BLANK, len(data) - 8)
 
 
 @pytest.mark.parametrize("length", [8, 20, 87])
-def test_a_blank_record_of_any_length_is_seen(length: int) -> None:
+def test_blank_record_of_any_length_is_recognised(length: int) -> None:
     blank = length.to_bytes(4, "big") + (BLANK_MAGIC & 0xFFFFFFFF).to_bytes(4, "big") + b"\xff" * (length - 8)
     assert decode_rows(blank)[0] == BLANK
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_random_damage_never_makes_a_row_that_the_codec_would_not_read(seed: int) -> None:
+def test_random_damage_makes_no_row_that_the_codec_rejects(seed: int) -> None:
     data, _ = random_log(seed, 5)
     chance = random.Random(seed + 1000)
     for _ in range(200):
@@ -245,14 +245,14 @@ def test_random_damage_never_makes_a_row_that_the_codec_would_not_read(seed: int
             assert row == expected(bytes(spoilt), at)
 
 
-def test_random_bytes_are_no_record() -> None:
+def test_random_bytes_are_not_read_as_a_record() -> None:
     chance = random.Random(1)
     for _ in range(500):
         answer, position, rows, _ = decode_rows(chance.randbytes(chance.randint(1, 300)))
         assert (answer in {BAD, MORE}, position, rows) == (True, 0, [])
 
 
-def test_what_is_not_asked_for_is_not_read_out() -> None:
+def test_unselected_columns_are_not_read() -> None:
     columns = RecordColumns(lambda topic: topic == "Wanted", with_body=False, with_properties=False)
     data = record(topic="Wanted") + record(topic="Other", physical_offset=BASE + 102)
     assert columns.decode(memoryview(data), BASE, 0, len(data), BASE + len(data)) == END
@@ -268,7 +268,7 @@ def record(**fields: Any) -> bytes:
     })  # fmt: skip
 
 
-def test_the_codec_reads_what_these_tests_write() -> None:
+def test_codec_reads_records_of_these_tests() -> None:
     with pytest.raises(HeadraceError):
         decode_record(b"x" * 100)
     assert decode_record(record()).body == b"body!"

@@ -34,7 +34,7 @@ class DyingEngine(LocalEngine):
 
 @pytest.mark.parametrize("is_decided", [False, True], ids=["between-commits", "a-commit-decided"])
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_other_workers_and_a_log_that_has_grown_double_and_lose_nothing(
+def test_rows_are_complete_and_unique_with_other_workers_and_a_longer_log(
     table_format: str, is_decided: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(int(is_decided))

@@ -40,7 +40,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: int(row["commit_log_offset"]))
 
 
-def test_each_topic_that_is_named_has_its_own_columns(tmp_path: Path) -> None:
+def test_each_topic_with_a_schema_has_its_own_columns(tmp_path: Path) -> None:
     log, schemas, target = write_log(tmp_path / "store"), tmp_path / "schemas.json", tmp_path / "target"
     schemas.write_text(json.dumps(TOPICS))
     command = ["export", "--engine", "local", "--body", f"json:{schemas}", str(log.root), str(target)]
@@ -86,9 +86,7 @@ def test_tables_of_topics_with_schemas_are_verified(table_format: str, tmp_path:
         ({"topics": {"Orders": ORDER}, "type": "object"}, "type is not allowed beside topics"),
     ],
 )
-def test_a_file_of_schemas_that_cannot_be_followed_is_refused_in_one_line(
-    document: dict[str, Any], said: str, tmp_path: Path
-) -> None:
+def test_invalid_schemas_file_is_refused_in_one_line(document: dict[str, Any], said: str, tmp_path: Path) -> None:
     path = tmp_path / "schemas.json"
     path.write_text(json.dumps(document))
     with pytest.raises(SchemaError) as error:

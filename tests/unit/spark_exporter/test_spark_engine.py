@@ -17,7 +17,7 @@ from support.small_log import SmallLog, write_log
 from support.spark import spark_engine
 
 
-def test_what_is_small_needs_no_jvm_unless_spark_was_asked_for(tmp_path: Path) -> None:
+def test_small_export_starts_no_jvm_unless_spark_is_requested(tmp_path: Path) -> None:
     before = SparkContext._active_spark_context
     log = write_log(tmp_path / "store", [b"x" * 1000] * 100)
     engine = open_engine(None)
@@ -34,14 +34,14 @@ def test_what_is_small_needs_no_jvm_unless_spark_was_asked_for(tmp_path: Path) -
     ("master", "workers", "wanted"),
     [("local", None, 1), ("local[0]", None, 1), ("local[3]", None, 3), (None, 5, 5), ("local[2]", 7, 7)],
 )
-def test_a_master_of_this_machine_says_how_many_workers_there_are(
+def test_local_master_sets_the_number_of_workers(
     master: str | None, workers: int | None, wanted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark, "_find_context", lambda: None)  # another test's, if they share a process
     assert SparkEngine(master, workers).workers == wanted
 
 
-def test_a_master_that_nobody_answers_for_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_master_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     class Ended:
         """A context whose JVM has ended the session, as it does a minute after its master has not answered."""
 
@@ -57,7 +57,7 @@ def test_a_master_that_nobody_answers_for_is_one_line(monkeypatch: pytest.Monkey
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_results_come_while_others_are_written_and_progress_is_told(tmp_path: Path) -> None:
+def test_results_arrive_during_the_run_and_progress_is_reported(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x" * 1000] * 300)
     told: list[tuple[int, int]] = []
     with Export(request(log.root, tmp_path / "target", commit_every_s=0.0), spark_engine()) as run:
@@ -70,7 +70,7 @@ def test_results_come_while_others_are_written_and_progress_is_told(tmp_path: Pa
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_what_goes_wrong_in_a_worker_is_said_as_if_it_had_gone_wrong_here(tmp_path: Path) -> None:
+def test_error_of_a_worker_is_raised_by_the_driver(tmp_path: Path) -> None:
     log = SmallLog(tmp_path / "store")
     for _ in range(300):
         log.append(b"x" * 1000)
@@ -104,7 +104,7 @@ def test_what_goes_wrong_in_a_worker_is_said_as_if_it_had_gone_wrong_here(tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_process_has_one_session_and_leaves_that_of_others_alone(tmp_path: Path) -> None:
+def test_process_has_one_session_and_does_not_stop_a_foreign_one(tmp_path: Path) -> None:
     context = spark_engine()._open()
     log = write_log(tmp_path / "store", [b"x" * 1000] * 100)
     other = SparkEngine()

@@ -57,7 +57,7 @@ def silent() -> Iterator[socket.socket]:
 
 
 @pytest.mark.parametrize("table_format", ["parquet", "delta"])
-def test_what_is_in_a_urls_query_stays_behind_the_path(table_format: str, server: S3Server, tmp_path: Path) -> None:
+def test_query_of_a_url_stays_after_the_path(table_format: str, server: S3Server, tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x" * 500] * 50)
     target = server.url(f"with/query/{table_format}").replace("s3://", "s3a://")
     assert export(log.root, target, table_format).rows == 50
@@ -73,7 +73,7 @@ def test_what_is_in_a_urls_query_stays_behind_the_path(table_format: str, server
     assert "?" not in opened.sink.work.uri
 
 
-def test_a_refused_iceberg_target_leaves_nothing_in_the_bucket(server: S3Server) -> None:
+def test_refused_iceberg_target_leaves_nothing_in_the_bucket(server: S3Server) -> None:
     with pytest.raises(TargetError, match="name a catalog instead"):
         open_sink("iceberg", server.url("refused"))
     assert Location(server.url("refused")).list("", below=True) == []
@@ -87,7 +87,7 @@ def test_a_refused_iceberg_target_leaves_nothing_in_the_bucket(server: S3Server)
         "gs://anonymous@lake/x?scheme=http&endpoint_override=",
     ],
 )
-def test_a_store_that_does_not_answer_is_one_line_in_time(
+def test_object_store_timeout_is_reported_in_one_line(
     target: str, silent: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reach, "REACHED_WITHIN_S", 2.0)
@@ -96,7 +96,7 @@ def test_a_store_that_does_not_answer_is_one_line_in_time(
         export(log.root, f"{target}127.0.0.1:{silent.getsockname()[1]}")
 
 
-def test_an_export_that_waits_for_a_store_ends_when_it_is_told_to(silent: socket.socket, tmp_path: Path) -> None:
+def test_export_waiting_for_an_object_store_can_be_stopped(silent: socket.socket, tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x"])
     target = f"gs://anonymous@lake/x?scheme=http&endpoint_override=127.0.0.1:{silent.getsockname()[1]}"
     with subprocess.Popen([str(HEADRACE), "export", "--engine", "local", str(log.root), target]) as waiting:
@@ -109,7 +109,7 @@ def test_an_export_that_waits_for_a_store_ends_when_it_is_told_to(silent: socket
             assert time.monotonic() - began < reach.REACHED_WITHIN_S / 2
 
 
-def test_a_library_that_aborts_the_process_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_abort_in_a_library_is_reported_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     aborting = tmp_path / "python"
     aborting.write_text("#!/bin/sh\necho 'terminate called: no credentials' >&2\nkill -ABRT $$\n")
     aborting.chmod(0o755)
@@ -120,20 +120,22 @@ def test_a_library_that_aborts_the_process_is_one_line(tmp_path: Path, monkeypat
         open_target("abfss://c@a.net/x")
 
 
-def test_a_scheme_whose_package_is_missing_names_the_package() -> None:
+def test_error_for_a_scheme_names_the_missing_package() -> None:
     with pytest.raises(MissingPackage, match=r"the package for oss:// is not installed: .*ossfs"):
         open_target("oss://bucket/x")
     with pytest.raises(TargetError, match="fsspec does not support the scheme"):
         open_target("nonsense://bucket/x")
 
 
-def test_object_stores_need_a_package_and_say_which(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_for_an_object_store_names_the_package_to_install(
+    server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
     with pytest.raises(MissingPackage, match=r"pip install 'headrace-appliance\[object-store\]'"):
         Location(server.url("x")).create("a", b"")
 
 
-def test_of_many_that_make_a_file_at_once_one_does(server: S3Server) -> None:
+def test_only_one_of_concurrent_creators_creates_the_file(server: S3Server) -> None:
     made: list[int] = []
 
     def make(number: int) -> None:
@@ -149,7 +151,7 @@ def test_of_many_that_make_a_file_at_once_one_does(server: S3Server) -> None:
     assert Location(server.url("race")).read("file") == str(made[0]).encode()
 
 
-def test_a_store_that_ignores_conditions_is_refused(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_object_store_without_conditional_writes_is_refused(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     target = Location(server.url("ignoring"))
 
     def create(name: str, data: bytes) -> bool:
@@ -164,9 +166,7 @@ def test_a_store_that_ignores_conditions_is_refused(server: S3Server, monkeypatc
         pass
 
 
-def test_an_owner_that_waits_keeps_its_target(
-    server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_waiting_owner_keeps_its_target(server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As `--follow` does between two rounds."""
     monkeypatch.setattr(target_lock, "LEASE_S", 0.4)
     log = write_log(tmp_path / "store", [b"x"] * 5)
@@ -186,7 +186,9 @@ def test_an_owner_that_waits_keeps_its_target(
         assert following.run_once().rows == 0
 
 
-def test_a_run_leaves_what_others_own(server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replaced_owner_leaves_the_files_of_its_successor(
+    server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(target_lock, "LEASE_S", 0.5)
     log = write_log(tmp_path / "store", [b"x"] * 5)
     target = server.url("owned")
@@ -207,7 +209,7 @@ def test_a_run_leaves_what_others_own(server: S3Server, tmp_path: Path, monkeypa
     assert kinds == [("fence", 2), ("export", 2)]
 
 
-def test_compact_says_which_days_it_leaves_alone(tmp_path: Path) -> None:
+def test_compact_reports_skipped_days(tmp_path: Path) -> None:
     log = SmallLog(tmp_path / "store")
     log.append(store_timestamp=STORE_MS)
     log.append(store_timestamp=STORE_MS + DAY_MS)
@@ -228,7 +230,7 @@ def test_compact_says_which_days_it_leaves_alone(tmp_path: Path) -> None:
     assert notes == []
 
 
-def test_an_interrupt_ends_what_no_longer_listens(tmp_path: Path) -> None:
+def test_interrupt_ends_an_unresponsive_run(tmp_path: Path) -> None:
     program = tmp_path / "deaf.py"
     program.write_text(
         "import ctypes, signal, sys\n"

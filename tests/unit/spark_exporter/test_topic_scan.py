@@ -88,7 +88,7 @@ def in_order(damage: Sequence[Damage]) -> list[Damage]:
 
 
 @pytest.mark.parametrize("layout", [FOLDERS, TABLES], ids=["folders", "tables"])
-def test_each_topic_and_day_comes_whole_and_in_the_logs_order(
+def test_each_topic_and_day_is_complete_and_in_log_order(
     layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(record_places, "_PART", 200)
@@ -106,7 +106,7 @@ def test_each_topic_and_day_comes_whole_and_in_the_logs_order(
     assert (scan.first.landed, scan.first.records) == (flat.landed, flat.records)
 
 
-def test_topics_with_little_log_in_a_day_come_together(tmp_path: Path) -> None:
+def test_small_topics_of_a_day_are_read_together(tmp_path: Path) -> None:
     byte_range = make_log(tmp_path)
     _, rows, _ = read(byte_range, ScanOptions(columns=("topic", "commit_log_offset", "store_size")), SMALL)
     large = {partition.group for partition in rows if partition.group is not None}
@@ -125,7 +125,7 @@ def interpreted(root: bytes) -> bytes:
 
 
 @pytest.mark.slow
-def test_uncompiled_it_gives_the_same(tmp_path: Path) -> None:
+def test_interpreted_module_gives_the_same_result(tmp_path: Path) -> None:
     make_log(tmp_path)
     said = run_interpreted("unit.spark_exporter.test_topic_scan", "interpreted", str(tmp_path).encode())
     file, rows, damage = pickle.loads(said)
@@ -133,7 +133,7 @@ def test_uncompiled_it_gives_the_same(tmp_path: Path) -> None:
     assert (rows, damage) == read(whole(tmp_path), ScanOptions("c", "b"), FOLDERS)[1:]
 
 
-def test_what_cannot_be_inflated_is_found_by_who_asks_to_be_strict(tmp_path: Path) -> None:
+def test_strict_scan_detects_bodies_that_cannot_be_decompressed(tmp_path: Path) -> None:
     log = SmallLog(tmp_path)
     log.append(b"good")
     at = log.append(b"not compressed", topic="Other", sys_flag=1)
@@ -142,7 +142,7 @@ def test_what_cannot_be_inflated_is_found_by_who_asks_to_be_strict(tmp_path: Pat
         read(whole(tmp_path, log.end), ScanOptions(strict=True), FOLDERS)
 
 
-def test_a_range_without_wanted_records_has_no_files(tmp_path: Path) -> None:
+def test_range_without_wanted_records_has_no_files(tmp_path: Path) -> None:
     log = SmallLog(tmp_path)
     log.append(topic="SCHEDULE_TOPIC_XXXX")
     log.write(0)
@@ -151,9 +151,7 @@ def test_a_range_without_wanted_records_has_no_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [True, False], ids=["shorter", "other"])
-def test_a_file_that_changes_between_the_readings_is_refused(
-    cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_that_changes_between_reads_is_refused(cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = SmallLog(tmp_path)
     for number in range(20):
         log.append(topic=f"Topic{number % 3}")

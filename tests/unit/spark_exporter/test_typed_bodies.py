@@ -66,7 +66,7 @@ def typed(schema: BodySchema, *bodies: bytes) -> tuple[list[Any], list[bytes | N
     return batch["body_json"].to_pylist(), batch["body"].to_pylist(), unfit
 
 
-def test_what_fits_is_typed_and_its_body_need_not_be_kept() -> None:
+def test_matching_body_is_typed_and_can_be_dropped() -> None:
     body = {
         "id": 7, "price": 3, "state": "paid", "at": "2026-11-21T10:00:00.25+02:00", "day": "2026-11-21", "is gift": True,
         "lines": [{"sku": "a", "count": 2}, {"sku": "b"}], "labels": {"x.y": "1", "": "2"},
@@ -98,12 +98,12 @@ def test_what_fits_is_typed_and_its_body_need_not_be_kept() -> None:
         b'{"id": 1, "labels": {"a": 1}}', b'{"id": 1e999}', b"[" * 100_000, b'{"id": ' + b"9" * 10_000 + b"}",
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_kept_whole_and_counted(body: bytes) -> None:
+def test_mismatched_body_is_kept_and_counted(body: bytes) -> None:
     rows, bodies, unfit = typed(BodySchema(ORDER), b'{"id": 1}', body, b'{"id": 2}')
     assert ([row and row["id"] for row in rows], bodies, unfit) == ([1, None, 2], [None, body, None], 1)
 
 
-def test_what_says_more_is_typed_and_kept_whole() -> None:
+def test_body_with_unknown_fields_is_typed_and_kept() -> None:
     body = b'{"id": 1, "colour": "red"}'
     rows, bodies, unfit = typed(BodySchema(ORDER), body, b'{"id": 2, "colour": null}')
     assert ([row["id"] for row in rows], bodies, unfit) == ([1, 2], [body, None], 0)
@@ -120,7 +120,7 @@ _VALUES = st.recursive(
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.dictionaries(_NAMES, _VALUES, max_size=4), min_size=1, max_size=6))
-def test_whatever_bodies_are_inferred_from_nothing_in_them_is_lost(bodies: list[dict[str, Any]]) -> None:
+def test_inferred_schema_loses_no_body_content(bodies: list[dict[str, Any]]) -> None:
     said = [json.dumps(each).encode() for each in bodies]
     document = infer_schema(said)
     if document is None:
@@ -150,7 +150,7 @@ def _plain(value: Any) -> Any:
     return float(value) if type(value) is int and abs(value) <= 1 << 53 else value
 
 
-def test_a_schema_is_inferred_from_what_most_bodies_say() -> None:
+def test_schema_is_inferred_from_the_majority_of_bodies() -> None:
     bodies = [{"a": 1, "b": 1.5, "c": [], "d": {"x": True}}] * 3 + [{"a": "odd", "b": 2, "e": None}]
     document = infer_schema([json.dumps(each).encode() for each in bodies] + [b"no JSON"])
     assert document == {
@@ -197,14 +197,14 @@ def test_a_schema_is_inferred_from_what_most_bodies_say() -> None:
         ({"type": "object", "properties": {"a": {"type": "string"}, "A": {"type": "string"}}}, "the same column"),
     ],
 )  # fmt: skip
-def test_a_schema_that_no_column_can_follow_is_refused_in_one_line(document: dict[str, Any], said: str) -> None:
+def test_schema_without_a_matching_column_type_is_refused_in_one_line(document: dict[str, Any], said: str) -> None:
     with pytest.raises(SchemaError) as error:
         BodySchema(document)
     assert said in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_a_schema_file_is_read_or_refused_in_one_line(tmp_path: Path) -> None:
+def test_schema_file_is_read_or_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "schema.json"
     path.write_text(json.dumps(ORDER))
     assert BodySchema.from_file(str(path)) == BodySchema(ORDER)
@@ -226,7 +226,7 @@ def orders(log: SmallLog, first: int, count: int, **fields: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_bodies_of_a_given_schema_are_columns_of_the_table(table_format: str, tmp_path: Path) -> None:
+def test_fields_of_a_given_schema_are_columns_of_the_table(table_format: str, tmp_path: Path) -> None:
     log = SmallLog(tmp_path / "store")
     target = tmp_path / "target"
     spec: dict[str, Any] = {"spec": TargetSpec(table_format, Layout(), EVERYTHING, body=ORDER)}
@@ -256,7 +256,7 @@ def test_bodies_of_a_given_schema_are_columns_of_the_table(table_format: str, tm
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table_format", FORMATS)
-def test_each_topics_schema_is_inferred_when_it_is_met_and_then_stays(table_format: str, tmp_path: Path) -> None:
+def test_schema_is_inferred_at_the_first_message_of_a_topic_and_kept(table_format: str, tmp_path: Path) -> None:
     log = SmallLog(tmp_path / "store")
     target = tmp_path / "target"
     spec: dict[str, Any] = {"spec": TargetSpec(table_format, Layout(table_per_topic=True), EVERYTHING, body={})}
@@ -294,7 +294,7 @@ def test_each_topics_schema_is_inferred_when_it_is_met_and_then_stays(table_form
         )
 
 
-def test_a_schema_whose_properties_come_in_another_order_is_the_same(tmp_path: Path) -> None:
+def test_order_of_schema_properties_does_not_matter(tmp_path: Path) -> None:
     log = SmallLog(tmp_path / "store")
     types: list[Any] = []
     for turn in (1, -1):
@@ -323,7 +323,7 @@ class _Here(LocalEngine):
     [(Layout(table_per_topic=True), {}), (Layout(True, small_topic_bytes=20_000), ORDER)],
     ids=["inferred", "given"],
 )
-def test_typed_bodies_are_the_same_bytes_whoever_writes_them(
+def test_typed_bodies_are_the_same_bytes_in_every_engine(
     layout: Layout, body: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = SmallLog(tmp_path / "store")
@@ -347,7 +347,7 @@ def test_typed_bodies_are_the_same_bytes_whoever_writes_them(
     assert files["here"] == files["pool"] == files["spark"]
 
 
-def test_a_topic_is_looked_at_no_longer_than_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schema_inference_reads_no_more_of_a_topic_than_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from spark_exporter.writing import body_inference  # noqa: PLC0415
 
     log = SmallLog(tmp_path / "store")
