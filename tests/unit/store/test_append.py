@@ -38,7 +38,7 @@ def put(log: LogInMemory, body: bytes = b"body", queue_id: int = 0, *, queued: b
     )
 
 
-def test_a_record_is_encoded_as_the_codec_does_it() -> None:
+def test_appended_record_equals_the_codecs() -> None:
     log = LogInMemory(1, FILE_SIZE)
     log.appender.begin()
     put(log, b"first")
@@ -54,7 +54,7 @@ def test_a_record_is_encoded_as_the_codec_does_it() -> None:
     assert log.bytes()[at:] == encoded
 
 
-def test_hosts_of_both_kinds_are_written() -> None:
+def test_ipv4_and_ipv6_hosts_are_written() -> None:
     log = LogInMemory(1, FILE_SIZE)
     put(log, born_host=("2001:db8::1", 1), store_host=("::1", 2), sys_flag=0x30)
     put(log, born_host=("2001:db8::1", 1), sys_flag=0x10)
@@ -65,7 +65,7 @@ def test_hosts_of_both_kinds_are_written() -> None:
     assert (none.born_host, none.body) == (BORN, b"")
 
 
-def test_queue_offsets_count_up_in_each_queue_and_only_for_what_is_queued() -> None:
+def test_queue_offset_increases_only_for_queued_messages() -> None:
     log = LogInMemory(1, FILE_SIZE)
     log.appender.queues_of(b"T").advance(1, 40)
     for queue_id, queued in ((0, True), (0, False), (0, True), (1, True), (7, True)):
@@ -79,7 +79,7 @@ def test_queue_offsets_count_up_in_each_queue_and_only_for_what_is_queued() -> N
     ]
 
 
-def test_queues_of_a_topic_keep_their_offsets_when_there_come_more() -> None:
+def test_queues_keep_their_offsets_when_queues_are_added() -> None:
     queues = TopicQueues(b"T")
     queues.advance(2, 5)
     queues.advance(9, 1)
@@ -87,7 +87,7 @@ def test_queues_of_a_topic_keep_their_offsets_when_there_come_more() -> None:
     assert queues.next_offset(2) == 5
 
 
-def test_nothing_is_seen_before_it_is_published() -> None:
+def test_unpublished_records_are_not_visible() -> None:
     log = LogInMemory(1, FILE_SIZE)
     assert log.appender.publish() is False
     put(log)
@@ -98,7 +98,7 @@ def test_nothing_is_seen_before_it_is_published() -> None:
     assert log.appender.publish() is False
 
 
-def test_a_full_file_ends_in_a_blank_and_the_record_begins_the_next() -> None:
+def test_record_that_does_not_fit_begins_the_next_file_after_a_blank() -> None:
     log = LogInMemory(2, FILE_SIZE)
     put(log, bytes(3000))
     end = log.appender.wrote_offset
@@ -110,7 +110,7 @@ def test_a_full_file_ends_in_a_blank_and_the_record_begins_the_next() -> None:
 
 
 @pytest.mark.parametrize(("left", "fits"), [(8, True), (7, False), (0, False)])
-def test_a_record_leaves_room_for_a_blank(left: int, fits: bool) -> None:
+def test_record_leaves_room_for_a_blank_record(left: int, fits: bool) -> None:
     log = LogInMemory(2, FILE_SIZE)
     at = put(log, bytes(FILE_SIZE - OVERHEAD - left)) if left >= 8 else put(log, bytes(1000))
     assert at == 0
@@ -123,7 +123,7 @@ def test_a_record_leaves_room_for_a_blank(left: int, fits: bool) -> None:
         assert bytes(log.memory[0][-8:]) == bytes.fromhex("00000008CBD43194")
 
 
-def test_without_a_reserved_file_nothing_is_touched() -> None:
+def test_append_without_a_reserved_file_writes_nothing() -> None:
     log = LogInMemory(1, FILE_SIZE)
     put(log, bytes(3000))
     end, limit = log.appender.wrote_offset, log.limit
@@ -135,7 +135,7 @@ def test_without_a_reserved_file_nothing_is_touched() -> None:
     assert put(log, bytes(1000)) == FILE_SIZE
 
 
-def test_the_limit_is_raised_before_a_byte_beyond_it_is_touched() -> None:
+def test_append_limit_is_raised_before_bytes_beyond_it_are_written() -> None:
     log = LogInMemory(3, FILE_SIZE)
     limits: list[tuple[int, bool]] = []
     raise_limit = log.append_limit
@@ -153,7 +153,7 @@ def test_the_limit_is_raised_before_a_byte_beyond_it_is_touched() -> None:
     assert all(untouched for _, untouched in limits)
 
 
-def test_an_appender_goes_on_where_the_log_ends() -> None:
+def test_appender_continues_at_the_end_of_the_log() -> None:
     before = LogInMemory(2, FILE_SIZE)
     put(before, b"before")
     end = before.appender.wrote_offset
@@ -167,14 +167,14 @@ def test_an_appender_goes_on_where_the_log_ends() -> None:
 
 
 @pytest.mark.parametrize("end", [FILE_SIZE, FILE_SIZE - 8])
-def test_a_log_that_ends_with_its_file_goes_on_in_the_next(end: int) -> None:
+def test_log_that_ends_with_its_file_continues_in_the_next(end: int) -> None:
     log = LogInMemory(2, FILE_SIZE, wrote_offset=end)
     log.memory[0] = bytearray(b"\xee" * FILE_SIZE)
     assert put(log) == FILE_SIZE
     assert bytes(log.memory[0][:end]) == b"\xee" * end
 
 
-def test_ensure_makes_room_for_a_whole_batch() -> None:
+def test_ensure_reserves_room_for_a_whole_batch() -> None:
     log = LogInMemory(2, FILE_SIZE)
     appender: CommitLogAppender = log.appender
     assert appender.largest_record == FILE_SIZE - 8
@@ -186,7 +186,7 @@ def test_ensure_makes_room_for_a_whole_batch() -> None:
     assert not appender.ensure(FILE_SIZE - 8 + 1)
 
 
-def test_store_timestamps_never_go_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_timestamps_never_decrease(monkeypatch: pytest.MonkeyPatch) -> None:
     log = LogInMemory(1, FILE_SIZE)
     log.appender.begin()
     first = log.appender.store_timestamp

@@ -36,9 +36,7 @@ def test_every_record_is_read_at_its_offset(built: LogBuilder, reader: CommitLog
         assert reader.store_timestamp_at(record.physical_offset, record.size_bytes) == record.store_timestamp
 
 
-def test_nothing_beyond_what_is_published_is_read(
-    built: LogBuilder, reader: CommitLogReader, control: SimpleNamespace
-) -> None:
+def test_unpublished_records_are_not_read(built: LogBuilder, reader: CommitLogReader, control: SimpleNamespace) -> None:
     last = built.written[-1]
     control.wrote_offset = last.physical_offset
     assert reader.record_at(last.physical_offset) is None
@@ -47,27 +45,25 @@ def test_nothing_beyond_what_is_published_is_read(
     assert reader.store_timestamp_at(last.physical_offset, last.size_bytes) == -1
 
 
-def test_nothing_below_what_is_kept_is_read(
-    built: LogBuilder, reader: CommitLogReader, control: SimpleNamespace
-) -> None:
+def test_deleted_records_are_not_read(built: LogBuilder, reader: CommitLogReader, control: SimpleNamespace) -> None:
     control.min_offset = LOG_FILE_SIZE
     assert reader.record_at(0) is None
     assert reader.read_on(LOG_FILE_SIZE - 1) is None
     assert reader.record_at(LOG_FILE_SIZE) is not None
 
 
-def test_a_read_never_crosses_files(reader: CommitLogReader) -> None:
+def test_read_never_crosses_files(reader: CommitLogReader) -> None:
     assert reader.read(LOG_FILE_SIZE - 10, 10) is not None
     assert reader.read(LOG_FILE_SIZE - 10, 11) is None
     assert len(reader.read_on(LOG_FILE_SIZE - 10)) == 10
 
 
-def test_a_blank_is_no_record(built: LogBuilder, reader: CommitLogReader) -> None:
+def test_blank_is_not_a_record(built: LogBuilder, reader: CommitLogReader) -> None:
     before = max(one.physical_offset + one.size_bytes for one in built.written if one.physical_offset < LOG_FILE_SIZE)
     assert reader.record_at(before) is None
 
 
-def test_published_bytes_that_are_no_record_are_corruption(built: LogBuilder, reader: CommitLogReader) -> None:
+def test_published_bytes_that_are_not_a_record_raise_corrupt_record(built: LogBuilder, reader: CommitLogReader) -> None:
     with pytest.raises(CorruptRecord, match="no valid record at physical offset 7: no magic code"):
         reader.record_at(7)
     with path_of(built.paths.commit_log, 0).open("r+b") as file:
@@ -76,14 +72,14 @@ def test_published_bytes_that_are_no_record_are_corruption(built: LogBuilder, re
         reader.record_at(0)
 
 
-def test_the_time_of_the_oldest_message_needs_as_many_bytes_as_asked(
+def test_store_timestamp_requires_the_given_number_of_readable_bytes(
     built: LogBuilder, reader: CommitLogReader
 ) -> None:
     assert reader.store_timestamp_at(0, 2 * 4096) == built.written[0].store_timestamp
     assert reader.store_timestamp_at(0, LOG_FILE_SIZE + 1) == -1
 
 
-def test_a_slice_stays_readable_when_its_file_is_deleted(
+def test_slice_stays_readable_after_its_file_is_deleted(
     built: LogBuilder, reader: CommitLogReader, control: SimpleNamespace
 ) -> None:
     data = reader.record_at(0)

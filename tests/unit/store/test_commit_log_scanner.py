@@ -47,7 +47,7 @@ def check(data: bytes, offset: int = 5000, check_crc: bool = True, position: int
 
 
 @pytest.mark.parametrize("fields", KINDS.values(), ids=KINDS)
-def test_a_valid_record_answers_its_size(fields: dict[str, object]) -> None:
+def test_check_of_a_valid_record_returns_its_size(fields: dict[str, object]) -> None:
     data = record(**fields)
     assert check(data) == len(data)
     assert check(data + b"what follows") == len(data)
@@ -55,13 +55,13 @@ def test_a_valid_record_answers_its_size(fields: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("fields", KINDS.values(), ids=KINDS)
-def test_a_record_cut_anywhere_is_none(fields: dict[str, object]) -> None:
+def test_truncated_record_is_invalid(fields: dict[str, object]) -> None:
     data = record(**fields)
     assert all(check(data[:length]) < 0 for length in range(len(data)))
 
 
 @pytest.mark.parametrize("fields", KINDS.values(), ids=KINDS)
-def test_a_record_that_ends_in_zeros_is_none_unless_only_properties_are_lost(fields: dict[str, object]) -> None:
+def test_record_with_a_zeroed_end_is_invalid_unless_only_properties_are_lost(fields: dict[str, object]) -> None:
     data = record(**fields)
     for length in range(len(data) - 8):
         torn = data[:length] + bytes(len(data) - length)
@@ -69,7 +69,7 @@ def test_a_record_that_ends_in_zeros_is_none_unless_only_properties_are_lost(fie
 
 
 @pytest.mark.parametrize("fields", KINDS.values(), ids=KINDS)
-def test_queue_and_timestamp_are_read_from_where_they_are(fields: dict[str, object]) -> None:
+def test_queue_and_timestamp_are_read_from_the_record(fields: dict[str, object]) -> None:
     view = memoryview(b"before" + record(**fields))
     key = queue_key_at(view, 6)
     assert key is not None
@@ -115,7 +115,7 @@ def place_in(data: bytes) -> int:
     return int.from_bytes(data[28:36], "big", signed=True)
 
 
-def test_damage_of_every_kind_is_judged_as_the_plain_codec_does() -> None:
+def test_check_agrees_with_the_codec_on_every_kind_of_damage() -> None:
     for data in damaged_records(4, 3000):
         expected = codec.check_record(data, 0)
         ours = check(data, offset=place_in(data))
@@ -133,7 +133,7 @@ def verdicts(given: bytes) -> bytes:
 
 
 @pytest.mark.slow
-def test_the_compiled_check_and_the_plain_one_agree() -> None:
+def test_compiled_and_interpreted_check_agree() -> None:
     assert run_interpreted("unit.store.test_commit_log_scanner", "verdicts", b"7") == verdicts(b"7")
 
 
@@ -147,7 +147,7 @@ def built(tmp_path: Path) -> Built:
     return builder, MappedFileQueue(builder.paths.commit_log, LOG_FILE_SIZE)
 
 
-def test_a_scan_gives_records_and_blanks_without_a_gap(built: Built) -> None:
+def test_scan_returns_records_and_blanks_without_a_gap(built: Built) -> None:
     builder, files = built
     found = list(scan(files, 0, builder.offset, check_crc=True))
     assert [one.physical_offset for one in found if one.kind is Kind.RECORD] == [
@@ -157,13 +157,13 @@ def test_a_scan_gives_records_and_blanks_without_a_gap(built: Built) -> None:
     assert all(a.physical_offset + a.size_bytes == b.physical_offset for a, b in pairwise(found))
 
 
-def test_a_scan_without_an_end_says_what_stopped_it(built: Built) -> None:
+def test_scan_without_an_end_reports_why_it_stopped(built: Built) -> None:
     builder, files = built
     *_, last = scan(files, 0, None, check_crc=True)
     assert (last.kind, last.physical_offset, last.reason) == (Kind.BAD, builder.offset, "no magic code")
 
 
-def test_a_scan_may_begin_at_any_record_and_end_before_the_last(built: Built) -> None:
+def test_scan_can_begin_at_any_record_and_end_before_the_last(built: Built) -> None:
     builder, files = built
     first, last = builder.written[100], builder.written[400]
     found = [one for one in scan(files, first.physical_offset, last.physical_offset, check_crc=False) if one.size_bytes]
@@ -171,7 +171,7 @@ def test_a_scan_may_begin_at_any_record_and_end_before_the_last(built: Built) ->
     assert found[-1].physical_offset == builder.written[399].physical_offset
 
 
-def test_the_end_is_found_with_its_last_record(built: Built) -> None:
+def test_end_of_the_log_is_found_with_its_last_record(built: Built) -> None:
     builder, files = built
     end = find_end(files, 0, check_crc=True)
     assert (end.offset, end.records) == (builder.offset, 600)
@@ -179,7 +179,7 @@ def test_the_end_is_found_with_its_last_record(built: Built) -> None:
     assert end.last_timestamp == builder.written[-1].store_timestamp
 
 
-def test_a_log_that_ends_with_a_full_file_ends_at_its_end(tmp_path: Path) -> None:
+def test_log_with_a_full_last_file_ends_at_the_end_of_the_file(tmp_path: Path) -> None:
     builder = LogBuilder(small_config(tmp_path))
     builder.append()
     room = LOG_FILE_SIZE - builder.offset

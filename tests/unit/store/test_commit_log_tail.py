@@ -35,7 +35,7 @@ def log_of(config: StoreConfig) -> bytes:
         (9, 3),
     ],
 )
-def test_exactly_the_range_is_wiped_and_files_keep_their_length(config: StoreConfig, start: int, end: int) -> None:
+def test_only_the_range_is_wiped_and_files_keep_their_length(config: StoreConfig, start: int, end: int) -> None:
     tail.wipe(config.paths(), config, start, end)
     length = 3 * LOG_FILE_SIZE
     expected = bytearray(b"x" * length)
@@ -43,12 +43,12 @@ def test_exactly_the_range_is_wiped_and_files_keep_their_length(config: StoreCon
     assert log_of(config) == bytes(expected)
 
 
-def test_files_that_are_not_there_are_passed_over(config: StoreConfig) -> None:
+def test_missing_files_are_skipped(config: StoreConfig) -> None:
     tail.wipe(config.paths(), config, 2 * LOG_FILE_SIZE, 5 * LOG_FILE_SIZE)
     assert len(os.listdir(config.paths().commit_log)) == 3
 
 
-def test_a_wipe_that_does_not_reach_the_disk_is_an_error(config: StoreConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_sync_of_a_wipe_is_an_error(config: StoreConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: int) -> None:
         raise OSError(5, "Input/output error")
 

@@ -14,7 +14,7 @@ def put_some(writer: ConsumeQueueExtWriter, count: int) -> list[int]:
     return [address for address in addresses if address is not None]
 
 
-def test_units_are_found_by_the_addresses_they_were_given(tmp_path: Path) -> None:
+def test_units_are_read_at_their_addresses(tmp_path: Path) -> None:
     directory = tmp_path / "Topic" / "0"
     writer = ConsumeQueueExtWriter(directory, FILE_SIZE, None)
     addresses = put_some(writer, 10)
@@ -30,7 +30,7 @@ def test_units_are_found_by_the_addresses_they_were_given(tmp_path: Path) -> Non
     writer.close()
 
 
-def test_a_queue_goes_on_after_the_unit_of_its_last_entry(tmp_path: Path) -> None:
+def test_queue_continues_after_the_unit_of_its_last_entry(tmp_path: Path) -> None:
     directory = tmp_path / "Topic" / "0"
     writer = ConsumeQueueExtWriter(directory, FILE_SIZE, None)
     addresses = put_some(writer, 7)
@@ -40,14 +40,14 @@ def test_a_queue_goes_on_after_the_unit_of_its_last_entry(tmp_path: Path) -> Non
     again.close()
 
 
-def test_a_unit_that_fits_in_no_file_has_no_address(tmp_path: Path) -> None:
+def test_unit_larger_than_a_file_has_no_address(tmp_path: Path) -> None:
     writer = ConsumeQueueExtWriter(tmp_path / "Topic" / "0", FILE_SIZE, None)
     assert writer.put(1, 2, bytes(80)) is None
     assert writer.put(1, 2, bytes(40_000)) is None
     writer.close()
 
 
-def test_files_before_the_first_entrys_unit_are_deleted(tmp_path: Path) -> None:
+def test_files_before_the_unit_of_the_first_entry_are_deleted(tmp_path: Path) -> None:
     directory = tmp_path / "Topic" / "0"
     writer = ConsumeQueueExtWriter(directory, FILE_SIZE, None)
     addresses = put_some(writer, 10)
@@ -56,7 +56,7 @@ def test_files_before_the_first_entrys_unit_are_deleted(tmp_path: Path) -> None:
     writer.close()
 
 
-def test_an_address_without_a_unit_reads_as_none(tmp_path: Path) -> None:
+def test_address_without_a_unit_reads_as_none(tmp_path: Path) -> None:
     directory = tmp_path / "Topic" / "0"
     writer = ConsumeQueueExtWriter(directory, FILE_SIZE, None)
     put_some(writer, 1)

@@ -46,7 +46,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
     found.writer.close()
 
 
-def test_entries_go_up_to_the_published_end(pair: Pair) -> None:
+def test_entries_end_at_the_published_end(pair: Pair) -> None:
     pair.put(0, 3)
     pair.writer.put(pair.writer.open(b"Topic", 0), 30, 10, 7, 3)
     assert pair.offsets(1) == [10, 20]
@@ -55,7 +55,7 @@ def test_entries_go_up_to_the_published_end(pair: Pair) -> None:
     assert pair.offsets(3) == [30]
 
 
-def test_entries_go_up_to_the_end_of_their_file(pair: Pair) -> None:
+def test_entries_end_at_the_end_of_their_file(pair: Pair) -> None:
     pair.put(0, 70)
     assert pair.offsets(48) == [480, 490]
     assert pair.offsets(50) == [number * 10 for number in range(50, 70)]
@@ -67,12 +67,12 @@ def test_one_entry_is_read_with_all_its_fields(pair: Pair) -> None:
     assert pair.reader.entry(b"Topic", 0, 3) is None
 
 
-def test_a_queue_nobody_knows_is_empty(pair: Pair) -> None:
+def test_unknown_queue_is_empty(pair: Pair) -> None:
     assert pair.reader.bounds("Missing", 3) == (0, 0)
     assert pair.offsets(0, "Missing") is None
 
 
-def test_below_the_minimum_there_is_nothing(pair: Pair) -> None:
+def test_entries_below_the_minimum_are_not_read(pair: Pair) -> None:
     pair.put(0, 70)
     for _ in pair.writer.clean_expired(605):
         pass
@@ -82,7 +82,7 @@ def test_below_the_minimum_there_is_nothing(pair: Pair) -> None:
     assert pair.offsets(-1) is None
 
 
-def test_a_queue_that_was_made_again_is_not_read_from_its_old_file(pair: Pair) -> None:
+def test_recreated_queue_is_not_read_from_its_old_file(pair: Pair) -> None:
     pair.put(0, 3)
     assert pair.offsets(0) == [0, 10, 20]
     cursor = pair.writer.find(b"Topic", 0)
@@ -93,7 +93,7 @@ def test_a_queue_that_was_made_again_is_not_read_from_its_old_file(pair: Pair) -
     assert pair.offsets(0) == [9000, 9010]
 
 
-def test_more_queues_than_mappings_are_read_all_the_same(pair: Pair) -> None:
+def test_more_queues_than_mappings_can_be_read(pair: Pair) -> None:
     for number in range(5):
         pair.put(0, 2, b"Topic%d" % number, start=number * 100)
     for number in [0, 1, 2, 3, 4, 0, 2, 4, 1]:
@@ -105,7 +105,7 @@ def mapped_files(root: Path) -> set[str]:
     return {line.split(maxsplit=5)[5].removesuffix(" (deleted)") for line in lines if str(root) in line}
 
 
-def test_release_deleted_unmaps_expired_files_and_those_of_queues_that_are_gone(tmp_path: Path, pair: Pair) -> None:
+def test_release_deleted_unmaps_files_that_expired_or_whose_queue_was_deleted(tmp_path: Path, pair: Pair) -> None:
     pair.put(0, 70)
     pair.put(0, 3, b"Gone")
     assert pair.offsets(0)
@@ -127,7 +127,7 @@ def test_release_deleted_unmaps_expired_files_and_those_of_queues_that_are_gone(
     assert pair.offsets(60) == [*range(600, 700, 10)]
 
 
-def test_release_deleted_keeps_what_is_there(tmp_path: Path, pair: Pair) -> None:
+def test_release_deleted_keeps_mappings_of_existing_files(tmp_path: Path, pair: Pair) -> None:
     pair.put(0, 70)
     assert pair.offsets(60)
     pair.writer.close()

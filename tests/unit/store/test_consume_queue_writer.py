@@ -71,14 +71,14 @@ def queues(tmp_path: Path) -> Iterator[Queues]:
     found.writer.close()
 
 
-def test_entries_stand_in_order_in_files_of_full_length(queues: Queues) -> None:
+def test_entries_are_in_order_in_files_of_full_length(queues: Queues) -> None:
     queues.put_some(0, 120)
     assert queues.read() == [(number * 10, 10, 7) for number in range(120)]
     assert queues.names() == [0, 50, 100]
     assert {file.stat().st_size for file in queues.paths.queue("Topic", 0).iterdir()} == {IN_FILE * ENTRY_SIZE}
 
 
-def test_nothing_is_seen_before_it_is_published(queues: Queues) -> None:
+def test_unpublished_entries_are_not_visible(queues: Queues) -> None:
     queues.put_some(0, 3)
     assert queues.bounds() == (0, 0, -1)
     assert queues.writer.publish() == [queues.table.find(b"Topic", 0)]
@@ -86,13 +86,13 @@ def test_nothing_is_seen_before_it_is_published(queues: Queues) -> None:
     assert queues.writer.publish() == []
 
 
-def test_what_is_there_is_not_put_again(queues: Queues) -> None:
+def test_existing_entries_are_not_written_again(queues: Queues) -> None:
     queues.put_some(0, 5)
     queues.put_some(0, 6)
     assert [entry[0] for entry in queues.read()] == [0, 10, 20, 30, 40, 50]
 
 
-def test_a_queue_that_does_not_begin_at_0_begins_with_fillers(queues: Queues) -> None:
+def test_queue_that_begins_above_0_begins_with_fillers(queues: Queues) -> None:
     queues.put(53, 700)
     queues.writer.publish()
     assert queues.names() == [50]
@@ -100,18 +100,18 @@ def test_a_queue_that_does_not_begin_at_0_begins_with_fillers(queues: Queues) ->
     assert queues.bounds() == (53, 54, 710)
 
 
-def test_a_queue_that_begins_where_a_file_does_needs_no_fillers(queues: Queues) -> None:
+def test_queue_that_begins_with_a_file_needs_no_fillers(queues: Queues) -> None:
     queues.put(100, 700)
     assert (queues.names(), queues.read()) == ([100], [(700, 10, 7)])
 
 
-def test_an_entry_that_comes_too_early_is_put_where_the_queue_ends(queues: Queues) -> None:
+def test_entry_beyond_the_end_is_written_at_the_end_of_the_queue(queues: Queues) -> None:
     queues.put(0, 0)
     queues.put(5, 50)
     assert [entry[0] for entry in queues.read()] == [0, 50]
 
 
-def test_an_entry_of_a_lower_offset_is_taken_for_a_repetition(queues: Queues) -> None:
+def test_entry_of_a_lower_offset_is_ignored_as_a_repetition(queues: Queues) -> None:
     queues.put_some(0, 3)
     queues.put(1, 500)
     assert [entry[0] for entry in queues.read()] == [0, 10, 20]
@@ -126,7 +126,7 @@ def test_thousands_of_queues_need_few_mappings(queues: Queues) -> None:
     assert all(len(queues.read(queue_id=queue_id)) == 3 for queue_id in range(100))
 
 
-def test_a_restart_goes_on_from_the_published_rows(queues: Queues) -> None:
+def test_restarted_writer_continues_from_the_published_rows(queues: Queues) -> None:
     queues.put_some(0, 60)
     queues.writer.publish()
     queues.put_some(60, 120)  # not published: the next one writes them again, over the same bytes
@@ -137,7 +137,7 @@ def test_a_restart_goes_on_from_the_published_rows(queues: Queues) -> None:
     assert queues.read() == [(number * 10, 10, 7) for number in range(120)]
 
 
-def test_a_restart_leaves_nothing_of_a_queue_that_was_never_published(queues: Queues) -> None:
+def test_restarted_writer_removes_a_queue_that_was_never_published(queues: Queues) -> None:
     queues.put(53, 700)
     queues.start(reput_offset=700)
     assert queues.table.find(b"Topic", 0) == -1
@@ -145,7 +145,7 @@ def test_a_restart_leaves_nothing_of_a_queue_that_was_never_published(queues: Qu
     assert queues.read() == [FILLER, FILLER, FILLER, (700, 10, 7)]
 
 
-def test_after_a_crash_a_queue_goes_on_from_its_last_entry(queues: Queues) -> None:
+def test_queue_continues_from_its_last_entry_after_a_crash(queues: Queues) -> None:
     queues.put_some(0, 73)
     queues.forget_shared_memory()
     queues.start(reput_offset=730)
@@ -154,7 +154,7 @@ def test_after_a_crash_a_queue_goes_on_from_its_last_entry(queues: Queues) -> No
     assert len(queues.read()) == 75
 
 
-def test_the_last_entry_is_put_again_if_its_record_is_dispatched_again(queues: Queues) -> None:
+def test_last_entry_is_written_again_if_its_record_is_dispatched_again(queues: Queues) -> None:
     queues.put_some(0, 51)
     with (queues.paths.queue("Topic", 0) / f"{50 * ENTRY_SIZE:020d}").open("r+b") as file:
         file.write(ENTRY.pack(500, 10, 0))  # torn: without its tags code
@@ -165,7 +165,7 @@ def test_the_last_entry_is_put_again_if_its_record_is_dispatched_again(queues: Q
     assert queues.read()[50:] == [(500, 10, 7), (510, 10, 7)]
 
 
-def test_fillers_without_an_entry_are_no_queue(queues: Queues) -> None:
+def test_queue_of_fillers_only_is_ignored(queues: Queues) -> None:
     queues.put(53, 700)
     with (queues.paths.queue("Topic", 0) / f"{50 * ENTRY_SIZE:020d}").open("r+b") as file:
         file.seek(3 * ENTRY_SIZE)
@@ -177,7 +177,7 @@ def test_fillers_without_an_entry_are_no_queue(queues: Queues) -> None:
     assert len(queues.read()) == 4
 
 
-def test_files_below_the_logs_minimum_go_and_the_minimum_moves(queues: Queues) -> None:
+def test_files_below_the_minimum_of_the_log_are_deleted_and_the_minimum_moves(queues: Queues) -> None:
     queues.put_some(0, 160)
     queues.writer.publish()
     for _ in queues.writer.clean_expired(1105):
@@ -187,7 +187,7 @@ def test_files_below_the_logs_minimum_go_and_the_minimum_moves(queues: Queues) -
     assert queues.bounds() == (111, 160, 1600)
 
 
-def test_a_queues_last_file_stays_even_if_all_its_records_are_gone(queues: Queues) -> None:
+def test_last_file_of_a_queue_is_kept_even_if_all_its_records_are_deleted(queues: Queues) -> None:
     queues.put_some(0, 60)
     for _ in queues.writer.clean_expired(10_000):
         pass
@@ -196,7 +196,7 @@ def test_a_queues_last_file_stays_even_if_all_its_records_are_gone(queues: Queue
     assert queues.bounds() == (50, 60, 600)
 
 
-def test_a_minimum_is_corrected_when_a_store_is_opened(queues: Queues) -> None:
+def test_minimum_is_corrected_when_a_store_is_opened(queues: Queues) -> None:
     queues.put_some(0, 60)
     queues.forget_shared_memory()
     queues.start(reput_offset=600, min_offset=95)
@@ -237,7 +237,7 @@ def test_queue_dropped_while_expired_files_are_deleted_is_left_alone(queues: Que
     assert queues.bounds()[0] == 50
 
 
-def test_a_full_table_is_reported_and_the_queue_is_written_all_the_same(tmp_path: Path) -> None:
+def test_full_queue_table_is_reported_and_the_queue_is_still_written(tmp_path: Path) -> None:
     queues = Queues(tmp_path, capacity=1)
     queues.put(0, 0, b"One")
     queues.put(0, 10, b"Two")
@@ -248,18 +248,18 @@ def test_a_full_table_is_reported_and_the_queue_is_written_all_the_same(tmp_path
 
 
 @pytest.mark.parametrize("topic", [b"", b"..", b".", b"a/b", b"../../etc", b"x\0y", b"x" * 256])
-def test_a_topic_that_is_no_directorys_name_gets_no_queue(queues: Queues, topic: bytes) -> None:
+def test_topic_that_cannot_name_a_directory_gets_no_queue(queues: Queues, topic: bytes) -> None:
     with pytest.raises(QueueNameRefused):
         queues.writer.open(topic, 0)
 
 
-def test_a_negative_queue_id_gets_no_queue(queues: Queues) -> None:
+def test_negative_queue_id_gets_no_queue(queues: Queues) -> None:
     with pytest.raises(QueueNameRefused):
         queues.writer.open(b"Topic", -1)
 
 
 @pytest.mark.parametrize("before", [0, 50])
-def test_a_full_disk_leaves_nothing_put_and_is_survived(
+def test_full_disk_writes_no_entry_and_writing_resumes_afterwards(
     queues: Queues, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
     queues.put_some(0, before)

@@ -68,7 +68,7 @@ def dispatched(tmp_path: Path) -> Iterator[Store]:
         found.reput.close()
 
 
-def test_with_the_log_go_queue_files_and_index_files(dispatched: Store) -> None:
+def test_queue_and_index_files_are_deleted_with_the_log(dispatched: Store) -> None:
     paths = dispatched.store.paths
     before = sorted(path.name for path in paths.index.iterdir())
     assert not dispatched.reput.cleaning.is_due
@@ -85,7 +85,7 @@ def test_with_the_log_go_queue_files_and_index_files(dispatched: Store) -> None:
     assert after == before[-len(after) :]
 
 
-def test_queues_of_deleted_topics_are_removed_and_no_others(dispatched: Store) -> None:
+def test_only_queues_of_deleted_topics_are_removed(dispatched: Store) -> None:
     dispatched.write_deleted(Topic=dispatched.log.end)
     dispatched.ask()
     assert dispatched.reput.cleaning.is_due
@@ -148,7 +148,7 @@ def test_unreadable_deletions_stop_dispatch_with_one_line(dispatched: Store, tex
     assert dispatched.store.control.clean_topics_handled == 1
 
 
-def test_records_below_the_minimum_are_jumped_over(dispatched: Store) -> None:
+def test_records_below_the_minimum_are_skipped(dispatched: Store) -> None:
     at = dispatched.log.append()
     dispatched.log.end = 4 * FILE
     dispatched.log.append()
@@ -161,7 +161,7 @@ def test_records_below_the_minimum_are_jumped_over(dispatched: Store) -> None:
 
 
 @pytest.mark.parametrize("place", ["consume_queue.file_deleted", "consume_queue.file_deleted:2", "index.file_deleted"])
-def test_killed_while_it_deletes_it_goes_on_with_what_is_left(tmp_path: Path, place: str) -> None:
+def test_restarted_dispatch_continues_an_interrupted_deletion(tmp_path: Path, place: str) -> None:
     with dispatched_store(tmp_path) as store:
         first = Store(store)
         first.reput.close()
@@ -182,7 +182,7 @@ def test_killed_while_it_deletes_it_goes_on_with_what_is_left(tmp_path: Path, pl
 
 
 @pytest.mark.parametrize("place", ["consume_queue.row_freed", "cleaning.queues_dropped", "consume_queue.files_deleted"])
-def test_killed_while_it_removes_a_deleted_topic_it_finishes_when_restarted(tmp_path: Path, place: str) -> None:
+def test_restarted_dispatch_completes_the_removal_of_a_deleted_topic(tmp_path: Path, place: str) -> None:
     with dispatched_store(tmp_path) as store:
         first = Store(store)
         first.reput.close()

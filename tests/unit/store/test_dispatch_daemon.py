@@ -60,7 +60,7 @@ def wait_for_reput(store: DispatchedStore, offset: int) -> None:
     raise AssertionError(f"reput_offset stayed at {store.control.reput_offset}, not {offset}")
 
 
-def test_it_catches_up_before_it_stops(store: DispatchedStore) -> None:
+def test_dispatch_catches_up_before_it_stops(store: DispatchedStore) -> None:
     log = HandWrittenLog(store.paths, store.config)
     for _ in range(50):
         log.append()
@@ -72,7 +72,7 @@ def test_it_catches_up_before_it_stops(store: DispatchedStore) -> None:
     assert store.instance.health.read()["dispatch"].state in ("running", "stopping")
 
 
-def test_it_wakes_at_its_bell_and_tells_the_broker_which_queues_moved(store: DispatchedStore) -> None:
+def test_dispatch_wakes_at_its_bell_and_publishes_the_changed_queues(store: DispatchedStore) -> None:
     log = HandWrittenLog(store.paths, store.config)
     store.recovered(0)
     with Role(store):
@@ -88,14 +88,14 @@ def test_it_wakes_at_its_bell_and_tells_the_broker_which_queues_moved(store: Dis
     assert sorted(rows) == sorted([table.find(b"Topic", 0), table.find(b"Other", 0)])
 
 
-def test_it_ends_as_failed_if_it_cannot_catch_up(store: DispatchedStore) -> None:
+def test_dispatch_fails_if_it_cannot_catch_up(store: DispatchedStore) -> None:
     store.recovered(1000)  # and there is no CommitLog file
     with Role(store) as role:
         pass
     assert isinstance(role.error, CorruptRecord)
 
 
-def test_it_does_not_start_on_files_of_another_length(store: DispatchedStore) -> None:
+def test_dispatch_does_not_start_on_files_of_another_length(store: DispatchedStore) -> None:
     directory = store.paths.queue("Topic", 0)
     directory.mkdir(parents=True)
     (directory / file_name(0)).write_bytes(bytes(40))
@@ -105,7 +105,7 @@ def test_it_does_not_start_on_files_of_another_length(store: DispatchedStore) ->
     assert isinstance(role.error, WrongFileLength)
 
 
-def test_it_lets_go_of_deleted_files_when_its_bell_rings(tmp_path: Path, store: DispatchedStore) -> None:
+def test_dispatch_releases_deleted_files_when_its_bell_rings(tmp_path: Path, store: DispatchedStore) -> None:
     log = HandWrittenLog(store.paths, store.config)
     while log.end <= 2 * store.config.mapped_file_size_commit_log:
         log.append(body=bytes(900))

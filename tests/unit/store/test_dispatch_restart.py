@@ -56,7 +56,7 @@ def restarted(store: DispatchedStore, place: str) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_killed_anywhere_and_started_again_it_leaves_the_same_bytes(tmp_path: Path, place: str) -> None:
+def test_restart_after_a_kill_anywhere_leaves_the_same_bytes(tmp_path: Path, place: str) -> None:
     end = write_log(tmp_path / "killed")
     write_log(tmp_path / "whole")
     with dispatched_store(tmp_path / "killed") as store:
@@ -67,7 +67,7 @@ def test_killed_anywhere_and_started_again_it_leaves_the_same_bytes(tmp_path: Pa
 
 
 @pytest.mark.parametrize("place", ["reput.walked:2", "reput.rows_published:2", "index.count_written:40"])
-def test_killed_with_the_whole_appliance_it_goes_on_from_the_disk(tmp_path: Path, place: str) -> None:
+def test_dispatch_continues_from_the_disk_after_the_whole_appliance_is_killed(tmp_path: Path, place: str) -> None:
     """The shared memory is gone; recovery says from where to dispatch again."""
     end = write_log(tmp_path / "killed")
     write_log(tmp_path / "whole")
@@ -84,7 +84,7 @@ def test_killed_with_the_whole_appliance_it_goes_on_from_the_disk(tmp_path: Path
     ]
 
 
-def test_every_fault_point_of_dispatch_is_hit_here() -> None:
+def test_every_fault_point_of_dispatch_is_tested() -> None:
     named = set()
     for folder in ("dispatch", "consume_queue", "index"):
         for source in (ROOT / folder).glob("*.py"):
@@ -97,7 +97,7 @@ def test_every_fault_point_of_dispatch_is_hit_here() -> None:
     assert cleaning.__file__ is not None
 
 
-def test_rows_never_go_back_over_a_restart(tmp_path: Path) -> None:
+def test_published_rows_never_decrease_across_a_restart(tmp_path: Path) -> None:
     """A consumer that has read up to the row's end must not find itself beyond it."""
     end = write_log(tmp_path)
     with dispatched_store(tmp_path) as store:
@@ -112,7 +112,7 @@ def test_rows_never_go_back_over_a_restart(tmp_path: Path) -> None:
         reopened.close()
 
 
-def test_a_full_disk_stops_dispatch_until_there_is_room_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_stops_dispatch_until_space_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     end = write_log(tmp_path / "full")
     write_log(tmp_path / "whole")
 
@@ -137,9 +137,7 @@ def test_a_full_disk_stops_dispatch_until_there_is_room_again(tmp_path: Path, mo
     assert built_files(tmp_path / "full") == build(tmp_path / "whole", SMALL)
 
 
-def test_an_index_that_cannot_be_made_is_tried_three_times_before_it_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_index_creation_is_tried_three_times_before_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     end = write_log(tmp_path)
     with dispatched_store(tmp_path) as store:
         store.recovered(end)

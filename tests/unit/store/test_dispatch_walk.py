@@ -61,7 +61,7 @@ def case(tmp_path: Path) -> Iterator[Case]:
         yield Case(store)
 
 
-def test_a_record_gets_an_entry_and_its_keys(case: Case) -> None:
+def test_record_gets_a_queue_entry_and_index_keys(case: Case) -> None:
     at = case.log.append(properties="TAGS\x01TagA\x02KEYS\x01one two\x02UNIQ_KEY\x01U1")
     case.dispatch()
     assert case.entries() == [(at, case.log.end - at, 2598919)]
@@ -71,7 +71,7 @@ def test_a_record_gets_an_entry_and_its_keys(case: Case) -> None:
     assert case.store.counted(RECORDS) == 1
 
 
-def test_records_go_on_in_the_next_file_after_a_blank(case: Case) -> None:
+def test_records_continue_in_the_next_file_after_a_blank(case: Case) -> None:
     places = [case.log.append(body=bytes(900)) for _ in range(150)]
     case.dispatch()
     assert case.log.end > 2 * SMALL.mapped_file_size_commit_log
@@ -80,7 +80,7 @@ def test_records_go_on_in_the_next_file_after_a_blank(case: Case) -> None:
 
 
 @pytest.mark.parametrize(("sys_flag", "is_queued", "is_indexed"), [(0, 1, 1), (4, 0, 1), (8, 1, 1), (12, 0, 0)])
-def test_prepared_and_rolled_back_records_get_no_entry(
+def test_prepared_and_rolled_back_records_get_no_queue_entry(
     case: Case, sys_flag: int, is_queued: bool, is_indexed: bool
 ) -> None:
     at = case.log.append(sys_flag=sys_flag, properties="KEYS\x01key")
@@ -115,7 +115,7 @@ def test_tags_are_read_as_rocketmq_reads_properties(case: Case, properties: str,
 
 
 @pytest.mark.parametrize("queue_offset", [-1, -(1 << 63), (1 << 58) + 1, (1 << 62) + 1, (1 << 63) - 1])
-def test_a_record_with_an_impossible_queue_offset_is_passed_over(case: Case, queue_offset: int) -> None:
+def test_record_with_an_invalid_queue_offset_is_skipped(case: Case, queue_offset: int) -> None:
     first = case.log.append()
     case.log.append(queue_offset=queue_offset)
     last = case.log.append(queue_offset=1)
@@ -126,13 +126,13 @@ def test_a_record_with_an_impossible_queue_offset_is_passed_over(case: Case, que
     assert case.store.counted(BAD_RECORDS) == 2
 
 
-def test_keys_are_split_at_single_blanks_and_empty_ones_dropped(case: Case) -> None:
+def test_keys_are_split_at_single_spaces_and_empty_ones_dropped(case: Case) -> None:
     at = case.log.append(properties="KEYS\x01 a  b дата 𝄞 ")
     case.dispatch()
     assert [case.find(key) for key in ("a", "b", "дата", "𝄞", "")] == [[at], [at], [at], [at], []]
 
 
-def test_a_topic_beyond_ascii_is_hashed_as_utf_16(case: Case) -> None:
+def test_non_ascii_topic_is_hashed_as_utf_16(case: Case) -> None:
     at = case.log.append(topic="тема", properties="KEYS\x01key")
     case.dispatch()
     assert case.find("key", "тема") == [at]
@@ -151,7 +151,7 @@ def test_records_with_ipv6_hosts_and_of_version_2_are_read(case: Case) -> None:
     assert case.find("c") == [places[2]]
 
 
-def test_a_delayed_messages_tags_code_is_its_time_of_delivery(case: Case) -> None:
+def test_tags_code_of_a_delayed_message_is_its_delivery_time(case: Case) -> None:
     case.log.append(
         topic="SCHEDULE_TOPIC_XXXX", queue_id=3, properties="DELAY\x014\x02TAGS\x01TagA", store_timestamp=1000
     )
@@ -162,7 +162,7 @@ def test_a_delayed_messages_tags_code_is_its_time_of_delivery(case: Case) -> Non
     assert codes == [1000 + 30_000, 1000 + 7_200_000, 2598919]
 
 
-def test_a_message_goes_to_all_queues_that_it_names(tmp_path: Path) -> None:
+def test_message_is_dispatched_to_all_queues_that_it_names(tmp_path: Path) -> None:
     config = StoreConfig(**{**SMALL.__dict__, "enable_multi_dispatch": True, "enable_lmq": True})
     with dispatched_store(tmp_path, config) as store:
         case = Case(store)
@@ -175,7 +175,7 @@ def test_a_message_goes_to_all_queues_that_it_names(tmp_path: Path) -> None:
         assert (case.entries("%LMQ%a"), case.entries("Other", 2)) == ([entry], [entry])
 
 
-def test_without_an_index_there_are_only_queues(tmp_path: Path) -> None:
+def test_disabled_index_leaves_only_queues(tmp_path: Path) -> None:
     config = StoreConfig(**{**SMALL.__dict__, "message_index_enable": False})
     with dispatched_store(tmp_path, config) as store:
         case = Case(store)
@@ -185,7 +185,7 @@ def test_without_an_index_there_are_only_queues(tmp_path: Path) -> None:
         assert list(store.paths.index.iterdir()) == []
 
 
-def test_a_record_whose_topic_is_no_directory_is_left_out_and_counted(case: Case) -> None:
+def test_record_whose_topic_cannot_name_a_directory_is_skipped_and_counted(case: Case) -> None:
     case.log.append(topic="../../evil", properties="KEYS\x01key")
     case.log.append()
     case.dispatch()
@@ -194,7 +194,7 @@ def test_a_record_whose_topic_is_no_directory_is_left_out_and_counted(case: Case
     assert sorted(path.name for path in case.store.paths.consume_queue.iterdir() if path.is_dir()) == ["Topic"]
 
 
-def test_a_record_whose_lengths_disagree_is_passed_over(case: Case) -> None:
+def test_record_with_inconsistent_lengths_is_skipped(case: Case) -> None:
     case.log.append()
     bad = case.log.append()
     good = case.log.append()
@@ -209,7 +209,7 @@ def test_a_record_whose_lengths_disagree_is_passed_over(case: Case) -> None:
     assert case.store.control.reput_offset == case.log.end
 
 
-def test_a_record_that_says_it_lies_elsewhere_is_passed_over(case: Case) -> None:
+def test_record_with_another_physical_offset_is_skipped(case: Case) -> None:
     case.log.append()
     bad = case.log.append()
     case.log.append()
@@ -221,7 +221,7 @@ def test_a_record_that_says_it_lies_elsewhere_is_passed_over(case: Case) -> None
     assert case.store.counted(BAD_RECORDS) == 1
 
 
-def test_garbage_ends_what_can_be_read_of_a_file_on_a_master(case: Case) -> None:
+def test_master_continues_at_the_next_file_if_only_garbage_follows(case: Case) -> None:
     case.log.append()
     case.log.write(b"no record, whatever it may be")
     case.dispatch()
@@ -233,7 +233,7 @@ def test_garbage_ends_what_can_be_read_of_a_file_on_a_master(case: Case) -> None
 
 
 @pytest.mark.parametrize("role", ["ASYNC_MASTER", "SLAVE"])
-def test_dispatch_goes_on_at_the_next_whole_record_behind_damage(tmp_path: Path, role: str) -> None:
+def test_dispatch_continues_at_the_next_intact_record_after_damage(tmp_path: Path, role: str) -> None:
     """A block of the disk is lost; the records behind it in the same file are not."""
     with dispatched_store(tmp_path, StoreConfig(**{**SMALL.__dict__, "broker_role": role})) as store:
         case = Case(store)
@@ -249,7 +249,7 @@ def test_dispatch_goes_on_at_the_next_whole_record_behind_damage(tmp_path: Path,
         assert store.control.reput_offset == case.log.end
 
 
-def test_a_slave_waits_at_garbage(tmp_path: Path) -> None:
+def test_slave_waits_at_garbage(tmp_path: Path) -> None:
     with dispatched_store(tmp_path, StoreConfig(**{**SMALL.__dict__, "broker_role": "SLAVE"})) as store:
         case = Case(store)
         case.log.append()
@@ -265,7 +265,7 @@ def test_a_slave_waits_at_garbage(tmp_path: Path) -> None:
         reput.close()
 
 
-def test_every_cut_of_the_log_is_survived(case: Case) -> None:
+def test_log_can_be_truncated_anywhere(case: Case) -> None:
     """The walk looks at nothing at or beyond its limit, wherever that cuts a record."""
     case.log.append(properties="TAGS\x01TagA\x02KEYS\x01a b")
     first = case.log.end
@@ -327,14 +327,14 @@ def digest_of_random_logs(given: bytes) -> bytes:
 
 
 @pytest.mark.slow
-def test_the_compiled_walk_does_what_the_plain_one_does_with_any_log() -> None:
+def test_compiled_and_interpreted_walk_agree_on_any_log() -> None:
     seeds = json.dumps(list(range(8))).encode()
     ours = digest_of_random_logs(seeds)
     assert len(json.loads(ours)) > 100
     assert run_interpreted("unit.store.test_dispatch_walk", "digest_of_random_logs", seeds) == ours
 
 
-def test_a_build_can_be_repeated(tmp_path: Path) -> None:
+def test_repeated_dispatch_changes_nothing(tmp_path: Path) -> None:
     """Dispatching a whole log again changes nothing."""
     paths = StorePaths(tmp_path)
     paths.make_directories()
@@ -347,7 +347,7 @@ def test_a_build_can_be_repeated(tmp_path: Path) -> None:
     assert SMALL.consume_queue_file_size % ENTRY_SIZE == 0
 
 
-def test_a_record_dispatched_again_begins_no_index_file_for_keys_that_are_there(tmp_path: Path) -> None:
+def test_record_dispatched_again_begins_no_index_file_for_existing_keys(tmp_path: Path) -> None:
     paths = StorePaths(tmp_path)
     paths.make_directories()
     log = HandWrittenLog(paths, SMALL)

@@ -27,7 +27,7 @@ for number in range(5):
         ("", ["0", "1", "2", "3", "4"], 0),
     ],
 )
-def test_a_process_dies_at_the_chosen_pass_of_the_chosen_place(setting: str, printed: list[str], code: int) -> None:
+def test_process_dies_at_the_chosen_pass_of_the_chosen_fault_point(setting: str, printed: list[str], code: int) -> None:
     environment = {**os.environ, fault_point.ENVIRONMENT: setting}
     ended = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=environment, stdout=subprocess.PIPE, text=True, check=False
@@ -36,7 +36,7 @@ def test_a_process_dies_at_the_chosen_pass_of_the_chosen_place(setting: str, pri
     assert ended.returncode == code
 
 
-def test_a_process_dies_once_at_a_place_where_it_leaves_a_file(tmp_path: Path) -> None:
+def test_process_dies_only_once_at_each_fault_point_if_requested(tmp_path: Path) -> None:
     environment = {
         **os.environ, fault_point.ENVIRONMENT: "this.place:2,other.place:4", fault_point.ONCE: str(tmp_path)
     }  # fmt: skip

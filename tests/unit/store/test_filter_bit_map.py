@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "consumerFilter.json"
 
 
-def test_a_bit_map_has_the_bits_of_the_groups_whose_expression_is_true(path: Path) -> None:
+def test_bit_map_has_the_bits_of_groups_whose_expression_is_true(path: Path) -> None:
     cheap, dear = wanting("cheap", "price < 10"), wanting("dear", "price > 100")
     write(path, cheap, dear)
     calculate = BitMapCalculator(path, BLOOM)
@@ -40,14 +40,14 @@ def test_a_bit_map_has_the_bits_of_the_groups_whose_expression_is_true(path: Pat
         assert calculate(b"T", 0, properties) == bytes(14)
 
 
-def test_there_is_no_bit_map_where_nobody_filters(path: Path) -> None:
+def test_topic_without_filters_has_no_bit_map(path: Path) -> None:
     calculate = BitMapCalculator(path, BLOOM)
     assert calculate(b"T", 0, b"") == b""
     write(path, wanting("cheap", "price < 10"))
     assert calculate(b"Other", 0, b"") == b""
 
 
-def test_the_message_after_a_change_of_the_file_has_the_bits_of_the_new_one(path: Path) -> None:
+def test_changed_filters_file_applies_to_the_next_message(path: Path) -> None:
     calculate = BitMapCalculator(path, BLOOM)
     for number in range(5):
         write(path, wanting("group", f"price = {number}"))
@@ -58,7 +58,7 @@ def test_the_message_after_a_change_of_the_file_has_the_bits_of_the_new_one(path
     assert calculate(b"T", 0, b"price\x014") == b""
 
 
-def test_the_filter_of_a_group_that_is_gone_counts(path: Path) -> None:
+def test_filter_of_a_deleted_group_still_sets_bits(path: Path) -> None:
     gone = wanting("gone", "price < 10")
     gone.dead_time = 2000
     write(path, gone)
@@ -66,16 +66,16 @@ def test_the_filter_of_a_group_that_is_gone_counts(path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"filterDataByTopic":{"T":{"groupFilterData":{"g":{"topic":"T"}}}}}'])
-def test_a_file_that_cannot_be_used_makes_no_bit_maps(path: Path, text: str) -> None:
+def test_unusable_filters_file_disables_bit_maps(path: Path, text: str) -> None:
     path.write_text(text)
     assert BitMapCalculator(path, BLOOM)(b"T", 0, b"") == b""
 
 
-def test_bits_of_another_shape_make_no_bit_maps(path: Path) -> None:
+def test_other_bloom_filter_parameters_disable_bit_maps(path: Path) -> None:
     write(path, wanting("one", "price < 10"), wanting("other", "price < 10", bloom=BloomFilter(10, 64)))
     assert BitMapCalculator(path, BLOOM)(b"T", 0, b"price\x015") == b""
 
 
-def test_an_expression_that_does_not_compile_sets_no_bits(path: Path) -> None:
+def test_invalid_expression_sets_no_bits(path: Path) -> None:
     write(path, wanting("bad", "price <"), wanting("unknown", "price < 10"))
     assert BitMapCalculator(path, BLOOM)(b"T", 0, b"price\x015") == BLOOM.map_of([BLOOM.data_of("unknown", "T")])

@@ -16,11 +16,11 @@ from store.filter.java_number import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, read_
         ("2147483648", None), ("-2147483649", None), ("9" * 5000, None), ("𝟓", None), ("²", None), ("0x10", None),
     ],
 )  # fmt: skip
-def test_an_integer_is_read_as_java_reads_it(text: str, number: int | None) -> None:
+def test_integer_is_parsed_as_in_java(text: str, number: int | None) -> None:
     assert read_integer(text, INT_MIN, INT_MAX) == number
 
 
-def test_a_long_has_64_bits() -> None:
+def test_long_has_64_bits() -> None:
     assert read_integer("9223372036854775807", LONG_MIN, LONG_MAX) == LONG_MAX
     assert read_integer("-9223372036854775808", LONG_MIN, LONG_MAX) == LONG_MIN
     assert read_integer("9223372036854775808", LONG_MIN, LONG_MAX) is None
@@ -36,11 +36,11 @@ def test_a_long_has_64_bits() -> None:
         ("1_0", None), ("٥", None), ("\xa05", None), ("1 5", None), ("1ff", None), ("--1", None),
     ],
 )  # fmt: skip
-def test_a_double_is_read_as_java_reads_it(text: str, number: float | None) -> None:
+def test_double_is_parsed_as_in_java(text: str, number: float | None) -> None:
     assert read_double(text) == number
 
 
-def test_nan_is_no_number_and_a_double() -> None:
+def test_nan_is_a_double_but_not_a_number() -> None:
     for text in ("NaN", "+NaN", "-NaN"):
         number = read_double(text)
         assert number is not None

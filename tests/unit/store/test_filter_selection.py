@@ -61,7 +61,7 @@ def no_unit(_address: int) -> ExtUnit | None:
     raise AssertionError("a filter without bits reads no units")
 
 
-def test_the_messages_of_which_the_expression_is_true_are_chosen() -> None:
+def test_messages_for_which_the_expression_is_true_are_selected() -> None:
     assert Log(10).select("n BETWEEN 3 AND 5 OR n = 9") == ([3, 4, 5, 9], 10)
     assert Log(10).select("n > 10") == ([], 10)
     assert Log(0).select("n > 10") == ([], 0)
@@ -70,12 +70,12 @@ def test_the_messages_of_which_the_expression_is_true_are_chosen() -> None:
 @pytest.mark.parametrize(
     ("max_count", "chosen", "examined"), [(2, [0, 2], 3), (1, [0], 1), (0, [0], 1), (5, [0, 2, 4, 6, 8], 9)]
 )
-def test_a_pull_ends_behind_the_last_message_that_it_may_have(max_count: int, chosen: list[int], examined: int) -> None:
+def test_selection_ends_after_the_last_allowed_message(max_count: int, chosen: list[int], examined: int) -> None:
     limits = PullLimits(max_count, 0, 1 << 18, 32, 1 << 16, 8)
     assert Log(9).select("n = 0 OR n = 2 OR n = 4 OR n = 6 OR n = 8", limits) == (chosen, examined)
 
 
-def test_a_pull_ends_where_its_bytes_are_full() -> None:
+def test_selection_ends_at_the_byte_limit() -> None:
     log = Log(9, bytes(900))
     size = ENTRY.unpack(log.entries[0])[1]
     assert log.select("n > 2", PullLimits(32, 0, 3 * size, 32, size, 8)) == ([3, 4, 5], 6)
@@ -83,13 +83,13 @@ def test_a_pull_ends_where_its_bytes_are_full() -> None:
     assert log.select("n > 2", PullLimits(32, FILE_SIZE, 1 << 18, 32, 1 << 18, 2)) == ([3, 4], 5)
 
 
-def test_a_record_whose_file_is_gone_is_left_to_the_gatherer_once_a_file() -> None:
+def test_records_of_a_deleted_file_are_passed_to_the_gatherer_once_per_file() -> None:
     log = Log(9)
     log.gone = True
     assert log.select("n > 2") == ([0], 9)
 
 
-def test_select_skips_only_the_records_that_cannot_be_read() -> None:
+def test_selection_skips_only_unreadable_records() -> None:
     log = Log(9, bytes(900))
     log.data[ENTRY.unpack(log.entries[4])[0] : ENTRY.unpack(log.entries[6])[0] + 4] = bytes(
         ENTRY.unpack(log.entries[6])[0] + 4 - ENTRY.unpack(log.entries[4])[0]
@@ -98,12 +98,12 @@ def test_select_skips_only_the_records_that_cannot_be_read() -> None:
     assert log.unreadable == [(number, ENTRY.unpack(log.entries[number])[0]) for number in (4, 5, 6)]
 
 
-def test_what_is_not_published_is_not_looked_at() -> None:
+def test_unpublished_entries_are_not_examined() -> None:
     log = Log(9)
     assert log.select("n > 2", wrote_offset=ENTRY.unpack(log.entries[5])[0]) == ([3, 4], 9)
 
 
-def test_a_bit_map_keeps_records_from_being_read() -> None:
+def test_records_excluded_by_a_bit_map_are_not_read() -> None:
     log, bloom = Log(4), BloomFilter()
     bits = bloom.data_of("group", "T")
     units = {

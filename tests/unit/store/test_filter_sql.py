@@ -46,19 +46,19 @@ def refusal_of(text: str) -> Refusal:
         ("", 1, 1, "", "ends where a name"),
     ],
 )  # fmt: skip
-def test_a_refusal_says_what_is_wrong_and_where(text: str, line: int, column: int, excerpt: str, says: str) -> None:
+def test_error_names_the_problem_and_its_position(text: str, line: int, column: int, excerpt: str, says: str) -> None:
     refusal = refusal_of(text)
     assert (refusal.line, refusal.column, refusal.excerpt) == (line, column, excerpt)
     assert says in refusal.message
     assert f"line {line}, column {column}" in str(refusal)
 
 
-def test_an_expression_is_compiled_once() -> None:
+def test_expression_is_compiled_once() -> None:
     assert compile_expression("once = 1") is compile_expression("once = 1")
     assert compile_expression("twice =") is compile_expression("twice =")
 
 
-def test_there_are_four_outcomes_and_only_true_lets_a_message_pass() -> None:
+def test_evaluation_has_four_outcomes() -> None:
     program = program_of("price > 5")
     given = [{"price": "6"}, {"price": "5"}, {}, {"price": "dear"}]
     assert [outcome_over(program, properties) for properties in given] == [TRUE, FALSE, UNKNOWN, FAILED]
@@ -68,22 +68,22 @@ def test_there_are_four_outcomes_and_only_true_lets_a_message_pass() -> None:
 @pytest.mark.parametrize(
     "nested", ["(" * 1000 + "a" + ")" * 1000, "NOT " * 1000 + "a", "a" + " = a" * 1000, "a" + " IS NULL" * 1000]
 )
-def test_what_is_nested_too_deeply_is_refused(nested: str) -> None:
+def test_too_deeply_nested_expression_is_refused(nested: str) -> None:
     assert "nested" in refusal_of(nested).message
 
 
-def test_what_is_nested_a_hundred_times_is_not() -> None:
+def test_expression_nested_a_hundred_levels_is_accepted() -> None:
     assert outcome_over(program_of("(" * 100 + "a = 5" + ")" * 100), {"a": "5"}) == TRUE
     assert outcome_over(program_of("NOT " * 100 + "(a = 5)"), {"a": "5"}) == TRUE
 
 
-def test_a_long_chain_is_no_deep_nest() -> None:
+def test_long_chain_of_conditions_is_accepted() -> None:
     program = program_of(" OR ".join(f"a = {number}" for number in range(5000)))
     assert outcome_over(program, {"a": "4999"}) == TRUE
     assert outcome_over(program, {"a": "5000"}) == FALSE
 
 
-def test_values_nested_in_between_are_worked_out_once() -> None:
+def test_nested_values_in_between_are_evaluated_once() -> None:
     # A value that was evaluated for each bound would cost twice as much a level: 2 to the power of 60 here.
     text = "a"
     for _ in range(60):
@@ -91,7 +91,7 @@ def test_values_nested_in_between_are_worked_out_once() -> None:
     assert outcome_over(program_of(text), {"a": "5"}) == UNKNOWN
 
 
-def test_an_expression_may_not_be_endless() -> None:
+def test_too_long_expression_is_refused() -> None:
     assert "the limit is" in refusal_of("a = 5" + " " * LENGTH_MAX).message
 
 
@@ -103,7 +103,7 @@ V4, V6 = ("127.0.0.1", 10911), ("::1", 10911)
 @pytest.mark.parametrize("store", [V4, V6])
 @pytest.mark.parametrize("magic", [MESSAGE_MAGIC, MESSAGE_MAGIC_V2])
 @pytest.mark.parametrize("body", [b"", b"price\x017\x02"])
-def test_the_properties_of_a_record_are_found_where_they_lie(
+def test_properties_are_found_in_every_record_layout(
     born: tuple[str, int], store: tuple[str, int], magic: int, body: bytes
 ) -> None:
     record = encode_record(
@@ -114,7 +114,7 @@ def test_the_properties_of_a_record_are_found_where_they_lie(
     assert program_of("price = 7 OR price = 8").outcome_of_record(view, 16) == FALSE
 
 
-def test_a_record_without_properties_has_none() -> None:
+def test_record_without_properties_has_none() -> None:
     view = memoryview(encode_record(topic="Topic", body=b"price\x016"))
     assert program_of("price IS NULL").outcome_of_record(view, 0) == TRUE
 
@@ -135,13 +135,13 @@ def test_a_record_without_properties_has_none() -> None:
         (b"\x02\x02a\x01x\x02\x02", TRUE),
     ],
 )
-def test_stored_properties_are_read_as_everywhere_else(stored: bytes, outcome: int) -> None:
+def test_properties_are_parsed_as_by_the_codec(stored: bytes, outcome: int) -> None:
     program = program_of("a = 'x'")
     assert program.outcome_of_stored(stored) == outcome
     assert outcome_over(program, decode_properties(stored.decode())) == outcome
 
 
-def test_bytes_that_are_no_utf_8_are_replaced_before_they_are_compared() -> None:
+def test_invalid_utf_8_is_replaced_before_comparison() -> None:
     assert program_of("a = '\ufffdx'").outcome_of_stored(b"a\x01\xffx") == TRUE
     assert program_of("a = b").outcome_of_stored(b"a\x01\xff\x02b\x01\xfe") == TRUE
     assert program_of("a > 1.5").outcome_of_stored(b"a\x01\xff") == FAILED

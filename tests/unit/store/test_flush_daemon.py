@@ -58,9 +58,7 @@ def publish(instance: Instance, offset: int, timestamp: int) -> None:
 
 
 @pytest.mark.parametrize("timed", [True, False])
-def test_another_interval_is_followed_in_the_middle_of_a_wait(
-    tmp_path: Path, instance: Instance, start: Start, timed: bool
-) -> None:
+def test_changed_interval_applies_during_a_wait(tmp_path: Path, instance: Instance, start: Start, timed: bool) -> None:
     config = small_config(tmp_path, flush_interval_commit_log=3_600_000, flush_commit_log_timed=timed)
     start(config)
     publish(instance, 50, 7)
@@ -69,7 +67,7 @@ def test_another_interval_is_followed_in_the_middle_of_a_wait(
     eventually(lambda: instance.control.flushed_offset == 50)
 
 
-def test_sync_flush_makes_durable_at_once_what_is_written(tmp_path: Path, instance: Instance, start: Start) -> None:
+def test_sync_flush_makes_written_data_durable_at_once(tmp_path: Path, instance: Instance, start: Start) -> None:
     start(small_config(tmp_path, flush_disk_type=SYNC_FLUSH, flush_interval_commit_log=60_000))
     for offset in (100, 250, LOG_FILE_SIZE + 10):
         publish(instance, offset, offset * 10)
@@ -77,7 +75,7 @@ def test_sync_flush_makes_durable_at_once_what_is_written(tmp_path: Path, instan
     eventually(lambda: instance.control.flushed_timestamp == (LOG_FILE_SIZE + 10) * 10)
 
 
-def test_async_flush_leaves_a_few_bytes_to_the_thorough_round(tmp_path: Path, instance: Instance) -> None:
+def test_async_flush_leaves_small_writes_to_the_thorough_round(tmp_path: Path, instance: Instance) -> None:
     config = small_config(tmp_path, flush_commit_log_thorough_interval=3_600_000)
     reserve(config, FILES)
     stop_fd, write_fd = os.pipe()
@@ -93,27 +91,27 @@ def test_async_flush_leaves_a_few_bytes_to_the_thorough_round(tmp_path: Path, in
     os.close(write_fd)
 
 
-def test_async_flush_takes_everything_in_a_thorough_round(tmp_path: Path, instance: Instance, start: Start) -> None:
+def test_async_flush_syncs_everything_in_a_thorough_round(tmp_path: Path, instance: Instance, start: Start) -> None:
     start(small_config(tmp_path, flush_interval_commit_log=5, flush_commit_log_thorough_interval=20))
     publish(instance, 10, 6)
     eventually(lambda: instance.control.flushed_offset == 10)
 
 
-def test_async_flush_may_be_woken_by_the_bell(tmp_path: Path, instance: Instance, start: Start) -> None:
+def test_async_flush_can_be_woken_by_its_bell(tmp_path: Path, instance: Instance, start: Start) -> None:
     start(small_config(tmp_path, flush_interval_commit_log=60_000, flush_commit_log_timed=False))
     eventually(lambda: instance.control.asleep_flush)
     publish(instance, 8 * 4096, 6)
     eventually(lambda: instance.control.flushed_offset == 8 * 4096)
 
 
-def test_a_stop_makes_everything_durable(tmp_path: Path, instance: Instance, start: Start) -> None:
+def test_stop_makes_everything_durable(tmp_path: Path, instance: Instance, start: Start) -> None:
     role = start(small_config(tmp_path, flush_interval_commit_log=60_000, flush_commit_log_thorough_interval=3_600_000))
     publish(instance, 3 * LOG_FILE_SIZE + 7, 99)
     role.stop()
     assert (instance.control.flushed_offset, instance.control.flushed_timestamp) == (3 * LOG_FILE_SIZE + 7, 99)
 
 
-def test_a_failed_sync_is_final(
+def test_failed_sync_is_final(
     tmp_path: Path, instance: Instance, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     role = start(small_config(tmp_path, flush_disk_type=SYNC_FLUSH, flush_interval_commit_log=5))
@@ -133,7 +131,7 @@ def test_a_failed_sync_is_final(
     assert instance.control.flushed_offset == 100
 
 
-def test_a_sync_that_failed_is_final_for_the_next_process_too(tmp_path: Path, instance: Instance, start: Start) -> None:
+def test_failed_sync_is_final_for_the_next_process_too(tmp_path: Path, instance: Instance, start: Start) -> None:
     FlushPublisher(instance.control).log_error()
     role = start(small_config(tmp_path, flush_disk_type=SYNC_FLUSH, flush_interval_commit_log=5))
     publish(instance, 100, 1)
@@ -142,7 +140,7 @@ def test_a_sync_that_failed_is_final_for_the_next_process_too(tmp_path: Path, in
     assert instance.control.flushed_offset == 0
 
 
-def test_a_slaves_log_that_begins_late_is_synced_from_there(tmp_path: Path) -> None:
+def test_slave_log_that_begins_above_0_is_synced_from_its_start(tmp_path: Path) -> None:
     begin = 2 * LOG_FILE_SIZE
     config = small_config(tmp_path, flush_disk_type=SYNC_FLUSH)
     config.paths().make_directories()

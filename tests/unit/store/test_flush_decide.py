@@ -20,7 +20,7 @@ PAGE = 4096
         (SIZE - 1, 3 * SIZE, [Piece(0, SIZE), Piece(SIZE, 2 * SIZE), Piece(2 * SIZE, 3 * SIZE)]),
     ],
 )
-def test_the_pieces_are_the_files_between_flushed_and_wrote(flushed: int, wrote: int, pieces: list[Piece]) -> None:
+def test_pieces_to_sync_cover_flushed_to_written(flushed: int, wrote: int, pieces: list[Piece]) -> None:
     assert pieces_to_sync(flushed, wrote, SIZE) == pieces
 
 
@@ -40,9 +40,7 @@ def test_the_pieces_are_the_files_between_flushed_and_wrote(flushed: int, wrote:
         (7, 5, 0, False),
     ],
 )
-def test_whole_pages_or_a_full_file_are_worth_a_sync(
-    flushed: int, wrote: int, least_pages: int, expected: bool
-) -> None:
+def test_whole_pages_or_a_full_file_trigger_a_sync(flushed: int, wrote: int, least_pages: int, expected: bool) -> None:
     assert has_gathered(flushed, wrote, least_pages, SIZE) is expected
 
 
@@ -50,5 +48,5 @@ def test_whole_pages_or_a_full_file_are_worth_a_sync(
     ("now", "last", "due"),
     [(99, 0, False), (100, 0, True), (1000, 0, True), (0, 0, False), (-1, 0, True), (5, 50, True)],
 )
-def test_an_interval_is_over_when_it_has_passed_or_the_clock_went_back(now: int, last: int, due: bool) -> None:
+def test_interval_ends_when_it_has_passed_or_the_clock_was_set_back(now: int, last: int, due: bool) -> None:
     assert is_due(now, last, 100) is due

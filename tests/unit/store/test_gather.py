@@ -74,7 +74,7 @@ def log() -> Log:
     return made
 
 
-def test_records_are_copied_as_they_lie_one_after_another(log: Log) -> None:
+def test_records_are_copied_unchanged_one_after_another(log: Log) -> None:
     gatherer = log.gather()
     assert gatherer.body() == bytes(log.files[0][: log.end])
     assert (gatherer.count, gatherer.examined, gatherer.removing) == (4, 4, False)
@@ -85,7 +85,7 @@ def test_records_are_copied_as_they_lie_one_after_another(log: Log) -> None:
     ("codes", "wanted", "examined"),
     [({A}, [b"a", b"a"], 4), ({A, B}, [b"a", b"b", b"a"], 4), ({12345}, [], 4), (set(), [], 4)],
 )
-def test_only_wanted_tags_are_taken_and_all_entries_are_passed(
+def test_only_selected_tags_are_copied_and_all_entries_are_examined(
     log: Log, codes: set[int], wanted: list[bytes], examined: int
 ) -> None:
     gatherer = log.gather(codes)
@@ -102,7 +102,7 @@ def test_tags_match_by_the_lower_half_of_their_code() -> None:
     assert bodies(log.gather({negative})) == [b"negative", b"delivery time"]
 
 
-def test_an_address_of_an_extended_unit_is_left_to_the_consumer() -> None:
+def test_entry_with_an_extended_unit_is_left_to_the_consumer() -> None:
     log = Log()
     log.put(b"plain", "b")
     log.put(b"extended", code=EXT_ADDRESS_BASE + 40)
@@ -110,12 +110,12 @@ def test_an_address_of_an_extended_unit_is_left_to_the_consumer() -> None:
 
 
 @pytest.mark.parametrize(("count", "taken"), [(2, 2), (1, 1), (0, 1), (4, 4), (5, 4)])
-def test_no_more_than_asked_for_but_always_one(log: Log, count: int, taken: int) -> None:
+def test_at_least_one_and_at_most_the_requested_number_are_copied(log: Log, count: int, taken: int) -> None:
     gatherer = log.gather(count=count)
     assert (gatherer.count, gatherer.examined) == (taken, taken)
 
 
-def test_the_limits_hold_for_what_comes_after_the_first() -> None:
+def test_limits_apply_after_the_first_record() -> None:
     log = Log()
     sizes = [log.put(bytes(1000)) for _ in range(6)]
     assert log.gather(limits=(1, 1000, NO_LIMIT, 1000)).count == 1
@@ -124,7 +124,7 @@ def test_the_limits_hold_for_what_comes_after_the_first() -> None:
     assert log.gather(limits=(NO_LIMIT, 4, NO_LIMIT, 1000)).count == 4
 
 
-def test_records_far_behind_have_limits_of_their_own() -> None:
+def test_records_far_behind_have_separate_limits() -> None:
     log = Log()
     for _ in range(6):
         size = log.put(bytes(1000))
@@ -136,12 +136,12 @@ def test_records_far_behind_have_limits_of_their_own() -> None:
     assert log.gather(recent_from=3 * size, limits=near).count == 3
 
 
-def test_what_was_not_published_yet_is_not_copied(log: Log) -> None:
+def test_unpublished_records_are_not_copied(log: Log) -> None:
     offset = ENTRY.unpack_from(log.entries, 2 * ENTRY_SIZE)[0]
     assert bodies(log.gather(wrote_offset=offset)) == [b"a", b"b"]
 
 
-def test_a_gather_goes_over_files() -> None:
+def test_gather_continues_across_files() -> None:
     log = Log()
     for number in range(5):
         log.put(bytes([number]) * 30_000)
@@ -150,7 +150,7 @@ def test_a_gather_goes_over_files() -> None:
     assert len(log.files) == 3
 
 
-def test_a_file_that_is_gone_is_passed_over_without_looking_at_each_of_its_records() -> None:
+def test_deleted_file_is_skipped_as_a_whole() -> None:
     log = Log()
     for number in range(5):
         log.put(bytes([number]) * 30_000)
@@ -163,14 +163,14 @@ def test_a_file_that_is_gone_is_passed_over_without_looking_at_each_of_its_recor
     assert all(offset == 0 or offset >= FILE_SIZE for offset in log.asked)
 
 
-def test_entries_that_fill_a_queues_missing_beginning_lead_nowhere(log: Log) -> None:
+def test_fillers_are_skipped(log: Log) -> None:
     gatherer = log.gather(entries=FILLER * 3)
     assert (gatherer.count, gatherer.examined, gatherer.removing) == (0, 3, True)
     assert gatherer.unreadable == []
 
 
 @pytest.mark.parametrize("place", [0, 4, 28], ids=["size", "magic", "physical offset"])
-def test_a_record_that_is_not_the_one_its_entry_speaks_of_is_left_out(log: Log, place: int) -> None:
+def test_record_that_does_not_match_its_entry_is_skipped(log: Log, place: int) -> None:
     second = ENTRY.unpack_from(log.entries, ENTRY_SIZE)[0]
     log.files[0][second + place] ^= 1
     gatherer = log.gather()
@@ -179,7 +179,7 @@ def test_a_record_that_is_not_the_one_its_entry_speaks_of_is_left_out(log: Log, 
     assert gatherer.unreadable == [(1, second)]
 
 
-def test_damage_hides_no_more_than_the_records_that_it_hit() -> None:
+def test_damage_affects_only_the_damaged_records() -> None:
     log = Log()
     for number in range(40):
         log.put(bytes([number]) * 1000)
@@ -197,14 +197,14 @@ def test_damage_hides_no_more_than_the_records_that_it_hit() -> None:
     assert gatherer.examined == 40
 
 
-def test_lengths_that_do_not_add_up_make_a_record_unreadable(log: Log) -> None:
+def test_record_with_inconsistent_lengths_is_unreadable(log: Log) -> None:
     second = ENTRY.unpack_from(log.entries, ENTRY_SIZE)[0]
     log.files[0][second + 84 + 3] ^= 0x40  # the body's length: a client could not tell where the next record begins
     assert bodies(log.gather()) == [b"a", b"a", b"c"]
 
 
 @pytest.mark.parametrize("entry", [(-5, 100), (1 << 40, 100), (0, -1), (0, 0), (2**63 - 1, 2**31 - 1)])
-def test_a_damaged_entry_costs_itself_only(log: Log, entry: tuple[int, int]) -> None:
+def test_damaged_entry_affects_no_other_entry(log: Log, entry: tuple[int, int]) -> None:
     entries = bytearray(log.entries)
     entries[ENTRY_SIZE : 2 * ENTRY_SIZE] = ENTRY.pack(*entry, 0)
     gatherer = log.gather(entries=bytes(entries))
@@ -212,7 +212,7 @@ def test_a_damaged_entry_costs_itself_only(log: Log, entry: tuple[int, int]) -> 
     assert gatherer.unreadable == [(1, entry[0])]
 
 
-def test_release_lets_go_of_the_file_that_was_read_last(log: Log) -> None:
+def test_release_unmaps_the_file_read_last(log: Log) -> None:
     gatherer = log.gather()
     with pytest.raises(BufferError):
         log.files[0].clear()
@@ -221,12 +221,12 @@ def test_release_lets_go_of_the_file_that_was_read_last(log: Log) -> None:
 
 
 @pytest.mark.parametrize("entry", [(-5, 100, 0), (FILE_SIZE - 20, 100, 0), (0, 50, 0), (0, -1, 0), (0, 0, 0)])
-def test_an_entry_that_makes_no_sense_copies_nothing(log: Log, entry: tuple[int, int, int]) -> None:
+def test_invalid_entry_copies_nothing(log: Log, entry: tuple[int, int, int]) -> None:
     gatherer = log.gather(entries=struct.pack(">qiq", *entry), wrote_offset=NO_LIMIT)
     assert (gatherer.count, gatherer.body()) == (0, b"")
 
 
-def test_a_large_record_makes_the_buffer_grow_and_the_next_gather_begins_anew() -> None:
+def test_buffer_grows_for_a_large_record_and_is_reused() -> None:
     log = Log()
     log.put(b"small")
     log.put(bytes(60_000))

@@ -82,7 +82,7 @@ def queue(tmp_path: Path) -> Iterator[Queue]:
     made.reader.close()
 
 
-def test_messages_from_an_offset_on_and_where_to_go_on(queue: Queue) -> None:
+def test_get_returns_messages_from_an_offset_and_the_next_offset(queue: Queue) -> None:
     result = queue.get(1, 3)
     assert told(result) == (GetMessageStatus.FOUND, 4, 0, 5)
     assert [record.body for record in decode_records(result.body)] == [b"1", b"2", b"3"]
@@ -107,42 +107,42 @@ def test_offsets_out_of_range_are_corrected(
     assert queue.get(offset).body == b""
 
 
-def test_an_empty_queue_begins_at_0(queue: Queue) -> None:
+def test_empty_queue_begins_at_0(queue: Queue) -> None:
     for offset in (0, 7):
         assert told(queue.getter.get("T", 1, offset, 1, None)) == (GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
 
 
-def test_unwanted_messages_are_passed(queue: Queue) -> None:
+def test_unwanted_messages_are_skipped(queue: Queue) -> None:
     assert told(queue.get(0, codes={1})) == (GetMessageStatus.NO_MATCHED_MESSAGE, 5, 0, 5)
     assert queue.get(0, codes={tags_code("b")}).count == 2
 
 
-def test_one_get_stays_within_a_file_of_the_queue(queue: Queue) -> None:
+def test_get_stays_within_one_queue_file(queue: Queue) -> None:
     for _ in range(10):
         queue.put()
     assert told(queue.get(7)) == (GetMessageStatus.FOUND, 10, 0, 15)
     assert told(queue.get(7, codes={1})) == (GetMessageStatus.NO_MATCHED_MESSAGE, 10, 0, 15)
 
 
-def test_a_file_of_the_queue_that_is_not_there_is_stepped_over(queue: Queue) -> None:
+def test_missing_queue_file_is_skipped(queue: Queue) -> None:
     for _ in range(10):
         queue.put()
     queue.missing_files.add(0)
     assert told(queue.get(3)) == (GetMessageStatus.OFFSET_FOUND_NULL, 10, 0, 15)
 
 
-def test_records_that_are_gone_are_told(queue: Queue) -> None:
+def test_deleted_records_are_reported(queue: Queue) -> None:
     queue.offsets.min_offset = 65536
     assert told(queue.get(0)) == (GetMessageStatus.MESSAGE_WAS_REMOVING, 5, 0, 5)
 
 
-def test_a_slave_corrects_no_offset_unless_it_is_told_to(tmp_path: Path) -> None:
+def test_slave_corrects_offsets_only_if_configured(tmp_path: Path) -> None:
     for checks, corrected in ((False, 9), (True, 0)):
         queue = Queue(tmp_path / str(checks), broker_role="SLAVE", offset_check_in_slave=checks)
         assert queue.get(9).next_begin_offset == corrected
 
 
-def test_what_counts_as_far_behind_is_a_share_of_memory(tmp_path: Path) -> None:
+def test_far_behind_is_a_share_of_memory(tmp_path: Path) -> None:
     queue = Queue(tmp_path, memory_bytes=10_000)  # 40 per cent: 4,000 bytes
     for _ in range(8):
         queue.put(bytes(1000))
@@ -152,7 +152,7 @@ def test_what_counts_as_far_behind_is_a_share_of_memory(tmp_path: Path) -> None:
     assert not queue.getter.is_far_behind(queue.log.end - 4000)
 
 
-def test_where_a_message_lies(queue: Queue) -> None:
+def test_location_of_a_message_is_returned(queue: Queue) -> None:
     assert queue.getter.physical_offset_at("T", 0, 0) == 0
     assert queue.getter.physical_offset_at("T", 0, 1) == ENTRY.unpack(queue.rows[1])[0]
     for offset in (-1, 5):
@@ -165,7 +165,7 @@ def test_recent_messages_need_no_warming(queue: Queue) -> None:
     assert not queue.getter.is_cold("T", 0, 99)
 
 
-def test_warming_reads_what_a_pull_would_carry_and_closes_what_it_opened(queue: Queue) -> None:
+def test_warming_reads_the_records_of_a_pull_and_closes_its_files(queue: Queue) -> None:
     queue.get(0)  # maps the log's file
     before = len(os.listdir("/proc/self/fd"))
     plan = queue.getter.plan_warming("T", 0, 1, 3)
@@ -178,7 +178,7 @@ def test_warming_reads_what_a_pull_would_carry_and_closes_what_it_opened(queue: 
     assert queue.getter.plan_warming("T", 0, 0, -1) == []
 
 
-def test_unreadable_records_are_skipped_one_by_one_counted_and_logged_once(
+def test_unreadable_records_are_skipped_individually_counted_and_logged_once(
     queue: Queue, caplog: pytest.LogCaptureFixture
 ) -> None:
     physical_offset = ENTRY.unpack(queue.rows[2])[0]

@@ -124,7 +124,7 @@ def connect() -> Iterator[Callable[[Master], Slave]]:
 Connect = Callable[[Master], Slave]
 
 
-def test_a_slave_gets_the_log_from_where_it_is(make_master: Make, connect: Connect) -> None:
+def test_slave_receives_the_log_from_its_offset(make_master: Make, connect: Connect) -> None:
     master = make_master()
     end = master.builder.written[10]
     begin = end.physical_offset
@@ -133,7 +133,7 @@ def test_a_slave_gets_the_log_from_where_it_is(make_master: Make, connect: Conne
     assert link.receive(begin, master.builder.offset) == master.log()[begin:]
 
 
-def test_an_empty_slave_begins_with_the_newest_file(make_master: Make, connect: Connect) -> None:
+def test_empty_slave_begins_with_the_newest_file(make_master: Make, connect: Connect) -> None:
     master = make_master()
     link = connect(master)
     link.report(0)
@@ -155,7 +155,7 @@ def test_no_frame_crosses_the_end_of_a_file(make_master: Make, connect: Connect)
         offset += len(frame.data)
 
 
-def test_what_is_written_later_follows(make_master: Make, connect: Connect) -> None:
+def test_later_writes_are_replicated(make_master: Make, connect: Connect) -> None:
     master = make_master()
     link = connect(master)
     begin = master.builder.offset
@@ -167,7 +167,7 @@ def test_what_is_written_later_follows(make_master: Make, connect: Connect) -> N
         assert link.receive(before, master.builder.offset) == master.log()[before:]
 
 
-def test_acknowledgements_are_published_and_never_go_back(make_master: Make, connect: Connect) -> None:
+def test_acknowledged_offset_is_published_and_never_decreases(make_master: Make, connect: Connect) -> None:
     master = make_master()
     control = master.instance.control
     first, second = connect(master), connect(master)
@@ -184,7 +184,7 @@ def test_acknowledgements_are_published_and_never_go_back(make_master: Make, con
     assert control.push2slave_max_offset == end
 
 
-def test_a_slave_that_has_more_than_its_master_is_refused(make_master: Make, connect: Connect) -> None:
+def test_slave_ahead_of_its_master_is_refused(make_master: Make, connect: Connect) -> None:
     master = make_master()
     link = connect(master)
     link.report(master.builder.offset + 1)
@@ -192,7 +192,7 @@ def test_a_slave_that_has_more_than_its_master_is_refused(make_master: Make, con
     assert master.instance.control.push2slave_max_offset == 0
 
 
-def test_a_slave_whose_offset_is_deleted_is_refused(make_master: Make, connect: Connect) -> None:
+def test_slave_whose_offset_is_deleted_is_refused(make_master: Make, connect: Connect) -> None:
     master = make_master()
     from ipc.publish.housekeeper import HousekeeperPublisher  # noqa: PLC0415  (the housekeeper is played here)
 
@@ -202,7 +202,7 @@ def test_a_slave_whose_offset_is_deleted_is_refused(make_master: Make, connect: 
     assert link.is_closed()
 
 
-def test_an_idle_link_gets_heartbeats(make_master: Make, connect: Connect) -> None:
+def test_idle_link_gets_heartbeats(make_master: Make, connect: Connect) -> None:
     master = make_master(ha_send_heartbeat_interval=1)
     link = connect(master)
     link.report(master.builder.offset)
@@ -210,12 +210,12 @@ def test_an_idle_link_gets_heartbeats(make_master: Make, connect: Connect) -> No
     assert link.frame() == HaFrame(master.builder.offset, b"")
 
 
-def test_a_silent_slave_is_closed(make_master: Make, connect: Connect) -> None:
+def test_silent_slave_is_closed(make_master: Make, connect: Connect) -> None:
     master = make_master(ha_housekeeping_interval=1)
     assert connect(master).is_closed()
 
 
-def test_the_bytes_of_a_frame_are_rocketmqs(make_master: Make, connect: Connect) -> None:
+def test_frame_bytes_equal_rocketmqs(make_master: Make, connect: Connect) -> None:
     lines = [line for line in golden.lines(golden.GOLDEN / "wire" / "ha.jsonl") if "bytes" in line]
     heartbeat = next(base64.b64decode(line["bytes"]) for line in lines if line["direction"] == "<")
     master = make_master(ha_send_heartbeat_interval=1)
@@ -248,7 +248,7 @@ def follow(tmp_path: Path, master: Master) -> Iterator[tuple[Instance, Path]]:
 
 
 @pytest.mark.slow
-def test_a_slaves_log_becomes_its_masters_byte_for_byte(tmp_path: Path, make_master: Make) -> None:
+def test_slave_log_equals_the_masters_byte_for_byte(tmp_path: Path, make_master: Make) -> None:
     master = make_master()
     with follow(tmp_path, master) as (instance, root):
         eventually(lambda: instance.control.wrote_offset == master.builder.offset)
@@ -263,7 +263,7 @@ def test_a_slaves_log_becomes_its_masters_byte_for_byte(tmp_path: Path, make_mas
 
 
 @pytest.mark.slow
-def test_a_broken_link_is_made_again(tmp_path: Path, make_master: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_connection_is_reestablished(tmp_path: Path, make_master: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slave, "_PAUSE_S", 0.01)
     master = make_master()
     with follow(tmp_path, master) as (instance, _):
@@ -278,7 +278,7 @@ def test_a_broken_link_is_made_again(tmp_path: Path, make_master: Make, monkeypa
         again.close()
 
 
-def test_without_a_master_address_a_slave_only_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_slave_without_a_master_address_only_logs_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     class NoLog:
         pass
 

@@ -76,7 +76,7 @@ def write(instance: Instance, offset: int, timestamp: int = 1) -> None:
     instance.bells["housekeeper"].ring()
 
 
-def test_files_are_reserved_before_the_role_says_that_it_runs(tmp_path: Path, instance: Instance, start: Start) -> None:
+def test_files_are_reserved_before_the_role_is_ready(tmp_path: Path, instance: Instance, start: Start) -> None:
     config = small_config(tmp_path)
     start(config)
     assert files_in(config.paths()) == list(range(AHEAD + 1))
@@ -90,7 +90,7 @@ def test_more_files_are_reserved_as_the_log_grows(tmp_path: Path, instance: Inst
     eventually(lambda: instance.control.allocated_offset == (3 + 1 + AHEAD) * LOG_FILE_SIZE)
 
 
-def test_after_a_restart_it_says_what_is_on_disk(tmp_path: Path, instance: Instance, start: Start) -> None:
+def test_restarted_role_publishes_the_offsets_on_disk(tmp_path: Path, instance: Instance, start: Start) -> None:
     config = small_config(tmp_path)
     config.paths().make_directories()
     for number in range(AHEAD + 5):
@@ -101,7 +101,7 @@ def test_after_a_restart_it_says_what_is_on_disk(tmp_path: Path, instance: Insta
     assert not list(tmp_path.glob(".reserving*"))
 
 
-def test_a_predecessors_unfinished_deletion_is_finished(tmp_path: Path) -> None:
+def test_interrupted_deletion_of_a_predecessor_is_completed(tmp_path: Path) -> None:
     config = small_config(tmp_path)
     config.paths().make_directories()
     for number in range(4):
@@ -118,7 +118,7 @@ def test_a_predecessors_unfinished_deletion_is_finished(tmp_path: Path) -> None:
         role.close()
 
 
-def test_a_file_of_another_length_ends_the_start(tmp_path: Path, start: Start) -> None:
+def test_start_fails_on_a_file_of_another_length(tmp_path: Path, start: Start) -> None:
     config = small_config(tmp_path)
     config.paths().make_directories()
     path_of(config.paths().commit_log, 0).write_bytes(b"short")
@@ -126,7 +126,7 @@ def test_a_file_of_another_length_ends_the_start(tmp_path: Path, start: Start) -
     assert isinstance(role.error, WrongFileLength)
 
 
-def test_a_stop_leaves_the_files_that_rocketmq_would_leave(tmp_path: Path, instance: Instance, start: Start) -> None:
+def test_stop_leaves_the_same_files_as_rocketmq(tmp_path: Path, instance: Instance, start: Start) -> None:
     config = small_config(tmp_path)
     role = start(config)
     write(instance, LOG_FILE_SIZE + 1)
@@ -135,13 +135,13 @@ def test_a_stop_leaves_the_files_that_rocketmq_would_leave(tmp_path: Path, insta
     assert instance.control.allocated_offset == 2 * LOG_FILE_SIZE
 
 
-def test_a_stop_of_an_empty_store_leaves_no_log_file(tmp_path: Path, start: Start) -> None:
+def test_stop_of_an_empty_store_leaves_no_log_file(tmp_path: Path, start: Start) -> None:
     config = small_config(tmp_path)
     start(config).stop()
     assert files_in(config.paths()) == []
 
 
-def test_while_a_log_writer_runs_its_files_stay(tmp_path: Path, instance: Instance, start: Start) -> None:
+def test_files_are_kept_while_a_log_writer_runs(tmp_path: Path, instance: Instance, start: Start) -> None:
     config = small_config(tmp_path)
     row = instance.health.supervised_row("broker")
     row.starting()
@@ -150,7 +150,7 @@ def test_while_a_log_writer_runs_its_files_stay(tmp_path: Path, instance: Instan
     assert files_in(config.paths()) == list(range(AHEAD + 1))
 
 
-def test_an_empty_slave_waits_for_where_its_log_begins(tmp_path: Path, instance: Instance, start: Start) -> None:
+def test_empty_slave_waits_for_the_start_offset_of_its_log(tmp_path: Path, instance: Instance, start: Start) -> None:
     config = small_config(tmp_path, broker_role=SLAVE)
     start(config)
     assert files_in(config.paths()) == []
@@ -163,7 +163,7 @@ def test_an_empty_slave_waits_for_where_its_log_begins(tmp_path: Path, instance:
     assert files_in(config.paths())[0] == 7
 
 
-def test_a_full_disk_stops_writing_until_there_is_room(
+def test_full_disk_stops_writes_until_space_is_free(
     tmp_path: Path, instance: Instance, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(daemon, "_RETRY_MS", 5)
@@ -191,7 +191,7 @@ def grown(tmp_path: Path, instance: Instance, config: StoreConfig, days_old: flo
     write(instance, builder.offset)
 
 
-def test_an_operator_has_expired_files_deleted_at_any_hour(tmp_path: Path, instance: Instance, start: Start) -> None:
+def test_operator_request_deletes_expired_files_at_any_hour(tmp_path: Path, instance: Instance, start: Start) -> None:
     config = small_config(tmp_path, delete_when="", delete_commit_log_files_interval=1)
     grown(tmp_path, instance, config, days_old=4)
     start(config)
@@ -202,9 +202,7 @@ def test_an_operator_has_expired_files_deleted_at_any_hour(tmp_path: Path, insta
     assert instance.control.min_offset == 4 * LOG_FILE_SIZE
 
 
-def test_files_that_have_not_expired_stay_whatever_an_operator_asks(
-    tmp_path: Path, instance: Instance, start: Start
-) -> None:
+def test_operator_request_keeps_files_that_have_not_expired(tmp_path: Path, instance: Instance, start: Start) -> None:
     config = small_config(tmp_path, delete_when="")
     grown(tmp_path, instance, config, days_old=2)
     start(config)
@@ -214,9 +212,7 @@ def test_files_that_have_not_expired_stay_whatever_an_operator_asks(
     assert files_in(config.paths())[0] == 0
 
 
-def test_another_reserved_time_counts_from_the_moment_it_is_set(
-    tmp_path: Path, instance: Instance, start: Start
-) -> None:
+def test_changed_retention_time_applies_at_once(tmp_path: Path, instance: Instance, start: Start) -> None:
     config = small_config(tmp_path, delete_when="", delete_commit_log_files_interval=1)
     grown(tmp_path, instance, config, days_old=2)
     start(config)
@@ -228,7 +224,7 @@ def test_another_reserved_time_counts_from_the_moment_it_is_set(
     assert files_in(config.paths())[0] == 4
 
 
-def test_what_is_not_dispatched_stays(tmp_path: Path, instance: Instance, start: Start) -> None:
+def test_files_not_yet_dispatched_are_kept(tmp_path: Path, instance: Instance, start: Start) -> None:
     config = small_config(tmp_path, delete_when="", delete_commit_log_files_interval=1)
     grown(tmp_path, instance, config, days_old=4)
     DispatchPublisher(instance.control).reput(LOG_FILE_SIZE + 5, 0, 0)
@@ -250,7 +246,7 @@ def nearly_full_store(
     return config
 
 
-def test_a_nearly_full_disk_costs_the_oldest_files_and_beyond_writing(
+def test_nearly_full_disk_deletes_the_oldest_files_and_then_stops_writes(
     tmp_path: Path, instance: Instance, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = nearly_full_store(
@@ -262,7 +258,7 @@ def test_a_nearly_full_disk_costs_the_oldest_files_and_beyond_writing(
     eventually(lambda: instance.control.min_offset == 4 * LOG_FILE_SIZE and files_in(config.paths())[0] == 4)
 
 
-def test_a_forced_deletion_waits_for_the_brokers_count(
+def test_forced_deletion_waits_for_the_brokers_count_of_lost_messages(
     tmp_path: Path,
     instance: Instance,
     start: Start,
@@ -283,7 +279,7 @@ def test_a_forced_deletion_waits_for_the_brokers_count(
     assert not any("without counting lost messages" in text for text in caplog.messages)
 
 
-def test_an_announced_deletion_is_carried_out_by_a_successor(
+def test_announced_deletion_is_completed_by_the_next_process(
     tmp_path: Path, instance: Instance, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forced_deletions, "_COUNTING_MS", 60_000)
@@ -296,7 +292,7 @@ def test_an_announced_deletion_is_carried_out_by_a_successor(
     assert instance.control.min_offset == LOG_FILE_SIZE
 
 
-def test_a_file_with_another_name_is_not_deleted_by_force(
+def test_file_with_another_hard_link_is_not_forcibly_deleted(
     tmp_path: Path,
     instance: Instance,
     start: Start,
@@ -363,7 +359,7 @@ def syncing(tmp_path: Path, instance: Instance) -> Iterator[index_sync.IndexSync
     os.close(write_fd)
 
 
-def test_the_checkpoint_says_what_was_dispatched_before_the_syncs(
+def test_checkpoint_covers_only_data_dispatched_before_the_syncs(
     tmp_path: Path,
     instance: Instance,
     queues: Callable[[int], int],
@@ -395,7 +391,7 @@ def test_only_files_with_new_entries_are_synced(
     assert synced.names == ["consumequeue/T/0/00000000000000001000"]
 
 
-def test_units_of_extended_queues_are_synced_with_their_queues(
+def test_extended_units_are_synced_with_their_queues(
     tmp_path: Path, queues: Callable[[int], int], syncing: index_sync.IndexSync, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     syncing._config = replace(syncing._config, enable_consume_queue_ext=True)
@@ -427,7 +423,7 @@ def test_units_of_extended_queues_are_synced_with_their_queues(
     assert directories == []
 
 
-def test_between_thorough_rounds_a_few_entries_wait(
+def test_small_writes_wait_for_the_thorough_round(
     tmp_path: Path, queues: Callable[[int], int], syncing: index_sync.IndexSync, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced = SyncedFiles(tmp_path, monkeypatch)
@@ -440,7 +436,7 @@ def test_between_thorough_rounds_a_few_entries_wait(
     assert not (tmp_path / "checkpoint").exists()
 
 
-def test_a_full_index_file_is_synced_at_once_and_moves_the_checkpoint(
+def test_full_index_file_is_synced_at_once_and_moves_the_checkpoint(
     tmp_path: Path, syncing: index_sync.IndexSync, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced = SyncedFiles(tmp_path, monkeypatch)
@@ -455,7 +451,7 @@ def test_a_full_index_file_is_synced_at_once_and_moves_the_checkpoint(
     assert read_checkpoint(tmp_path / "checkpoint").index_timestamp == 9000
 
 
-def test_after_a_failed_sync_the_checkpoint_stays_for_good(
+def test_checkpoint_is_never_written_after_a_failed_sync(
     tmp_path: Path, queues: Callable[[int], int], syncing: index_sync.IndexSync, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = queues(3)
@@ -474,7 +470,7 @@ def test_after_a_failed_sync_the_checkpoint_stays_for_good(
     assert read_checkpoint(tmp_path / "checkpoint").logics_timestamp == first
 
 
-def test_the_last_round_of_the_role_writes_the_checkpoint(
+def test_last_round_of_the_role_writes_the_checkpoint(
     tmp_path: Path, queues: Callable[[int], int], start: Start
 ) -> None:
     role = start(small_config(tmp_path))

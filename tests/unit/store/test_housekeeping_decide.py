@@ -22,7 +22,7 @@ NOW = 100 * HOUR
 @pytest.mark.parametrize(
     ("file_size", "count"), [(GIB, 2), (64 << 20, 2), (32 << 20, 2), (16 << 20, 4), (4 << 20, 16), (1 << 17, 16)]
 )
-def test_more_of_the_smaller_files_are_kept_ahead(file_size: int, count: int) -> None:
+def test_more_files_are_reserved_ahead_if_they_are_small(file_size: int, count: int) -> None:
     assert files_ahead(file_size) == count
 
 
@@ -39,11 +39,11 @@ def test_more_of_the_smaller_files_are_kept_ahead(file_size: int, count: int) ->
         (2, 2, [2, 3, 4]),
     ],
 )
-def test_the_file_being_written_and_two_more_are_reserved(wrote: float, allocated: int, starts: list[int]) -> None:
+def test_file_being_written_and_two_more_are_reserved(wrote: float, allocated: int, starts: list[int]) -> None:
     assert list(files_to_reserve(int(wrote * GIB), allocated * GIB, GIB)) == [start * GIB for start in starts]
 
 
-def test_files_never_written_to_are_unused_the_last_first() -> None:
+def test_unwritten_files_are_unused_last_file_first() -> None:
     assert unused_files([0, 1000, 2000, 3000], 1500) == [3000, 2000]
     assert unused_files([0, 1000, 2000], 1000) == [2000, 1000]
     assert unused_files([0, 1000], 0) == [1000, 0]
@@ -65,7 +65,7 @@ def test_files_never_written_to_are_unused_the_last_first() -> None:
         (-1, 0.1, DiskState(is_full=False, delete_expired=True, delete_oldest=False)),
     ],
 )
-def test_the_levels_of_disk_use_are_rocketmqs(log_ratio: float, queue_ratio: float, state: DiskState) -> None:
+def test_disk_usage_levels_equal_rocketmqs(log_ratio: float, queue_ratio: float, state: DiskState) -> None:
     assert disk_state(log_ratio, queue_ratio, 0.75) == state
 
 
@@ -88,7 +88,7 @@ def files(*ages_in_hours: float) -> list[LogFile]:
         ([80] * 15, 15 * SIZE, False, list(range(10))),
     ],
 )
-def test_files_go_from_the_oldest_on_as_far_as_they_may(
+def test_oldest_deletable_files_are_deleted_first(
     ages: list[float], safe: int, oldest: bool, doomed: list[int]
 ) -> None:
     chosen = files_to_delete(files(*ages), NOW, 72 * HOUR, safe, SIZE, delete_oldest=oldest)
@@ -106,7 +106,7 @@ def test_files_go_from_the_oldest_on_as_far_as_they_may(
         (3500, 3500, 700, 700),
     ],
 )
-def test_the_last_file_and_what_is_not_durable_and_dispatched_stays(
+def test_last_file_and_files_not_durable_or_dispatched_are_kept(
     wrote: int, flushed: int, reput: int, safe: int
 ) -> None:
     assert safe_to_delete_offset(wrote, flushed, reput, SIZE) == safe
@@ -123,7 +123,7 @@ def test_the_last_file_and_what_is_not_durable_and_dispatched_stays(
         (0, 20, 0, False),
     ],
 )
-def test_a_queue_is_synced_between_thorough_rounds_when_pages_have_gathered(
+def test_queue_is_synced_between_thorough_rounds_after_enough_pages(
     synced: int, written: int, pages: int, worth: bool
 ) -> None:
     assert is_worth_syncing(synced, written, pages) is worth

@@ -75,7 +75,7 @@ def index(tmp_path: Path) -> Iterator[Index]:
     found.close()
 
 
-def test_every_key_is_found_over_several_files_the_newest_first(index: Index) -> None:
+def test_every_key_is_found_across_files_newest_first(index: Index) -> None:
     for number in range(40):
         index.put(f"key-{number % 5}", number * 100, BEGIN + number * 10)
     assert len(index.files()) == 5  # nine places each
@@ -84,21 +84,21 @@ def test_every_key_is_found_over_several_files_the_newest_first(index: Index) ->
     assert index.find("other") == []
 
 
-def test_only_times_asked_for_are_found(index: Index) -> None:
+def test_only_entries_in_the_time_range_are_found(index: Index) -> None:
     for number in range(8):
         index.put("key", number * 100, BEGIN + number * 1000)
     assert index.find("key", BEGIN + 2000, BEGIN + 4000) == [400, 300, 200]
     assert index.find("key", 0, BEGIN - 1) == []
 
 
-def test_the_last_update_is_the_newest_files_end(index: Index) -> None:
+def test_last_update_is_the_end_of_the_newest_file(index: Index) -> None:
     assert index.reader.last_update() == (0, 0)
     for number in range(12):
         index.put("key", number * 100, BEGIN + number)
     assert index.reader.last_update() == (BEGIN + 11, 1100)
 
 
-def test_a_new_file_counts_its_first_time_from_the_end_of_the_one_before(index: Index) -> None:
+def test_first_time_of_a_new_file_is_relative_to_the_end_of_the_previous_one(index: Index) -> None:
     for number in range(9):
         index.put(f"{number}", number * 100, BEGIN)
     index.put("late", 1000, BEGIN + 10_999)
@@ -109,7 +109,7 @@ def test_a_new_file_counts_its_first_time_from_the_end_of_the_one_before(index: 
     assert seconds == [10, 2]
 
 
-def test_an_empty_new_file_begins_with_the_end_of_the_one_before(index: Index) -> None:
+def test_empty_new_file_begins_with_the_end_of_the_previous_one(index: Index) -> None:
     for number in range(9):
         index.put(f"{number}", number * 100, BEGIN + number)
     index.writer.with_room()
@@ -120,7 +120,7 @@ def test_an_empty_new_file_begins_with_the_end_of_the_one_before(index: Index) -
     assert index.find("next") == [900]
 
 
-def test_a_hash_of_minus_two_to_the_31_is_stored_as_0(index: Index) -> None:
+def test_hash_of_minus_two_to_the_31_is_stored_as_0(index: Index) -> None:
     assert fold_hash(string_hash("polygenelubricants")) == 0
     assert fold_hash(-5) == 5
     cursor = index.writer.with_room()
@@ -128,7 +128,7 @@ def test_a_hash_of_minus_two_to_the_31_is_stored_as_0(index: Index) -> None:
     assert (cursor.count, cursor.slots_used) == (2, 1)
 
 
-def test_a_restart_goes_on_in_the_newest_file(index: Index) -> None:
+def test_restarted_writer_continues_in_the_newest_file(index: Index) -> None:
     index.put("one", 100)
     index.restart()
     index.put("two", 200)
@@ -136,7 +136,7 @@ def test_a_restart_goes_on_in_the_newest_file(index: Index) -> None:
     assert (index.find("one"), index.find("two")) == ([100], [200])
 
 
-def test_a_record_dispatched_again_gets_only_the_keys_it_lacks(index: Index) -> None:
+def test_record_dispatched_again_gets_only_the_keys_it_lacks(index: Index) -> None:
     keys = ["a", "b", "c"]
     index.put("a", 100)
     index.put("b", 100)
@@ -147,7 +147,7 @@ def test_a_record_dispatched_again_gets_only_the_keys_it_lacks(index: Index) -> 
     assert [index.find(key) for key in keys] == [[100]] * 3
 
 
-def test_the_keys_it_lacks_are_counted_over_two_files(index: Index) -> None:
+def test_missing_keys_are_counted_across_two_files(index: Index) -> None:
     for number in range(8):
         index.put(f"{number}", number)
     index.put("a", 100)  # fills the file
@@ -173,7 +173,7 @@ def _put_in_a_child_killed_at(index: Index, place: str, keys: list[str], physica
 @pytest.mark.parametrize("before", [0, 1, 4, 9])
 @pytest.mark.parametrize("passes", [1, 2, 3])
 @pytest.mark.parametrize("place", [*KILLS, "index.file_made", "index.file_begun"])
-def test_killed_within_a_key_and_started_again_it_leaves_the_same_bytes(
+def test_restart_after_a_kill_within_a_key_leaves_the_same_bytes(
     tmp_path: Path, place: str, passes: int, before: int
 ) -> None:
     if place.startswith("index.file") and (passes > 1 or before not in (0, 9)):
@@ -195,7 +195,7 @@ def test_killed_within_a_key_and_started_again_it_leaves_the_same_bytes(
     whole.close()
 
 
-def test_old_files_below_the_logs_minimum_go_and_never_the_newest(index: Index) -> None:
+def test_files_below_the_minimum_of_the_log_are_deleted_except_the_newest(index: Index) -> None:
     for number in range(30):
         index.put("key", number * 100)
     assert sum(1 for _ in index.writer.clean_expired(1650)) == 1
@@ -205,7 +205,7 @@ def test_old_files_below_the_logs_minimum_go_and_never_the_newest(index: Index) 
     assert len(index.files()) == 1
 
 
-def test_a_file_of_another_length_is_left_alone(index: Index) -> None:
+def test_file_of_another_length_is_left_unchanged(index: Index) -> None:
     name = "20200101000000000"
     (index.paths.index / name).write_bytes(b"other settings made me")
     index.restart()
@@ -214,14 +214,14 @@ def test_a_file_of_another_length_is_left_alone(index: Index) -> None:
     assert (index.paths.index / name).read_bytes() == b"other settings made me"
 
 
-def test_what_is_no_index_file_is_passed_over(index: Index) -> None:
+def test_other_files_in_the_index_folder_are_ignored(index: Index) -> None:
     (index.paths.index / "notes.txt").write_text("not mine")
     index.put("key", 100)
     index.restart()
     assert index.find("key") == [100]
 
 
-def test_a_name_is_the_local_time_and_never_taken_twice(index: Index) -> None:
+def test_file_name_is_the_local_time_and_unique(index: Index) -> None:
     assert format_name(datetime(2024, 2, 29, 23, 59, 58, 7999)) == "20240229235958007"  # noqa: DTZ001
     for number in range(100):
         index.put("key", number)
@@ -230,7 +230,7 @@ def test_a_name_is_the_local_time_and_never_taken_twice(index: Index) -> None:
     assert names == sorted(set(names))
 
 
-def test_a_clock_set_back_does_not_mix_the_order(index: Index) -> None:
+def test_clock_set_back_does_not_change_the_order(index: Index) -> None:
     future = "20991231235959999"
     (index.paths.index / future).write_bytes(bytes(file_size(SLOTS, ENTRIES)))
     index.restart()
@@ -241,12 +241,12 @@ def test_a_clock_set_back_does_not_mix_the_order(index: Index) -> None:
     assert parse_name(names[1]) > parse_name(names[0])
 
 
-def test_a_header_without_entries_counts_from_1() -> None:
+def test_empty_header_counts_from_1() -> None:
     assert read_header(bytes(40)).next_number == 1
 
 
 @pytest.mark.parametrize("count", [-1, -(1 << 31), ENTRIES + 1, (1 << 31) - 1])
-def test_a_file_with_an_impossible_count_is_left_alone_and_a_new_one_begun(tmp_path: Path, count: int) -> None:
+def test_file_with_an_invalid_count_is_left_unchanged_and_a_new_one_begun(tmp_path: Path, count: int) -> None:
     index = Index(tmp_path)
     index.put("a", 100)
     (name,) = list_names(index.paths.index)

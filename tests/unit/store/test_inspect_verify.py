@@ -28,13 +28,13 @@ def findings(root: Path, slots: int = SLOTS, entries: int = ENTRIES) -> list[Fin
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", golden.stores())
-def test_rocketmqs_stores_are_whole(name: str, tmp_path: Path) -> None:
+def test_stores_written_by_rocketmq_are_intact(name: str, tmp_path: Path) -> None:
     assert findings(golden.unpack(name, tmp_path), 100, 500) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", golden.variants())
-def test_damage_to_a_store_is_seen(name: str, tmp_path: Path) -> None:
+def test_damage_to_a_store_is_detected(name: str, tmp_path: Path) -> None:
     found = findings(golden.unpack(name, tmp_path), 100, 500)
     assert bool(found) == (name not in NOT_VISIBLE)
     assert all(str(finding) for finding in found)
@@ -67,7 +67,7 @@ def index_file(root: Path, number: int = 0) -> Path:
     return sorted((root / "index").iterdir())[number]
 
 
-def test_our_own_stores_are_whole_and_progress_is_told(whole: Path) -> None:
+def test_stores_written_by_us_are_intact_and_progress_is_reported(whole: Path) -> None:
     said = list(verify(whole, SLOTS, ENTRIES))
     assert [found for found in said if isinstance(found, Finding)] == []
     done = [step for step in said if isinstance(step, Progress)]
@@ -104,7 +104,7 @@ def test_our_own_stores_are_whole_and_progress_is_told(whole: Path) -> None:
         ("checkpoint", "missing", lambda root: (root / "checkpoint").unlink()),
     ],
 )  # fmt: skip
-def test_one_byte_of_damage_is_enough(whole: Path, part: str, what: str, damage: object) -> None:
+def test_single_damaged_byte_is_detected(whole: Path, part: str, what: str, damage: object) -> None:
     damage(whole)  # type: ignore[operator]
     found = findings(whole)
     assert any(finding.part == part and what in finding.what for finding in found), [str(finding) for finding in found]
@@ -117,7 +117,7 @@ def test_missing_oldest_queue_file_is_found(whole: Path) -> None:
     assert "50 dispatched records have no entry, the first is at 0" in found.what
 
 
-def test_missing_oldest_files_of_queue_and_log_are_no_finding(whole: Path) -> None:
+def test_missing_oldest_files_of_queue_and_log_are_not_a_finding(whole: Path) -> None:
     """That is how expired files are deleted."""
     queue_file(whole).unlink()
     (whole / "consumequeue" / "Topic" / "1" / file_name(0)).unlink()
@@ -127,7 +127,7 @@ def test_missing_oldest_files_of_queue_and_log_are_no_finding(whole: Path) -> No
     assert [found for found in findings(whole) if found.part == "consumequeue"] == []
 
 
-def test_a_killed_stores_log_may_be_ahead_of_its_queues(whole: Path) -> None:
+def test_log_of_a_killed_store_may_be_ahead_of_its_queues(whole: Path) -> None:
     (whole / "abort").touch()
     for queue in ("0", "1"):
         path = whole / "consumequeue" / "Topic" / queue / file_name(2 * SMALL.consume_queue_file_size)
@@ -139,7 +139,7 @@ def test_a_killed_stores_log_may_be_ahead_of_its_queues(whole: Path) -> None:
     assert len(findings(whole)) == 2
 
 
-def test_a_running_store_is_checked_up_to_what_it_had_published(tmp_path: Path) -> None:
+def test_running_store_is_checked_up_to_its_published_offsets(tmp_path: Path) -> None:
     with dispatched_store(tmp_path) as store:
         log = HandWrittenLog(store.paths, store.config)
         for _ in range(10):
@@ -153,7 +153,7 @@ def test_a_running_store_is_checked_up_to_what_it_had_published(tmp_path: Path) 
         assert findings(tmp_path) == []
 
 
-def test_topic_deleted_while_a_running_store_is_checked_is_no_finding(tmp_path: Path) -> None:
+def test_topic_deleted_during_the_check_is_not_a_finding(tmp_path: Path) -> None:
     with dispatched_store(tmp_path) as store:
         log = HandWrittenLog(store.paths, store.config)
         for _ in range(30):
@@ -175,13 +175,13 @@ def test_unreadable_deletions_are_a_finding(whole: Path) -> None:
     assert "cannot read which topics were deleted" in found.what
 
 
-def test_published_offsets_out_of_order_are_seen(tmp_path: Path) -> None:
+def test_published_offsets_out_of_order_are_detected(tmp_path: Path) -> None:
     with dispatched_store(tmp_path) as store:
         store.recovered(wrote_offset=100, reput_offset=200)
         assert [found.part for found in findings(tmp_path)][:1] == ["offsets"]
 
 
-def test_a_store_is_whole_while_it_is_being_dispatched(tmp_path: Path) -> None:
+def test_store_is_intact_while_it_is_dispatched(tmp_path: Path) -> None:
     with dispatched_store(tmp_path) as store:
         log = HandWrittenLog(store.paths, store.config)
         for number in range(300):
@@ -192,7 +192,7 @@ def test_a_store_is_whole_while_it_is_being_dispatched(tmp_path: Path) -> None:
         assert findings(tmp_path) == []
 
 
-def test_a_batch_entry_that_leads_nowhere_is_seen(tmp_path: Path) -> None:
+def test_batch_entry_without_a_record_is_detected(tmp_path: Path) -> None:
     root = golden.unpack("v5", tmp_path)
     path = next((root / "batchconsumequeue" / "BatchQueue" / "0").iterdir())
     patch(path, 4, b"\1")
@@ -224,7 +224,7 @@ def write_dispatch_and_delete_for_ever(store: DispatchedStore) -> None:
 
 
 @pytest.mark.slow
-def test_a_store_that_is_written_and_cleaned_meanwhile_is_whole(tmp_path: Path) -> None:
+def test_store_written_and_cleaned_during_the_check_is_intact(tmp_path: Path) -> None:
     with dispatched_store(tmp_path) as store:
         store.recovered(0)
         writer = os.fork()

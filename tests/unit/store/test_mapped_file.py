@@ -20,7 +20,7 @@ def path(tmp_path: Path) -> Path:
     return directory / "00000000000000000000"
 
 
-def test_a_reserved_file_is_zero_and_has_all_its_blocks(path: Path) -> None:
+def test_reserved_file_is_zero_and_fully_allocated(path: Path) -> None:
     reserve_file(path, SIZE)
     assert path.read_bytes() == bytes(SIZE)
     assert path.stat().st_blocks * 512 >= SIZE
@@ -32,13 +32,13 @@ def test_reserving_leaves_nothing_else_in_the_directory(path: Path) -> None:
     assert os.listdir(path.parent.parent) == ["commitlog"]
 
 
-def test_reserving_leaves_a_file_that_is_there_alone(path: Path) -> None:
+def test_reserving_does_not_change_an_existing_file(path: Path) -> None:
     path.write_bytes(b"what was there")
     reserve_file(path, SIZE)
     assert path.read_bytes() == b"what was there"
 
 
-def test_where_files_cannot_be_nameless_they_grow_next_door(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_file_is_used_if_unnamed_files_are_not_supported(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     really_open = os.open
 
     def refuse_nameless(name: object, flags: int, *args: int, **names: int) -> int:
@@ -53,7 +53,7 @@ def test_where_files_cannot_be_nameless_they_grow_next_door(path: Path, monkeypa
     assert os.listdir(path.parent.parent) == ["commitlog"]
 
 
-def test_a_disk_without_room_is_an_error_that_says_what_to_do(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_error_names_the_remedy(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_space(*_: int) -> None:
         raise OSError(28, "No space left on device")
 
@@ -63,7 +63,7 @@ def test_a_disk_without_room_is_an_error_that_says_what_to_do(path: Path, monkey
     assert os.listdir(path.parent) == []
 
 
-def test_a_file_of_another_length_is_refused_with_its_name_and_what_to_do(path: Path) -> None:
+def test_error_about_a_file_of_another_length_names_it_and_the_remedy(path: Path) -> None:
     path.write_bytes(b"short")
     with pytest.raises(WrongFileLength) as caught:
         MappedFile(path, 0, SIZE, writable=True, size_option="mappedFileSizeCommitLog")
@@ -72,7 +72,7 @@ def test_a_file_of_another_length_is_refused_with_its_name_and_what_to_do(path: 
     assert path.read_bytes() == b"short"
 
 
-def test_what_is_written_to_a_mapping_is_in_the_file(path: Path) -> None:
+def test_data_written_to_a_mapping_is_in_the_file(path: Path) -> None:
     reserve_file(path, SIZE)
     file = MappedFile(path, 0, SIZE, writable=True)
     file.view[10:14] = b"here"
@@ -80,7 +80,7 @@ def test_what_is_written_to_a_mapping_is_in_the_file(path: Path) -> None:
     file.close()
 
 
-def test_a_mapping_to_read_cannot_be_written(path: Path) -> None:
+def test_read_only_mapping_cannot_be_written(path: Path) -> None:
     reserve_file(path, SIZE)
     file = MappedFile(path, 0, SIZE, writable=False)
     with pytest.raises(TypeError):
@@ -88,7 +88,7 @@ def test_a_mapping_to_read_cannot_be_written(path: Path) -> None:
     file.close()
 
 
-def test_slices_outlive_the_file_and_its_name(path: Path) -> None:
+def test_slices_stay_valid_after_close_and_deletion(path: Path) -> None:
     path.write_bytes(b"x" * SIZE)
     file = MappedFile(path, 0, SIZE, writable=False)
     piece = file.view[100:110]
@@ -97,7 +97,7 @@ def test_slices_outlive_the_file_and_its_name(path: Path) -> None:
     assert bytes(piece) == b"x" * 10
 
 
-def test_closing_twice_does_no_harm(path: Path) -> None:
+def test_closing_twice_is_harmless(path: Path) -> None:
     reserve_file(path, SIZE)
     file = MappedFile(path, 0, SIZE, writable=False)
     file.close()
@@ -105,7 +105,7 @@ def test_closing_twice_does_no_harm(path: Path) -> None:
 
 
 @pytest.mark.parametrize("refused", [(), (0x10,), (0x10, 0x02)], ids=["zero range", "hole", "zeros written"])
-def test_wiping_zeroes_exactly_the_range_and_keeps_blocks_and_length(
+def test_wiping_zeroes_only_the_range_and_keeps_blocks_and_length(
     path: Path, monkeypatch: pytest.MonkeyPatch, refused: tuple[int, ...]
 ) -> None:
     really = mapped_file._try_fallocate
@@ -121,7 +121,7 @@ def test_wiping_zeroes_exactly_the_range_and_keeps_blocks_and_length(
     assert path.stat().st_blocks * 512 >= SIZE
 
 
-def test_wiping_nothing_is_nothing(path: Path) -> None:
+def test_wiping_an_empty_range_changes_nothing(path: Path) -> None:
     path.write_bytes(b"x" * 10)
     with path.open("r+b") as file:
         wipe_range(file.fileno(), 10, 0)
@@ -129,7 +129,7 @@ def test_wiping_nothing_is_nothing(path: Path) -> None:
     assert path.read_bytes() == b"x" * 10
 
 
-def test_a_punched_range_is_zero_and_gives_its_blocks_back(path: Path) -> None:
+def test_punched_range_is_zero_and_its_blocks_are_freed(path: Path) -> None:
     path.write_bytes(b"x" * SIZE)
     with path.open("r+b") as file:
         punch_range(file.fileno(), 100, SIZE - 100)
@@ -137,7 +137,7 @@ def test_a_punched_range_is_zero_and_gives_its_blocks_back(path: Path) -> None:
     assert path.stat().st_blocks * 512 <= 4096
 
 
-def test_a_process_killed_while_reserving_leaves_no_short_file(path: Path) -> None:
+def test_process_killed_while_reserving_leaves_no_short_file(path: Path) -> None:
     program = f"""
 import os, signal, store.mapped_file as m
 really = os.posix_fallocate
@@ -152,7 +152,7 @@ m.reserve_file(m.Path({str(path)!r}), {SIZE})
     assert os.listdir(path.parent) == []
 
 
-def test_descriptors_are_given_back(path: Path) -> None:
+def test_descriptors_are_closed(path: Path) -> None:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(20):

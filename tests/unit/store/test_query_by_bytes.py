@@ -58,7 +58,7 @@ def test_search_finds_all_marked_records(searched: Searched, stretch: int, monke
 
 @pytest.mark.parametrize("stretch", [700, 5000, 1 << 20])
 @pytest.mark.parametrize("length", [1, 90, 4096])
-def test_search_goes_on_at_the_next_whole_record_behind_damage(
+def test_search_continues_at_the_next_intact_record_after_damage(
     searched: Searched, stretch: int, length: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(by_bytes, "_STRETCH", stretch)

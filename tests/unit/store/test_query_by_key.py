@@ -45,7 +45,7 @@ def asked(tmp_path: Path) -> Iterator[Asked]:
         found.query.close()
 
 
-def test_all_records_with_the_key_come_oldest_first(asked: Asked) -> None:
+def test_all_records_with_the_key_are_returned_oldest_first(asked: Asked) -> None:
     places = [
         asked.log.append(properties=f"KEYS\x01all key-{number % 3}\x02UNIQ_KEY\x01U{number}") for number in range(30)
     ]
@@ -57,7 +57,7 @@ def test_all_records_with_the_key_come_oldest_first(asked: Asked) -> None:
     assert asked.offsets("all", topic="Other") == []
 
 
-def test_the_newest_are_taken_if_there_are_too_many(asked: Asked) -> None:
+def test_newest_records_are_returned_if_there_are_too_many(asked: Asked) -> None:
     places = [asked.log.append(properties="KEYS\x01all") for _ in range(100)]
     asked.dispatch()
     assert asked.offsets("all", most=5) == places[-5:]
@@ -65,7 +65,7 @@ def test_the_newest_are_taken_if_there_are_too_many(asked: Asked) -> None:
     assert asked.offsets("all", most=0) == []
 
 
-def test_another_key_of_the_same_hash_does_not_take_a_place(asked: Asked) -> None:
+def test_another_key_with_the_same_hash_does_not_count(asked: Asked) -> None:
     assert string_hash("Topic#Aa") == string_hash("Topic#BB")
     asked.log.append(properties="KEYS\x01Aa")
     at = asked.log.append(properties="KEYS\x01BB")
@@ -74,13 +74,13 @@ def test_another_key_of_the_same_hash_does_not_take_a_place(asked: Asked) -> Non
     assert asked.offsets("BB", most=1) == [at]
 
 
-def test_a_record_with_the_key_twice_comes_once(asked: Asked) -> None:
+def test_record_with_the_same_key_twice_is_returned_once(asked: Asked) -> None:
     at = asked.log.append(properties="KEYS\x01same same\x02UNIQ_KEY\x01same")
     asked.dispatch()
     assert asked.offsets("same") == [at]
 
 
-def test_only_records_of_the_time_asked_for_come(asked: Asked) -> None:
+def test_only_records_in_the_time_range_are_returned(asked: Asked) -> None:
     places = [
         asked.log.append(properties="KEYS\x01all", store_timestamp=FIRST_TIMESTAMP + 1000 * number)
         for number in range(20)
@@ -90,26 +90,26 @@ def test_only_records_of_the_time_asked_for_come(asked: Asked) -> None:
     assert asked.offsets("all", begin=begin, end=begin + 3000) == places[5:9]
 
 
-def test_what_is_gone_from_the_log_does_not_come(asked: Asked) -> None:
+def test_deleted_records_are_not_returned(asked: Asked) -> None:
     places = [asked.log.append(properties="KEYS\x01all") for _ in range(10)]
     asked.dispatch()
     asked.store.min_offset(places[4])
     assert asked.offsets("all") == places[4:]
 
 
-def test_it_tells_how_far_the_index_has_come(asked: Asked) -> None:
+def test_query_returns_the_last_update_of_the_index(asked: Asked) -> None:
     at = asked.log.append(properties="KEYS\x01all", store_timestamp=FIRST_TIMESTAMP)
     asked.dispatch()
     found = asked.query.query("Topic", "missing", 10, 0, EVER)
     assert (found.last_update_timestamp, found.last_update_physical_offset) == (FIRST_TIMESTAMP, at)
 
 
-def test_an_empty_store_answers_nothing(asked: Asked) -> None:
+def test_empty_store_returns_nothing(asked: Asked) -> None:
     found = asked.query.query("Topic", "key", 10, 0, EVER)
     assert (found.body, found.last_update_timestamp, found.last_update_physical_offset) == (b"", 0, 0)
 
 
-def test_a_damaged_record_is_left_out_counted_and_logged_once(asked: Asked, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_record_is_skipped_counted_and_logged_once(asked: Asked, caplog: pytest.LogCaptureFixture) -> None:
     places = [asked.log.append(properties="KEYS\x01all") for _ in range(5)]
     asked.dispatch()
     damage(asked.store.paths.commit_log, SMALL.mapped_file_size_commit_log, places[2], 60)

@@ -46,30 +46,30 @@ def asked(tmp_path: Path) -> Iterator[Asked]:
 @pytest.mark.parametrize(
     ("time", "offset"), [(-5, 0), (0, 0), (4, 0), (5, 0), (6, 1), (10, 1), (14, 1), (16, 2), (30, 3), (99, 3)]
 )
-def test_the_nearest_message_is_found_the_earlier_of_two(asked: Asked, time: int, offset: int) -> None:
+def test_nearest_message_by_time_is_found_preferring_the_earlier(asked: Asked, time: int, offset: int) -> None:
     asked.store_at(0, 10, 20, 30)
     assert asked.at(time) == offset
 
 
-def test_it_is_found_over_many_files(asked: Asked) -> None:
+def test_message_is_found_by_time_across_many_files(asked: Asked) -> None:
     asked.store_at(*[10 * number for number in range(230)])
     assert [asked.at(10 * number) for number in range(230)] == list(range(230))
     assert asked.at(499) == 50
     assert asked.at(10**9) == 229
 
 
-def test_of_messages_of_one_millisecond_one_is_found(asked: Asked) -> None:
+def test_one_of_several_messages_of_a_millisecond_is_found(asked: Asked) -> None:
     asked.store_at(0, 10, 10, 10, 10, 20)
     assert 1 <= asked.at(10) <= 4
 
 
-def test_a_queue_without_messages_has_offset_0(asked: Asked) -> None:
+def test_queue_without_messages_has_offset_0(asked: Asked) -> None:
     asked.store.recovered(0)
     assert asked.query.offset_at("Missing", 0, T) == 0
     assert asked.query.earliest_timestamp("Missing", 0) == -1
 
 
-def test_messages_that_are_gone_count_as_too_early(asked: Asked) -> None:
+def test_deleted_messages_count_as_too_early(asked: Asked) -> None:
     asked.store_at(*[10 * number for number in range(230)])
     asked.store.min_offset(asked.places[120])
     assert asked.at(0) == 120
@@ -78,7 +78,7 @@ def test_messages_that_are_gone_count_as_too_early(asked: Asked) -> None:
     assert asked.at(0) >= 0
 
 
-def test_one_message_tells_its_time(asked: Asked) -> None:
+def test_timestamp_of_one_message_is_returned(asked: Asked) -> None:
     asked.store_at(0, 10, 25)
     assert [asked.query.timestamp_at("Topic", 0, offset) for offset in range(4)] == [T, T + 10, T + 25, -1]
     assert asked.query.earliest_timestamp("Topic", 0) == T
@@ -87,7 +87,7 @@ def test_one_message_tells_its_time(asked: Asked) -> None:
 
 
 @pytest.mark.parametrize("hit", [range(50, 54), range(98, 103), range(113, 118), range(228, 230), range(3)])
-def test_damage_leads_the_search_past_no_other_message(asked: Asked, hit: range) -> None:
+def test_damage_hides_no_other_message_from_the_search(asked: Asked, hit: range) -> None:
     asked.store_at(*[10 * number for number in range(230)])
     for number in hit:
         damage(asked.store.paths.commit_log, SMALL.mapped_file_size_commit_log, asked.places[number], 60)
@@ -98,7 +98,7 @@ def test_damage_leads_the_search_past_no_other_message(asked: Asked, hit: range)
             assert hit.start - 1 <= asked.at(10 * number) <= hit.stop
 
 
-def test_the_earliest_time_is_of_the_first_message_that_can_be_read(asked: Asked) -> None:
+def test_earliest_time_is_that_of_the_first_readable_message(asked: Asked) -> None:
     asked.store_at(0, 10, 20)
     damage(asked.store.paths.commit_log, SMALL.mapped_file_size_commit_log, asked.places[0], 60)
     assert asked.query.earliest_timestamp("Topic", 0) == T + 10

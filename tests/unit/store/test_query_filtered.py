@@ -94,13 +94,13 @@ def queue(tmp_path: Path) -> Iterator[Queue]:
     made.reader.close()
 
 
-def test_only_wanted_messages_are_found_and_the_rest_is_passed(queue: Queue) -> None:
+def test_only_wanted_messages_are_returned_and_others_are_skipped(queue: Queue) -> None:
     result = queue.get("n = 2 OR n >= 5")
     assert (result.status, numbers(result), result.count) == (GetMessageStatus.FOUND, [2, 5, 6, 7], 4)
     assert (result.next_begin_offset, result.min_offset, result.max_offset) == (8, 0, 8)
 
 
-def test_the_next_pull_begins_behind_the_last_message(queue: Queue) -> None:
+def test_next_pull_begins_after_the_last_message(queue: Queue) -> None:
     found, offset = [], 0
     while offset < 8:
         result = queue.get("n = 2 OR n >= 5", offset, 2)
@@ -109,7 +109,7 @@ def test_the_next_pull_begins_behind_the_last_message(queue: Queue) -> None:
     assert found == [(6, [2, 5]), (8, [6, 7])]
 
 
-def test_where_nothing_is_wanted_all_is_passed(queue: Queue) -> None:
+def test_all_messages_are_skipped_if_none_is_wanted(queue: Queue) -> None:
     result = queue.get("n > 100", 3)
     assert (result.status, result.next_begin_offset, result.max_offset, result.body) == (
         GetMessageStatus.NO_MATCHED_MESSAGE, 8, 8, b"",
@@ -124,7 +124,7 @@ def test_where_nothing_is_wanted_all_is_passed(queue: Queue) -> None:
         (-1, (GetMessageStatus.OFFSET_TOO_SMALL, 0)),
     ],
 )
-def test_offsets_out_of_range_are_answered_as_without_a_filter(
+def test_offsets_out_of_range_are_corrected_as_without_a_filter(
     queue: Queue, offset: int, outcome: tuple[GetMessageStatus, int]
 ) -> None:
     queue.get("n = 2")
@@ -132,20 +132,20 @@ def test_offsets_out_of_range_are_answered_as_without_a_filter(
     assert (result.status, result.next_begin_offset, result.count) == (*outcome, 0)
 
 
-def test_one_get_stays_within_a_file_of_the_queue(queue: Queue) -> None:
+def test_get_stays_within_one_queue_file(queue: Queue) -> None:
     for _ in range(5):
         queue.put()
     assert queue.get("n > 100", 3).next_begin_offset == 10
     assert numbers(queue.get("n > 100 OR n = 12", 10)) == [12]
 
 
-def test_records_that_are_gone_are_told(queue: Queue) -> None:
+def test_deleted_records_are_reported(queue: Queue) -> None:
     queue.offsets.min_offset = 65536
     result = queue.get("n = 2")
     assert (result.status, result.next_begin_offset) == (GetMessageStatus.MESSAGE_WAS_REMOVING, 8)
 
 
-def test_a_slave_is_suggested_to_those_who_are_far_behind(tmp_path: Path) -> None:
+def test_slave_is_suggested_to_consumers_far_behind(tmp_path: Path) -> None:
     queue = Queue(tmp_path, memory_bytes=10_000)
     for _ in range(10):
         queue.put(bytes(900))
@@ -155,7 +155,7 @@ def test_a_slave_is_suggested_to_those_who_are_far_behind(tmp_path: Path) -> Non
     assert queue.get("n > 100 OR n = 0", count=1).suggest_slave
 
 
-def test_bit_maps_are_read_from_the_units_of_the_queue(tmp_path: Path) -> None:
+def test_bit_maps_are_read_from_the_extended_units(tmp_path: Path) -> None:
     queue = Queue(tmp_path)
     hit = BloomFilter().map_of([BITS])
     for number in range(10):  # several files of units
@@ -168,7 +168,7 @@ def test_bit_maps_are_read_from_the_units_of_the_queue(tmp_path: Path) -> None:
     queue.units.close()
 
 
-def test_unreadable_records_are_skipped_one_by_one_and_counted(queue: Queue) -> None:
+def test_unreadable_records_are_skipped_individually_and_counted(queue: Queue) -> None:
     physical_offset = ENTRY.unpack(queue.rows[5])[0]
     path = queue.reader.file_for(0).path  # type: ignore[union-attr]
     with path.open("r+b") as file:

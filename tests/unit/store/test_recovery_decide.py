@@ -6,7 +6,7 @@ from store.recovery.decide import first_file_after_clean_stop, first_file_after_
 @pytest.mark.parametrize(
     ("starts", "first"), [([], 0), ([5], 5), ([5, 6], 5), ([5, 6, 7], 5), ([5, 6, 7, 8], 6), (list(range(20)), 17)]
 )
-def test_after_a_clean_stop_the_last_three_files_are_read(starts: list[int], first: int) -> None:
+def test_last_three_files_are_read_after_a_clean_stop(starts: list[int], first: int) -> None:
     assert first_file_after_clean_stop(starts) == first
 
 
@@ -25,7 +25,7 @@ def test_after_a_clean_stop_the_last_three_files_are_read(starts: list[int], fir
         ([10, 20, 30], 0, 0),
     ],
 )
-def test_after_a_crash_reading_begins_where_all_before_was_safe(
+def test_reading_begins_at_the_last_safe_file_after_a_crash(
     timestamps: list[int | None], min_timestamp: int, first: int
 ) -> None:
     assert first_file_after_crash(list(enumerate(timestamps)), min_timestamp) == first
@@ -47,7 +47,7 @@ def test_after_a_crash_reading_begins_where_all_before_was_safe(
         ({"is_clean": False, "survey_start": 1000}, 900),
     ],
 )
-def test_dispatch_begins_at_the_lowest_offset_that_anything_lacks(changes: dict[str, int], expected: int) -> None:
+def test_dispatch_begins_at_the_lowest_missing_offset(changes: dict[str, int], expected: int) -> None:
     facts = {
         "is_clean": True,
         "log_min_offset": 100,

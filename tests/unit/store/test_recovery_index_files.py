@@ -19,7 +19,7 @@ def names(heads: tuple[IndexHead, ...]) -> list[int]:
     return [int(one.path.name[-1]) for one in heads]
 
 
-def test_after_a_clean_stop_all_are_kept() -> None:
+def test_all_index_files_are_kept_after_a_clean_stop() -> None:
     decision = decide_index(THREE, is_clean=True, checkpoint_timestamp=0, **LOG)
     assert (names(decision.dropped), decision.rebuild_from, decision.end_timestamp) == ([], None, 2000)
 
@@ -34,40 +34,40 @@ def test_after_a_clean_stop_all_are_kept() -> None:
         (9000, [3], 4000),
     ],
 )
-def test_after_a_crash_only_full_and_synced_ones_are_kept(
+def test_only_full_and_synced_index_files_are_kept_after_a_crash(
     checkpoint: int, dropped: list[int], rebuild_from: int
 ) -> None:
     decision = decide_index(THREE, is_clean=False, checkpoint_timestamp=checkpoint, **LOG)
     assert (names(decision.dropped), decision.rebuild_from) == (dropped, rebuild_from)
 
 
-def test_those_after_a_dropped_one_go_too() -> None:
+def test_index_files_after_a_discarded_one_are_discarded() -> None:
     heads = [head(1, 1000, 2000), head(2, 9000, 4000), head(3, 1500, 6000)]
     assert names(decide_index(heads, is_clean=False, checkpoint_timestamp=2000, **LOG).dropped) == [2, 3]
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_one_that_speaks_of_records_beyond_the_end_goes(is_clean: bool) -> None:
+def test_index_file_with_records_beyond_the_end_is_discarded(is_clean: bool) -> None:
     heads = [head(1, 1000, 2000), head(2, 2000, 10_000)]
     decision = decide_index(heads, is_clean=is_clean, checkpoint_timestamp=5000, **LOG)
     assert (names(decision.dropped), decision.rebuild_from) == ([2], 2000)
 
 
-def test_one_of_another_length_goes() -> None:
+def test_index_file_of_another_length_is_discarded() -> None:
     heads = [head(1, 1000, 2000), head(2, 2000, 4000, right=False)]
     assert names(decide_index(heads, is_clean=True, checkpoint_timestamp=5000, **LOG).dropped) == [2]
 
 
-def test_after_a_crash_lost_files_are_built_from_the_logs_first_record() -> None:
+def test_lost_index_files_are_rebuilt_from_the_first_record_after_a_crash() -> None:
     assert decide_index([], is_clean=False, checkpoint_timestamp=5000, **LOG).rebuild_from == 100
 
 
-def test_where_there_never_was_an_index_none_is_missed() -> None:
+def test_missing_index_is_not_rebuilt_if_there_never_was_one() -> None:
     assert decide_index([], is_clean=False, checkpoint_timestamp=0, **LOG).rebuild_from is None
     assert decide_index([], is_clean=True, checkpoint_timestamp=5000, **LOG).rebuild_from is None
 
 
-def test_heads_are_read_from_the_files(tmp_path: Path) -> None:
+def test_headers_are_read_from_the_files(tmp_path: Path) -> None:
     (tmp_path / "20260101000000002").write_bytes(HEADER.pack(1, 2, 3, 4, 5, 20) + bytes(60))
     (tmp_path / "20260101000000001").write_bytes(HEADER.pack(1, 2, 3, 4, 5, 19) + bytes(61))
     (tmp_path / "20260101000000003").write_bytes(b"short")
@@ -88,6 +88,6 @@ def test_heads_are_read_from_the_files(tmp_path: Path) -> None:
     "header",
     [(1, 2, 3, 4, 5, 21), (1, 2, 3, 4, 5, 2**31 - 1), (3, 2, 3, 4, 5, 20), (1, 2, 5, 4, 5, 20), (-5, -4, 3, 4, 5, 20)],
 )
-def test_a_garbled_header_does_not_count_as_full(tmp_path: Path, header: tuple[int, ...]) -> None:
+def test_file_with_a_garbled_header_does_not_count_as_full(tmp_path: Path, header: tuple[int, ...]) -> None:
     (tmp_path / "20260101000000001").write_bytes(HEADER.pack(*header) + bytes(60))
     assert not read_heads(tmp_path, 100, 20)[0].is_full

@@ -76,13 +76,13 @@ def expected_entries(records: list[Written]) -> dict[tuple[str, int], list[tuple
 # ---- the log
 
 
-def test_an_empty_store_begins_at_zero(tmp_path: Path) -> None:
+def test_empty_store_begins_at_zero(tmp_path: Path) -> None:
     config = small_config(tmp_path)
     found = recover(config, config.paths())
     assert (found.min_offset, found.wrote_offset, found.allocated_offset, found.reput_offset) == (0, 0, 0, 0)
 
 
-def test_after_a_clean_stop_everything_is_as_it_was(builder: LogBuilder) -> None:
+def test_recovery_after_a_clean_stop_changes_nothing(builder: LogBuilder) -> None:
     found = recovered(builder)
     assert found.is_clean
     assert found.wrote_offset == found.reput_offset == builder.offset
@@ -90,14 +90,14 @@ def test_after_a_clean_stop_everything_is_as_it_was(builder: LogBuilder) -> None
     assert entries(builder) == expected_entries(builder.written)
 
 
-def test_a_log_whose_oldest_files_were_deleted_begins_later(builder: LogBuilder) -> None:
+def test_log_whose_oldest_files_were_deleted_begins_above_0(builder: LogBuilder) -> None:
     path_of(builder.paths.commit_log, 0).unlink()
     found = recovered(builder)
     assert (found.min_offset, found.wrote_offset, found.reput_offset) == (LOG_FILE_SIZE, builder.offset, builder.offset)
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_a_torn_record_at_the_end_is_wiped(builder: LogBuilder, is_clean: bool) -> None:
+def test_torn_record_at_the_end_is_wiped(builder: LogBuilder, is_clean: bool) -> None:
     if not is_clean:
         crashed(builder)
     last = builder.written[-1]
@@ -108,7 +108,7 @@ def test_a_torn_record_at_the_end_is_wiped(builder: LogBuilder, is_clean: bool) 
     assert entries(builder) == expected_entries(builder.written[:-1])
 
 
-def test_whole_records_beyond_a_hole_do_not_come_back_to_life(builder: LogBuilder) -> None:
+def test_records_beyond_a_hole_are_discarded(builder: LogBuilder) -> None:
     """What a power cut leaves when a later page reached the disk and an earlier one did not."""
     crashed(builder)
     hole, after = builder.written[-5], builder.written[-4]
@@ -140,7 +140,7 @@ def test_discarded_records_are_reported_before_they_are_wiped(
     assert len(found) == 1
 
 
-def test_torn_record_at_the_end_is_nothing_to_report(builder: LogBuilder) -> None:
+def test_torn_record_at_the_end_is_not_reported(builder: LogBuilder) -> None:
     crashed(builder)
     last = builder.written[-1]
     damage(builder, last.physical_offset + 200, bytes(last.size_bytes - 200))
@@ -149,7 +149,7 @@ def test_torn_record_at_the_end_is_nothing_to_report(builder: LogBuilder) -> Non
     assert found == []
 
 
-def test_role_counts_discarded_records_once_if_it_is_started_again(builder: LogBuilder) -> None:
+def test_restarted_role_counts_discarded_records_once(builder: LogBuilder) -> None:
     crashed(builder)
     hole = builder.written[-5]
     damage(builder, hole.physical_offset, bytes(hole.size_bytes))
@@ -167,14 +167,14 @@ def test_role_counts_discarded_records_once_if_it_is_started_again(builder: LogB
         assert tuple(counted[name] for name in daemon.COUNTERS) == expected
 
 
-def test_a_former_life_of_the_file_is_not_taken_for_records(builder: LogBuilder) -> None:
+def test_records_of_a_former_use_of_the_file_are_ignored(builder: LogBuilder) -> None:
     crashed(builder)
     old = builder.written[10]
     damage(builder, builder.offset, bytes_at(builder, old.physical_offset, old.size_bytes))
     assert recovered(builder).wrote_offset == builder.offset
 
 
-def test_preallocated_files_stay_and_are_wiped(builder: LogBuilder) -> None:
+def test_preallocated_files_are_kept_and_wiped(builder: LogBuilder) -> None:
     crashed(builder)
     end = 5 * LOG_FILE_SIZE
     path_of(builder.paths.commit_log, end - LOG_FILE_SIZE).write_bytes(b"\x11" * LOG_FILE_SIZE)
@@ -183,21 +183,21 @@ def test_preallocated_files_stay_and_are_wiped(builder: LogBuilder) -> None:
     assert not bytes_at(builder, builder.offset, end).strip(b"\0")
 
 
-def test_a_log_that_ends_with_its_file_ends_there(tmp_path: Path) -> None:
+def test_log_can_end_with_its_file(tmp_path: Path) -> None:
     builder = LogBuilder(small_config(tmp_path))
     builder.append_many(3)
     builder.write((LOG_FILE_SIZE - builder.offset).to_bytes(4, "big") + bytes.fromhex("cbd43194"))
     assert recovered(builder).wrote_offset == LOG_FILE_SIZE
 
 
-def test_without_the_crc_check_a_flipped_bit_stays_in(builder: LogBuilder) -> None:
+def test_flipped_bit_is_kept_without_the_crc_check(builder: LogBuilder) -> None:
     last = builder.written[-1]
     damage(builder, last.physical_offset + 90, b"X")
     assert recovered(builder, check_crc_on_recover=False).wrote_offset == builder.offset
     assert recovered(builder).wrote_offset == last.physical_offset
 
 
-def test_after_a_crash_what_the_checkpoint_covers_is_not_read(builder: LogBuilder) -> None:
+def test_files_covered_by_the_checkpoint_are_not_read_after_a_crash(builder: LogBuilder) -> None:
     """A flipped bit in the first file is found only when the first file is read."""
     damage(builder, builder.written[3].physical_offset + 90, b"X")
     crashed(builder, checkpoint=builder.written[-1].store_timestamp)
@@ -228,7 +228,7 @@ def unseen_flaw(builder: LogBuilder) -> int:
     return flawed.physical_offset
 
 
-def test_after_a_clean_stop_the_log_is_read_from_its_last_dispatched_record_on(closed: LogBuilder) -> None:
+def test_log_is_read_from_its_last_dispatched_record_after_a_clean_stop(closed: LogBuilder) -> None:
     unseen_flaw(closed)
     found = recovered(closed)
     assert (found.is_clean, found.wrote_offset, found.reput_offset) == (True, closed.offset, closed.offset)
@@ -236,7 +236,7 @@ def test_after_a_clean_stop_the_log_is_read_from_its_last_dispatched_record_on(c
     assert entries(closed) == expected_entries(closed.written)
 
 
-def test_records_behind_the_last_dispatched_one_are_found_and_dispatched(closed: LogBuilder) -> None:
+def test_records_after_the_last_dispatched_one_are_dispatched(closed: LogBuilder) -> None:
     unseen_flaw(closed)
     before = closed.offset
     last = closed.append("T", 0)
@@ -245,7 +245,7 @@ def test_records_behind_the_last_dispatched_one_are_found_and_dispatched(closed:
     assert recovered(closed).reput_offset == last.physical_offset == before
 
 
-def test_what_lies_behind_the_end_is_wiped_even_if_little_was_read(closed: LogBuilder) -> None:
+def test_bytes_after_the_end_are_wiped_even_if_little_was_read(closed: LogBuilder) -> None:
     damage(closed, closed.offset + 10_000, b"left here by RocketMQ")
     assert recovered(closed).wrote_offset == closed.offset
     assert not bytes_at(closed, closed.offset, LOG_FILE_SIZE).strip(b"\0")
@@ -295,7 +295,7 @@ def _with_a_queue_deleted_by_hand(builder: LogBuilder) -> None:
         _with_a_queue_deleted_by_hand,
     ],
 )
-def test_whatever_a_clean_stop_does_not_leave_has_the_last_files_read_whole(
+def test_any_trace_of_an_unclean_stop_causes_a_full_scan_of_the_last_files(
     closed: LogBuilder, change: Callable[[LogBuilder], None]
 ) -> None:
     change(closed)
@@ -306,7 +306,7 @@ def test_whatever_a_clean_stop_does_not_leave_has_the_last_files_read_whole(
     assert recovered(closed).wrote_offset == flawed
 
 
-def test_a_store_whose_last_dispatched_record_is_torn_is_read_whole(closed: LogBuilder) -> None:
+def test_torn_last_dispatched_record_causes_a_full_scan(closed: LogBuilder) -> None:
     flawed = unseen_flaw(closed)
     damage(closed, closed.written[-1].physical_offset + 90, b"X")
     assert recovered(closed).wrote_offset == flawed
@@ -315,7 +315,7 @@ def test_a_store_whose_last_dispatched_record_is_torn_is_read_whole(closed: LogB
 # ---- what ends the start, with nothing changed
 
 
-def test_a_log_file_of_another_length_ends_the_start(builder: LogBuilder) -> None:
+def test_recovery_fails_on_a_log_file_of_another_length(builder: LogBuilder) -> None:
     path = path_of(builder.paths.commit_log, LOG_FILE_SIZE)
     os.truncate(path, 100)
     before = {path: path.read_bytes() for path in builder.paths.root.rglob("*") if path.is_file()}
@@ -324,7 +324,7 @@ def test_a_log_file_of_another_length_ends_the_start(builder: LogBuilder) -> Non
     assert before == {path: path.read_bytes() for path in builder.paths.root.rglob("*") if path.is_file()}
 
 
-def test_a_queue_file_of_another_length_ends_the_start_before_the_log_is_touched(builder: LogBuilder) -> None:
+def test_recovery_fails_on_a_queue_file_of_another_length_before_changing_the_log(builder: LogBuilder) -> None:
     damage(builder, builder.offset, b"dirt")
     os.truncate(path_of(builder.paths.queue("T", 0), 0), 99)
     with pytest.raises(WrongFileLength, match="mappedFileSizeConsumeQueue=1000"):
@@ -332,13 +332,13 @@ def test_a_queue_file_of_another_length_ends_the_start_before_the_log_is_touched
     assert bytes_at(builder, builder.offset, 4) == b"dirt"
 
 
-def test_a_missing_log_file_ends_the_start(builder: LogBuilder) -> None:
+def test_recovery_fails_on_a_missing_log_file(builder: LogBuilder) -> None:
     path_of(builder.paths.commit_log, LOG_FILE_SIZE).unlink()
     with pytest.raises(UnexpectedFile, match="restore 00000000000000131072,"):
         recovered(builder)
 
 
-def test_settings_that_cannot_work_end_the_start(builder: LogBuilder) -> None:
+def test_recovery_fails_on_invalid_settings(builder: LogBuilder) -> None:
     with pytest.raises(BadStoreConfig, match="flushDiskType"):
         recovered(builder, flush_disk_type="NEVER")
 
@@ -347,7 +347,7 @@ def test_settings_that_cannot_work_end_the_start(builder: LogBuilder) -> None:
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
-def test_entries_of_records_that_are_gone_are_cut(builder: LogBuilder, is_clean: bool) -> None:
+def test_entries_of_discarded_records_are_truncated(builder: LogBuilder, is_clean: bool) -> None:
     if not is_clean:
         crashed(builder)
     damage(builder, builder.written[300].physical_offset, bytes(8))
@@ -359,7 +359,7 @@ def test_entries_of_records_that_are_gone_are_cut(builder: LogBuilder, is_clean:
     assert {path.stat().st_size for path in builder.paths.consume_queue.glob("*/*/*")} == {QUEUE_FILE_SIZE}
 
 
-def test_cut_queues_hold_nothing_behind_the_cut(builder: LogBuilder) -> None:
+def test_truncated_queues_contain_nothing_after_their_end(builder: LogBuilder) -> None:
     crashed(builder)
     damage(builder, builder.written[300].physical_offset, bytes(8))
     recovered(builder)
@@ -368,7 +368,7 @@ def test_cut_queues_hold_nothing_behind_the_cut(builder: LogBuilder) -> None:
         assert not data[20 * len(entries_of(builder.paths, topic, queue_id)) :].strip(b"\0")
 
 
-def test_without_a_log_no_entry_stays(builder: LogBuilder) -> None:
+def test_all_entries_are_truncated_without_a_log(builder: LogBuilder) -> None:
     for path in builder.paths.commit_log.iterdir():
         path.unlink()
     found = recovered(builder)
@@ -376,7 +376,7 @@ def test_without_a_log_no_entry_stays(builder: LogBuilder) -> None:
     assert not list(builder.paths.consume_queue.glob("*/*/*"))
 
 
-def test_after_a_crash_entries_that_disagree_with_the_log_are_cut(builder: LogBuilder) -> None:
+def test_entries_that_disagree_with_the_log_are_truncated_after_a_crash(builder: LogBuilder) -> None:
     crashed(builder)
     wrong = next(record for record in builder.written[400:] if (record.topic, record.queue_id) == ("U", 1))
     put_entry(builder.paths, Written("U", 1, wrong.queue_offset, wrong.physical_offset + 1, 77, 0))
@@ -385,7 +385,7 @@ def test_after_a_crash_entries_that_disagree_with_the_log_are_cut(builder: LogBu
     assert found.reput_offset <= wrong.physical_offset
 
 
-def test_after_a_crash_an_entry_torn_between_sectors_is_cut(tmp_path: Path) -> None:
+def test_entry_torn_between_sectors_is_truncated_after_a_crash(tmp_path: Path) -> None:
     """Entry 204 of a file lies on both sides of byte 4096, the end of a sector; its second half may never have reached the disk."""
     config = small_config(tmp_path, mapped_file_size_consume_queue=20 * 1000)
     builder = LogBuilder(config)
@@ -404,7 +404,7 @@ def test_after_a_crash_an_entry_torn_between_sectors_is_cut(tmp_path: Path) -> N
     assert len(entries_of(builder.paths, "T", 0)) == 204
 
 
-def test_entries_left_behind_the_end_by_rocketmq_are_cut(builder: LogBuilder) -> None:
+def test_entries_that_rocketmq_left_after_the_end_are_truncated(builder: LogBuilder) -> None:
     """Its cut moves positions in memory only; new entries in front of the old ones make these look valid again."""
     last = [record for record in builder.written if (record.topic, record.queue_id) == ("T", 0)][-1]
     stale = builder.written[-3]
@@ -416,13 +416,13 @@ def test_entries_left_behind_the_end_by_rocketmq_are_cut(builder: LogBuilder) ->
     assert found.reput_offset <= builder.offset
 
 
-def test_strangers_among_topics_and_queues_are_passed_over(builder: LogBuilder) -> None:
+def test_unexpected_files_among_topics_and_queues_are_ignored(builder: LogBuilder) -> None:
     (builder.paths.consume_queue / "a file").write_bytes(b"x")
     (builder.paths.consume_queue / "T" / "no number").mkdir()
     assert recovered(builder).wrote_offset == builder.offset
 
 
-def test_a_gap_between_queue_files_cuts_the_queue_there(builder: LogBuilder) -> None:
+def test_queue_is_truncated_at_a_gap_between_its_files(builder: LogBuilder) -> None:
     crashed(builder)
     path_of(builder.paths.queue("T", 0), QUEUE_FILE_SIZE).unlink()
     found = recovered(builder)
@@ -431,7 +431,7 @@ def test_a_gap_between_queue_files_cuts_the_queue_there(builder: LogBuilder) -> 
     assert found.reput_offset <= first_lost.physical_offset
 
 
-def test_a_queue_that_lost_its_first_file_in_a_crash_is_cut_whole(builder: LogBuilder) -> None:
+def test_queue_that_lost_its_first_file_in_a_crash_is_truncated_completely(builder: LogBuilder) -> None:
     crashed(builder)
     path_of(builder.paths.queue("T", 0), 0).unlink()
     found = recovered(builder)
@@ -439,7 +439,7 @@ def test_a_queue_that_lost_its_first_file_in_a_crash_is_cut_whole(builder: LogBu
     assert found.reput_offset == 0
 
 
-def test_a_queue_whose_first_files_have_expired_keeps_what_the_checkpoint_covers(builder: LogBuilder) -> None:
+def test_queue_with_expired_first_files_keeps_entries_covered_by_the_checkpoint(builder: LogBuilder) -> None:
     crashed(builder, checkpoint=builder.written[-1].store_timestamp)
     path_of(builder.paths.queue("T", 0), 0).unlink()
     recovered(builder)
@@ -449,14 +449,14 @@ def test_a_queue_whose_first_files_have_expired_keeps_what_the_checkpoint_covers
 # ---- from where dispatch goes on
 
 
-def test_after_a_crash_dispatch_begins_with_the_file_that_was_read_first(builder: LogBuilder) -> None:
+def test_dispatch_begins_with_the_first_file_read_after_a_crash(builder: LogBuilder) -> None:
     crashed(builder, checkpoint=builder.written[600].store_timestamp)
     third = next(record for record in builder.written if record.physical_offset >= 2 * LOG_FILE_SIZE)
     assert third.store_timestamp < builder.written[600].store_timestamp - 3000
     assert recovered(builder).reput_offset == 2 * LOG_FILE_SIZE
 
 
-def test_after_a_clean_stop_records_without_an_entry_are_dispatched_again(tmp_path: Path) -> None:
+def test_records_without_an_entry_are_dispatched_again_after_a_clean_stop(tmp_path: Path) -> None:
     builder = LogBuilder(small_config(tmp_path))
     builder.append_many(800)
     lost = [record for record in builder.written if (record.topic, record.queue_id) == ("U", 1)][-3]
@@ -464,7 +464,7 @@ def test_after_a_clean_stop_records_without_an_entry_are_dispatched_again(tmp_pa
     assert recovered(builder).reput_offset == lost.physical_offset
 
 
-def test_a_queue_that_lost_old_entries_is_looked_for_in_older_files(builder: LogBuilder) -> None:
+def test_lost_entries_of_a_queue_are_searched_in_older_log_files(builder: LogBuilder) -> None:
     for path in builder.paths.queue("T", 1).iterdir():
         path.unlink()
     first = next(record for record in builder.written if (record.topic, record.queue_id) == ("T", 1))
@@ -472,14 +472,14 @@ def test_a_queue_that_lost_old_entries_is_looked_for_in_older_files(builder: Log
     assert recovered(builder).reput_offset == first.physical_offset
 
 
-def test_records_of_deleted_topics_are_no_reason_to_dispatch_again(builder: LogBuilder) -> None:
+def test_records_of_deleted_topics_are_not_dispatched_again(builder: LogBuilder) -> None:
     for path in builder.paths.queue("U", 0).iterdir():
         path.unlink()
     builder.paths.config_file("topics.json").write_text(json.dumps({"topicConfigTable": {"T": {}}}))
     assert recovered(builder).reput_offset == builder.offset
 
 
-def test_prepared_messages_need_no_entry(tmp_path: Path) -> None:
+def test_prepared_messages_need_no_queue_entry(tmp_path: Path) -> None:
     builder = LogBuilder(small_config(tmp_path))
     builder.append()
     builder.append(sys_flag=4)
@@ -488,14 +488,14 @@ def test_prepared_messages_need_no_entry(tmp_path: Path) -> None:
     assert recovered(builder).reput_offset == builder.offset
 
 
-def test_without_any_queue_all_is_dispatched_again(builder: LogBuilder) -> None:
+def test_everything_is_dispatched_again_without_queues(builder: LogBuilder) -> None:
     for path in builder.paths.consume_queue.glob("*/*/*"):
         path.unlink()
     builder.paths.config_file("topics.json").write_text(json.dumps({"topicConfigTable": {}}))
     assert recovered(builder).reput_offset == 0
 
 
-def test_a_topic_made_again_keeps_its_new_entries(tmp_path: Path) -> None:
+def test_recreated_topic_keeps_its_new_entries(tmp_path: Path) -> None:
     """Its queue begins at 0 a second time; the old records lie before the last one that the queue knows."""
     builder = LogBuilder(small_config(tmp_path))
     builder.append_many(100)
@@ -512,7 +512,7 @@ def test_a_topic_made_again_keeps_its_new_entries(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("point", ["recovery.surveyed", "tail.wiped", "recovery.wiped", "recovery.cut"])
-def test_killed_anywhere_the_next_recovery_comes_to_the_same(
+def test_recovery_after_a_killed_recovery_gives_the_same_result(
     builder: LogBuilder, point: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crashed(builder)
@@ -541,7 +541,7 @@ def test_killed_anywhere_the_next_recovery_comes_to_the_same(
 # ---- the role
 
 
-def test_the_role_gives_every_cell_its_first_value(builder: LogBuilder) -> None:
+def test_recovery_role_initialises_every_cell(builder: LogBuilder) -> None:
     instance = Instance.create(builder.paths.root, queue_table_capacity=4)
     instance.bells["recover"] = instance.bells["flush"]  # nobody rings it; a context wants one here
     try:

@@ -41,13 +41,13 @@ def log(tmp_path: Path) -> Log:
     return Log(tmp_path)
 
 
-def test_whole_record_is_found_where_it_begins_and_from_within_the_one_before(log: Log) -> None:
+def test_intact_record_is_found_at_its_start_and_from_within_the_previous_one(log: Log) -> None:
     for before, record in zip(log.records, log.records[1:], strict=False):
         assert log.find(record.physical_offset) == record.physical_offset
         assert log.find(before.physical_offset + 1) == record.physical_offset
 
 
-def test_damaged_records_are_passed_over(log: Log) -> None:
+def test_damaged_records_are_skipped(log: Log) -> None:
     begin = log.records[10].physical_offset + 7
     log.damage(begin, b"\xda\xa3\x20\xa7" * 1024)  # magic codes, and no record
     behind = next(one for one in log.records if one.physical_offset >= begin + 4096)
@@ -61,12 +61,12 @@ def test_record_that_ends_beyond_the_limit_is_not_found(log: Log) -> None:
     assert log.find(last.physical_offset, end - 1) == -1
 
 
-def test_nothing_is_found_behind_the_last_record(log: Log) -> None:
+def test_nothing_is_found_after_the_last_record(log: Log) -> None:
     assert log.find(log.builder.offset) == -1
     assert log.find(LOG_FILE_SIZE) == -1
 
 
-def test_nothing_behind_the_mapping_is_read(log: Log) -> None:
+def test_nothing_beyond_the_mapping_is_read(log: Log) -> None:
     """Python 3.11.2, of Debian 12, ends with a segmentation fault if `mmap.find` searches a mapping to its end."""
     log.damage(log.builder.offset, b"\xda" * (LOG_FILE_SIZE - log.builder.offset))
     files = [MappedFile(log.path, 0, LOG_FILE_SIZE, writable=True) for _ in range(64)]

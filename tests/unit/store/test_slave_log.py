@@ -46,7 +46,7 @@ def log_of(root: Path) -> bytes:
 
 
 @pytest.mark.parametrize("piece", [7, 100, 491, 492, 493, 32768])
-def test_however_frames_are_cut_the_log_becomes_the_masters(
+def test_log_equals_the_masters_however_frames_are_split(
     tmp_path: Path, master: LogBuilder, instance: Instance, copy: SlaveLog, piece: int
 ) -> None:
     data = log_of(master.paths.root)[: master.offset]
@@ -68,7 +68,7 @@ def test_however_frames_are_cut_the_log_becomes_the_masters(
     assert log_of(tmp_path / "slave")[: master.offset] == data
 
 
-def test_a_frame_that_does_not_begin_where_the_log_ends_is_refused(copy: SlaveLog) -> None:
+def test_frame_that_does_not_begin_at_the_end_of_the_log_is_refused(copy: SlaveLog) -> None:
     with pytest.raises(HaError, match="master sent 5, local log ends at 0"):
         copy.append(5, b"x")
 
@@ -76,21 +76,19 @@ def test_a_frame_that_does_not_begin_where_the_log_ends_is_refused(copy: SlaveLo
 @pytest.mark.parametrize(
     "data", [b"no record at all", bytes(100), (10**6).to_bytes(4, "big") + bytes.fromhex("daa320a7")]
 )
-def test_bytes_that_are_no_records_are_refused_and_never_published(
-    instance: Instance, copy: SlaveLog, data: bytes
-) -> None:
+def test_invalid_records_are_refused_and_never_published(instance: Instance, copy: SlaveLog, data: bytes) -> None:
     with pytest.raises(HaError, match="an invalid record at offset 0"):
         copy.append(0, data)
     assert instance.control.wrote_offset == 0
 
 
-def test_a_record_of_another_place_is_refused(instance: Instance, copy: SlaveLog) -> None:
+def test_record_with_another_physical_offset_is_refused(instance: Instance, copy: SlaveLog) -> None:
     with pytest.raises(HaError, match="states another physical offset"):
         copy.append(0, encode_record(topic="T", body=b"b", physical_offset=999))
     assert instance.control.wrote_offset == 0
 
 
-def test_half_a_record_is_wiped_before_the_log_goes_on(
+def test_partial_record_is_wiped_before_the_log_continues(
     tmp_path: Path, master: LogBuilder, instance: Instance, copy: SlaveLog
 ) -> None:
     data = log_of(master.paths.root)
@@ -106,7 +104,7 @@ def test_half_a_record_is_wiped_before_the_log_goes_on(
     restarted.close()
 
 
-def test_an_empty_log_begins_where_the_master_says(instance: Instance, copy: SlaveLog) -> None:
+def test_empty_log_begins_at_the_masters_offset(instance: Instance, copy: SlaveLog) -> None:
     begin = 2 * LOG_FILE_SIZE
     copy.request(begin)
     assert instance.control.requested_offset == begin
@@ -117,14 +115,14 @@ def test_an_empty_log_begins_where_the_master_says(instance: Instance, copy: Sla
     assert (instance.control.wrote_offset, instance.control.requested_offset) == (begin, -1)
 
 
-def test_a_log_cannot_begin_in_the_middle_of_a_file(copy: SlaveLog) -> None:
+def test_log_cannot_begin_in_the_middle_of_a_file(copy: SlaveLog) -> None:
     with pytest.raises(HaError, match="in the middle of a file"):
         copy.request(LOG_FILE_SIZE + 1)
 
 
 @pytest.mark.parametrize("piece", [100, 492, 32768])
 @pytest.mark.parametrize(("number", "length"), [(5, 60), (5, 4096), (60, 4096)])
-def test_a_damaged_master_costs_the_slave_no_more_than_the_damaged_records(
+def test_slave_lacks_only_the_damaged_records_of_its_master(
     tmp_path: Path, master: LogBuilder, instance: Instance, copy: SlaveLog, piece: int, number: int, length: int
 ) -> None:
     start = master.written[number].physical_offset
@@ -138,7 +136,7 @@ def test_a_damaged_master_costs_the_slave_no_more_than_the_damaged_records(
     assert log_of(tmp_path / "slave")[: master.offset] == data
 
 
-def test_damage_up_to_the_end_of_a_file_is_passed_at_the_next_one(
+def test_damage_up_to_the_end_of_a_file_is_skipped_at_the_next_file(
     tmp_path: Path, master: LogBuilder, instance: Instance, copy: SlaveLog
 ) -> None:
     start = master.written[20].physical_offset
@@ -150,9 +148,7 @@ def test_damage_up_to_the_end_of_a_file_is_passed_at_the_next_one(
     assert log_of(tmp_path / "slave")[: master.offset] == data
 
 
-def test_damage_where_a_link_begins_may_be_another_log_and_is_refused(
-    master: LogBuilder, instance: Instance, copy: SlaveLog
-) -> None:
+def test_damage_at_the_start_of_a_connection_is_refused(master: LogBuilder, instance: Instance, copy: SlaveLog) -> None:
     data = log_of(master.paths.root)
     first = master.written[4].physical_offset
     copy.append(0, data[:first])
@@ -162,7 +158,7 @@ def test_damage_where_a_link_begins_may_be_another_log_and_is_refused(
     assert instance.control.wrote_offset == first
 
 
-def test_release_deleted_unmaps_files_below_the_logs_begin(
+def test_release_deleted_unmaps_files_below_the_minimum_of_the_log(
     tmp_path: Path, master: LogBuilder, instance: Instance, copy: SlaveLog
 ) -> None:
     data = log_of(master.paths.root)[: master.offset]

@@ -11,7 +11,7 @@ def config(**texts: str) -> StoreConfig:
     return from_mapping(StoreConfig, texts)
 
 
-def test_the_defaults_are_rocketmqs_and_pass_the_check() -> None:
+def test_defaults_equal_rocketmqs_and_are_valid() -> None:
     default = StoreConfig()
     default.check()
     assert default.mapped_file_size_commit_log == 1 << 30
@@ -30,20 +30,20 @@ def test_the_defaults_are_rocketmqs_and_pass_the_check() -> None:
         "deleteWhen",
     ],
 )
-def test_keys_are_rocketmqs(key: str) -> None:
+def test_keys_equal_rocketmqs(key: str) -> None:
     assert key in keys_of(StoreConfig)
 
 
-def test_every_option_has_a_sentence() -> None:
+def test_every_option_is_described() -> None:
     assert all(field.metadata["help"].endswith(".") for field in keys_of(StoreConfig).values())
 
 
-def test_the_length_of_a_consume_queue_file_is_rounded_up_to_entries() -> None:
+def test_length_of_a_consume_queue_file_is_rounded_up_to_entries() -> None:
     assert config(mappedFileSizeConsumeQueue="741").consume_queue_file_size == 760
 
 
 @pytest.mark.parametrize(("given", "ratio"), [("5", 0.1), ("75", 0.75), ("99", 0.95)])
-def test_the_disk_ratio_is_clamped(given: str, ratio: float) -> None:
+def test_disk_ratio_is_clamped(given: str, ratio: float) -> None:
     assert config(diskMaxUsedSpaceRatio=given).disk_max_used_ratio == ratio
 
 
@@ -53,7 +53,7 @@ def test_hours_of_deletion_are_joined_by_semicolons() -> None:
 
 
 @pytest.mark.parametrize("text", ["24", "4:00", "night"])
-def test_hours_that_are_none_are_refused(text: str) -> None:
+def test_invalid_hours_are_refused(text: str) -> None:
     with pytest.raises(BadStoreConfig, match=f"deleteWhen={text}"):
         config(deleteWhen=text).check()
 
@@ -69,16 +69,16 @@ def test_hours_that_are_none_are_refused(text: str) -> None:
         ("maxIndexNum", "-1"),
     ],
 )
-def test_settings_that_cannot_work_are_refused_by_name(key: str, value: str) -> None:
+def test_invalid_settings_are_refused_by_name(key: str, value: str) -> None:
     with pytest.raises(BadStoreConfig, match=f"{key}={value}: "):
         config(**{key: value}).check()
 
 
-def test_the_smallest_log_file_takes_the_largest_record_and_a_blank() -> None:
+def test_smallest_log_file_holds_the_largest_record_and_a_blank() -> None:
     config(mappedFileSizeCommitLog=str(4194304 + 65536 + 8)).check()
 
 
-def test_the_commit_log_may_lie_elsewhere_but_in_one_place() -> None:
+def test_commit_log_can_be_elsewhere_but_only_in_one_folder() -> None:
     paths = config(storePathRootDir="/data/store", storePathCommitLog="/fast/log").paths()
     assert (paths.root, paths.commit_log) == (Path("/data/store"), Path("/fast/log"))
     assert config(storePathRootDir="/data/store").paths().commit_log == Path("/data/store/commitlog")
@@ -86,5 +86,5 @@ def test_the_commit_log_may_lie_elsewhere_but_in_one_place() -> None:
         config(storePathCommitLog="/a,/b").paths()
 
 
-def test_home_is_meant_by_a_tilde() -> None:
+def test_tilde_is_expanded_to_the_home_folder() -> None:
     assert StoreConfig().paths().root == Path.home() / "store"

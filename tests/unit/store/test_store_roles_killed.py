@@ -91,7 +91,7 @@ def log_files(builder: LogBuilder) -> list[int]:
     return sorted(int(path.name) // LOG_FILE_SIZE for path in builder.paths.commit_log.iterdir())
 
 
-def test_flush_killed_after_a_sync_syncs_again(builder: LogBuilder, instance: Instance) -> None:
+def test_flush_killed_after_a_sync_repeats_it(builder: LogBuilder, instance: Instance) -> None:
     LogPublisher(instance.control).wrote(builder.offset + 1, 6)
 
     def work(context: RoleContext) -> None:
@@ -112,7 +112,7 @@ def keep_house(builder: LogBuilder) -> Callable[[RoleContext], None]:
     return work
 
 
-def test_a_housekeeper_killed_after_reserving_has_left_a_whole_file(
+def test_housekeeping_killed_after_reserving_leaves_a_complete_file(
     builder: LogBuilder, instance: Instance, keep_house: Callable[[RoleContext], None]
 ) -> None:
     assert killed(instance, "housekeeper", keep_house, "housekeeping.reserved")
@@ -124,7 +124,7 @@ def test_a_housekeeper_killed_after_reserving_has_left_a_whole_file(
 
 
 @pytest.mark.parametrize(("place", "left"), [("housekeeping.min_raised", 0), ("housekeeping.deleted", 1)])
-def test_a_housekeeper_killed_while_deleting_leaves_no_gap(
+def test_housekeeping_killed_while_deleting_leaves_no_gap(
     builder: LogBuilder, instance: Instance, keep_house: Callable[[RoleContext], None], place: str, left: int
 ) -> None:
     BrokerPublisher(instance.control).delete_expired_requests()
@@ -139,7 +139,7 @@ def test_a_housekeeper_killed_while_deleting_leaves_no_gap(
 
 
 @pytest.mark.parametrize("place", ["housekeeping.queue_synced", "checkpoint.written"])
-def test_a_housekeeper_killed_while_syncing_leaves_a_checkpoint_that_says_no_more_than_is_true(
+def test_housekeeping_killed_while_syncing_leaves_a_correct_checkpoint(
     builder: LogBuilder, instance: Instance, keep_house: Callable[[RoleContext], None], place: str
 ) -> None:
     assert killed(instance, "housekeeper", keep_house, place, stop=True)
@@ -155,7 +155,7 @@ def test_a_housekeeper_killed_while_syncing_leaves_a_checkpoint_that_says_no_mor
     "place",
     ["recovery.surveyed", "tail.wiped", "tail.wiped:2", "recovery.wiped", "recovery.cut", "recovery.index_dropped"],
 )
-def test_recovery_killed_anywhere_is_done_by_the_next(builder: LogBuilder, instance: Instance, place: str) -> None:
+def test_killed_recovery_is_completed_by_the_next(builder: LogBuilder, instance: Instance, place: str) -> None:
     last = builder.written[-20]
     start = last.physical_offset - last.physical_offset % LOG_FILE_SIZE
     with path_of(builder.paths.commit_log, start).open("r+b") as file:
