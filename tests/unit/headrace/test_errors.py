@@ -5,7 +5,7 @@ import pytest
 from headrace import errors
 
 
-def test_remoting_errors_are_also_what_python_programs_catch() -> None:
+def test_remoting_errors_are_subclasses_of_builtin_errors() -> None:
     with pytest.raises(TimeoutError):
         raise errors.RequestTimeout("late", "127.0.0.1:10911", timeout=3.0)
     with pytest.raises(ConnectionError):
@@ -37,7 +37,7 @@ def test_attributes_stay_with_the_error() -> None:
         (9999, errors.BrokerError, False),
     ],
 )
-def test_an_answer_of_a_broker_becomes_the_error_of_its_code(code: int, kind: Any, retryable: bool) -> None:
+def test_broker_response_raises_the_error_of_its_code(code: int, kind: Any, retryable: bool) -> None:
     error = errors.BrokerError.of(code, "why", "broker:10911")
     assert type(error) is kind
     assert (error.code, error.remark, error.broker_address, error.retryable) == (code, "why", "broker:10911", retryable)
@@ -45,7 +45,7 @@ def test_an_answer_of_a_broker_becomes_the_error_of_its_code(code: int, kind: An
     assert "why" in str(error)
 
 
-def test_the_drawn_tree_names_every_error_and_no_other() -> None:
+def test_documented_error_tree_names_every_error() -> None:
     drawn = errors.__doc__ or ""
     declared = [name for name, item in vars(errors).items() if isinstance(item, type) and issubclass(item, Exception)]
     assert [name for name in declared if name not in drawn] == []

@@ -106,7 +106,7 @@ def wire(channel: Channel[Recorder]) -> Wire:
     return made
 
 
-def test_the_frames_of_one_read_are_one_batch_and_one_write(channel: Channel[Recorder], wire: Wire) -> None:
+def test_frames_of_one_read_are_handled_as_one_batch_and_one_write(channel: Channel[Recorder], wire: Wire) -> None:
     channel.data_received(FRAME * 3 + FRAME[:5])
     channel.data_received(FRAME[5:])
     batch = ["begin", "frame", "frame", "frame", "end"]
@@ -125,13 +125,13 @@ def test_frames_wait_while_the_handler_is_busy(channel: Channel[Recorder], wire:
     assert (wire.writes, wire.is_reading_paused) == ([FRAME * 2, FRAME * 3], False)
 
 
-def test_nothing_is_written_of_a_batch_that_the_handler_cannot_complete(channel: Channel[Recorder], wire: Wire) -> None:
+def test_incomplete_batch_writes_nothing(channel: Channel[Recorder], wire: Wire) -> None:
     channel.handler.fails_at_end = True
     channel.data_received(FRAME)
     assert (wire.writes, wire.closing) == ([], True)
 
 
-def test_the_handler_learns_why_the_connection_is_lost(channel: Channel[Recorder], wire: Wire) -> None:
+def test_handler_receives_the_reason_of_a_lost_connection(channel: Channel[Recorder], wire: Wire) -> None:
     channel.close("stopping")
     channel.connection_lost(None)
     assert wire.closing

@@ -59,7 +59,7 @@ def test_many_requests_share_one_connection(run: Any) -> None:
     run(main())
 
 
-def test_a_broken_connection_fails_what_was_asked_and_the_next_request_makes_a_new_one(run: Any) -> None:
+def test_lost_connection_fails_pending_requests_and_the_next_request_reconnects(run: Any) -> None:
     async def main() -> None:
         async with Service() as service:
             client = RemotingClient()
@@ -75,7 +75,7 @@ def test_a_broken_connection_fails_what_was_asked_and_the_next_request_makes_a_n
     run(main())
 
 
-def test_nobody_listens_is_a_connect_error_for_all_who_wait(run: Any) -> None:
+def test_refused_connection_is_a_connect_error_for_all_waiting_requests(run: Any) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
@@ -91,7 +91,7 @@ def test_nobody_listens_is_a_connect_error_for_all_who_wait(run: Any) -> None:
         run(main())
 
 
-def test_what_others_were_refused_before_the_server_listened_is_not_said_of_now(run: Any) -> None:
+def test_request_does_not_fail_with_the_error_of_an_earlier_connection_attempt(run: Any) -> None:
     async def main() -> None:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
@@ -110,7 +110,7 @@ def test_what_others_were_refused_before_the_server_listened_is_not_said_of_now(
 
 
 @pytest.mark.parametrize("address", ["nonsense", "host:port", ""])
-def test_an_address_that_is_none_is_a_connect_error(run: Any, address: str) -> None:
+def test_invalid_address_is_a_connect_error(run: Any, address: str) -> None:
     async def main() -> None:
         client = RemotingClient()
         with pytest.raises(ConnectError):
@@ -120,7 +120,7 @@ def test_an_address_that_is_none_is_a_connect_error(run: Any, address: str) -> N
     run(main())
 
 
-def test_no_answer_is_a_timeout_and_a_connection_that_said_nothing_at_all_is_given_up(
+def test_missing_answer_is_a_timeout_and_a_silent_connection_is_closed(
     run: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -140,7 +140,7 @@ def test_no_answer_is_a_timeout_and_a_connection_that_said_nothing_at_all_is_giv
     assert "no data received within 40 ms" in caplog.text
 
 
-def test_a_timeout_leaves_a_connection_alone_over_which_others_are_answered(run: Any) -> None:
+def test_timeout_keeps_a_connection_that_answers_other_requests(run: Any) -> None:
     async def main() -> None:
         async with Service() as service:
             client = RemotingClient()
@@ -155,7 +155,7 @@ def test_a_timeout_leaves_a_connection_alone_over_which_others_are_answered(run:
     run(main())
 
 
-def test_connecting_takes_no_longer_than_its_time(run: Any) -> None:
+def test_connecting_ends_at_its_timeout(run: Any) -> None:
     # A backlog of one that is full: the kernel lets further connections wait.
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
@@ -179,7 +179,7 @@ def test_connecting_takes_no_longer_than_its_time(run: Any) -> None:
             run(main())
 
 
-def test_time_in_which_the_loop_was_busy_does_not_count_for_a_connection(run: Any) -> None:
+def test_time_of_a_busy_loop_does_not_count_against_the_connect_timeout(run: Any) -> None:
     async def main() -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             client = RemotingClient(connect_timeout_s=0.1)
@@ -193,7 +193,7 @@ def test_time_in_which_the_loop_was_busy_does_not_count_for_a_connection(run: An
     run(main())
 
 
-def test_the_server_may_ask_over_the_same_connection(run: Any) -> None:
+def test_server_can_send_requests_over_the_same_connection(run: Any) -> None:
     table = HandlerTable()
     table.register(221, lambda _, command: response_to(command, 0, body=b"from the client"))
 
@@ -209,7 +209,7 @@ def test_the_server_may_ask_over_the_same_connection(run: Any) -> None:
     run(main())
 
 
-def test_a_oneway_arrives_marked_and_requests_are_seen_before_they_are_sent(run: Any) -> None:
+def test_oneway_request_is_marked_and_hook_sees_requests_before_they_are_sent(run: Any) -> None:
     signed: list[str] = []
 
     def sign(address: str, command: RemotingCommand) -> None:
@@ -229,7 +229,7 @@ def test_a_oneway_arrives_marked_and_requests_are_seen_before_they_are_sent(run:
     run(main())
 
 
-def test_cancelling_a_request_leaves_nothing_behind_and_hurts_nobody(run: Any) -> None:
+def test_cancelling_a_request_leaves_nothing_behind_and_affects_no_other(run: Any) -> None:
     async def main() -> None:
         async with Service() as service:
             client = RemotingClient()
@@ -250,7 +250,7 @@ def test_cancelling_a_request_leaves_nothing_behind_and_hurts_nobody(run: Any) -
     run(main())
 
 
-def test_a_closed_client_fails_what_waits_and_refuses_more(run: Any) -> None:
+def test_closed_client_fails_pending_requests_and_refuses_new_ones(run: Any) -> None:
     async def main() -> None:
         async with Service() as service:
             client = RemotingClient()
@@ -266,7 +266,7 @@ def test_a_closed_client_fails_what_waits_and_refuses_more(run: Any) -> None:
     run(main())
 
 
-def test_closing_while_connecting_is_heard_by_those_who_wait(run: Any) -> None:
+def test_closing_while_connecting_fails_waiting_requests(run: Any) -> None:
     async def main() -> None:
         async with Service() as service:
             client = RemotingClient()

@@ -105,7 +105,7 @@ async def peer_of(port: int) -> AsyncIterator[Peer]:
         await peer.close()
 
 
-def test_a_request_is_answered_with_its_opaque_and_encoding(run: Any) -> None:
+def test_request_is_answered_with_its_opaque_and_encoding(run: Any) -> None:
     async def main() -> None:
         async with serving() as (_, port), peer_of(port) as peer:
             for kind in SerializeType:
@@ -119,7 +119,7 @@ def test_a_request_is_answered_with_its_opaque_and_encoding(run: Any) -> None:
     run(main())
 
 
-def test_an_unknown_code_is_answered_with_code_3(run: Any) -> None:
+def test_unknown_code_is_answered_with_code_3(run: Any) -> None:
     async def main() -> None:
         async with serving() as (_, port), peer_of(port) as peer:
             peer.write(create_request(4711))
@@ -130,7 +130,7 @@ def test_an_unknown_code_is_answered_with_code_3(run: Any) -> None:
     run(main())
 
 
-def test_all_answers_of_one_read_leave_with_one_write(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_of_one_read_are_sent_with_one_write(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     writes: list[int] = []
     put = Channel._put
 
@@ -151,7 +151,7 @@ def test_all_answers_of_one_read_leave_with_one_write(run: Any, monkeypatch: pyt
     assert len(writes) == 1
 
 
-def test_a_frame_is_taken_however_it_is_cut(run: Any) -> None:
+def test_frame_is_accepted_however_it_is_split(run: Any) -> None:
     async def main() -> None:
         async with serving() as (_, port), peer_of(port) as peer:
             request = create_request(ECHO, {"a": "b"}, b"body")
@@ -165,7 +165,7 @@ def test_a_frame_is_taken_however_it_is_cut(run: Any) -> None:
     run(main())
 
 
-def test_an_asynchronous_handler_does_not_hold_up_others(run: Any) -> None:
+def test_asynchronous_handler_does_not_delay_other_requests(run: Any) -> None:
     async def main() -> None:
         async with serving() as (_, port), peer_of(port) as peer:
             slow, fast = create_request(SLOW), create_request(ECHO)
@@ -176,9 +176,7 @@ def test_an_asynchronous_handler_does_not_hold_up_others(run: Any) -> None:
     run(main())
 
 
-def test_a_handler_that_raises_is_answered_in_json_with_code_1_and_counted(
-    run: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_failed_handler_is_answered_in_json_with_code_1_and_counted(run: Any, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> int:
         async with serving() as (server, port), peer_of(port) as peer:
             peer.write(create_request(FAIL, serialize_type=SerializeType.ROCKETMQ), create_request(ECHO))
@@ -194,7 +192,7 @@ def test_a_handler_that_raises_is_answered_in_json_with_code_1_and_counted(
     assert "request failed" in caplog.text
 
 
-def test_a_request_with_a_bad_field_is_answered_with_code_1_and_not_counted_as_ours(run: Any) -> None:
+def test_invalid_field_is_answered_with_code_1_and_not_counted_as_internal_error(run: Any) -> None:
     table = HandlerTable()
 
     def read(_: Connection, command: RemotingCommand) -> RemotingCommand:
@@ -215,7 +213,7 @@ def test_a_request_with_a_bad_field_is_answered_with_code_1_and_not_counted_as_o
     run(main())
 
 
-def test_a_handler_cancelled_before_it_begins_leaves_no_warning_behind(run: Any) -> None:
+def test_handler_cancelled_before_it_begins_leaves_no_warning_behind(run: Any) -> None:
     begun: list[bool] = []
     table = HandlerTable()
 
@@ -238,7 +236,7 @@ def test_a_handler_cancelled_before_it_begins_leaves_no_warning_behind(run: Any)
     assert not begun
 
 
-def test_nothing_is_handled_after_the_request_over_which_the_connection_is_closed(run: Any) -> None:
+def test_requests_after_a_request_that_closes_the_connection_are_ignored(run: Any) -> None:
     handled: list[int] = []
     table = HandlerTable()
 
@@ -273,7 +271,7 @@ def test_one_way_requests_are_never_answered(run: Any) -> None:
     run(main())
 
 
-def test_an_answer_that_cannot_be_carried_becomes_code_1(run: Any) -> None:
+def test_answer_larger_than_a_frame_becomes_code_1(run: Any) -> None:
     table = handlers()
     table.register(2000, lambda _, command: response_to(command, 0, body=bytes(17 << 20)))
 
@@ -286,7 +284,7 @@ def test_an_answer_that_cannot_be_carried_becomes_code_1(run: Any) -> None:
     run(main())
 
 
-def test_a_request_that_its_admission_refuses_does_not_reach_the_handler(run: Any) -> None:
+def test_request_refused_by_the_admission_does_not_reach_the_handler(run: Any) -> None:
     def check(_: Connection, command: RemotingCommand) -> RemotingCommand | None:
         return response_to(command, 16, "no") if command.ext.get("AccessKey") != "good" else None
 
@@ -301,7 +299,7 @@ def test_a_request_that_its_admission_refuses_does_not_reach_the_handler(run: An
     run(main())
 
 
-def test_another_admission_counts_from_the_next_request_on(run: Any) -> None:
+def test_changed_admission_applies_to_the_next_request(run: Any) -> None:
     def check(connection: Connection, command: RemotingCommand) -> RemotingCommand | None:
         connection.admission = OPEN
         return response_to(command, 16, "who are you?")
@@ -314,7 +312,7 @@ def test_another_admission_counts_from_the_next_request_on(run: Any) -> None:
     run(main())
 
 
-def test_a_server_asks_its_client_and_answers_that_nobody_waits_for_are_dropped(run: Any) -> None:
+def test_server_requests_its_client_and_unexpected_answers_are_dropped(run: Any) -> None:
     opened: list[Connection] = []
 
     async def main() -> None:
@@ -337,7 +335,7 @@ def test_a_server_asks_its_client_and_answers_that_nobody_waits_for_are_dropped(
     run(main())
 
 
-def test_a_request_without_answer_times_out_and_leaves_nothing_behind(run: Any) -> None:
+def test_request_without_an_answer_times_out_and_leaves_nothing_behind(run: Any) -> None:
     opened: list[Connection] = []
 
     async def main() -> None:
@@ -351,7 +349,7 @@ def test_a_request_without_answer_times_out_and_leaves_nothing_behind(run: Any) 
     run(main())
 
 
-def test_requests_fail_when_the_connection_is_lost_and_handlers_at_work_are_cancelled(run: Any) -> None:
+def test_lost_connection_fails_requests_and_cancels_running_handlers(run: Any) -> None:
     opened: list[Connection] = []
     closed: list[str] = []
     cancelled: list[bool] = []
@@ -403,7 +401,7 @@ def test_requests_fail_when_the_connection_is_lost_and_handlers_at_work_are_canc
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", "TLS"),
     ],
 )
-def test_bytes_that_are_no_frames_close_the_connection_with_one_line(
+def test_invalid_frames_close_the_connection_and_log_one_line(
     run: Any, caplog: pytest.LogCaptureFixture, data: bytes, reason: str
 ) -> None:
     caplog.set_level(logging.INFO, "headrace.remoting.connection")
@@ -426,7 +424,7 @@ def test_bytes_that_are_no_frames_close_the_connection_with_one_line(
     assert reason in lines[0]
 
 
-def test_random_bytes_never_harm_the_server_or_other_connections(run: Any) -> None:
+def test_random_bytes_affect_neither_the_server_nor_other_connections(run: Any) -> None:
     chosen = random.Random(4)
     frame = create_request(ECHO, {"topic": "T", "queue": "3"}, b"body").encode()
 
@@ -457,7 +455,7 @@ def test_random_bytes_never_harm_the_server_or_other_connections(run: Any) -> No
     run(main())
 
 
-def test_a_peer_that_does_not_read_is_not_read_from_and_gets_everything_later(run: Any) -> None:
+def test_reading_pauses_while_the_peer_does_not_read_and_nothing_is_lost(run: Any) -> None:
     handled: list[int] = []
     table = HandlerTable()
 
@@ -493,7 +491,7 @@ def test_a_peer_that_does_not_read_is_not_read_from_and_gets_everything_later(ru
     run(main())
 
 
-def test_a_peer_that_never_reads_its_notifications_is_closed_after_the_grace_period(run: Any) -> None:
+def test_peer_that_never_reads_is_disconnected_after_the_grace_period(run: Any) -> None:
     closed: list[str] = []
 
     async def main() -> None:
@@ -511,7 +509,7 @@ def test_a_peer_that_never_reads_its_notifications_is_closed_after_the_grace_per
     run(main())
 
 
-def test_a_request_to_a_peer_that_does_not_read_waits_no_longer_than_its_time(run: Any) -> None:
+def test_request_to_a_peer_that_does_not_read_times_out(run: Any) -> None:
     async def main() -> None:
         async with serving() as (server, port), peer_of(port) as peer:
             peer.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -526,7 +524,7 @@ def test_a_request_to_a_peer_that_does_not_read_waits_no_longer_than_its_time(ru
     run(main())
 
 
-def test_the_same_opaque_cannot_be_asked_twice_at_once(run: Any) -> None:
+def test_opaque_cannot_be_used_by_two_requests_at_once(run: Any) -> None:
     async def main() -> None:
         async with serving() as (server, port), peer_of(port) as peer:
             await until(lambda: server.connections)
@@ -595,7 +593,7 @@ def test_idle_connections_are_closed_and_busy_ones_are_not(run: Any) -> None:
     run(main())
 
 
-def test_a_server_takes_no_more_connections_than_it_may(run: Any) -> None:
+def test_server_refuses_connections_above_its_limit(run: Any) -> None:
     async def main() -> None:
         async with serving(max_connections=2) as (_, port), peer_of(port) as first, peer_of(port) as second:
             for peer in (first, second):
@@ -609,7 +607,7 @@ def test_a_server_takes_no_more_connections_than_it_may(run: Any) -> None:
     run(main())
 
 
-def test_each_port_may_have_a_table_of_its_own(run: Any) -> None:
+def test_each_port_can_have_its_own_handler_table(run: Any) -> None:
     other = HandlerTable()
 
     async def main() -> None:
@@ -624,7 +622,7 @@ def test_each_port_may_have_a_table_of_its_own(run: Any) -> None:
     run(main())
 
 
-def test_stopping_lets_requests_at_work_finish(run: Any) -> None:
+def test_stop_waits_for_running_requests(run: Any) -> None:
     async def main() -> None:
         server = RemotingServer(handlers())
         port = await server.listen("127.0.0.1", 0)
@@ -643,7 +641,7 @@ def test_stopping_lets_requests_at_work_finish(run: Any) -> None:
     run(main())
 
 
-def test_a_taken_port_is_an_oserror(run: Any) -> None:
+def test_port_in_use_raises_os_error(run: Any) -> None:
     async def main() -> None:
         async with serving() as (server, port):
             with pytest.raises(OSError):
@@ -652,7 +650,7 @@ def test_a_taken_port_is_an_oserror(run: Any) -> None:
     run(main())
 
 
-def test_the_socket_does_not_wait_to_fill_packets(run: Any) -> None:
+def test_nagle_algorithm_is_disabled(run: Any) -> None:
     async def main() -> None:
         async with serving() as (server, port), peer_of(port):
             await until(lambda: server.connections)
@@ -664,7 +662,7 @@ def test_the_socket_does_not_wait_to_fill_packets(run: Any) -> None:
     run(main())
 
 
-def test_a_connection_says_who_and_since_when(run: Any) -> None:
+def test_connection_has_remote_address_and_times(run: Any) -> None:
     async def main() -> None:
         async with serving() as (server, port), peer_of(port) as peer:
             await until(lambda: server.connections)
@@ -678,7 +676,7 @@ def test_a_connection_says_who_and_since_when(run: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_silent_connection_costs_no_task_and_little_memory(run: Any) -> None:
+def test_idle_connection_uses_no_task_and_little_memory(run: Any) -> None:
     count = 400
 
     async def main() -> int:

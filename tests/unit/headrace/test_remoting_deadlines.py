@@ -63,7 +63,7 @@ def watch(deadlines: Deadlines, timeout_s: float) -> tuple[Any, int]:
     return future, deadlines.add(future, timeout_s, TimeoutError)
 
 
-def test_a_future_fails_at_its_time_and_never_before() -> None:
+def test_future_fails_at_its_deadline_and_never_before() -> None:
     loop, deadlines = make()
     future, _ = watch(deadlines, 3.0)
     loop.move(2.999)
@@ -74,7 +74,7 @@ def test_a_future_fails_at_its_time_and_never_before() -> None:
     assert not loop.armed
 
 
-def test_a_thousand_futures_need_one_timer() -> None:
+def test_thousand_futures_need_one_timer() -> None:
     loop, deadlines = make()
     futures = [watch(deadlines, 1 + number / 1000)[0] for number in range(1000)]
     assert len(loop.armed) == 1
@@ -85,7 +85,7 @@ def test_a_thousand_futures_need_one_timer() -> None:
     assert all(future.done() for future in futures)
 
 
-def test_an_earlier_deadline_is_kept_although_a_later_one_was_first() -> None:
+def test_earlier_deadline_is_met_although_a_later_one_was_added_first() -> None:
     loop, deadlines = make()
     late, _ = watch(deadlines, 30)
     early, _ = watch(deadlines, 0.1)
@@ -95,7 +95,7 @@ def test_an_earlier_deadline_is_kept_although_a_later_one_was_first() -> None:
     assert len(loop.armed) == 1
 
 
-def test_a_future_that_was_removed_is_left_alone_and_costs_nothing() -> None:
+def test_removed_future_is_not_failed_and_needs_no_timer() -> None:
     loop, deadlines = make()
     future, bucket = watch(deadlines, 1)
     deadlines.remove(future, bucket)
@@ -106,7 +106,7 @@ def test_a_future_that_was_removed_is_left_alone_and_costs_nothing() -> None:
     assert not loop.armed
 
 
-def test_a_future_that_is_done_is_not_failed() -> None:
+def test_completed_future_is_not_failed() -> None:
     loop, deadlines = make()
     future, _ = watch(deadlines, 1)
     future.is_done = True
@@ -114,7 +114,7 @@ def test_a_future_that_is_done_is_not_failed() -> None:
     assert future.error is None
 
 
-def test_a_timer_called_too_early_waits_on() -> None:
+def test_timer_called_too_early_waits_again() -> None:
     loop, deadlines = make()
     future, _ = watch(deadlines, 1)
     timer = loop.armed[0]
@@ -125,7 +125,7 @@ def test_a_timer_called_too_early_waits_on() -> None:
     assert future.done()
 
 
-def test_closing_drops_the_timer() -> None:
+def test_close_cancels_the_timer() -> None:
     loop, deadlines = make()
     watch(deadlines, 1)
     deadlines.close()
@@ -153,7 +153,7 @@ def test_time_of_a_loop_that_is_busy_as_a_whole_does_not_count() -> None:
     asyncio.run(main())
 
 
-def test_waiting_in_time_returns_what_is_left_or_none() -> None:
+def test_wait_in_time_returns_the_remaining_time_or_none() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         answer = loop.create_future()

@@ -83,7 +83,7 @@ def encoded(code: int, count: int = 1, body: bytes = b"") -> bytes:
     return b"".join(create_request(code, body=body).encode() for _ in range(count))
 
 
-def test_a_client_gets_its_answers_while_its_own_requests_wait_to_be_sent(run: Any) -> None:
+def test_client_receives_answers_while_its_own_requests_wait_to_be_sent(run: Any) -> None:
     async def main() -> None:
         async with world() as served:
             client, body = RemotingClient(), bytes(200_000)
@@ -97,7 +97,7 @@ def test_a_client_gets_its_answers_while_its_own_requests_wait_to_be_sent(run: A
     run(main())
 
 
-def test_a_consumer_that_reads_gets_all_of_many_large_answers(run: Any) -> None:
+def test_peer_that_reads_receives_all_large_answers(run: Any) -> None:
     async def main() -> None:
         async with world() as served:
             peer = await served.connect()
@@ -108,7 +108,7 @@ def test_a_consumer_that_reads_gets_all_of_many_large_answers(run: Any) -> None:
     run(main())
 
 
-def test_late_answers_are_not_made_while_others_wait_for_their_peer(run: Any) -> None:
+def test_answers_are_not_created_while_others_wait_for_their_peer(run: Any) -> None:
     made = 0
 
     def make(command: RemotingCommand) -> RemotingCommand:
@@ -130,7 +130,7 @@ def test_late_answers_are_not_made_while_others_wait_for_their_peer(run: Any) ->
     run(main())
 
 
-def test_a_peer_that_writes_and_never_reads_is_closed_with_a_reason(run: Any) -> None:
+def test_peer_that_writes_and_never_reads_is_disconnected_with_a_reason(run: Any) -> None:
     async def main() -> None:
         async with world(stall_grace_s=0.2) as served:
             peer = await served.connect()
@@ -143,7 +143,7 @@ def test_a_peer_that_writes_and_never_reads_is_closed_with_a_reason(run: Any) ->
     run(main())
 
 
-def test_a_peer_that_reads_slowly_is_left_alone(run: Any) -> None:
+def test_peer_that_reads_slowly_stays_connected(run: Any) -> None:
     async def main() -> None:
         async with world(stall_grace_s=0.4) as served:
             peer = await served.connect()
@@ -159,9 +159,7 @@ def test_a_peer_that_reads_slowly_is_left_alone(run: Any) -> None:
     run(main())
 
 
-def test_unfinished_frames_stay_within_the_limit_and_give_way_to_others(
-    run: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_incomplete_frames_stay_within_the_limit_and_yield_to_others(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buffer_budget, "ROOM_GRACE_S", 0.3)
     whole = encoded(ECHO, body=bytes(15 * MIB))
 
@@ -212,7 +210,7 @@ def test_peers_that_never_read_stay_within_the_limit_together(run: Any) -> None:
     run(main())
 
 
-def test_a_frame_that_comes_byte_by_byte_is_put_together_in_place(run: Any) -> None:
+def test_frame_received_byte_by_byte_is_assembled_in_place(run: Any) -> None:
     frame = create_request(ECHO, body=b"body").encode()
 
     async def main() -> None:
@@ -230,7 +228,7 @@ def test_a_frame_that_comes_byte_by_byte_is_put_together_in_place(run: Any) -> N
     run(main())
 
 
-def test_a_limit_that_leaves_no_room_for_large_frames_is_refused(run: Any) -> None:
+def test_limit_that_leaves_no_room_for_large_frames_is_refused(run: Any) -> None:
     async def main() -> None:
         with pytest.raises(ValueError, match="at least"):
             RemotingServer(HandlerTable(), buffer_limit=MIB)
@@ -238,7 +236,7 @@ def test_a_limit_that_leaves_no_room_for_large_frames_is_refused(run: Any) -> No
     run(main())
 
 
-def test_reset_connections_write_no_error_into_the_log(run: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_reset_connections_log_no_error(run: Any, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     reset = struct.pack("ii", 1, 0)
 
@@ -256,7 +254,7 @@ def test_reset_connections_write_no_error_into_the_log(run: Any, caplog: pytest.
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-def test_a_listener_that_raises_closes_the_connection_in_one_line(run: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_listener_closes_the_connection_and_logs_one_line(run: Any, caplog: pytest.LogCaptureFixture) -> None:
     def refuse(_: Connection) -> None:
         raise KeyError("of ours")
 
@@ -271,7 +269,7 @@ def test_a_listener_that_raises_closes_the_connection_in_one_line(run: Any, capl
     assert "KeyError" in line.getMessage()
 
 
-def test_repeated_faults_are_counted_and_summed_up(caplog: pytest.LogCaptureFixture) -> None:
+def test_repeated_faults_are_counted_and_summarised(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     now = 0.0
     faults = FaultLog(lambda: now, 60)
@@ -290,14 +288,14 @@ def test_repeated_faults_are_counted_and_summed_up(caplog: pytest.LogCaptureFixt
     assert len(caplog.records) == 33
 
 
-def test_kinds_of_faults_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
+def test_number_of_fault_kinds_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
     faults = FaultLog()
     for kind in range(1000):
         faults.closed("10.0.0.1:1", f"kind {kind}", logging.WARNING)
     assert len(caplog.records) < 100
 
 
-def test_clients_read_answers_with_longer_headers_than_servers_read_of_requests(run: Any) -> None:
+def test_clients_accept_longer_headers_than_servers(run: Any) -> None:
     long = {"msgId": "x" * (1 << 20)}
     table = HandlerTable()
     table.register(ECHO, lambda _, command: response_to(command, 0, ext=long))

@@ -72,7 +72,7 @@ def test_messages_of_a_batch_fail_with_its_error() -> None:
     run(main())
 
 
-def test_a_full_batch_is_sent_at_once() -> None:
+def test_full_batch_is_sent_at_once() -> None:
     async def main() -> None:
         async with (
             Cluster("a") as cluster,
@@ -196,7 +196,7 @@ def test_hooks_are_called_at_the_end_of_a_transaction() -> None:
     run(main())
 
 
-def test_a_half_message_that_is_not_stored_safely_runs_nothing_and_is_rolled_back() -> None:
+def test_half_message_that_is_not_stored_safely_runs_nothing_and_is_rolled_back() -> None:
     async def main() -> None:
         ran: list[object] = []
         async with (
@@ -245,7 +245,7 @@ def test_blocking_local_transactions_delay_neither_checks_nor_other_threads() ->
     run(main())
 
 
-def test_a_local_transaction_sees_the_context_of_its_sender() -> None:
+def test_local_transaction_sees_the_context_of_its_sender() -> None:
     number = contextvars.ContextVar("number", default=0)
 
     async def main() -> None:

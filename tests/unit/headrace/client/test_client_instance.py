@@ -113,7 +113,7 @@ def test_each_client_has_its_own_id_unless_instance_name_is_given() -> None:
     run(main())
 
 
-def test_a_lost_connection_causes_a_heartbeat_and_an_event() -> None:
+def test_lost_connection_causes_a_heartbeat_and_an_event() -> None:
     async def main() -> None:
         events: list[ClientEvent] = []
         cluster = Cluster("a")
@@ -247,7 +247,7 @@ def test_using_a_client_after_a_fork_raises_state_error() -> None:
     run(main())
 
 
-def test_a_client_can_be_started_once_and_closed_repeatedly() -> None:
+def test_client_can_be_started_once_and_closed_repeatedly() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster:
             producer = Producer("g", cluster.name_server)
@@ -280,7 +280,7 @@ class _List(BaseHTTPRequestHandler):
         """Logs nothing."""
 
 
-def test_the_name_server_list_can_be_fetched_over_http() -> None:
+def test_name_server_list_can_be_fetched_over_http() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster:
             _List.text = f"{cluster.name_server};127.0.0.1:1\nanything after the first line"
@@ -301,7 +301,7 @@ def test_the_name_server_list_can_be_fetched_over_http() -> None:
     run(main())
 
 
-def test_a_changed_name_server_list_takes_effect() -> None:
+def test_changed_name_server_list_takes_effect() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", "127.0.0.1:1") as producer:
             with pytest.raises(ConnectError):

@@ -132,9 +132,7 @@ def test_closing_a_starting_client_cancels_its_start(client_of: Callable[[Client
 
 
 @pytest.mark.parametrize("client_of", CLIENTS)
-def test_closing_a_client_before_its_start_ran_cancels_it(
-    client_of: Callable[[ClientConfig], ClientObject],
-) -> None:
+def test_closing_a_client_before_its_start_ran_cancels_it(client_of: Callable[[ClientConfig], ClientObject]) -> None:
     async def main() -> None:
         async with Cluster("a") as cluster:
             client = client_of(ClientConfig(cluster.name_server))
@@ -148,7 +146,7 @@ def test_closing_a_client_before_its_start_ran_cancels_it(
 
 
 @pytest.mark.parametrize("client_of", CLIENTS)
-def test_a_start_that_is_cancelled_leaves_nothing_behind(client_of: Callable[[ClientConfig], ClientObject]) -> None:
+def test_start_that_is_cancelled_leaves_nothing_behind(client_of: Callable[[ClientConfig], ClientObject]) -> None:
     async def main() -> None:
         async with slow_list() as (_, page):
             client = client_of(ClientConfig(page.url))
@@ -186,7 +184,7 @@ def test_cancelling_a_start_at_any_step_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("client_of", CONSUMERS)
-def test_a_consumer_closed_while_it_starts_leaves_nothing_in_a_shared_instance(
+def test_consumer_closed_while_it_starts_leaves_nothing_in_a_shared_instance(
     client_of: Callable[..., ClientObject],
 ) -> None:
     async def main() -> None:
@@ -213,7 +211,7 @@ def test_a_consumer_closed_while_it_starts_leaves_nothing_in_a_shared_instance(
     run(main())
 
 
-def test_a_rejected_consumer_leaves_no_trace_task_in_a_shared_instance() -> None:
+def test_rejected_consumer_leaves_no_trace_task_in_a_shared_instance() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster:
             config = ClientConfig(cluster.name_server, instance_name="shared")
@@ -226,7 +224,7 @@ def test_a_rejected_consumer_leaves_no_trace_task_in_a_shared_instance() -> None
     run(main())
 
 
-def test_a_start_in_one_thread_is_cancelled_by_another() -> None:
+def test_start_in_one_thread_is_cancelled_by_another() -> None:
     with SlowList().served() as page:
         producer = headrace_sync.Producer("g", page.url)
         said: list[BaseException] = []

@@ -21,23 +21,23 @@ from headrace.client.settings import client_config
         ("http://MQ_INST_1_2.host.com:80", ("MQ_INST_1_2.host.com:80",)),
     ],
 )
-def test_name_servers_are_a_text_or_a_list(given: str | list[str], taken: tuple[str, ...]) -> None:
+def test_name_servers_can_be_given_as_text_or_list(given: str | list[str], taken: tuple[str, ...]) -> None:
     assert ClientConfig(given).name_server_list == taken
 
 
-def test_the_address_of_a_hosted_instance_sets_the_namespace() -> None:
+def test_address_of_a_hosted_instance_sets_the_namespace() -> None:
     assert ClientConfig("http://MQ_INST_1_2.host.com:80").namespace == "MQ_INST_1_2"
     assert ClientConfig("http://MQ_INST_1_2.host.com:80", namespace="own").namespace == "own"
 
 
 @pytest.mark.parametrize("given", ["localhost", "a:b", ":9876", ["a:1", "b"]])
-def test_an_invalid_name_server_address_is_rejected(given: str | list[str]) -> None:
+def test_invalid_name_server_address_is_rejected(given: str | list[str]) -> None:
     with pytest.raises(ConfigError, match="host:port") as caught:
         ClientConfig(given)
     assert caught.value.field == "name_servers"
 
 
-def test_the_environment_is_read_when_no_name_server_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_is_read_when_no_name_server_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAMESRV_ADDR", "env:1")
     monkeypatch.setenv("ROCKETMQ_ACCESS_KEY", "access")
     monkeypatch.setenv("ROCKETMQ_SECRET_KEY", "secret")
@@ -76,7 +76,7 @@ def test_durations_are_seconds_or_timedeltas(name: str) -> None:
         ("compression", "ZLIB"),
     ],
 )
-def test_a_producer_setting_out_of_range_is_rejected_by_name(name: str, wrong: object) -> None:
+def test_producer_setting_out_of_range_is_rejected_by_name(name: str, wrong: object) -> None:
     with pytest.raises(ConfigError, match=name):
         ProducerSettings(**{name: wrong})  # type: ignore[arg-type]
 
@@ -87,7 +87,7 @@ def test_unknown_settings_are_type_errors() -> None:
 
 
 @pytest.mark.parametrize("group", ["", " ", "no blanks", "DEFAULT_PRODUCER", "g" * 256])
-def test_an_invalid_group_is_rejected(group: str) -> None:
+def test_invalid_group_is_rejected(group: str) -> None:
     with pytest.raises(ConfigError) as caught:
         Producer(group, "a:1")
     assert caught.value.field == "group"

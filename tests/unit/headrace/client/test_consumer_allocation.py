@@ -24,14 +24,14 @@ def shares(allocator: Allocator, count: int, members: int) -> list[list[int]]:
         (3, 5, [[0], [1], [2], [], []], [[0], [1], [2], [], []]),
     ],
 )
-def test_averagely_and_averagely_by_circle(
+def test_allocation_averagely_and_averagely_by_circle(
     count: int, members: int, runs: list[list[int]], circle: list[list[int]]
 ) -> None:
     assert shares(averagely, count, members) == runs
     assert shares(averagely_by_circle, count, members) == circle
 
 
-def test_consistent_hashing() -> None:
+def test_allocation_by_consistent_hashing() -> None:
     assert _hash("192.168.0.1@c1-0") == 729287814
     assert _hash(str(MessageQueue("TopicTest", "broker-a", 0))) == 1987926524
     assert _hash(str(MessageQueue("TopicTest", "broker-b", 1))) == 672344976
@@ -44,7 +44,7 @@ def test_consistent_hashing() -> None:
     assert ConsistentHash(0)("g", members[0], all_queues, members) == []
 
 
-def test_machine_rooms() -> None:
+def test_allocation_by_machine_room() -> None:
     some = [*queues("b9", count=1), *queues("r1@b0", count=3), *queues("r2@b0", count=2)]
 
     def of(rooms: set[str], member: str) -> list[str]:
@@ -58,7 +58,7 @@ def test_machine_rooms() -> None:
     assert of({"r1", "r2"}, "c1") == ["r1@b0:2", "r2@b0:0"]
 
 
-def test_machine_room_nearby() -> None:
+def test_allocation_by_nearby_machine_room() -> None:
     some = [*queues("r1", count=4), *queues("r2", count=4), *queues("r3", count=2)]
     nearby = MachineRoomNearby(averagely, lambda queue: queue.broker_name, lambda member: member.split("-")[0])
     members = ["r1-c0", "r1-c1", "r2-c0"]

@@ -57,7 +57,7 @@ def beat_of(command: RemotingCommand) -> Any:
     return json.loads(command.body)
 
 
-def test_a_push_consumers_requests_are_the_java_clients() -> None:
+def test_requests_of_a_push_consumer_equal_the_java_clients() -> None:
     async def main() -> None:
         async with consuming_cluster("%RETRY%g", queues=2) as (cluster, broker):
             broker.offsets["g", "T", 0] = 0
@@ -85,7 +85,7 @@ def test_a_push_consumers_requests_are_the_java_clients() -> None:
     run(main())
 
 
-def test_an_orderly_consumers_requests_are_the_java_clients() -> None:
+def test_requests_of_an_orderly_consumer_equal_the_java_clients() -> None:
     async def main() -> None:
         async with consuming_cluster("%RETRY%g") as (cluster, broker):
             broker.store("T", b"0")
@@ -106,7 +106,7 @@ def test_an_orderly_consumers_requests_are_the_java_clients() -> None:
     run(main())
 
 
-def test_a_message_is_sent_back_as_the_java_client_does_it() -> None:
+def test_send_back_request_equals_the_java_clients() -> None:
     async def main() -> None:
         async with consuming_cluster("%RETRY%g") as (cluster, broker):
             broker.store("T", b"0")
@@ -123,7 +123,7 @@ def test_a_message_is_sent_back_as_the_java_client_does_it() -> None:
     run(main())
 
 
-def test_a_broadcasting_consumers_requests_are_the_java_clients(tmp_path: Any) -> None:
+def test_requests_of_a_broadcasting_consumer_equal_the_java_clients(tmp_path: Any) -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             consumer = PushConsumer(
@@ -146,7 +146,7 @@ def test_a_broadcasting_consumers_requests_are_the_java_clients(tmp_path: Any) -
 
 
 @pytest.mark.parametrize("code", [23, 1])
-def test_an_sql_expression_is_checked_as_the_java_client_does_it(code: int) -> None:
+def test_check_of_an_sql_expression_equals_the_java_clients(code: int) -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.errors[RequestCode.CHECK_CLIENT_CONFIG] = [code]

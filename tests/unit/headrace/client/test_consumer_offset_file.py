@@ -28,7 +28,7 @@ def store(directory: object) -> LocalOffsets:
     return LocalOffsets(offset_directory(directory), "10.0.0.1@DEFAULT", "g")  # type: ignore[arg-type]
 
 
-def test_a_file_of_the_java_client_is_read(tmp_path: object) -> None:
+def test_file_of_the_java_client_is_read(tmp_path: object) -> None:
     async def main() -> None:
         offsets = store(tmp_path)
         offsets.path.parent.mkdir(parents=True)
@@ -64,7 +64,7 @@ def test_written_offsets_are_merged_into_the_existing_file(tmp_path: object) -> 
 
 
 @pytest.mark.parametrize("broken", ["", "{", '{"offsetTable":[]', "\x00\x00"])
-def test_the_backup_is_read_when_the_file_is_corrupt(tmp_path: object, broken: str) -> None:
+def test_backup_is_read_when_the_file_is_corrupt(tmp_path: object, broken: str) -> None:
     async def main() -> None:
         offsets = store(tmp_path)
         for offset in (1, 2):

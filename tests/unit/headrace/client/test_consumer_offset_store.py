@@ -55,7 +55,7 @@ async def storing() -> AsyncIterator[tuple[SlowToStore, Offsets]]:
             yield broker, consumer._store
 
 
-def test_an_older_offset_in_flight_is_not_stored_last() -> None:
+def test_older_offset_in_flight_is_not_stored_last() -> None:
     async def main() -> None:
         async with storing() as (broker, store):
             gate = broker.may_store["1"] = asyncio.Event()
@@ -73,7 +73,7 @@ def test_an_older_offset_in_flight_is_not_stored_last() -> None:
     run(main())
 
 
-def test_the_first_offset_of_a_topic_is_stored_alone_and_the_others_then_together() -> None:
+def test_first_offset_of_a_topic_is_stored_alone_and_the_others_then_together() -> None:
     async def main() -> None:
         async with storing() as (broker, store):
             # None is held: only the test stores their offsets.
@@ -170,7 +170,7 @@ class BadStore(OffsetMemory):
 
 
 @pytest.mark.parametrize("orderly", [False, True])
-def test_a_failing_offset_store_does_not_stop_delivery(orderly: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_offset_store_does_not_stop_delivery(orderly: bool, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         store = BadStore("update", "memory", "persist", "remove", "offsets")
         async with consuming_cluster("%RETRY%g") as (cluster, broker):
@@ -199,7 +199,7 @@ def test_a_failing_offset_store_does_not_stop_delivery(orderly: bool, caplog: py
 
 
 @pytest.mark.parametrize("kind", [PushConsumer, LitePullConsumer])
-def test_a_queue_starts_once_the_store_returns_its_offset(
+def test_queue_starts_when_the_store_returns_its_offset(
     kind: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headrace.client.consuming.lite_pull.lite_pull_fetch.BEGIN_AGAIN_S", 0.1)
@@ -223,7 +223,7 @@ def test_a_queue_starts_once_the_store_returns_its_offset(
     assert "background task failed" not in caplog.text
 
 
-def test_a_store_that_fails_to_load_prevents_the_start() -> None:
+def test_store_that_fails_to_load_prevents_the_start() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, _):
             with pytest.raises(RuntimeError, match="no load today"):

@@ -23,7 +23,7 @@ def held(*offsets: int) -> tuple[ProcessQueue, list[ReceivedMessage]]:
     return process_queue, some
 
 
-def test_the_smallest_offset_left_may_be_committed() -> None:
+def test_smallest_pending_offset_can_be_committed() -> None:
     process_queue, some = held(3, 4, 5, 9)
     assert process_queue.span == 6
     assert process_queue.remove([some[1]]) == 3
@@ -33,7 +33,7 @@ def test_the_smallest_offset_left_may_be_committed() -> None:
     assert process_queue.remove(some) == -1
 
 
-def test_the_committed_offset_never_passes_an_unconsumed_message() -> None:
+def test_committed_offset_never_passes_an_unconsumed_message() -> None:
     chance = random.Random(7)
     for _ in range(50):
         process_queue, some = held(*range(40))
@@ -55,7 +55,7 @@ def test_put_skips_messages_added_before() -> None:
     assert process_queue.count == 3
 
 
-def test_taken_messages_are_committed_or_rolled_back_in_order() -> None:
+def test_messages_in_progress_are_committed_or_rolled_back_in_order() -> None:
     process_queue, _ = held(0, 1, 2, 3, 4)
     assert process_queue.commit() == -1
     taken = process_queue.take(2)

@@ -61,7 +61,7 @@ async def stored(consumer: PushConsumer, broker: ConsumingBroker, offset: int) -
         await tell()
 
 
-def test_the_offset_waits_for_the_slowest_message() -> None:
+def test_committed_offset_waits_for_the_slowest_message() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.store("T", *bodies(20))
@@ -81,7 +81,7 @@ def test_the_offset_waits_for_the_slowest_message() -> None:
     run(main())
 
 
-def test_a_message_that_cannot_be_sent_back_is_sent_anew_or_retried_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_message_that_cannot_be_sent_back_is_sent_anew_or_retried_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consume_concurrent, "RETRY_S", 0.01)
 
     async def main() -> None:
@@ -116,7 +116,7 @@ def test_a_message_that_cannot_be_sent_back_is_sent_anew_or_retried_here(monkeyp
     run(main())
 
 
-def test_an_offset_outside_the_queue_is_corrected_and_the_queue_restarted() -> None:
+def test_offset_outside_the_queue_is_corrected_and_the_queue_restarted() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.first["T", 0] = 100
@@ -131,7 +131,7 @@ def test_an_offset_outside_the_queue_is_corrected_and_the_queue_restarted() -> N
     run(main())
 
 
-def test_a_lost_queue_is_dropped_and_its_running_handlers_are_ignored() -> None:
+def test_lost_queue_is_dropped_and_its_running_handlers_are_ignored() -> None:
     async def main() -> None:
         async with consuming_cluster(queues=2) as (cluster, broker):
             broker.store("T", *bodies(4))
@@ -158,7 +158,7 @@ def test_a_lost_queue_is_dropped_and_its_running_handlers_are_ignored() -> None:
     run(main())
 
 
-def test_a_reset_moves_the_offset_and_redelivers_messages() -> None:
+def test_reset_moves_the_offset_and_redelivers_messages() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.store("T", *bodies(10))
@@ -214,7 +214,7 @@ def test_requests_of_brokers_are_answered() -> None:
     ],
 )
 @pytest.mark.parametrize("kind", ["plain", "coroutine"])
-def test_a_message_is_consumed_directly(outcome: Any, result: str, remark: str | None, kind: str, caplog: Any) -> None:
+def test_message_is_consumed_directly(outcome: Any, result: str, remark: str | None, kind: str, caplog: Any) -> None:
     caplog.set_level(logging.CRITICAL, "headrace")
 
     async def main() -> None:
@@ -245,7 +245,7 @@ def test_a_message_is_consumed_directly(outcome: Any, result: str, remark: str |
     run(main())
 
 
-def test_a_batch_handler_may_set_ack_index() -> None:
+def test_batch_handler_may_set_ack_index() -> None:
     async def main() -> None:
         async with consuming_cluster("%RETRY%g") as (cluster, broker):
             broker.store("T", *bodies(8))
@@ -295,7 +295,7 @@ def test_hooks_are_called_around_each_handler_call(caplog: Any) -> None:
     run(main())
 
 
-def test_a_handler_that_returns_an_unknown_value_is_logged_once(caplog: Any) -> None:
+def test_handler_that_returns_an_unknown_value_is_logged_once(caplog: Any) -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.store("T", *bodies(5))
@@ -324,7 +324,7 @@ def test_thresholds_of_a_topic_are_divided_among_its_queues() -> None:
     run(main())
 
 
-def test_a_pull_under_flow_control_is_retried_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pull_under_flow_control_is_retried_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.store("T", b"0")
@@ -339,7 +339,7 @@ def test_a_pull_under_flow_control_is_retried_soon(monkeypatch: pytest.MonkeyPat
     run(main())
 
 
-def test_a_queue_with_an_unknown_offset_is_not_started() -> None:
+def test_queue_with_an_unknown_offset_is_not_started() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.store("T", *bodies(4))
@@ -353,7 +353,7 @@ def test_a_queue_with_an_unknown_offset_is_not_started() -> None:
     run(main())
 
 
-def test_a_consumer_closes_although_its_broker_is_gone() -> None:
+def test_consumer_closes_although_its_broker_is_gone() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.store("T", *bodies(4))
@@ -388,7 +388,7 @@ def test_requesting_the_next_message_completes_the_previous_one() -> None:
 
 
 @pytest.mark.parametrize("orderly", [False, True])
-def test_a_handler_whose_own_task_was_cancelled_has_failed_and_others_continue(orderly: bool) -> None:
+def test_handler_whose_own_task_was_cancelled_has_failed_and_others_continue(orderly: bool) -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             gathered, tries = Gathered(), 0

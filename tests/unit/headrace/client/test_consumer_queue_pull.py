@@ -68,7 +68,7 @@ def consumer_of(cluster: Cluster, handler: Any, **options: Any) -> PushConsumer:
 
 @pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])
 @pytest.mark.parametrize("leaves", ["closes", "loses"])
-def test_an_offset_carried_by_a_pull_is_not_stored_after_the_final_one(orderly: bool, leaves: str) -> None:
+def test_offset_carried_by_a_pull_is_not_stored_after_the_final_one(orderly: bool, leaves: str) -> None:
     async def main() -> None:
         async with consuming_cluster("%RETRY%g") as (cluster, plain):
             broker = await storing(cluster, plain)
@@ -105,7 +105,7 @@ def test_an_offset_carried_by_a_pull_is_not_stored_after_the_final_one(orderly: 
     run(main())
 
 
-def test_a_pull_that_carries_an_offset_is_not_held() -> None:
+def test_pull_that_carries_an_offset_is_not_held() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, plain):
             broker = await storing(cluster, plain)
@@ -132,7 +132,7 @@ def test_a_pull_that_carries_an_offset_is_not_held() -> None:
         ResponseCode.FILTER_DATA_NOT_LATEST,
     ],
 )
-def test_a_broker_without_the_subscription_gets_a_heartbeat_and_the_pull_again(
+def test_broker_without_the_subscription_gets_a_heartbeat_and_the_pull_again(
     monkeypatch: pytest.MonkeyPatch, code: ResponseCode
 ) -> None:
     monkeypatch.setattr(queue_pull, "ERROR_DELAY_S", 3600)
@@ -151,7 +151,7 @@ def test_a_broker_without_the_subscription_gets_a_heartbeat_and_the_pull_again(
     run(main())
 
 
-def test_a_broker_that_still_lacks_the_subscription_is_pulled_with_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broker_that_still_lacks_the_subscription_is_pulled_with_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue_pull, "ERROR_DELAY_S", 0.01)
 
     async def main() -> None:

@@ -32,7 +32,7 @@ def received(data: bytes, queue: MessageQueue = QUEUE, namespace: str | None = N
 
 @pytest.mark.parametrize("first", list(MessageExt.__slots__))
 @pytest.mark.parametrize("hosts", [(V4, V4), (V6, V4), (V4, V6), (V6, V6)])
-def test_all_fields_match_the_record_whichever_is_read_first(first: str, hosts: tuple[object, object]) -> None:
+def test_fields_equal_the_record_in_any_order_of_access(first: str, hosts: tuple[object, object]) -> None:
     data = record(born_host=hosts[0], store_host=hosts[1])
     message, whole = received(data), decode_record(data)
     whole.properties |= ADDED
@@ -48,20 +48,20 @@ def test_all_fields_match_the_record_whichever_is_read_first(first: str, hosts: 
     )
 
 
-def test_a_compressed_body_is_decompressed_on_access() -> None:
+def test_compressed_body_is_decompressed_on_access() -> None:
     flag = sys_flags.COMPRESSED | sys_flags.COMPRESSION_ZLIB
     message = received(record(body=compress(b"long " * 1000, flag), sys_flag=flag))
     assert not message.is_compressed
     assert message.body == b"long " * 1000
 
 
-def test_the_error_of_a_corrupt_compressed_body_names_queue_and_offset() -> None:
+def test_error_of_a_corrupt_compressed_body_names_queue_and_offset() -> None:
     message = received(record(body=b"no zlib", sys_flag=sys_flags.COMPRESSED))
     with pytest.raises(RemoteProtocolError, match="offset 5 of MessageQueue"):
         _ = message.body
 
 
-def test_a_retried_message_has_its_original_topic_without_the_namespace() -> None:
+def test_retried_message_has_its_original_topic_without_the_namespace() -> None:
     queue = MessageQueue("%RETRY%ns%g", "broker-a", 0)
     data = record(topic="%RETRY%ns%g", properties=encode_properties({"RETRY_TOPIC": "ns%Orders"}))
     message = received(data, queue, "ns")
@@ -70,14 +70,14 @@ def test_a_retried_message_has_its_original_topic_without_the_namespace() -> Non
     assert received(record(topic="ns%Orders"), MessageQueue("ns%Orders", "broker-a", 0), "ns").topic == "Orders"
 
 
-def test_a_received_message_can_be_copied_and_pickled() -> None:
+def test_received_message_can_be_copied_and_pickled() -> None:
     message = received(record())
     for twin in (pickle.loads(pickle.dumps(message)), copy.copy(message), copy.deepcopy(message)):
         assert twin == message
         assert twin.queue == QUEUE
 
 
-def test_an_attribute_that_does_not_exist_is_an_attribute_error() -> None:
+def test_attribute_that_does_not_exist_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'boddy'"):
         _ = received(record()).boddy
 

@@ -25,7 +25,7 @@ from headrace.model.java_hash import string_hash
 from support.sdk import run
 
 
-def test_the_defaults_are_rocketmqs() -> None:
+def test_defaults_are_rocketmqs() -> None:
     push = PushSettings()
     assert (push.workers, push.batch_size, push.pull_batch_size, push.pull_interval) == (20, 1, 32, 0)
     assert (push.queue_threshold, push.queue_threshold_mib, push.max_span) == (1000, 100, 2000)
@@ -52,7 +52,7 @@ def test_the_defaults_are_rocketmqs() -> None:
         (PullSettings, "pull_timeout", 0), (PullSettings, "max_reconsume_times", -2), (PullSettings, "model", None),
     ],
 )  # fmt: skip
-def test_an_invalid_setting_is_named_in_the_error(settings: Any, field: str, value: object) -> None:
+def test_invalid_setting_is_named_in_the_error(settings: Any, field: str, value: object) -> None:
     with pytest.raises(ConfigError) as caught:
         settings(**{field: value})
     assert caught.value.field == field
@@ -62,7 +62,7 @@ def test_times_may_be_timedeltas() -> None:
     assert PushSettings(consume_timeout=timedelta(minutes=2)).consume_timeout == 120.0
 
 
-def test_where_to_start() -> None:
+def test_start_position_can_be_a_time_or_an_end() -> None:
     moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     assert StartFrom.at(moment).timestamp_ms == 1767323045000
     assert StartFrom.at(1767323045000) == StartFrom.at(moment)
@@ -71,7 +71,7 @@ def test_where_to_start() -> None:
         StartFrom.at(datetime(2026, 1, 1))  # noqa: DTZ001
 
 
-def test_expressions() -> None:
+def test_subscription_expressions_are_converted() -> None:
     both = subscription_of("T", " paid ||shipped|| ")
     assert both.tags_set == {"paid", "shipped"}
     assert both.code_set == {string_hash("paid"), string_hash("shipped")}
@@ -93,7 +93,7 @@ def test_expressions() -> None:
         Tags()
 
 
-def test_a_subscription_that_changes_has_a_greater_version() -> None:
+def test_subscription_that_changes_has_a_greater_version() -> None:
     subscriptions = Subscriptions()
     versions = []
     for expression in ("a", "b", "c"):
@@ -107,7 +107,7 @@ def test_a_subscription_that_changes_has_a_greater_version() -> None:
     assert not subscriptions
 
 
-def test_a_consumer_without_a_subscription_does_not_start() -> None:
+def test_consumer_without_a_subscription_does_not_start() -> None:
     async def main() -> None:
         with pytest.raises(ConfigError, match="no subscription"):
             await PushConsumer("g", "127.0.0.1:1").start()
@@ -119,6 +119,6 @@ def test_a_consumer_without_a_subscription_does_not_start() -> None:
     run(main())
 
 
-def test_an_invalid_allocation_strategy_is_rejected() -> None:
+def test_invalid_allocation_strategy_is_rejected() -> None:
     with pytest.raises(ConfigError):
         ConsistentHash(-1)

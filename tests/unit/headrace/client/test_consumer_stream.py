@@ -45,7 +45,7 @@ def test_several_loops_share_the_messages() -> None:
 
 
 @pytest.mark.parametrize("orderly", [False, True])
-def test_closing_does_not_wait_for_messages_that_nobody_takes(orderly: bool) -> None:
+def test_close_does_not_wait_for_messages_not_iterated(orderly: bool) -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.store("T", *(str(number).encode() for number in range(100)))
@@ -64,7 +64,7 @@ def test_closing_does_not_wait_for_messages_that_nobody_takes(orderly: bool) -> 
     run(main())
 
 
-def test_a_cancelled_iterator_takes_no_message() -> None:
+def test_cancelled_iterator_consumes_no_message() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             consumer = consumer_of(cluster.name_server)
@@ -80,14 +80,14 @@ def test_a_cancelled_iterator_takes_no_message() -> None:
     run(main())
 
 
-def test_a_consumer_with_handlers_cannot_be_iterated() -> None:
+def test_consumer_with_handlers_cannot_be_iterated() -> None:
     consumer = PushConsumer("g", "127.0.0.1:1")
     consumer.subscribe("T", "*", lambda _: None)
     with pytest.raises(StateError, match="has handlers"):
         aiter(consumer)
 
 
-def test_the_synchronous_consumer_can_be_iterated() -> None:
+def test_synchronous_consumer_can_be_iterated() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.store("T", b"0", b"1", b"2")
@@ -110,7 +110,7 @@ def test_the_synchronous_consumer_can_be_iterated() -> None:
     asyncio.run(main())
 
 
-def test_a_lite_pull_consumer_ends_its_iteration_when_it_is_closed() -> None:
+def test_lite_pull_consumer_ends_its_iteration_when_it_is_closed() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.store("T", b"0", b"1", b"2")

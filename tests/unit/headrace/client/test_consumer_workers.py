@@ -25,7 +25,7 @@ def test_all_threads_run_when_handlers_block() -> None:
     run(main())
 
 
-def test_the_number_of_threads_can_be_changed() -> None:
+def test_number_of_threads_can_be_changed() -> None:
     async def main() -> None:
         names: set[str] = set()
 

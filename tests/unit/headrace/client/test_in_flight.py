@@ -53,7 +53,7 @@ def test_waiting_for_max_in_flight_does_not_count_against_the_timeout() -> None:
     run(main())
 
 
-def test_failed_and_cancelled_sends_release_their_room() -> None:
+def test_failed_and_cancelled_sends_release_their_share_of_max_in_flight() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", cluster.name_server, max_in_flight=2, retries=0) as producer:
             await producer.send(Message("T", b"x"))
@@ -71,7 +71,7 @@ def test_failed_and_cancelled_sends_release_their_room() -> None:
     run(main())
 
 
-def test_a_message_larger_than_max_in_flight_bytes_is_sent_alone() -> None:
+def test_message_larger_than_max_in_flight_bytes_is_sent_alone() -> None:
     async def main() -> None:
         in_flight = InFlight(10, 100)
         await in_flight.enter(1000)
@@ -86,7 +86,7 @@ def test_a_message_larger_than_max_in_flight_bytes_is_sent_alone() -> None:
     run(main())
 
 
-def test_a_max_in_flight_of_zero_is_rejected() -> None:
+def test_max_in_flight_of_zero_is_rejected() -> None:
     with pytest.raises(ConfigError, match="max_in_flight"):
         Producer("g", "127.0.0.1:1", max_in_flight=0)
 

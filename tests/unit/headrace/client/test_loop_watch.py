@@ -59,7 +59,7 @@ async def blocking(_message: ReceivedMessage | None) -> None:
     hold()
 
 
-def test_a_blocking_handler_is_logged_with_its_stack(caplog: pytest.LogCaptureFixture) -> None:
+def test_blocking_handler_is_logged_with_its_stack(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             consumer = PushConsumer("g", cluster.name_server, start_from=StartFrom.FIRST)
@@ -78,7 +78,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if "event loop blocked" in record.getMessage()]
 
 
-def test_a_handler_that_awaits_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_handler_that_awaits_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             consumer = PushConsumer("g", cluster.name_server, start_from=StartFrom.FIRST)

@@ -37,7 +37,7 @@ from support.sdk import run
 from support.sdk_cluster import Cluster
 
 
-def test_an_error_of_forbid_reaches_all_sends_of_the_batch() -> None:
+def test_error_of_forbid_reaches_all_sends_of_the_batch() -> None:
     class Closed(SendHook):
         def forbid(self, context: SendContext) -> None:
             raise PermissionError(f"no more to {context.topic}")
@@ -54,7 +54,7 @@ def test_an_error_of_forbid_reaches_all_sends_of_the_batch() -> None:
     run(main())
 
 
-def test_polls_that_end_without_a_message_leave_nothing_behind() -> None:
+def test_polls_without_a_message_leave_nothing_behind() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, _):
             lite = LitePullConsumer("g", cluster.name_server)
@@ -77,7 +77,7 @@ def test_polls_that_end_without_a_message_leave_nothing_behind() -> None:
     run(main())
 
 
-def test_an_instance_that_failed_to_start_is_not_reused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_instance_that_failed_to_start_is_not_reused(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_url: str) -> str:
         raise RuntimeError("out of order")
 
@@ -96,7 +96,7 @@ def test_an_instance_that_failed_to_start_is_not_reused(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("kind", [PushConsumer, LitePullConsumer, PullConsumer])
-def test_a_member_that_fails_to_start_leaves_nothing_in_a_shared_instance(
+def test_member_that_fails_to_start_leaves_nothing_in_a_shared_instance(
     kind: type[PushConsumer | LitePullConsumer | PullConsumer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse(*_: object) -> None:
@@ -133,7 +133,7 @@ def test_a_member_that_fails_to_start_leaves_nothing_in_a_shared_instance(
     run(main())
 
 
-def test_a_lookup_without_http_answer_keeps_the_name_server_list(caplog: pytest.LogCaptureFixture) -> None:
+def test_lookup_without_http_answer_keeps_the_name_server_list(caplog: pytest.LogCaptureFixture) -> None:
     def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"SSH-2.0-something\r\n\r\n")
         writer.close()
@@ -149,7 +149,7 @@ def test_a_lookup_without_http_answer_keeps_the_name_server_list(caplog: pytest.
     assert "name server list not fetched" in caplog.text
 
 
-def test_an_invalid_order_configuration_is_a_protocol_error() -> None:
+def test_invalid_order_configuration_is_a_protocol_error() -> None:
     assert len(publish_queues("T", TopicRouteData(order_topic_conf="a:2;b:1"))) == 3
     with pytest.raises(RemoteProtocolError, match="the order configuration of T"):
         publish_queues("T", TopicRouteData(order_topic_conf="a:many"))
@@ -178,7 +178,7 @@ def test_ending_a_transaction_after_its_producer_was_closed_is_only_logged(caplo
     assert "end of transaction not sent" in caplog.text
 
 
-def test_a_handler_that_calls_exit_ends_neither_its_worker_nor_later_messages() -> None:
+def test_handler_that_calls_exit_ends_neither_its_worker_nor_later_messages() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             handled: list[bytes] = []

@@ -68,7 +68,7 @@ def without_ids(command: RemotingCommand) -> tuple[Any, ...]:
         Message("T", b"x" * 4000, keys="one", delay_level=3),
     ],
 )
-def test_plain_sends_write_the_same_frames_as_prepared_ones(message: Message) -> None:
+def test_plain_and_prepared_sends_write_the_same_frames(message: Message) -> None:
     async def main() -> None:
         async with Cluster("a", queues=2) as cluster, Producer("g", cluster.name_server) as producer:
             await warm(producer)
@@ -130,7 +130,7 @@ def test_after_a_retryable_error_another_broker_gets_the_same_id(code: int) -> N
     run(main())
 
 
-def test_an_error_that_is_not_retryable_is_raised_at_once() -> None:
+def test_error_that_is_not_retryable_is_raised_at_once() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
             await warm(producer)
@@ -143,7 +143,7 @@ def test_an_error_that_is_not_retryable_is_raised_at_once() -> None:
 
 
 @pytest.mark.parametrize("retry_not_stored", [False, True])
-def test_a_less_safely_stored_message_is_a_result_unless_retry_not_stored_is_set(retry_not_stored: bool) -> None:
+def test_less_safely_stored_message_is_a_result_unless_retry_not_stored_is_set(retry_not_stored: bool) -> None:
     async def main() -> None:
         async with (
             Cluster("a") as cluster,
@@ -157,7 +157,7 @@ def test_a_less_safely_stored_message_is_a_result_unless_retry_not_stored_is_set
     run(main())
 
 
-def test_a_silent_broker_uses_up_the_timeout_and_leaves_nothing_behind() -> None:
+def test_send_to_a_silent_broker_ends_at_its_timeout_and_leaves_nothing_behind() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", cluster.name_server, send_timeout=1.0) as producer:
             await warm(producer)
@@ -190,7 +190,7 @@ def test_sends_in_flight_on_a_broken_connection_are_retried() -> None:
     run(main())
 
 
-def test_a_cancelled_send_leaves_nothing_behind() -> None:
+def test_cancelled_send_leaves_nothing_behind() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
             await warm(producer)
@@ -209,7 +209,7 @@ def test_a_cancelled_send_leaves_nothing_behind() -> None:
     run(main())
 
 
-def test_a_stored_result_equals_a_constructed_one() -> None:
+def test_stored_result_equals_a_constructed_one() -> None:
     queue = MessageQueue("T", "a", 3)
     made = stored_result(SendStatus.SEND_OK, "id", "offset-id", queue, 7, None, "region", trace_on=False)
     assert made == SendResult(SendStatus.SEND_OK, "id", "offset-id", queue, 7, None, "region", trace_on=False)
@@ -281,7 +281,7 @@ def test_answers_are_scanned_up_to_the_first_other_frame(count: int, cut: int, o
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
-def test_bytes_that_are_no_answer_are_left_to_the_decoder(data: bytes) -> None:
+def test_bytes_that_are_not_an_answer_are_left_to_the_decoder(data: bytes) -> None:
     waiting: dict[int, Any] = {1: (Waiting(), {})}
     at, _ = take_answers(data, waiting)
     assert at == 0

@@ -44,7 +44,7 @@ def plain(ext: dict[str, str], *own: str) -> dict[str, Any]:
     return fields
 
 
-def test_a_send_is_the_java_clients() -> None:
+def test_send_equals_the_java_clients() -> None:
     theirs = recorded("send", RequestCode.SEND_MESSAGE_V2)
     properties = decode_properties(theirs.ext["i"])
 
@@ -63,7 +63,7 @@ def test_a_send_is_the_java_clients() -> None:
     assert (ours.code, ours.flag, ours.body) == (theirs.code, theirs.flag, theirs.body)
 
 
-def test_a_batch_is_the_java_clients() -> None:
+def test_batch_equals_the_java_clients() -> None:
     theirs = recorded("send", RequestCode.SEND_BATCH_MESSAGE)
     entries = decode_batch(theirs.body)
 
@@ -91,7 +91,7 @@ def test_a_batch_is_the_java_clients() -> None:
         assert mine.properties | {"UNIQ_KEY": ""} == other.properties | {"UNIQ_KEY": ""}
 
 
-def test_a_half_message_and_its_end_are_the_java_clients() -> None:
+def test_half_message_and_end_of_transaction_equal_the_java_clients() -> None:
     half = recorded("transaction", RequestCode.SEND_MESSAGE_V2)
     end = recorded("transaction", RequestCode.END_TRANSACTION)
     properties = decode_properties(half.ext["i"])
@@ -121,7 +121,7 @@ def test_a_half_message_and_its_end_are_the_java_clients() -> None:
     assert ours_end.remark == end.remark
 
 
-def test_a_request_and_its_reply_are_the_java_clients() -> None:
+def test_request_and_reply_equal_the_java_clients() -> None:
     theirs = recorded("reply", RequestCode.SEND_MESSAGE_V2, i="REPLY_TO_CLIENT")
     answer = recorded("reply", RequestCode.SEND_REPLY_MESSAGE_V2)
     properties = decode_properties(theirs.ext["i"])
@@ -149,7 +149,7 @@ def test_a_request_and_its_reply_are_the_java_clients() -> None:
 
 
 @pytest.mark.parametrize("code", [RequestCode.GET_ROUTEINFO_BY_TOPIC])
-def test_a_route_request_has_the_java_clients_fields(code: RequestCode) -> None:
+def test_route_request_has_the_java_clients_fields(code: RequestCode) -> None:
     theirs = recorded("send", code)
     assert theirs.ext.keys() == {"topic"}
 
@@ -202,7 +202,7 @@ def test_encoded_batches_replies_and_retries_have_the_fields_of_signed_ones(prep
     assert_same_requests(*requests(prepared, MessageQueue("T", "a", 0)))
 
 
-def test_a_request_larger_than_a_frame_is_rejected() -> None:
+def test_request_larger_than_a_frame_is_rejected() -> None:
     prepared = PreparedMessage("T", bytes(FRAME_MAX_LENGTH), "", "ID", 0, 0, ())
     request = SendHeaders("g", ProducerSettings(), unit_mode=False).request(prepared, MessageQueue("T", "a", 0))
     with pytest.raises(LocalProtocolError):

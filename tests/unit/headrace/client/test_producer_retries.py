@@ -40,7 +40,7 @@ def test_after_a_retryable_error_another_broker_is_tried(code: int) -> None:
     run(main())
 
 
-def test_an_error_that_is_not_retryable_is_raised_at_once() -> None:
+def test_error_that_is_not_retryable_is_raised_at_once() -> None:
     async def main() -> None:
         async with Cluster("a", "b") as cluster, Producer("g", cluster.name_server) as producer:
             for broker in cluster.brokers.values():
@@ -52,7 +52,7 @@ def test_an_error_that_is_not_retryable_is_raised_at_once() -> None:
     run(main())
 
 
-def test_a_rejected_signature_is_permission_denied_and_not_retried() -> None:
+def test_rejected_signature_is_permission_denied_and_not_retried() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
             cluster.brokers["a"].answers = [
@@ -80,7 +80,7 @@ def test_when_all_attempts_fail_the_error_names_brokers_and_cause() -> None:
     run(main())
 
 
-def test_a_broker_that_is_down_is_skipped() -> None:
+def test_broker_that_is_down_is_skipped() -> None:
     async def main() -> None:
         cluster = Cluster("a", "b")
         cluster.brokers["a"].port = free_port()
@@ -100,7 +100,7 @@ def test_a_broker_that_is_down_is_skipped() -> None:
     run(main())
 
 
-def test_a_silent_broker_uses_up_the_timeout_and_no_more() -> None:
+def test_send_to_a_silent_broker_ends_at_its_timeout() -> None:
     async def main() -> None:
         async with (
             Cluster("a") as cluster,
@@ -135,7 +135,7 @@ def test_attempt_timeout_leaves_time_for_another_broker() -> None:
     run(main())
 
 
-def test_a_send_to_a_given_queue_gets_one_attempt() -> None:
+def test_send_to_a_given_queue_gets_one_attempt() -> None:
     async def main() -> None:
         async with Cluster("a", "b") as cluster, Producer("g", cluster.name_server) as producer:
             (queue, *_) = await producer.queues("T")
@@ -151,7 +151,7 @@ def test_a_send_to_a_given_queue_gets_one_attempt() -> None:
     ("code", "status"),
     [(10, SendStatus.FLUSH_DISK_TIMEOUT), (11, SendStatus.SLAVE_NOT_AVAILABLE), (12, SendStatus.FLUSH_SLAVE_TIMEOUT)],
 )
-def test_a_less_safely_stored_message_is_a_result_unless_retry_not_stored_is_set(code: int, status: SendStatus) -> None:
+def test_less_safely_stored_message_is_a_result_unless_retry_not_stored_is_set(code: int, status: SendStatus) -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
             cluster.brokers["a"].answers = [Answer(code)]
@@ -228,7 +228,7 @@ def test_connect_error_names_all_name_servers(monkeypatch: pytest.MonkeyPatch) -
     run(main())
 
 
-def test_a_timeout_too_short_for_an_attempt_raises_too_many_requests() -> None:
+def test_timeout_too_short_for_an_attempt_raises_too_many_requests() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
             await producer.send(Message("T", b"x"))
@@ -238,7 +238,7 @@ def test_a_timeout_too_short_for_an_attempt_raises_too_many_requests() -> None:
     run(main())
 
 
-def test_a_thousand_sends_to_a_new_topic_request_its_route_once() -> None:
+def test_thousand_sends_to_a_new_topic_request_its_route_once() -> None:
     async def main() -> None:
         async with (
             Cluster("a") as cluster,
@@ -252,7 +252,7 @@ def test_a_thousand_sends_to_a_new_topic_request_its_route_once() -> None:
     run(main())
 
 
-def test_a_cancelled_send_leaves_nothing_behind() -> None:
+def test_cancelled_send_leaves_nothing_behind() -> None:
     async def main() -> None:
         async with Cluster("a") as cluster, Producer("g", cluster.name_server) as producer:
             cluster.brokers["a"].answers = [Answer(delay_s=600)]

@@ -96,7 +96,7 @@ def test_available_brokers_are_preferred_and_then_the_better_half() -> None:
     assert {turns.next_available(faults, 600_001).broker_name for _ in range(20)} == {"a", "b", "c", "d"}
 
 
-def test_a_broker_without_queues_is_removed_and_not_chosen() -> None:
+def test_broker_without_queues_is_removed_and_not_chosen() -> None:
     faults, turns = FaultTolerance(), turn("a")
     faults.update("gone", 1, 0, is_failure=True)
     faults.update("a", 2, 0, is_failure=True)
@@ -104,7 +104,7 @@ def test_a_broker_without_queues_is_removed_and_not_chosen() -> None:
     assert faults.is_available("gone", 1)
 
 
-def test_a_broker_is_found_by_id_or_the_next_or_any() -> None:
+def test_broker_is_found_by_id_or_the_next_or_any() -> None:
     table = BrokerTable()
     table.learn(TopicRouteData([], [BrokerData("a", "c", {0: "m", 2: "s2"}), BrokerData("b", "c", {1: "s1"})]))
     assert table.master("a") == "m"

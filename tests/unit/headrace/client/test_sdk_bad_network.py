@@ -80,7 +80,7 @@ def test_sends_succeed_over_connections_that_are_reset_repeatedly() -> None:
 
 
 @pytest.mark.parametrize("orderly", [False, True])
-def test_a_push_consumer_gets_all_messages_over_connections_that_are_reset(orderly: bool) -> None:
+def test_push_consumer_gets_all_messages_over_connections_that_are_reset(orderly: bool) -> None:
     async def main() -> None:
         async with distant() as (cluster, broker, network):
             gathered = Gathered()
@@ -100,7 +100,7 @@ def test_a_push_consumer_gets_all_messages_over_connections_that_are_reset(order
     run(main())
 
 
-def test_a_slow_network_that_splits_frames_loses_nothing() -> None:
+def test_slow_network_that_splits_frames_loses_nothing() -> None:
     async def main() -> None:
         async with distant() as (cluster, broker, network):
             network.delay_s, network.piece = 0.002, 700
@@ -136,7 +136,7 @@ def test_sends_end_in_time_when_nothing_gets_through() -> None:
     run(main())
 
 
-def test_a_name_server_that_was_restarted_is_used_again() -> None:
+def test_name_server_that_was_restarted_is_used_again() -> None:
     async def main() -> None:
         async with consuming_cluster("%RETRY%g") as (cluster, broker):
             port = int(cluster.name_server.rpartition(":")[2])
@@ -184,7 +184,7 @@ def test_clients_can_be_started_before_any_server() -> None:
     run(main())
 
 
-def test_a_broker_with_a_full_disk_is_retried_and_its_error_reported() -> None:
+def test_broker_with_a_full_disk_is_retried_and_its_error_reported() -> None:
     async def main() -> None:
         async with consuming_cluster("%RETRY%g") as (cluster, broker):
             broker.errors[RequestCode.PULL_MESSAGE] = [int(ResponseCode.SYSTEM_BUSY), 215, 1, 215]

@@ -53,7 +53,7 @@ def test_help_describes_every_public_name(module: ModuleType, name: str) -> None
 
 
 @pytest.mark.slow
-def test_the_docs_build_without_warnings(tmp_path: Path) -> None:
+def test_docs_build_without_warnings(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",

@@ -70,7 +70,7 @@ def test_every_name_in_the_migration_tables_exists(page: str) -> None:
             assert not unknown, f"{page}: {java} is not {code}"
 
 
-def test_the_migration_tables_cover_all_settings_and_admin_calls() -> None:
+def test_migration_tables_cover_all_settings_and_admin_calls() -> None:
     index, admin = (" ".join(here for _, here in table_of(page)) for page in ("index", "admin"))
     for one in dataclasses.fields(headrace.ClientConfig):
         assert one.name == "on_event" or re.search(rf"`{one.name}\b", index), one.name

@@ -45,7 +45,7 @@ def clean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_wheel_is_pure_python_and_contains_no_server_code(wheel: Path) -> None:
+def test_wheel_is_pure_python_and_contains_no_server_code(wheel: Path) -> None:
     assert wheel.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -60,7 +60,7 @@ def test_the_wheel_is_pure_python_and_contains_no_server_code(wheel: Path) -> No
 
 
 @pytest.mark.slow
-def test_the_wheel_works_standalone(clean: Path, tmp_path: Path) -> None:
+def test_wheel_works_standalone(clean: Path, tmp_path: Path) -> None:
     program = (
         "import sys, headrace, headrace.sync\n"
         "[getattr(headrace, name) for name in headrace.__all__]\n"
@@ -81,7 +81,7 @@ def test_the_wheel_works_standalone(clean: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_program_that_uses_the_wheel_passes_strict_type_checks(clean: Path, tmp_path: Path) -> None:
+def test_program_that_uses_the_wheel_passes_strict_type_checks(clean: Path, tmp_path: Path) -> None:
     (tmp_path / "sample.py").write_text(SAMPLE)
     command = [
         sys.executable,

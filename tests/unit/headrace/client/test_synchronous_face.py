@@ -50,7 +50,7 @@ def cluster() -> Iterator[Cluster]:
     loop.close()
 
 
-def test_a_synchronous_producer_sends(cluster: Cluster) -> None:
+def test_synchronous_producer_sends_messages(cluster: Cluster) -> None:
     with Producer("g", cluster.name_server) as producer:
         result = producer.send(Message("T", b"x"), timeout=60)
         assert result.ok
@@ -66,14 +66,14 @@ def test_a_synchronous_producer_sends(cluster: Cluster) -> None:
         producer.send(Message("T", b"x"))
 
 
-def test_threads_share_a_producer(cluster: Cluster) -> None:
+def test_threads_can_share_a_producer(cluster: Cluster) -> None:
     with Producer("g", cluster.name_server) as producer, ThreadPoolExecutor(16) as threads:
         results = list(threads.map(lambda number: producer.send(Message("T", str(number))), range(400)))
     assert sorted(result.queue_offset for result in results) == list(range(400))
     assert sorted(int(command.body) for command in cluster.brokers["a"].sends) == list(range(400))
 
 
-def test_a_transaction_is_a_with_block(cluster: Cluster) -> None:
+def test_transaction_is_a_context_manager(cluster: Cluster) -> None:
     with TransactionProducer("g", cluster.name_server, check=lambda _message: None) as producer:
         with producer.transaction(Message("T", b"x")) as transaction:
             assert transaction.message.unique_id == transaction.result.message_id
@@ -86,7 +86,7 @@ def test_a_transaction_is_a_with_block(cluster: Cluster) -> None:
         assert told.state is headrace.TransactionState.COMMIT
 
 
-def test_a_call_from_the_engines_own_thread_is_an_error_not_a_deadlock(cluster: Cluster) -> None:
+def test_call_from_the_engines_own_thread_is_an_error_and_no_deadlock(cluster: Cluster) -> None:
     class Calling(SendHook):
         def after(self, _context: headrace.SendContext) -> None:
             try:
@@ -118,7 +118,7 @@ def _send_in_child(name_server: str, inherited: "Producer | None", said: "multip
         said.put(producer.send(Message("T", b"x")).message_id)
 
 
-def test_a_forked_child_can_create_its_own_clients(cluster: Cluster) -> None:
+def test_forked_child_can_create_its_own_clients(cluster: Cluster) -> None:
     context = multiprocessing.get_context("fork")
     with Producer("g", cluster.name_server) as producer:
         ours = producer.send(Message("T", b"x")).message_id
@@ -132,7 +132,7 @@ def test_a_forked_child_can_create_its_own_clients(cluster: Cluster) -> None:
         assert producer.send(Message("T", b"x")).ok
 
 
-def test_an_open_client_is_closed_when_the_program_ends(cluster: Cluster) -> None:
+def test_open_client_is_closed_when_the_program_ends(cluster: Cluster) -> None:
     program = (
         "import threading\n"
         "from headrace.sync import Producer, Message\n"
@@ -154,7 +154,7 @@ def test_an_open_client_is_closed_when_the_program_ends(cluster: Cluster) -> Non
     assert any(command.ext.get("producerGroup") == "g" for command in cluster.brokers["a"].others), "it took its leave"
 
 
-def test_the_generated_modules_are_fresh() -> None:
+def test_generated_modules_are_up_to_date() -> None:
     generator = ROOT / "packaging" / "sdk" / "generate_sync.py"
     spec = importlib.util.spec_from_file_location("generate_sync", generator)
     assert spec is not None
@@ -196,13 +196,13 @@ def test_synchronous_clients_have_the_same_methods_and_parameters() -> None:
         assert hasattr(ours, "__iter__") == hasattr(theirs, "__aiter__")
 
 
-def test_importing_the_codec_loads_no_client() -> None:
+def test_importing_the_codec_imports_no_client() -> None:
     program = "import sys, headrace.protocol, headrace.model; print([n for n in sys.modules if n.startswith(('headrace.client', 'headrace.remoting', 'asyncio'))])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
 
 
-def test_a_scheduler_calls_plain_functions_in_threads() -> None:
+def test_scheduler_calls_plain_functions_in_threads() -> None:
     async def main() -> None:
         async with consuming_cluster() as (cluster, broker):
             broker.offsets["g", "T", 0] = 0
@@ -231,7 +231,7 @@ def test_a_scheduler_calls_plain_functions_in_threads() -> None:
     asyncio.run(main())
 
 
-def test_a_pull_scheduler_serves_many_queues_at_once() -> None:
+def test_pull_scheduler_serves_many_queues_at_once() -> None:
     async def main() -> None:
         async with consuming_cluster(queues=16) as (cluster, _):
             await asyncio.to_thread(meet, cluster.name_server)

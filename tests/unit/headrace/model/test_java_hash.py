@@ -17,10 +17,10 @@ from headrace.model import string_hash, tags_code
         ("\U0001f600", 1772899),
     ],
 )
-def test_string_hash_is_javas(text: str, expected: Any) -> None:
+def test_string_hash_equals_javas(text: str, expected: Any) -> None:
     assert string_hash(text) == expected
 
 
-def test_no_tags_have_the_code_zero() -> None:
+def test_missing_tags_have_the_code_zero() -> None:
     assert tags_code(None) == tags_code("") == 0
     assert tags_code("TagA || TagB") == string_hash("TagA || TagB")

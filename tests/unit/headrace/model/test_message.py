@@ -10,13 +10,13 @@ def test_message_attributes_are_stored_in_properties() -> None:
     assert (message.tags, message.keys, message.delay_level, message.wait_store) == ("TagA", ["k1", "k2"], 4, False)
 
 
-def test_a_message_does_not_share_its_properties_with_the_caller() -> None:
+def test_message_does_not_share_its_properties_with_the_caller() -> None:
     given = {"a": "b"}
     Message("T", b"", tags="x", properties=given)
     assert given == {"a": "b"}
 
 
-def test_a_plain_message_has_no_properties() -> None:
+def test_plain_message_has_no_properties() -> None:
     message = Message("T", b"x")
     assert message.properties == {}
     assert (message.tags, message.keys, message.delay_level, message.wait_store) == (None, [], 0, True)
@@ -24,7 +24,7 @@ def test_a_plain_message_has_no_properties() -> None:
     assert message != Message("T", b"y")
 
 
-def test_the_message_id_is_the_unique_id_or_the_offset_message_id() -> None:
+def test_message_id_is_the_unique_id_or_the_offset_message_id() -> None:
     stored = MessageExt("T", physical_offset=0, store_host=("127.0.0.1", 20911))
     assert stored.message_id == stored.offset_message_id == "7F000001000051AF0000000000000000"
     stored.properties["UNIQ_KEY"] = "C0A8010A303918B4AAC247B760000007"

@@ -4,12 +4,12 @@ from headrace.model import names
 
 
 @pytest.mark.parametrize("topic", ["T", "TopicTest", "%RETRY%group", "a|b", "a-b_c%9", "x" * 127])
-def test_a_valid_topic_name_has_no_problem(topic: str) -> None:
+def test_valid_topic_name_has_no_problem(topic: str) -> None:
     assert names.topic_problem(topic) is None
 
 
 @pytest.mark.parametrize("topic", [None, "", " ", "a b", "a.b", "naïve", "x" * 128, "a\n"])
-def test_an_invalid_topic_name_has_a_problem(topic: str) -> None:
+def test_invalid_topic_name_has_a_problem(topic: str) -> None:
     assert names.topic_problem(topic)
 
 

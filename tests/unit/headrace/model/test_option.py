@@ -15,14 +15,14 @@ class Sample:
     ratio: float = option(0.75)
 
 
-def test_a_key_is_the_field_in_camel_case_unless_it_is_given() -> None:
+def test_key_is_the_field_in_camel_case_unless_it_is_given() -> None:
     assert list(keys_of(Sample)) == ["listenPort", "brokerIP1", "longPollingEnable", "ratio"]
     assert help_of(keys_of(Sample)["listenPort"]) == "Port of the main listener."
     assert is_changeable(keys_of(Sample)["longPollingEnable"])
     assert not is_changeable(keys_of(Sample)["listenPort"])
 
 
-def test_a_configuration_is_parsed_from_texts_by_key() -> None:
+def test_configuration_is_parsed_from_texts_by_key() -> None:
     given = from_mapping(
         Sample,
         {"listenPort": " 1234 ", "brokerIP1": "10.0.0.1", "longPollingEnable": "FALSE", "ratio": "0.5", "other": "x"},
@@ -39,18 +39,18 @@ def test_a_configuration_is_parsed_from_texts_by_key() -> None:
         ("ratio", "half", "a number"),
     ],
 )
-def test_an_invalid_value_is_named_with_its_key(key: str, text: str, expected: Any) -> None:
+def test_invalid_value_is_named_with_its_key(key: str, text: str, expected: Any) -> None:
     with pytest.raises(ValueError, match=f"{key}={text}: expected .*{expected}"):
         from_mapping(Sample, {key: text})
 
 
-def test_a_formatted_value_parses_to_the_value() -> None:
+def test_formatted_value_parses_to_the_value() -> None:
     for field in fields(Sample):
         if field.default is not None:
             assert parse_value(field, format_value(field.default)) == field.default
 
 
-def test_the_nearest_key_is_found_ignoring_case() -> None:
+def test_nearest_key_is_found_ignoring_case() -> None:
     assert nearest_key("listenport", keys_of(Sample)) == "listenPort"
     assert nearest_key("longPolingEnable", keys_of(Sample)) == "longPollingEnable"
     assert nearest_key("zzz", keys_of(Sample)) is None

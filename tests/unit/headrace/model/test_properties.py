@@ -11,7 +11,7 @@ def test_properties_are_joined_without_a_separator_at_the_end() -> None:
     assert encode_properties({}) == ""
 
 
-def test_a_trailing_separator_is_ignored() -> None:
+def test_trailing_separator_is_ignored() -> None:
     assert decode_properties("a\x01b\x02") == decode_properties("a\x01b") == {"a": "b"}
 
 

@@ -25,7 +25,7 @@ def test_default_delay_levels_run_from_a_second_to_two_hours() -> None:
 
 
 @pytest.mark.parametrize("text", ["1x", "s", "-1s", "1.5s"])
-def test_an_invalid_delay_level_is_named(text: str) -> None:
+def test_invalid_delay_level_is_named(text: str) -> None:
     with pytest.raises(ValueError, match=text):
         parse_delay_levels("1s " + text)
 
@@ -49,7 +49,7 @@ def test_versions_are_equal_only_if_time_and_count_are() -> None:
     assert DataVersion().timestamp > 1_700_000_000_000
 
 
-def test_a_subscription_of_tags_has_their_codes() -> None:
+def test_subscription_of_tags_has_their_codes() -> None:
     one = SubscriptionData.build("T", "TagA || TagB||", sub_version=5)
     assert one.sub_string == "TagA || TagB||"
     assert one.tags_set == {"TagA", "TagB"}
@@ -64,13 +64,13 @@ def test_no_expression_means_all(expression: str | None) -> None:
     assert (one.sub_string, one.tags_set, one.code_set) == ("*", frozenset(), frozenset())
 
 
-def test_an_sql_subscription_keeps_its_expression() -> None:
+def test_sql_subscription_keeps_its_expression() -> None:
     one = SubscriptionData.build("T", "a > 3", "SQL92")
     assert (one.sub_string, one.expression_type, one.tags_set) == ("a > 3", "SQL92", frozenset())
     assert not one.is_all
 
 
-def test_a_tag_list_without_tags_is_rejected() -> None:
+def test_tag_list_without_tags_is_rejected() -> None:
     with pytest.raises(ValueError):
         SubscriptionData.build("T", "||")
 

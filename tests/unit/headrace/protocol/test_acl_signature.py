@@ -10,7 +10,7 @@ def test_values_are_signed_in_the_order_of_their_keys() -> None:
     assert sign(SECRET, ext) == "81TVNXFMLTfMm08aNFX+r9iZBrY="
 
 
-def test_the_body_is_signed_too() -> None:
+def test_body_is_signed_too() -> None:
     header = (
         b'{"extFields":{"a":"PG_demo","b":"TopicTest","c":"TBW102","d":"4","e":"0","f":"0","g":"1700000000000","h":"0",'
         b'"i":"TAGS\\u0001TagA\\u0002KEYS\\u0001order-1\\u0002UNIQ_KEY\\u0001C0A8010A303918B4AAC247B760000007\\u0002WAIT\\u0001true",'
@@ -20,7 +20,7 @@ def test_the_body_is_signed_too() -> None:
     assert sign(SECRET, command.ext | {"AccessKey": "RocketMQ"}, b"Hello RocketMQ") == "olAWUJgy6jxXKlC64/p9orxtn9A="
 
 
-def test_a_signature_holds_only_for_what_was_signed() -> None:
+def test_signature_is_valid_only_for_the_signed_content() -> None:
     ext = {"topic": "T", "AccessKey": "RocketMQ"}
     ext[SIGNATURE] = sign(SECRET, ext, b"body")
     assert is_signed(SECRET, ext, b"body")
@@ -31,7 +31,7 @@ def test_a_signature_holds_only_for_what_was_signed() -> None:
     assert not is_signed(SECRET, ext | {SIGNATURE: "ä"})
 
 
-def test_the_field_that_only_some_clients_sign_may_be_signed_or_not() -> None:
+def test_unique_key_query_field_may_be_signed_or_unsigned() -> None:
     ext = {"topic": "T", "key": "k"}
     unsigned, signed = sign(SECRET, ext), sign(SECRET, ext | {UNIQUE_KEY_QUERY: "true"})
     assert unsigned != signed

@@ -15,18 +15,18 @@ from headrace.protocol import big_endian
         (big_endian.load_i64, b"\x80" + bytes(7), -(1 << 63)),
     ],
 )
-def test_a_load_is_signed_only_if_its_name_says_so(load, data: bytes, value: int) -> None:  # noqa: ANN001  (one of five functions)
+def test_load_is_signed_or_unsigned_as_named(load, data: bytes, value: int) -> None:  # noqa: ANN001  (one of five functions)
     assert load(b"x" + data, 1) == value
 
 
-def test_what_is_stored_is_loaded_again() -> None:
+def test_stored_value_is_loaded_again() -> None:
     memory = memoryview(bytearray(12))
     big_endian.store_i32(memory, 0, -5)
     big_endian.store_i64(memory, 4, -(1 << 40))
     assert (big_endian.load_i32(memory, 0), big_endian.load_i64(memory, 4)) == (-5, -(1 << 40))
 
 
-def test_a_byte_is_found_only_between_the_places() -> None:
+def test_find_byte_searches_only_the_given_range() -> None:
     assert [big_endian.find_byte(b"a.b.c", 46, *places) for places in ((0, 5), (2, 5), (4, 5), (0, 1), (5, 2))] == [
         1,
         3,

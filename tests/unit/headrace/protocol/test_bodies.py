@@ -46,7 +46,7 @@ QUEUE = MessageQueue("T", "b", 0)
 TOPIC = TopicConfig("TopicTest", 4, 4)
 
 
-def test_a_route_has_two_styles_of_keys() -> None:
+def test_route_has_bare_and_quoted_keys() -> None:
     route = TopicRouteData(
         [QueueData("broker-a", 4, 4, 6)], [BrokerData("broker-a", "C", {0: "10.0.0.1:10911", 1: "10.0.0.2:10911"})]
     )
@@ -59,14 +59,14 @@ def test_a_route_has_two_styles_of_keys() -> None:
     assert route.broker_datas[0].master_address == "10.0.0.1:10911"
 
 
-def test_a_cluster_is_read_with_bare_keys() -> None:
+def test_cluster_with_bare_keys_is_decoded() -> None:
     text = b'{"brokerAddrTable":{"a":{"brokerAddrs":{0:"h:1"},"brokerName":"a","cluster":"C"}},"clusterAddrTable":{"C":["a"]}}'
     cluster = ClusterInfo.decode(text)
     assert cluster.broker_addr_table["a"].broker_addrs == {0: "h:1"}
     assert cluster.encode() == text
 
 
-def test_a_heartbeat_is_written_as_rocketmq_does() -> None:
+def test_heartbeat_has_rocketmqs_format() -> None:
     subscription = SubscriptionData.build("T", "TagA || TagB", sub_version=1700000000000)
     beat = HeartbeatData(
         "10.0.0.5@4711#123456",
@@ -91,7 +91,7 @@ def test_a_heartbeat_is_written_as_rocketmq_does() -> None:
     assert HeartbeatData.decode(b"{}") == HeartbeatData()
 
 
-def test_a_registration_has_three_forms() -> None:
+def test_registration_has_three_forms() -> None:
     wrapper = TopicConfigSerializeWrapper(DataVersion(1700000000000, 3), {"TopicTest": TOPIC})
     body = RegisterBrokerBody(wrapper, [])
     assert RegisterBrokerBody.decode_request(body.encode(), compressed=False) == body
@@ -102,7 +102,7 @@ def test_a_registration_has_three_forms() -> None:
     assert RegisterBrokerBody.decode_request(b"", compressed=True) == RegisterBrokerBody()
 
 
-def test_the_compressed_registration_loses_flag_and_order() -> None:
+def test_compressed_registration_loses_flag_and_order() -> None:
     topic = TopicConfig("T", 1, 2, 4, TopicFilterType.MULTI_TAG, sys_flag=3, order=True)
     body = RegisterBrokerBody(TopicConfigSerializeWrapper(DataVersion(1, 1), {"T": topic}), [])
     read = RegisterBrokerBody.decode_request(body.encode_compressed(), compressed=True)
@@ -125,12 +125,12 @@ def _compressed(*pieces: bytes) -> bytes:
         _compressed(b"\x00\x00\x00\x02{}")[:-5],
     ],
 )
-def test_a_compressed_registration_that_is_none_is_refused(data: bytes) -> None:
+def test_invalid_compressed_registration_is_refused(data: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         RegisterBrokerBody.decode_request(data, compressed=True)
 
 
-def test_queues_are_keys_bare_or_in_quotes() -> None:
+def test_queue_keys_may_be_bare_or_quoted() -> None:
     bare = b'{"consumeTps":0.5,"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:{"brokerOffset":7,"consumerOffset":5,"lastTimestamp":1}}}'
     stats = ConsumeStats({QUEUE: OffsetWrapper(7, 5, 1)}, 0.5)
     assert stats.encode() == bare
@@ -143,21 +143,21 @@ def test_queues_are_keys_bare_or_in_quotes() -> None:
     assert stats.total_diff == 2
 
 
-def test_offsets_are_reset_by_map_or_by_list() -> None:
+def test_reset_offsets_are_decoded_from_map_and_list() -> None:
     body = ResetOffsetBody({QUEUE: 5})
     assert body.encode() == b'{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:5}}'
     assert body.encode_list() == b'{"offsetTable":[{"brokerName":"b","offset":5,"queueId":0,"topic":"T"}]}'
     assert ResetOffsetBody.decode(body.encode()) == ResetOffsetBody.decode(body.encode_list()) == body
 
 
-def test_offsets_by_queue_id_are_read_with_either_kind_of_key() -> None:
+def test_offsets_by_queue_id_are_decoded_with_bare_and_quoted_keys() -> None:
     expected = ConsumerOffsetSerializeWrapper({"T@g": {0: 3, 1: 0}})
     assert ConsumerOffsetSerializeWrapper.decode(b'{"offsetTable":{"T@g":{0:3,1:0}}}') == expected
     assert ConsumerOffsetSerializeWrapper.decode(b'{"offsetTable":{"T@g":{"0":"3","1":0}}}') == expected
     assert expected.encode_pretty() == '{\n\t"offsetTable":{\n\t\t"T@g":{0:3,1:0\n\t\t}\n\t}\n}'
 
 
-def test_a_group_keeps_defaults_for_what_is_not_said() -> None:
+def test_missing_group_fields_have_their_defaults() -> None:
     assert decode_bean(SubscriptionGroupConfig, b'{"groupName":"g","retryQueueNums":2}') == SubscriptionGroupConfig(
         "g", retry_queue_count=2
     )
@@ -167,7 +167,7 @@ def test_a_group_keeps_defaults_for_what_is_not_said() -> None:
     )
 
 
-def test_reading_is_as_tolerant_as_fastjson() -> None:
+def test_decoding_is_as_tolerant_as_fastjson() -> None:
     text = b"{topicName:'T',readQueueNums:'3',perm:null,order:'TRUE',topicFilterType:'OTHER',unknown:{},topicSysFlag:'',writeQueueNums:2.0}"
     assert decode_bean(TopicConfig, text) == TopicConfig("T", 3, 2, order=True)
     connection = ConsumerConnection.decode(b'{"connectionSet":[{"language":"KLINGON"},{"language":9},null]}')
@@ -195,7 +195,7 @@ def test_reading_is_as_tolerant_as_fastjson() -> None:
         (TopicRouteData, b'{"brokerDatas":[{"brokerName":"b","brokerAddrs":{"x":"h:1"}}]}'),
     ],
 )
-def test_what_does_not_fit_is_an_error_of_the_protocol(kind: Any, text: str) -> None:
+def test_value_of_the_wrong_type_is_a_protocol_error(kind: Any, text: str) -> None:
     with pytest.raises(RemoteProtocolError):
         decode_bean(kind, text)
 
@@ -208,13 +208,13 @@ def test_running_info_keeps_rocketmqs_spelling() -> None:
     assert ConsumerRunningInfo.decode(text) == info
 
 
-def test_a_time_span_carries_its_times_as_text_too() -> None:
+def test_time_span_contains_its_times_also_as_text() -> None:
     span = QueueTimeSpan(QUEUE, 1, 2, 3, 4)
     assert span.min_time_stamp_str is not None
     assert span.min_time_stamp_str.endswith(":001")
 
 
-def test_properties_text_is_javas() -> None:
+def test_properties_text_equals_javas() -> None:
     assert encode_properties_text({"a": 1, "b": "x y"}) == "a=1\nb=x y\n"
     text = "# comment\n! another\r\n\n  key = value with = sign \nb:2\nc 3\nlong=one\\\n   two\nuni=\\u4e2d\\t\\=\nempty\nb=4"
     assert decode_properties_text(text) == {

@@ -29,7 +29,7 @@ from headrace.protocol.fastjson import ObjectKey
         ("7", 7),
     ],
 )
-def test_the_dialect_is_read(text: str, expected: Any) -> None:
+def test_fastjson_dialect_is_decoded(text: str, expected: Any) -> None:
     assert fastjson.loads(text) == expected
     assert fastjson.loads(text.encode()) == expected
 
@@ -39,16 +39,16 @@ def test_the_dialect_is_read(text: str, expected: Any) -> None:
     ["", "{", "{0", "{0:", "{0:1", "{0:1]", "[1 2]", "{0:tru}", '{0:"a', r'{0:"\q"}', r'{0:"\u12"}', "{0:1}x", "not json", "[" * 100_000,
      "{0:" + "9" * 5000 + "}", "{:1}", "{" * 500],
 )  # fmt: skip
-def test_what_is_no_json_is_an_error_of_the_protocol(text: str) -> None:
+def test_invalid_json_is_a_protocol_error(text: str) -> None:
     with pytest.raises(RemoteProtocolError):
         fastjson.loads(text)
 
 
-def test_bytes_that_are_no_utf8_are_replaced() -> None:
+def test_invalid_utf8_is_replaced() -> None:
     assert fastjson.loads(b"{0:'\xff'}") == {0: "\ufffd"}
 
 
-def test_compact_text_is_fastjsons() -> None:
+def test_compact_text_equals_fastjsons() -> None:
     value: dict[str, Any] = {
         "a": None,
         "b": {0: "x", 10: [1, True, None]},
@@ -78,7 +78,7 @@ def test_strings_are_escaped_as_fastjson_does() -> None:
     assert fastjson.quote("\ud800") == '"?"'
 
 
-def test_each_character_that_fastjson_escapes_is_escaped_wherever_it_stands_and_no_other() -> None:
+def test_exactly_the_characters_that_fastjson_escapes_are_escaped() -> None:
     escaped = {*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, ord('"'), ord("\\")}
     for code in range(0x3000):
         text = f"a{chr(code)}b"
@@ -92,7 +92,7 @@ def test_each_character_that_fastjson_escapes_is_escaped_wherever_it_stands_and_
     [(0.0, "0.0"), (1.5, "1.5"), (0.001, "0.001"), (1234567.5, "1234567.5"), (1e7, "1.0E7"), (1.25e-5, "1.25E-5"), (-3e20, "-3.0E20"),
      (float("nan"), "null"), (float("inf"), "null"), (0.11666861114351906, "0.11666861114351906"), (123456789.5, "1.234567895E8")],
 )  # fmt: skip
-def test_numbers_are_written_as_java_does(value: float, text: str) -> None:
+def test_numbers_are_formatted_as_in_java(value: float, text: str) -> None:
     assert fastjson.dumps(value) == text
 
 
@@ -115,7 +115,7 @@ def test_standard_text_has_sorted_quoted_keys_and_only_ascii() -> None:
     assert fastjson.dumps_standard(value) == '{"a":["\\u4E2D\\uD83D\\uDE00",null,1],"b":{"2":"a\\/b","10":"x"}}'
 
 
-def test_what_json_cannot_say_is_a_mistake_of_the_caller() -> None:
+def test_unsupported_type_raises_type_error() -> None:
     with pytest.raises(TypeError):
         fastjson.dumps(object())
     with pytest.raises(TypeError):

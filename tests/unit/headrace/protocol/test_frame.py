@@ -32,7 +32,7 @@ def frame(header: bytes, body: bytes = b"", kind: int = 0) -> bytes:
     )
 
 
-def test_a_request_in_json_is_laid_out_as_rocketmq_does() -> None:
+def test_json_request_has_rocketmqs_layout() -> None:
     encoded = frame(JSON, b"Hello RocketMQ")
     assert (len(encoded), encoded[:8].hex()) == (391, "0000018300000171")
     command = decode_frame(encoded)
@@ -42,7 +42,7 @@ def test_a_request_in_json_is_laid_out_as_rocketmq_does() -> None:
     assert command.encode() == encoded
 
 
-def test_the_same_request_in_binary_is_laid_out_as_rocketmq_does() -> None:
+def test_binary_request_has_rocketmqs_layout() -> None:
     command = decode_frame(frame(JSON, b"Hello RocketMQ"))
     command.serialize_type = SerializeType.ROCKETMQ
     encoded = command.encode()
@@ -63,13 +63,13 @@ def test_the_same_request_in_binary_is_laid_out_as_rocketmq_does() -> None:
         b'{"code":105,"extFields":{"topic":"TBW102","gone":null},"opaque":5,"remark":null,"language":"JAVA"}',
     ],
 )
-def test_a_json_header_is_read_however_it_is_put(header: bytes) -> None:
+def test_json_header_is_decoded_in_every_notation(header: bytes) -> None:
     command = decode_frame(frame(header))
     assert (command.code, command.opaque, command.ext_fields) == (105, 5, {"topic": "TBW102"})
     assert (command.flag, command.version, command.remark, command.language) == (0, 0, None, LanguageCode.JAVA)
 
 
-def test_ext_values_that_are_no_text_are_read_as_their_text() -> None:
+def test_ext_values_of_other_types_are_decoded_as_text() -> None:
     command = decode_frame(frame(b'{"code":1,"extFields":{"a":1,"b":true,"c":1.5,"d":{"x":[]}}}'))
     assert command.ext_fields == {"a": "1", "b": "true", "c": "1.5", "d": '{"x":[]}'}
 
@@ -85,23 +85,23 @@ def test_ext_values_that_are_no_text_are_read_as_their_text() -> None:
         (b"[]", None),
     ],
 )
-def test_a_language_is_known_by_name_or_number_or_not_at_all(language: bytes, expected: Any) -> None:
+def test_language_may_be_a_name_a_number_or_unknown(language: bytes, expected: Any) -> None:
     assert decode_frame(frame(b'{"code":1,"language":' + language + b"}")).language == expected
 
 
-def test_a_command_without_an_opaque_gets_a_fresh_one() -> None:
+def test_command_without_an_opaque_gets_a_new_one() -> None:
     first, second = (decode_frame(frame(b'{"code":1}')).opaque for _ in range(2))
     assert first != second
 
 
-def test_an_unknown_language_number_is_no_error_in_binary() -> None:
+def test_unknown_language_number_is_accepted_in_binary() -> None:
     command = RemotingCommand(1, serialize_type=SerializeType.ROCKETMQ)
     encoded = bytearray(command.encode())
     encoded[10] = 99
     assert decode_frame(encoded).language is None
 
 
-def test_of_two_binary_entries_with_one_key_the_last_counts() -> None:
+def test_last_of_duplicate_binary_keys_is_used() -> None:
     entry = b"\x00\x01a\x00\x00\x00\x01"
     header = (
         (11).to_bytes(2, "big") + b"\x00\x01\x99" + bytes(12) + (16).to_bytes(4, "big") + entry + b"1" + entry + b"2"
@@ -109,12 +109,12 @@ def test_of_two_binary_entries_with_one_key_the_last_counts() -> None:
     assert decode_frame(frame(header, kind=1)).ext_fields == {"a": "2"}
 
 
-def test_an_absent_ext_map_and_an_empty_one_differ_in_json() -> None:
+def test_absent_and_empty_ext_map_differ_in_json() -> None:
     assert decode_frame(RemotingCommand(0, ext_fields={}).encode()).ext_fields == {}
     assert decode_frame(RemotingCommand(0).encode()).ext_fields is None
 
 
-def test_frames_come_out_however_the_bytes_are_cut() -> None:
+def test_frames_are_decoded_however_the_bytes_are_split() -> None:
     commands = [
         RemotingCommand(code, opaque=code, ext_fields={"k": "v" * code}, body=b"b" * code) for code in range(40)
     ]
@@ -139,12 +139,12 @@ def test_trailing_bytes_wait_for_the_rest() -> None:
 
 
 @pytest.mark.parametrize("length", [-1, 0, 3, FRAME_MAX_LENGTH - 3, 0x16030100])
-def test_a_length_that_is_none_breaks_the_connection(length: int) -> None:
+def test_invalid_length_is_a_bad_frame(length: int) -> None:
     with pytest.raises(BadFrame, match="length"):
         FrameDecoder().feed(length.to_bytes(4, "big", signed=True))
 
 
-def test_the_longest_frame_is_waited_for() -> None:
+def test_decoder_waits_for_the_longest_frame() -> None:
     assert FrameDecoder().feed((FRAME_MAX_LENGTH - 4).to_bytes(4, "big")) == []
 
 
@@ -165,14 +165,14 @@ def test_the_longest_frame_is_waited_for() -> None:
         (frame(bytes(17) + b"\x00\x00\x00\x03\x00\x09a", kind=1), "key: invalid length 9"),
     ],
 )
-def test_a_bad_frame_says_why_and_gives_what_came_before_it(bad: bytes, reason: str) -> None:
+def test_bad_frame_has_a_reason_and_the_frames_before_it(bad: bytes, reason: str) -> None:
     good = RemotingCommand(1, opaque=9)
     with pytest.raises(BadFrame, match=reason) as caught:
         FrameDecoder().feed(good.encode() + bad)
     assert caught.value.frames == (good,)
 
 
-def test_a_decoder_stays_broken() -> None:
+def test_decoder_stays_broken_after_a_bad_frame() -> None:
     decoder = FrameDecoder()
     with pytest.raises(BadFrame) as caught:
         decoder.feed(frame(b"[]"))
@@ -189,7 +189,7 @@ def test_decode_frame_takes_exactly_one() -> None:
     assert decode_frame(memoryview(encoded)).code == 310
 
 
-def test_a_frame_that_no_peer_would_take_is_not_made() -> None:
+def test_frame_above_the_size_limit_is_not_encoded() -> None:
     with pytest.raises(LocalProtocolError):
         RemotingCommand(1, body=bytes(FRAME_MAX_LENGTH)).encode()
     for command in (
@@ -201,7 +201,7 @@ def test_a_frame_that_no_peer_would_take_is_not_made() -> None:
             command.encode()
 
 
-def test_a_response_has_the_opaque_and_the_encoding_of_its_request() -> None:
+def test_response_has_the_opaque_and_the_encoding_of_its_request() -> None:
     request = create_request(RequestCode.PULL_MESSAGE, {"topic": "T"}, serialize_type=SerializeType.ROCKETMQ)
     response = response_to(request, ResponseCode.PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE", {"offset": "0"}, b"x")
     assert response.is_response
@@ -210,7 +210,7 @@ def test_a_response_has_the_opaque_and_the_encoding_of_its_request() -> None:
     assert create_request(1).opaque != request.opaque
 
 
-def test_a_oneway_request_wants_no_response() -> None:
+def test_oneway_request_expects_no_response() -> None:
     assert create_request(RequestCode.UPDATE_CONSUMER_OFFSET).mark_oneway().is_oneway
 
 

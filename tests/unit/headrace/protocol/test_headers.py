@@ -29,7 +29,7 @@ SEND: dict[str, Any] = {
 }
 
 
-def test_a_send_is_written_in_letters_or_in_words() -> None:
+def test_send_header_is_encoded_with_short_or_long_keys() -> None:
     letters = SendMessageRequestHeaderV2(**SEND, batch=True).to_ext()
     assert letters == {"a": "g", "b": "T", "c": "TBW102", "d": "4", "e": "-1", "f": "0", "g": "1700000000000", "h": "0", "j": "0",
                        "k": "false", "m": "true"}  # fmt: skip
@@ -40,26 +40,26 @@ def test_a_send_is_written_in_letters_or_in_words() -> None:
 
 
 @pytest.mark.parametrize("key", list("abcdefgh"))
-def test_a_field_that_is_missing_is_named(key: str) -> None:
+def test_missing_field_is_named(key: str) -> None:
     ext = SendMessageRequestHeaderV2(**SEND).to_ext()
     del ext[key]
     with pytest.raises(RemoteProtocolError, match=f"field {key} is missing"):
         SendMessageRequestHeaderV2.from_ext(ext)
 
 
-def test_no_ext_fields_at_all_lack_the_first() -> None:
+def test_first_missing_field_is_named_without_ext_fields() -> None:
     with pytest.raises(RemoteProtocolError, match="producerGroup"):
         SendMessageRequestHeader.from_ext(None)
 
 
 @pytest.mark.parametrize("text", ["", "x", "1.5", " 1", "1_0", "２", "2147483648", "-2147483649", "9" * 5000])
-def test_a_number_that_is_none_is_named(text: str) -> None:
+def test_invalid_number_is_named_with_its_field(text: str) -> None:
     ext = SendMessageRequestHeaderV2(**SEND).to_ext()
     with pytest.raises(RemoteProtocolError, match="field e is"):
         SendMessageRequestHeaderV2.from_ext(ext | {"e": text})
 
 
-def test_numbers_may_have_a_sign_and_longs_are_longer() -> None:
+def test_numbers_may_have_a_sign_and_longs_have_64_bits() -> None:
     ext = SendMessageRequestHeaderV2(**SEND).to_ext() | {
         "e": "+2147483647",
         "g": "-9223372036854775808",
@@ -72,16 +72,16 @@ def test_numbers_may_have_a_sign_and_longs_are_longer() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"), [("true", True), ("TRUE", True), ("false", False), ("1", False), ("", False)]
 )
-def test_whatever_is_not_true_is_false(text: str, expected: Any) -> None:
+def test_any_text_other_than_true_is_false(text: str, expected: Any) -> None:
     assert GetBrokerConsumeStatsRequestHeader.from_ext({"isOrder": text}).is_order is expected
 
 
-def test_what_is_none_is_not_written() -> None:
+def test_none_is_not_encoded() -> None:
     assert CreateAccessConfigRequestHeader("ak").to_ext() == {"accessKey": "ak"}
     assert CreateAccessConfigRequestHeader("ak", admin=False).to_ext() == {"accessKey": "ak", "admin": "false"}
 
 
-def test_names_that_are_no_camel_case_are_kept() -> None:
+def test_names_not_in_camel_case_are_kept() -> None:
     assert UnregisterClientRequestHeader("c").to_ext() == {"clientID": "c"}
     assert QueryMessageRequestHeader("T", "k", 32, 0, 1, unique_key_query=True).to_ext()["_UNIQUE_KEY_QUERY"] == "true"
     assert SendMessageResponseHeader(msg_region="r", trace_on="true").to_ext() == {
@@ -90,7 +90,7 @@ def test_names_that_are_no_camel_case_are_kept() -> None:
     }
 
 
-def test_a_response_header_has_no_code() -> None:
+def test_response_header_has_no_code() -> None:
     assert PullMessageResponseHeader.CODE is None
     assert PullMessageResponseHeader(0, 43, 0, 43).to_ext() == {
         "suggestWhichBrokerId": "0",

@@ -28,10 +28,10 @@ from headrace.protocol.bodies.properties_text import decode_properties_text
         ("", {}),
     ],
 )
-def test_a_properties_text_is_read_as_java_reads_it(text: str, expected: dict[str, str]) -> None:
+def test_properties_text_is_parsed_as_in_java(text: str, expected: dict[str, str]) -> None:
     assert decode_properties_text(text) == expected
 
 
-def test_an_escape_without_its_digits_is_an_error_that_names_the_line() -> None:
+def test_incomplete_escape_is_an_error_that_names_the_line() -> None:
     with pytest.raises(RemoteProtocolError, match="line 2"):
         decode_properties_text("a=b\nc=\\u12x4")

@@ -45,12 +45,12 @@ def worked(**changes: Any) -> bytes:
     return encode_record(**(fields | changes))
 
 
-def test_the_worked_example_is_written_byte_for_byte() -> None:
+def test_worked_example_is_encoded_byte_for_byte() -> None:
     assert worked() == WORKED
     assert len(WORKED) == RECORD_OVERHEAD + 14 + 9 + 90
 
 
-def test_the_worked_example_is_read_field_for_field() -> None:
+def test_worked_example_is_decoded_field_for_field() -> None:
     message = decode_record(b"xx" + WORKED + b"yy", 2)
     assert (message.topic, message.queue_id, message.queue_offset) == ("TopicTest", 2, 7)
     assert (message.born_host, message.store_host) == (("192.168.1.10", 51234), ("10.0.0.5", 10911))
@@ -70,7 +70,7 @@ def test_the_worked_example_is_read_field_for_field() -> None:
         ("2001:db8::1", "2001:db8::2", 24, sys_flag.BORN_HOST_V6 | sys_flag.STORE_HOST_V6),
     ],
 )
-def test_ipv6_hosts_make_a_record_longer_and_say_so_in_its_flag(born: str, store: str, extra: int, bits: int) -> None:
+def test_ipv6_hosts_are_longer_and_marked_in_the_sys_flag(born: str, store: str, extra: int, bits: int) -> None:
     record = worked(born_host=(born, 1), store_host=(store, 2), sys_flag=0x301)
     message = decode_record(record)
     assert (message.born_host, message.store_host, message.sys_flag) == ((born, 1), (store, 2), 0x301 | bits)
@@ -80,7 +80,7 @@ def test_ipv6_hosts_make_a_record_longer_and_say_so_in_its_flag(born: str, store
     assert worked(sys_flag=0x30) == WORKED, "bits that are not true are cleared"
 
 
-def test_a_long_topic_needs_the_second_version() -> None:
+def test_long_topic_needs_the_second_version() -> None:
     with pytest.raises(LocalProtocolError):
         worked(topic="t" * 128)
     record = worked(topic="t" * 255, magic=MESSAGE_MAGIC_V2)
@@ -90,20 +90,20 @@ def test_a_long_topic_needs_the_second_version() -> None:
         worked(topic="t" * 256, magic=MESSAGE_MAGIC_V2)
 
 
-def test_what_does_not_fit_a_record_is_refused() -> None:
+def test_message_too_large_for_a_record_is_refused() -> None:
     with pytest.raises(LocalProtocolError):
         worked(properties="p" * 32768)
     with pytest.raises(LocalProtocolError):
         worked(queue_id=1 << 40)
 
 
-def test_an_empty_record_has_the_overhead_and_no_crc() -> None:
+def test_empty_record_has_only_the_overhead_and_no_crc() -> None:
     record = encode_record(topic="", body=b"")
     assert len(record) == RECORD_OVERHEAD
     assert decode_record(record).body_crc == 0 == body_crc(b"")
 
 
-def test_records_lie_one_after_another_without_a_count() -> None:
+def test_consecutive_records_are_decoded() -> None:
     assert [message.queue_id for message in decode_records(worked(queue_id=1) + worked(queue_id=2))] == [1, 2]
     assert decode_records(b"") == []
     with pytest.raises(RemoteProtocolError):
@@ -111,7 +111,7 @@ def test_records_lie_one_after_another_without_a_count() -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 3, 7, 50, 88, 100, 110, 112, 113, 203])
-def test_half_a_record_is_no_record(cut: int) -> None:
+def test_truncated_record_is_refused(cut: int) -> None:
     with pytest.raises(RemoteProtocolError):
         decode_record(WORKED[:cut])
     assert check_record(WORKED[:cut]) == (False, -1)
@@ -140,21 +140,21 @@ def patched(at: int, data: bytes) -> bytes:
         (patched(112, b"\xff\xff"), (False, 204)),  # negative: no properties, so the lengths do not agree
     ],
 )
-def test_a_record_is_checked_as_recovery_does(data: bytes, expected: Any) -> None:
+def test_record_is_checked_as_by_recovery(data: bytes, expected: Any) -> None:
     assert check_record(data) == expected
 
 
-def test_the_body_is_checked_only_when_asked() -> None:
+def test_body_crc_is_checked_only_on_request() -> None:
     assert check_record(patched(90, b"X"), check_crc=False) == (True, 204)
 
 
-def test_a_check_says_whether_the_file_ends_here() -> None:
+def test_check_recognises_a_blank_record() -> None:
     assert check_record(encode_blank(8)).is_blank
     assert not check_record(WORKED).is_blank
     assert not RecordCheck(is_ok=False, size=0).is_blank
 
 
-def test_a_blank_record_needs_eight_bytes() -> None:
+def test_blank_record_needs_eight_bytes() -> None:
     assert encode_blank(4096).hex() == "00001000cbd43194"
     assert BLANK_MAGIC == -875286124
     with pytest.raises(LocalProtocolError):
@@ -162,7 +162,7 @@ def test_a_blank_record_needs_eight_bytes() -> None:
 
 
 @pytest.mark.parametrize("kind", [0, sys_flag.COMPRESSION_LZ4, sys_flag.COMPRESSION_ZSTD, sys_flag.COMPRESSION_ZLIB])
-def test_a_compressed_body_is_inflated_when_asked(kind: Any) -> None:
+def test_compressed_body_is_decompressed_on_request(kind: Any) -> None:
     plain = b"Hello RocketMQ" * 100
     flag = sys_flag.COMPRESSED | kind
     body = compress(plain, flag)
@@ -176,7 +176,7 @@ def test_a_compressed_body_is_inflated_when_asked(kind: Any) -> None:
             decompress(broken, flag)
 
 
-def test_compression_that_nobody_knows_is_refused() -> None:
+def test_unknown_compression_is_refused() -> None:
     with pytest.raises(RemoteProtocolError):
         decompress(b"x", 0x701)
     with pytest.raises(LocalProtocolError):

@@ -46,7 +46,7 @@ MAGICS |= {sign * (number - (1 << 32)) for number in (0xDAA320A7, 0xDAA320AB, 0x
 
 
 @pytest.mark.parametrize("module", LAYOUTS)
-def test_both_forms_of_a_layout_have_the_same_numbers(module: str) -> None:
+def test_compiled_and_python_layouts_have_the_same_numbers(module: str) -> None:
     types = (ROOT / module.replace(".", "/") / "__init__.pxd").read_text()
     numbers = {name: int(value, 0) for name, value in re.findall(r"^    ([A-Z]\w+) = (-?\w+)", types, re.MULTILINE)}
     assert len(numbers) > 2
@@ -116,7 +116,7 @@ def test_no_types_of_another_module_repeat_a_layout() -> None:
 
 @pytest.mark.parametrize("hosts", [("1.2.3.4", "5.6.7.8"), ("::1", "1.2.3.4"), ("1.2.3.4", "::1"), ("::1", "::1")])
 @pytest.mark.parametrize("magic", [record_layout.MESSAGE_MAGIC, record_layout.MESSAGE_MAGIC_V2])
-def test_every_part_of_a_record_is_found(hosts: tuple[str, str], magic: int) -> None:
+def test_every_field_of_a_record_is_found(hosts: tuple[str, str], magic: int) -> None:
     record = encode_record(
         topic="Topic", body=b"the body", properties=b"a\x01b", physical_offset=70, born_host=(hosts[0], 1),
         store_host=(hosts[1], 2), store_timestamp=99, magic=magic,
@@ -131,7 +131,7 @@ def test_every_part_of_a_record_is_found(hosts: tuple[str, str], magic: int) -> 
     assert data[parts.tail_at - 1] == 2
 
 
-def test_what_is_no_record_has_a_reason() -> None:
+def test_invalid_record_has_a_reason() -> None:
     record = encode_record(topic="T", body=b"b", physical_offset=5)
     assert read_record(record, 0, len(record), 5).outcome == WHOLE
     assert read_record(record, 0, len(record) - 1, 5).outcome == NO_ROOM
@@ -144,7 +144,7 @@ def test_what_is_no_record_has_a_reason() -> None:
         )
 
 
-def test_no_changed_byte_of_a_record_leads_beyond_it() -> None:
+def test_changed_bytes_never_cause_reads_beyond_the_record() -> None:
     record = bytearray(encode_record(topic="T", body=b"b", properties=b"a\x01b\x02", physical_offset=5))
     for at in range(len(record)):
         kept = record[at]
@@ -166,7 +166,7 @@ def test_no_changed_byte_of_a_record_leads_beyond_it() -> None:
         (b"", []),
     ],
 )
-def test_properties_without_a_name_or_value_do_not_count(text: bytes, expected: list[tuple[bytes, bytes]]) -> None:
+def test_properties_without_a_name_or_value_are_ignored(text: bytes, expected: list[tuple[bytes, bytes]]) -> None:
     found, at = [], 0
     while at < len(text):
         parts = read_property(text, at, len(text))
@@ -176,6 +176,6 @@ def test_properties_without_a_name_or_value_do_not_count(text: bytes, expected: 
     assert found == expected
 
 
-def test_the_physical_offset_is_where_readers_look_for_it() -> None:
+def test_physical_offset_is_at_its_documented_position() -> None:
     record = encode_record(topic="T", body=b"b", physical_offset=1 << 40)
     assert int.from_bytes(record[PHYSICAL_OFFSET_AT:SYS_FLAG_AT], "big") == 1 << 40

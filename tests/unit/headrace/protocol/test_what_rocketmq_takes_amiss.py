@@ -10,7 +10,7 @@ from headrace.protocol.record import check_record, decode_record, encode_record
 from headrace.protocol.remoting_command import create_request
 
 
-def test_an_empty_value_stays_empty_in_a_binary_header_and_its_signature_holds() -> None:
+def test_empty_value_in_a_binary_header_stays_empty_and_its_signature_is_valid() -> None:
     ext = {"topic": "T", "properties": "", "AccessKey": "RocketMQ"}
     ext[SIGNATURE] = sign("12345678", ext)
     for form in SerializeType:
@@ -21,20 +21,20 @@ def test_an_empty_value_stays_empty_in_a_binary_header_and_its_signature_holds()
         assert is_signed("12345678", received.ext)
 
 
-def test_json_in_rocketmqs_dialect_is_read_two_hundred_levels_deep_and_no_deeper() -> None:
+def test_fastjson_nesting_is_limited_to_two_hundred_levels() -> None:
     fastjson.loads("{0:" * 200 + "1" + "}" * 200)
     with pytest.raises(RemoteProtocolError, match="nested more than 200 levels"):
         fastjson.loads("{0:" * 201 + "1" + "}" * 201)
 
 
-def test_json_of_the_standard_is_never_too_deep_for_the_process() -> None:
+def test_deeply_nested_standard_json_is_refused_without_a_crash() -> None:
     fastjson.loads("[" * 200 + "]" * 200)
     with pytest.raises(RemoteProtocolError, match="nested more than 200 levels"):
         fastjson.loads("[" * 100_000 + "]" * 100_000)
 
 
 @pytest.mark.parametrize("flag", [0x101, 0x201, 0x301])
-def test_a_body_that_swells_beyond_all_bounds_is_refused(monkeypatch: pytest.MonkeyPatch, flag: int) -> None:
+def test_body_that_decompresses_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch, flag: int) -> None:
     assert compression.MAX_PLAIN_SIZE == 256 << 20
     monkeypatch.setattr(compression, "MAX_PLAIN_SIZE", 10_000)
     assert len(compression.decompress(compression.compress(bytes(10_000), flag), flag)) == 10_000
@@ -42,12 +42,12 @@ def test_a_body_that_swells_beyond_all_bounds_is_refused(monkeypatch: pytest.Mon
         compression.decompress(compression.compress(bytes(10_001), flag), flag)
 
 
-def test_a_record_is_good_although_it_says_that_it_lies_elsewhere() -> None:
+def test_record_with_another_physical_offset_is_valid() -> None:
     record = encode_record(topic="T", body=b"x", physical_offset=1 << 40)
     assert check_record(record) == (True, len(record))
     assert decode_record(record).physical_offset == 1 << 40
 
 
-def test_our_own_requests_say_that_they_come_from_python() -> None:
+def test_own_requests_have_the_language_python() -> None:
     request = decode_frame(create_request(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"}).encode())
     assert request.language is LanguageCode.PYTHON
