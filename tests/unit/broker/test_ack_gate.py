@@ -31,7 +31,7 @@ class Safe:
         return lambda status: self.told.append((name, status))
 
 
-def test_an_open_gate_answers_at_once() -> None:
+def test_open_gate_acknowledges_at_once() -> None:
     safe = Safe()
     gate = safe.gate(sync_flush=False)
     assert gate.is_open
@@ -39,7 +39,7 @@ def test_an_open_gate_answers_at_once() -> None:
     assert safe.told == [("a", PutMessageStatus.PUT_OK)]
 
 
-def test_one_sync_releases_all_that_it_covers_in_order() -> None:
+def test_sync_releases_all_covered_sends_in_order() -> None:
     safe = Safe()
     gate = safe.gate()
     for name, end in (("a", 10), ("b", 20), ("c", 30)):
@@ -55,14 +55,14 @@ def test_one_sync_releases_all_that_it_covers_in_order() -> None:
     assert not gate.has_waiting
 
 
-def test_what_is_durable_already_does_not_wait() -> None:
+def test_durable_message_does_not_wait() -> None:
     safe = Safe(flushed_offset=50)
     gate = safe.gate()
     gate.wait(50, safe.teller("a"))
     assert safe.told == [("a", PutMessageStatus.PUT_OK)]
 
 
-def test_a_late_disk_is_told_at_the_deadline() -> None:
+def test_slow_disk_is_reported_at_the_deadline() -> None:
     safe = Safe()
     gate = safe.gate()
     gate.wait(10, safe.teller("a"))
@@ -74,7 +74,7 @@ def test_a_late_disk_is_told_at_the_deadline() -> None:
     assert safe.told == [("a", PutMessageStatus.FLUSH_DISK_TIMEOUT)]
 
 
-def test_a_slave_must_have_it_too() -> None:
+def test_sync_master_waits_for_a_slave() -> None:
     safe = Safe(slave_count=1)
     gate = safe.gate(sync_flush=False, sync_slave=True)
     gate.wait(10, safe.teller("a"))
@@ -84,7 +84,7 @@ def test_a_slave_must_have_it_too() -> None:
     assert safe.told == [("a", PutMessageStatus.PUT_OK)]
 
 
-def test_a_late_slave_is_told_at_the_deadline() -> None:
+def test_slow_slave_is_reported_at_the_deadline() -> None:
     safe = Safe(slave_count=1)
     gate = safe.gate(sync_flush=False, sync_slave=True)
     gate.wait(10, safe.teller("a"))
@@ -94,14 +94,14 @@ def test_a_late_slave_is_told_at_the_deadline() -> None:
 
 
 @pytest.mark.parametrize(("slaves", "acknowledged"), [(0, 0), (1, -2000)])
-def test_without_a_usable_slave_the_answer_comes_at_once(slaves: int, acknowledged: int) -> None:
+def test_missing_slave_is_reported_at_once(slaves: int, acknowledged: int) -> None:
     safe = Safe(slave_count=slaves, push2slave_max_offset=acknowledged)
     gate = safe.gate(sync_flush=False, sync_slave=True)
     gate.wait(10, safe.teller("a"))
     assert safe.told == [("a", PutMessageStatus.SLAVE_NOT_AVAILABLE)]
 
 
-def test_the_slaves_word_wins_over_the_disks() -> None:
+def test_slave_status_takes_precedence_over_disk_status() -> None:
     safe = Safe()
     gate = safe.gate(sync_flush=True, sync_slave=True)
     gate.wait(10, safe.teller("a"))

@@ -18,7 +18,7 @@ def conf(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_change_takes_effect_is_kept_and_is_announced(tmp_path: Path, conf: Path) -> None:
+def test_change_is_applied_stored_and_announced(tmp_path: Path, conf: Path) -> None:
     world = AdminWorld(tmp_path, broker_conf=conf)
     answer = world.ask(25, None, b"fileReservedTime=24\nautoCreateTopicEnable=false\n")
     assert (answer.code, answer.remark) == (0, None)
@@ -32,7 +32,7 @@ def test_a_change_takes_effect_is_kept_and_is_announced(tmp_path: Path, conf: Pa
     assert '"counter":1' in world.ask(26).ext["version"]
 
 
-def test_each_change_is_announced_with_those_before_it(tmp_path: Path) -> None:
+def test_each_change_is_announced_with_the_previous_ones(tmp_path: Path) -> None:
     world = AdminWorld(tmp_path)
     world.ask(25, None, b"fileReservedTime=24")
     world.ask(25, None, b"fileReservedTime=24\ndeleteWhen=05")
@@ -41,21 +41,21 @@ def test_each_change_is_announced_with_those_before_it(tmp_path: Path) -> None:
     assert world.announced == 2
 
 
-def test_a_broker_that_is_started_again_begins_with_what_was_changed_before() -> None:
+def test_restarted_broker_has_the_changed_options() -> None:
     broker, store = BrokerConfig(), StoreConfig()
     live = LiveConfig(broker, store, lambda _: None, None, {"fileReservedTime": "24", "brokerPermission": "4"})
     assert (store.file_reserved_time, broker.broker_permission) == (24, 4)
     assert live.texts()["fileReservedTime"] == "24"
 
 
-def test_without_a_file_the_answer_says_that_it_is_not_kept(tmp_path: Path) -> None:
+def test_change_without_a_file_is_reported_as_not_stored(tmp_path: Path) -> None:
     world = AdminWorld(tmp_path)
     answer = world.ask(25, None, b"fileReservedTime=24")
     assert answer.code == 0
     assert "until the next restart" in (answer.remark or "")
 
 
-def test_the_value_that_is_there_already_is_no_change(tmp_path: Path) -> None:
+def test_current_value_is_not_a_change(tmp_path: Path) -> None:
     world = AdminWorld(tmp_path)
     assert world.ask(25, None, b"fileReservedTime=72\nlistenPort=21011\n").code == 0
     assert world.ask(25).code == 0
@@ -76,7 +76,7 @@ def test_the_value_that_is_there_already_is_no_change(tmp_path: Path) -> None:
         (b"fileReservedTime=\\uZZ", 1, "string2Properties error"),
     ],
 )
-def test_what_may_not_be_changed_is_refused_and_nothing_changes(
+def test_request_with_an_unchangeable_option_changes_nothing(
     tmp_path: Path, conf: Path, body: bytes, code: int, remark: str
 ) -> None:
     world = AdminWorld(tmp_path, broker_conf=conf)
@@ -89,13 +89,13 @@ def test_what_may_not_be_changed_is_refused_and_nothing_changes(
     assert world.announced == 0
 
 
-def test_keys_of_the_operators_own_black_list_are_refused(tmp_path: Path) -> None:
+def test_keys_on_the_configured_blacklist_are_refused(tmp_path: Path) -> None:
     world = AdminWorld(tmp_path, config_black_list="fileReservedTime; brokerPermission")
     for body in (b"fileReservedTime=24", b"brokerPermission=4", b"configBlackList="):
         assert world.ask(25, None, body).code == 16
 
 
-def test_a_file_that_cannot_be_written_refuses_the_change(tmp_path: Path, conf: Path) -> None:
+def test_change_is_refused_if_the_file_cannot_be_written(tmp_path: Path, conf: Path) -> None:
     world = AdminWorld(tmp_path, broker_conf=conf)
     conf.unlink()
     answer = world.ask(25, None, b"fileReservedTime=24")
@@ -104,7 +104,7 @@ def test_a_file_that_cannot_be_written_refuses_the_change(tmp_path: Path, conf: 
     assert world.store_config.file_reserved_time == 72
 
 
-def test_another_permission_is_registered_at_once(tmp_path: Path) -> None:
+def test_changed_permission_is_registered_at_once(tmp_path: Path) -> None:
     world = AdminWorld(tmp_path)
     assert world.ask(25, None, b"brokerPermission=4").code == 0
     assert world.topics.data_version.counter == 1

@@ -100,7 +100,7 @@ SHAPED = [
 
 
 @pytest.mark.parametrize(("scenario", "code"), SHAPED, ids=lambda value: getattr(value, "name", ""))
-def test_an_answer_has_the_shape_of_apaches(
+def test_answer_has_the_same_form_as_apaches(
     scenario: dict[int, list[tuple[RemotingCommand, RemotingCommand]]], code: RequestCode, world: AdminWorld
 ) -> None:
     request, theirs = next((request, answer) for request, answer in scenario[code] if answer.code == 0)
@@ -124,7 +124,7 @@ DONE = [
 
 
 @pytest.mark.parametrize("code", DONE, ids=lambda code: str(code.name))
-def test_what_apaches_tool_asks_to_be_done_is_done(code: RequestCode, world: AdminWorld) -> None:
+def test_administrative_request_of_mqadmin_is_executed(code: RequestCode, world: AdminWorld) -> None:
     for request, theirs in MQADMIN[code]:
         if theirs.code == 0:
             ours = world.ask(code, request.ext_fields, request.body)
@@ -132,7 +132,7 @@ def test_what_apaches_tool_asks_to_be_done_is_done(code: RequestCode, world: Adm
 
 
 @pytest.mark.parametrize("scenario", [MANAGE, MQADMIN], ids=["manage", "mqadmin"])
-def test_what_apache_refuses_is_refused_with_its_code(
+def test_request_refused_by_apache_is_refused_with_the_same_code(
     scenario: dict[int, list[tuple[RemotingCommand, RemotingCommand]]], world: AdminWorld
 ) -> None:
     refused = 0
@@ -148,7 +148,7 @@ def test_what_apache_refuses_is_refused_with_its_code(
     assert refused or scenario is MANAGE
 
 
-def test_a_flush_interval_may_be_changed_as_apaches_tool_does_it(world: AdminWorld) -> None:
+def test_mqadmin_can_change_the_flush_interval(world: AdminWorld) -> None:
     request, _ = MQADMIN[RequestCode.UPDATE_BROKER_CONFIG][0]
     assert request.body == b"flushIntervalCommitLog=600\n"
     assert world.ask(25, None, request.body).code == 0
@@ -156,7 +156,7 @@ def test_a_flush_interval_may_be_changed_as_apaches_tool_does_it(world: AdminWor
     assert world.announced == 1
 
 
-def test_the_configuration_has_every_key_of_apaches(world: AdminWorld) -> None:
+def test_configuration_has_every_key_of_apaches(world: AdminWorld) -> None:
     request, theirs = MANAGE[RequestCode.GET_BROKER_CONFIG][0]
     ours = world.ask(26, request.ext_fields)
     shown, expected = decode_properties_text(ours.body), decode_properties_text(theirs.body)
@@ -168,7 +168,7 @@ def test_the_configuration_has_every_key_of_apaches(world: AdminWorld) -> None:
     assert {key: shown[key] for key in same} == {key: expected[key] for key in same}
 
 
-def test_the_runtime_figures_are_apaches(world: AdminWorld) -> None:
+def test_runtime_figures_have_apaches_keys(world: AdminWorld) -> None:
     _, theirs = MANAGE[RequestCode.GET_BROKER_RUNTIME_INFO][0]
     table = fastjson.loads(world.ask(28).body)["table"]
     expected = fastjson.loads(theirs.body)["table"]

@@ -38,18 +38,18 @@ def queue(queue_id: int, topic: str = "T") -> MessageQueue:
 # -- 202 ------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_topics_queues_are_those_written_to(world: AdminWorld) -> None:
+def test_topic_statistics_cover_the_write_queues(world: AdminWorld) -> None:
     table = TopicStatsTable.decode(world.ask(202, {"topic": "T"}).body).offset_table
     assert table == {queue(0): TopicOffset(10, 13, 300), queue(1): TopicOffset(0, 0, 0)}
 
 
-def test_an_unknown_topic_has_no_figures(world: AdminWorld) -> None:
+def test_unknown_topic_has_no_statistics(world: AdminWorld) -> None:
     for code, ext in ((202, {"topic": "X"}), (303, {"topic": "X", "group": "g"})):
         answer = world.ask(code, ext)
         assert (answer.code, answer.remark) == (17, "topic[X] not exist")
 
 
-def test_a_topic_of_many_queues_is_answered_whole(world: AdminWorld) -> None:
+def test_statistics_of_a_topic_with_many_queues_are_complete(world: AdminWorld) -> None:
     world.topics.put(TopicConfig("Wide", 200, 200))
     assert len(TopicStatsTable.decode(world.ask(202, {"topic": "Wide"}).body).offset_table) == 200
 
@@ -57,30 +57,30 @@ def test_a_topic_of_many_queues_is_answered_whole(world: AdminWorld) -> None:
 # -- 208, 317 -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_groups_progress_covers_the_queues_read_from(world: AdminWorld) -> None:
+def test_progress_of_a_group_covers_the_read_queues(world: AdminWorld) -> None:
     world.offsets.commit("g", "T", 0, 12)
     stats = ConsumeStats.decode(world.ask(208, {"consumerGroup": "g"}).body)
     assert stats.offset_table == {queue(0): OffsetWrapper(13, 12, 200)}
     assert stats.total_diff == 1
 
 
-def test_what_was_never_committed_counts_from_zero(world: AdminWorld) -> None:
+def test_missing_offset_counts_as_zero(world: AdminWorld) -> None:
     stats = ConsumeStats.decode(world.ask(208, {"consumerGroup": "g", "topic": "T"}).body)
     assert stats.offset_table == {queue(0): OffsetWrapper(13, 0, 0)}
 
 
-def test_a_message_that_is_gone_has_no_time(world: AdminWorld) -> None:
+def test_deleted_message_has_no_time(world: AdminWorld) -> None:
     world.offsets.commit("g", "T", 0, 5)
     stats = ConsumeStats.decode(world.ask(208, {"consumerGroup": "g"}).body)
     assert stats.offset_table == {queue(0): OffsetWrapper(13, 5, 0)}
 
 
-def test_a_group_nobody_knows_gets_an_empty_table(world: AdminWorld) -> None:
+def test_unknown_group_has_an_empty_table(world: AdminWorld) -> None:
     answer = world.ask(208, {"consumerGroup": "nobody"})
     assert (answer.code, answer.body) == (0, b'{"consumeTps":0.0,"offsetTable":{}}')
 
 
-def test_topics_that_a_connected_group_no_longer_wants_are_left_out(world: AdminWorld) -> None:
+def test_topics_without_a_subscription_are_omitted_for_a_connected_group(world: AdminWorld) -> None:
     world.topics.put(TopicConfig("U", 1, 1))
     for topic in ("T", "U", "Deleted"):
         world.offsets.commit("g", topic, 0, 1)
@@ -92,7 +92,7 @@ def test_topics_that_a_connected_group_no_longer_wants_are_left_out(world: Admin
     assert ConsumeStats.decode(world.ask(208, {"consumerGroup": "g"}).body).offset_table.keys() == {queue(0, "U")}
 
 
-def test_a_brokers_progress_has_every_group_and_their_sum(world: AdminWorld) -> None:
+def test_progress_of_the_broker_has_every_group_and_the_sum(world: AdminWorld) -> None:
     world.groups.find("g")
     world.offsets.commit("g", "T", 0, 11)
     found = ConsumeStatsList.decode(world.ask(317, {"isOrder": "false"}).body)
@@ -106,7 +106,7 @@ def test_a_brokers_progress_has_every_group_and_their_sum(world: AdminWorld) -> 
     assert by_group["TOOLS_CONSUMER"] == []
 
 
-def test_ordered_topics_may_be_asked_for_alone(world: AdminWorld) -> None:
+def test_only_ordered_topics_are_returned_on_request(world: AdminWorld) -> None:
     world.groups.find("g")
     world.topics.put(TopicConfig("O", 1, 1, order=True))
     for topic in ("T", "O"):
@@ -125,7 +125,7 @@ def test_ordered_topics_may_be_asked_for_alone(world: AdminWorld) -> None:
 # -- 303 ------------------------------------------------------------------------------------------------------------------
 
 
-def test_a_place_in_a_queue_is_told_in_time(world: AdminWorld) -> None:
+def test_consume_time_span_contains_times_of_messages(world: AdminWorld) -> None:
     world.offsets.commit("g", "T", 0, 12)
     first, second = QueryConsumeTimeSpanBody.decode(
         world.ask(303, {"topic": "T", "group": "g"}).body
@@ -135,7 +135,7 @@ def test_a_place_in_a_queue_is_told_in_time(world: AdminWorld) -> None:
     assert (second.min_time_stamp, second.max_time_stamp, second.delay_time) == (-1, -1, 0)
 
 
-def test_who_has_read_all_is_not_late(world: AdminWorld) -> None:
+def test_group_at_the_end_of_a_queue_has_no_delay(world: AdminWorld) -> None:
     world.offsets.commit("g", "T", 0, 13)
     first = QueryConsumeTimeSpanBody.decode(world.ask(303, {"topic": "T", "group": "g"}).body).consume_time_span_set[0]
     assert (first.delay_time, first.consume_time_stamp) == (0, 300)
@@ -148,7 +148,7 @@ def correction(world: AdminWorld, **ext: str) -> dict[int, int]:
     return QueryCorrectionOffsetBody.decode(world.ask(308, {"topic": "T", **ext}).body).correction_offsets
 
 
-def test_a_correction_is_the_slowest_groups_offset(world: AdminWorld) -> None:
+def test_corrected_offset_is_that_of_the_slowest_group(world: AdminWorld) -> None:
     world.offsets.commit("a", "T", 0, 12)
     world.offsets.commit("b", "T", 0, 11)
     world.offsets.commit("old", "T", 0, 3)
@@ -158,25 +158,25 @@ def test_a_correction_is_the_slowest_groups_offset(world: AdminWorld) -> None:
     assert world.offsets.query("b", "T", 0) == 11
 
 
-def test_a_group_behind_the_slowest_gets_the_largest_number(world: AdminWorld) -> None:
+def test_group_behind_the_slowest_gets_long_max(world: AdminWorld) -> None:
     world.offsets.commit("a", "T", 0, 12)
     world.offsets.commit("old", "T", 0, 3)
     assert correction(world, compareGroup="old") == {0: LONG_MAX}
 
 
-def test_a_queue_for_which_no_group_qualifies_is_left_out(world: AdminWorld) -> None:
+def test_queue_without_a_qualifying_group_is_omitted(world: AdminWorld) -> None:
     world.offsets.commit("old", "T", 0, 3)
     assert correction(world, compareGroup="old") == {}
 
 
-def test_a_clone_stands_where_the_source_does(world: AdminWorld) -> None:
+def test_cloned_group_has_the_offsets_of_its_source(world: AdminWorld) -> None:
     world.offsets.commit("a", "T", 0, 12)
     world.offsets.commit("a", "Unknown", 0, 1)
     assert world.ask(314, {"srcGroup": "a", "destGroup": "b", "topic": "T", "offline": "false"}).code == 0
     assert world.offsets.by_topic("b") == {"T": {0: 12}}
 
 
-def test_without_a_topic_every_topic_is_cloned(world: AdminWorld) -> None:
+def test_every_topic_is_cloned_if_none_is_given(world: AdminWorld) -> None:
     world.topics.put(TopicConfig("U"))
     for topic in ("T", "U"):
         world.offsets.commit("a", topic, 0, 12)
@@ -185,7 +185,7 @@ def test_without_a_topic_every_topic_is_cloned(world: AdminWorld) -> None:
 
 
 @pytest.mark.parametrize(("offline", "cloned"), [("false", -1), ("true", 12)])
-def test_what_a_connected_source_does_not_want_is_cloned_only_offline(
+def test_unsubscribed_topics_are_cloned_only_from_an_offline_source(
     world: AdminWorld, offline: str, cloned: int
 ) -> None:
     world.offsets.commit("a", "T", 0, 12)
@@ -194,7 +194,7 @@ def test_what_a_connected_source_does_not_want_is_cloned_only_offline(
     assert world.offsets.query("b", "T", 0) == cloned
 
 
-def test_a_source_without_offsets_takes_none_from_its_clone(world: AdminWorld) -> None:
+def test_source_without_offsets_removes_none_of_the_target(world: AdminWorld) -> None:
     world.offsets.commit("b", "T", 0, 12)
     world.ask(314, {"srcGroup": "a", "destGroup": "b", "topic": "T", "offline": "true"})
     assert world.offsets.query("b", "T", 0) == 12
@@ -210,7 +210,7 @@ def test_offsets_of_groups_and_of_delay_levels_have_bare_integer_keys(world: Adm
 # -- 203, 204, 328, 300 ---------------------------------------------------------------------------------------------------
 
 
-def test_nobody_connected_is_said_so(world: AdminWorld) -> None:
+def test_missing_connections_are_reported(world: AdminWorld) -> None:
     consumers = world.ask(203, {"consumerGroup": "g"})
     assert (consumers.code, consumers.remark) == (206, "the consumer group[g] not online")
     producers = world.ask(204, {"producerGroup": "p"})
@@ -218,7 +218,7 @@ def test_nobody_connected_is_said_so(world: AdminWorld) -> None:
     assert world.ask(328).body == b'{"data":{}}'
 
 
-def test_connections_say_where_and_what_they_are(world: AdminWorld) -> None:
+def test_connections_have_address_language_and_version(world: AdminWorld) -> None:
     world.connect_consumer("g", "T")
     found = fastjson.loads(world.ask(203, {"consumerGroup": "g"}).body)
     assert found["connectionSet"] == [
@@ -228,13 +228,13 @@ def test_connections_say_where_and_what_they_are(world: AdminWorld) -> None:
     assert found["subscriptionTable"]["T"]["subString"] == "*"
 
 
-def test_all_producers_have_javas_slash_before_their_address(world: AdminWorld) -> None:
+def test_producer_addresses_begin_with_a_slash_as_in_java(world: AdminWorld) -> None:
     world.connect_producer("p")
     data: dict[str, Any] = fastjson.loads(world.ask(328).body)["data"]
     assert data["p"][0]["remoteIP"] == "/127.0.0.1:49820"
 
 
-def test_who_consumes_a_topic_is_who_wants_it_and_who_once_did(world: AdminWorld) -> None:
+def test_consumers_of_a_topic_include_subscribed_groups_and_groups_with_offsets(world: AdminWorld) -> None:
     world.connect_consumer("online", "T")
     world.offsets.commit("gone", "T", 0, 1)
     world.offsets.commit("other", "U", 0, 1)
@@ -249,7 +249,7 @@ def entries(world: AdminWorld, **ext: str) -> QueryConsumeQueueResponseBody:
     return QueryConsumeQueueResponseBody.decode(world.ask(321, {**given, **ext}).body)
 
 
-def test_entries_are_read_over_the_ends_of_files(world: AdminWorld) -> None:
+def test_entries_are_read_across_files(world: AdminWorld) -> None:
     body = entries(world)
     assert (body.min_queue_index, body.max_queue_index) == (10, 13)
     assert body.queue_data is not None
@@ -261,23 +261,23 @@ def test_entries_are_read_over_the_ends_of_files(world: AdminWorld) -> None:
 
 
 @pytest.mark.parametrize(("count", "given"), [("2", 2), ("0", 0), ("-5", 0)])
-def test_no_more_entries_come_than_were_asked_for(world: AdminWorld, count: str, given: int) -> None:
+def test_at_most_the_requested_number_of_entries_is_returned(world: AdminWorld, count: str, given: int) -> None:
     found = entries(world, count=count).queue_data
     assert len(found or ()) == given
 
 
-def test_an_index_out_of_range_is_answered_with_the_range(world: AdminWorld) -> None:
+def test_error_for_an_index_out_of_range_contains_the_range(world: AdminWorld) -> None:
     answer = world.ask(321, {"topic": "T", "queueId": "0", "index": "3", "count": "1"})
     assert (answer.code, answer.remark) == (0, "Index 3 of 0@T is not exist!")
     assert QueryConsumeQueueResponseBody.decode(answer.body).min_queue_index == 10
 
 
-def test_a_queue_never_written_is_none(world: AdminWorld) -> None:
+def test_queue_that_was_never_written_is_not_found(world: AdminWorld) -> None:
     answer = world.ask(321, {"topic": "T", "queueId": "1", "index": "0", "count": "1"})
     assert (answer.code, answer.remark) == (1, "1@T is not exist!")
 
 
-def test_a_groups_filter_is_shown_beside_the_entries(world: AdminWorld) -> None:
+def test_filter_of_the_group_is_returned_with_the_entries(world: AdminWorld) -> None:
     assert entries(world, consumerGroup="g").filter_data == "g@T is not online!"
     world.connect_consumer("g", "T")
     body = entries(world, consumerGroup="g")
@@ -289,7 +289,7 @@ def test_a_groups_filter_is_shown_beside_the_entries(world: AdminWorld) -> None:
 # -- cleaning -------------------------------------------------------------------------------------------------------------
 
 
-def test_cleaning_is_passed_on_to_who_may_do_it(world: AdminWorld) -> None:
+def test_cleaning_requests_are_forwarded_to_the_responsible_role(world: AdminWorld) -> None:
     for code in (306, 316, 329):
         assert world.ask(code).code == 0
     assert (world.cleaned, world.deleted) == (2, 1)

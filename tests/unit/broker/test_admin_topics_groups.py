@@ -23,7 +23,7 @@ def world(tmp_path: Path) -> AdminWorld:
     return AdminWorld(tmp_path)
 
 
-def test_a_topic_is_made_and_told_to_name_servers_before_the_answer(world: AdminWorld) -> None:
+def test_topic_is_created_and_registered_before_the_response(world: AdminWorld) -> None:
     assert world.ask(17, CREATE).code == 0
     made = TopicConfig("T", 4, 3, 6, TopicFilterType.MULTI_TAG, 1)
     assert world.topics.find("T") == made
@@ -32,7 +32,7 @@ def test_a_topic_is_made_and_told_to_name_servers_before_the_answer(world: Admin
     assert RegisterBrokerBody.decode(told.body).topic_config.topic_config_table == {"T": made}
 
 
-def test_an_ordered_topic_stays_ordered_when_it_is_changed(world: AdminWorld) -> None:
+def test_ordered_topic_stays_ordered_after_a_change(world: AdminWorld) -> None:
     world.topics.put(TopicConfig("T", order=True))
     world.ask(17, CREATE)
     found = world.topics.find("T")
@@ -56,7 +56,7 @@ def test_an_ordered_topic_stays_ordered_when_it_is_changed(world: AdminWorld) ->
         ({"perm": "rw"}, "the field perm is 'rw'"),
     ],
 )
-def test_what_is_no_topic_is_refused_with_a_reason(world: AdminWorld, changed: dict[str, str], remark: str) -> None:
+def test_invalid_topic_is_refused_with_a_reason(world: AdminWorld, changed: dict[str, str], remark: str) -> None:
     answer = world.ask(17, {**CREATE, **changed})
     assert answer.code == 1
     assert remark in (answer.remark or "")
@@ -64,7 +64,7 @@ def test_what_is_no_topic_is_refused_with_a_reason(world: AdminWorld, changed: d
     assert not world.name_server.asked
 
 
-def test_a_missing_field_is_named(world: AdminWorld) -> None:
+def test_missing_field_is_named(world: AdminWorld) -> None:
     answer = world.ask(17, {"topic": "T"})
     assert answer.code == 1
     assert answer.remark is not None
@@ -72,7 +72,7 @@ def test_a_missing_field_is_named(world: AdminWorld) -> None:
     assert "is missing" in answer.remark
 
 
-def test_a_disk_that_refuses_makes_no_topic(world: AdminWorld, tmp_path: Path) -> None:
+def test_failed_write_creates_no_topic(world: AdminWorld, tmp_path: Path) -> None:
     (tmp_path / "config").write_text("a file where a folder should be")
     answer = world.ask(17, CREATE)
     assert answer.code == 1
@@ -80,7 +80,7 @@ def test_a_disk_that_refuses_makes_no_topic(world: AdminWorld, tmp_path: Path) -
     assert world.topics.find("T") is None
 
 
-def test_deleting_a_topic_lets_dispatch_drop_its_queues_and_keeps_its_offsets(world: AdminWorld) -> None:
+def test_topic_deletion_is_passed_to_dispatch_and_keeps_offsets(world: AdminWorld) -> None:
     world.topics.put(TopicConfig("T"))
     world.offsets.commit("g", "T", 0, 5)
     assert world.ask(215, {"topic": "T"}).code == 0
@@ -90,11 +90,11 @@ def test_deleting_a_topic_lets_dispatch_drop_its_queues_and_keeps_its_offsets(wo
     assert not world.name_server.asked
 
 
-def test_deleting_a_topic_that_is_not_there_is_no_error(world: AdminWorld) -> None:
+def test_deletion_of_an_unknown_topic_succeeds(world: AdminWorld) -> None:
     assert world.ask(215, {"topic": "Nowhere"}).code == 0
 
 
-def test_a_system_topic_is_not_deleted(world: AdminWorld) -> None:
+def test_system_topic_cannot_be_deleted(world: AdminWorld) -> None:
     assert world.ask(215, {"topic": "SCHEDULE_TOPIC_XXXX"}).code == 1
     assert world.topics.find("SCHEDULE_TOPIC_XXXX") is not None
 
@@ -108,7 +108,7 @@ def test_a_system_topic_is_not_deleted(world: AdminWorld) -> None:
         (207, {"groupName": "TOOLS_CONSUMER"}, b""),
     ],
 )
-def test_a_slave_changes_neither_topics_nor_groups(
+def test_slave_refuses_changes_of_topics_and_groups(
     tmp_path: Path, code: int, ext: dict[str, str] | None, body: bytes
 ) -> None:
     world = AdminWorld(tmp_path, is_slave=True)
@@ -119,18 +119,18 @@ def test_a_slave_changes_neither_topics_nor_groups(
     assert world.groups.data_version.counter == world.topics.data_version.counter == 0
 
 
-def test_a_group_gets_the_defaults_for_what_the_request_does_not_say(world: AdminWorld) -> None:
+def test_missing_group_fields_have_their_defaults(world: AdminWorld) -> None:
     assert world.ask(200, None, b'{"groupName":"g","retryMaxTimes":3,"nonsense":1}').code == 0
     assert world.groups.all()["g"] == SubscriptionGroupConfig("g", retry_max_times=3)
 
 
-def test_a_group_request_without_a_body_changes_nothing(world: AdminWorld) -> None:
+def test_group_request_without_a_body_changes_nothing(world: AdminWorld) -> None:
     assert world.ask(200).code == 0
     assert world.groups.data_version.counter == 0
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"{}", b'{"groupName":" "}', b'{"groupName":"g","retryMaxTimes":[]}'])
-def test_a_group_that_cannot_be_read_is_refused(world: AdminWorld, body: bytes) -> None:
+def test_invalid_group_is_refused(world: AdminWorld, body: bytes) -> None:
     answer = world.ask(200, None, body)
     assert answer.code == 1
     assert answer.remark
@@ -141,7 +141,9 @@ def test_a_group_that_cannot_be_read_is_refused(world: AdminWorld, body: bytes) 
     ("ext", "left"),
     [({}, 5), ({"removeOffset": "true"}, -1), ({"cleanOffset": "true"}, -1), ({"removeOffset": "no"}, 5)],
 )
-def test_a_group_is_deleted_with_its_offsets_only_on_wish(world: AdminWorld, ext: dict[str, str], left: int) -> None:
+def test_offsets_of_a_deleted_group_are_removed_only_on_request(
+    world: AdminWorld, ext: dict[str, str], left: int
+) -> None:
     world.groups.find("g")
     world.offsets.commit("g", "T", 0, 5)
     assert world.ask(207, {"groupName": "g", **ext}).code == 0
@@ -149,7 +151,7 @@ def test_a_group_is_deleted_with_its_offsets_only_on_wish(world: AdminWorld, ext
     assert world.offsets.query("g", "T", 0) == left
 
 
-def test_one_topics_settings_are_told_as_rocketmq_5_tells_them(world: AdminWorld) -> None:
+def test_settings_of_one_topic_are_returned_as_in_rocketmq_5(world: AdminWorld) -> None:
     world.topics.put(TopicConfig("T", 3, 5, permission=6))
     answer = world.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": "T", "lo": "true"})
     assert (answer.code, answer.remark) == (0, None)
@@ -162,7 +164,7 @@ def test_one_topics_settings_are_told_as_rocketmq_5_tells_them(world: AdminWorld
     assert "Unknown" in (unknown.remark or "")
 
 
-def test_offsets_of_a_group_that_does_not_exist_are_refused_by_its_name(world: AdminWorld) -> None:
+def test_offset_request_for_an_unknown_group_names_it(world: AdminWorld) -> None:
     world.topics.put(TopicConfig("T", 1, 1))
     reset = {"topic": "T", "group": "g", "timestamp": "-1", "isForce": "true"}
     unknown = world.ask(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, reset)

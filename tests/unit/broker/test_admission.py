@@ -50,13 +50,13 @@ def codes_of(client: Peer, data: bytes) -> list[int]:
     return [answer.code for answer in client.received()]
 
 
-def test_sends_of_one_read_are_refused_and_nothing_is_stored(broker: SmallBroker, client: Peer) -> None:
+def test_refused_sends_store_nothing(broker: SmallBroker, client: Peer) -> None:
     client.connection.admission = refusing(*SENDS)
     assert codes_of(client, frames(RequestCode.SEND_MESSAGE_V2, send_fields())) == [ResponseCode.NO_PERMISSION] * 3
     assert (broker.path.requests_in, broker.records()) == (0, [])
 
 
-def test_pulls_are_refused_although_the_hot_path_is_prepared_for_them(broker: SmallBroker, client: Peer) -> None:
+def test_pulls_are_refused_on_the_hot_path_too(broker: SmallBroker, client: Peer) -> None:
     client.send()
     broker.dispatch()
     pulls = frames(RequestCode.PULL_MESSAGE, pull_fields())
@@ -66,7 +66,7 @@ def test_pulls_are_refused_although_the_hot_path_is_prepared_for_them(broker: Sm
     assert client.send().code == ResponseCode.SUCCESS
 
 
-def test_the_hot_paths_are_taken_while_everything_is_allowed(broker: SmallBroker) -> None:
+def test_hot_paths_are_used_if_everything_is_allowed(broker: SmallBroker) -> None:
     client, restricted = broker.connect_hot(), broker.connect_hot(40001)
     restricted.connection.admission = refusing()
     for one, hot in ((restricted, 0), (client, 3 if COMPILED else 0)):
@@ -80,9 +80,7 @@ def test_the_hot_paths_are_taken_while_everything_is_allowed(broker: SmallBroker
         assert hot or broker.pull_path.pulls_answered == pulls
 
 
-def test_an_admission_that_changes_within_a_read_counts_from_the_next_frame_on(
-    broker: SmallBroker,
-) -> None:
+def test_admission_changed_within_a_read_applies_to_the_next_frame(broker: SmallBroker) -> None:
     client = broker.connect_hot()
 
     def check(connection: Connection, command: RemotingCommand) -> RemotingCommand | None:
@@ -94,7 +92,7 @@ def test_an_admission_that_changes_within_a_read_counts_from_the_next_frame_on(
     assert answers == [ResponseCode.NO_PERMISSION, ResponseCode.SUCCESS, ResponseCode.SUCCESS]
 
 
-def test_a_request_on_the_plain_path_may_restrict_the_sends_behind_it(broker: SmallBroker) -> None:
+def test_request_on_the_plain_path_can_restrict_later_sends(broker: SmallBroker) -> None:
     client = broker.connect_hot()
     unused = 4711
 

@@ -80,7 +80,7 @@ def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     return asyncio.run(asyncio.wait_for(main(), 60))
 
 
-def test_a_message_is_appended_published_and_told_where_it_lies() -> None:
+def test_message_is_appended_and_published_and_its_offsets_returned() -> None:
     world = World()
     first, second = world.append(), world.append(message(b"other", reconsume_times=2, prepared_transaction_offset=77))
     assert (first.status, first.physical_offset, first.queue_offset) == (PutMessageStatus.PUT_OK, 0, 0)
@@ -94,7 +94,7 @@ def test_a_message_is_appended_published_and_told_where_it_lies() -> None:
     assert record.store_timestamp == second.store_timestamp > 0
 
 
-def test_the_flags_of_the_hosts_say_what_they_are() -> None:
+def test_sys_flag_marks_ipv6_hosts() -> None:
     world = World()
     both = sys_flag.BORN_HOST_V6 | sys_flag.STORE_HOST_V6
     world.append(message(sys_flag=both | 1))
@@ -105,7 +105,7 @@ def test_the_flags_of_the_hosts_say_what_they_are() -> None:
 
 
 @pytest.mark.parametrize("kind", [sys_flag.TRANSACTION_PREPARED, sys_flag.TRANSACTION_ROLLBACK])
-def test_prepared_and_rolled_back_messages_take_no_queue_offset(kind: int) -> None:
+def test_prepared_and_rolled_back_messages_get_no_queue_offset(kind: int) -> None:
     world = World()
     world.append()
     assert world.append(message(sys_flag=kind)).queue_offset == 0
@@ -113,7 +113,7 @@ def test_prepared_and_rolled_back_messages_take_no_queue_offset(kind: int) -> No
     assert [record.queue_offset for record in decode_records(world.log.bytes())] == [0, 0, 1]
 
 
-def test_queues_count_for_themselves() -> None:
+def test_queue_offsets_are_counted_per_queue() -> None:
     world = World()
     assert [world.append(message(queue_id=number)).queue_offset for number in (0, 3, 0, 3, 1)] == [0, 0, 1, 1, 0]
     assert world.append(message(topic="U")).queue_offset == 0
@@ -127,7 +127,7 @@ def test_queues_count_for_themselves() -> None:
         ({"properties": b"x" * 32768}, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED),
     ],
 )
-def test_what_no_record_can_hold_is_refused_and_leaves_no_trace(
+def test_message_too_large_for_a_record_is_refused_without_a_trace(
     fields: dict[str, Any], status: PutMessageStatus
 ) -> None:
     world = World()
@@ -139,20 +139,20 @@ def test_what_no_record_can_hold_is_refused_and_leaves_no_trace(
     assert world.rings == []
 
 
-def test_the_largest_of_everything_fits() -> None:
+def test_largest_possible_message_is_stored() -> None:
     world = World()
     result = world.append(message(b"x" * 65536, topic="t" * 127, properties=b"p" * 32767))
     assert result.status is PutMessageStatus.PUT_OK
     assert decode_records(world.log.bytes())[0].size_bytes == 91 + 65536 + 127 + 32767
 
 
-def test_a_store_that_may_not_be_written_takes_nothing() -> None:
+def test_read_only_store_refuses_messages() -> None:
     world = World()
     world.is_writeable = False
     assert world.append().status is PutMessageStatus.SERVICE_NOT_AVAILABLE
 
 
-def test_a_batch_is_contiguous_with_one_publication_and_one_time() -> None:
+def test_batch_is_contiguous_with_one_publication_and_one_timestamp() -> None:
     world = World()
     result = world.append_batch(*(encode_entry(b"%d" % number, number, b"own\x01v") for number in range(5)))
     records = decode_records(world.log.bytes())
@@ -167,7 +167,7 @@ def test_a_batch_is_contiguous_with_one_publication_and_one_time() -> None:
     assert len(world.rings) == 1
 
 
-def test_a_batch_that_does_not_fit_the_file_goes_whole_to_the_next() -> None:
+def test_batch_that_does_not_fit_the_file_is_stored_in_the_next() -> None:
     world = World()
     for _ in range(4):
         world.append(message(b"x" * 60_000))
@@ -179,20 +179,20 @@ def test_a_batch_that_does_not_fit_the_file_goes_whole_to_the_next() -> None:
     assert blank == (FILE_SIZE - before).to_bytes(4, "big") + bytes.fromhex("CBD43194")
 
 
-def test_a_batch_larger_than_a_file_is_refused() -> None:
+def test_batch_larger_than_a_file_is_refused() -> None:
     world = World()
     result = world.append_batch(*[encode_entry(b"x" * 5, 0, b"")] * 9, properties=b"p" * 32000)
     assert result.status is PutMessageStatus.MESSAGE_ILLEGAL
     assert world.log.appender.wrote_offset == 0
 
 
-def test_without_a_reserved_file_nothing_is_appended_yet() -> None:
+def test_append_waits_without_a_reserved_file() -> None:
     world = World(files=0)
     assert world.appender.append(message()) is None
     assert world.log.appender.wrote_offset == 0
 
 
-def test_a_put_waits_for_the_next_file() -> None:
+def test_put_waits_for_the_next_file() -> None:
     async def main() -> list[PutResult]:
         world = World(files=0)
         puts = [asyncio.ensure_future(world.appender.put(message(b"%d" % number))) for number in range(3)]
@@ -208,7 +208,7 @@ def test_a_put_waits_for_the_next_file() -> None:
     assert [result.queue_offset for result in run(main)] == [0, 1, 2]
 
 
-def test_a_file_that_never_comes_is_told_in_the_end(
+def test_missing_file_is_reported_after_a_timeout(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(appender_module, "FILE_WAIT_S", 0.05)
@@ -217,7 +217,7 @@ def test_a_file_that_never_comes_is_told_in_the_end(
     assert "no CommitLog file was reserved" in caplog.text
 
 
-def test_a_put_passes_the_gate_when_the_log_is_safe() -> None:
+def test_put_passes_the_gate_when_the_message_is_durable() -> None:
     async def main() -> None:
         world = World(sync_flush=True)
         hasty = await world.appender.put(message(wait_store=False))
@@ -239,7 +239,7 @@ def test_a_put_passes_the_gate_when_the_log_is_safe() -> None:
     run(main)
 
 
-def test_who_goes_away_while_waiting_at_the_gate_does_no_harm() -> None:
+def test_put_cancelled_at_the_gate_affects_no_other() -> None:
     async def main() -> None:
         world = World(sync_flush=True)
         put = asyncio.ensure_future(world.appender.put(message()))
@@ -253,7 +253,7 @@ def test_who_goes_away_while_waiting_at_the_gate_does_no_harm() -> None:
     run(main)
 
 
-def test_a_put_with_nothing_to_wait_for_is_done_at_once() -> None:
+def test_put_that_need_not_wait_completes_at_once() -> None:
     async def main() -> None:
         world = World(sync_flush=True)
         world.offsets.flushed_offset = 1 << 20

@@ -22,16 +22,16 @@ from headrace.protocol.bodies.properties_text import decode_properties_text
         ("\n! x\n\na\n", "\n! x\n\na=1\n"),
     ],
 )
-def test_lines_of_the_key_change_and_no_others(before: str, after: str) -> None:
+def test_only_lines_with_the_key_are_changed(before: str, after: str) -> None:
     assert with_values(before, {"a": "1"}) == after
 
 
 @pytest.mark.parametrize("value", ["", " x", "a\\b", "a=b:c#d", "10.0.0.1:9876;10.0.0.2:9876", "line\nline"])
-def test_what_is_written_is_read_again(value: str) -> None:
+def test_written_value_is_read_again(value: str) -> None:
     assert decode_properties_text(with_values("b=2\n", {"a": value})) == {"a": value, "b": "2"}
 
 
-def test_the_file_keeps_its_permissions_and_a_link_stays_a_link(tmp_path: Path) -> None:
+def test_file_keeps_its_permissions_and_a_symbolic_link_is_kept(tmp_path: Path) -> None:
     real, link = tmp_path / "real.conf", tmp_path / "broker.conf"
     real.write_text("a=0\n")
     real.chmod(0o640)

@@ -28,19 +28,19 @@ def test_every_key_of_a_java_broker_is_used_or_accepted_with_a_reason() -> None:
     assert not missing
 
 
-def test_no_key_is_both_used_and_unused() -> None:
+def test_no_key_is_listed_as_both_used_and_unused() -> None:
     used = keys_of(BrokerConfig).keys() | keys_of(StoreConfig).keys()
     assert not used & (BROKER_UNUSED.keys() | STORE_UNUSED.keys())
     assert not BROKER_UNUSED.keys() & STORE_UNUSED.keys()
     assert not keys_of(BrokerConfig).keys() & keys_of(StoreConfig).keys()
 
 
-def test_every_option_has_a_sentence() -> None:
+def test_every_option_is_described() -> None:
     for key, field in keys_of(BrokerConfig).items():
         assert help_of(field).endswith("."), key
 
 
-def test_defaults_are_those_of_a_java_broker() -> None:
+def test_defaults_equal_those_of_a_java_broker() -> None:
     config = BrokerConfig(broker_name="b", broker_ip1="10.0.0.1")
     assert config.broker_cluster_name == "DefaultCluster"
     assert (config.listen_port, config.fast_port) == (10911, 10909)
@@ -51,7 +51,7 @@ def test_defaults_are_those_of_a_java_broker() -> None:
     assert config.transaction_check_max == 15
 
 
-def test_a_broker_conf_of_a_java_broker_is_read_by_its_keys() -> None:
+def test_broker_conf_of_a_java_broker_is_read() -> None:
     text = {
         "brokerIP1": "10.0.0.7",
         "listenPort": "20911",
@@ -65,24 +65,24 @@ def test_a_broker_conf_of_a_java_broker_is_read_by_its_keys() -> None:
     assert config.reply_topic == "C_REPLY_TOPIC"
 
 
-def test_names_and_addresses_fill_themselves_in() -> None:
+def test_missing_names_and_addresses_are_filled_in() -> None:
     config = BrokerConfig()
     assert config.broker_name
     assert re.fullmatch(r"\d+\.\d+\.\d+\.\d+", config.broker_ip1)
     assert config.broker_ip2 == config.broker_ip1
 
 
-def test_name_servers_are_split_and_named_once() -> None:
+def test_name_servers_are_split_and_deduplicated() -> None:
     config = BrokerConfig(namesrv_addr="a:9876; b:9876;;a:9876")
     assert config.name_servers == ("a:9876", "b:9876")
     assert BrokerConfig().name_servers == ()
 
 
 @pytest.mark.parametrize(("given", "seconds"), [(30_000, 30), (1, 10), (3_600_000, 60)])
-def test_the_time_between_registrations_is_bounded(given: int, seconds: float) -> None:
+def test_time_between_registrations_is_bounded(given: int, seconds: float) -> None:
     assert BrokerConfig(register_name_server_period=given).register_period_s == seconds
 
 
-def test_a_broker_that_would_only_seem_protected_is_refused() -> None:
+def test_configuration_that_only_seems_to_protect_is_refused() -> None:
     with pytest.raises(ValueError, match="aclEnable=true is not supported: requests are not checked"):
         from_mapping(BrokerConfig, {"aclEnable": "true"})

@@ -28,17 +28,17 @@ def json_file(tmp_path: Path) -> JsonFile:
     return JsonFile(tmp_path / "config" / "topics.json")
 
 
-def test_a_file_that_was_never_written_holds_nothing(json_file: JsonFile) -> None:
+def test_missing_file_is_read_as_empty(json_file: JsonFile) -> None:
     assert json_file.load(same) is None
 
 
-def test_what_is_saved_is_found_again(json_file: JsonFile) -> None:
+def test_saved_content_is_loaded(json_file: JsonFile) -> None:
     json_file.save('{\n\t"b":{0:1,3:4\n\t},\n\t"a":true\n}')
     assert json_file.path.read_text() == '{\n\t"b":{0:1,3:4\n\t},\n\t"a":true\n}'
     assert JsonFile(json_file.path).load(same) == {"b": {0: 1, 3: 4}, "a": True}
 
 
-def test_the_version_before_stays_beside_it(json_file: JsonFile) -> None:
+def test_previous_version_is_kept_as_backup(json_file: JsonFile) -> None:
     json_file.save('{"counter":1}')
     assert not json_file.path.with_name("topics.json.bak").exists()
     json_file.save('{"counter":2}')
@@ -48,16 +48,14 @@ def test_the_version_before_stays_beside_it(json_file: JsonFile) -> None:
 
 
 @pytest.mark.parametrize("damaged", [b"", b'{"counter":', b"[1,2]", b"\xff\xfe"])
-def test_a_damaged_file_is_read_from_its_backup(json_file: JsonFile, damaged: bytes) -> None:
+def test_backup_of_a_damaged_file_is_read(json_file: JsonFile, damaged: bytes) -> None:
     json_file.save('{"counter":1}')
     json_file.save('{"counter":2}')
     json_file.path.write_bytes(damaged)
     assert json_file.load(only_maps) == {"counter": 1}
 
 
-def test_a_kill_between_the_two_renames_leaves_a_whole_file(
-    json_file: JsonFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kill_between_the_renames_leaves_a_complete_file(json_file: JsonFile, monkeypatch: pytest.MonkeyPatch) -> None:
     json_file.save('{"counter":1}')
     json_file.save('{"counter":2}')
     replace = os.replace
@@ -77,7 +75,7 @@ def test_a_kill_between_the_two_renames_leaves_a_whole_file(
     assert json_file.path.with_name("topics.json.bak").read_text() == '{"counter":2}'
 
 
-def test_a_file_and_a_backup_that_are_both_damaged_stop_the_start(json_file: JsonFile) -> None:
+def test_start_fails_if_file_and_backup_are_damaged(json_file: JsonFile) -> None:
     json_file.save('{"counter":1}')
     json_file.save('{"counter":2}')
     for name in ("topics.json", "topics.json.bak"):
@@ -88,14 +86,14 @@ def test_a_file_and_a_backup_that_are_both_damaged_stop_the_start(json_file: Jso
     assert "\n" not in str(caught.value)
 
 
-def test_a_damaged_file_without_a_backup_is_not_taken_for_an_empty_one(json_file: JsonFile) -> None:
+def test_damaged_file_without_a_backup_is_not_read_as_empty(json_file: JsonFile) -> None:
     json_file.save('{"counter":1}')
     json_file.path.write_bytes(b'{"cou')
     with pytest.raises(ConfigFileUnreadable):
         json_file.load(same)
 
 
-def test_a_disk_that_refuses_changes_nothing(json_file: JsonFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_changes_nothing(json_file: JsonFile, monkeypatch: pytest.MonkeyPatch) -> None:
     json_file.save('{"counter":1}')
 
     def refuse(_descriptor: int) -> None:
@@ -108,14 +106,14 @@ def test_a_disk_that_refuses_changes_nothing(json_file: JsonFile, monkeypatch: p
     assert json_file.load(same) == {"counter": 1}
 
 
-def test_an_older_version_does_not_replace_a_newer_one(json_file: JsonFile) -> None:
+def test_older_version_does_not_replace_a_newer_one(json_file: JsonFile) -> None:
     older = json_file.next_turn()
     json_file.save('{"counter":2}')
     json_file.write('{"counter":1}', older)
     assert json_file.load(same) == {"counter": 2}
 
 
-def test_a_file_system_without_hard_links_keeps_a_copy(json_file: JsonFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backup_is_a_copy_if_hard_links_are_not_supported(json_file: JsonFile, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_source: Path, _target: Path) -> None:
         raise PermissionError(1, "Operation not permitted")
 

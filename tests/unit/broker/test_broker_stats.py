@@ -29,7 +29,7 @@ def counted(stats: BrokerStats, name: str, key: str) -> tuple[int, int] | None:
     return (item.value, item.times) if item is not None else None
 
 
-def test_a_send_counts_for_its_topic_and_the_cluster(broker: SmallBroker, client: Peer) -> None:
+def test_send_counts_for_its_topic_and_the_cluster(broker: SmallBroker, client: Peer) -> None:
     broker.topic("T")
     client.send(b"one", "T")
     client.send(b"two", "T")
@@ -42,7 +42,7 @@ def test_a_send_counts_for_its_topic_and_the_cluster(broker: SmallBroker, client
     assert counted(stats, "QUEUE_PUT_NUMS", "T@0") is None
 
 
-def test_a_delayed_message_counts_for_the_topic_of_delays(broker: SmallBroker, client: Peer) -> None:
+def test_delayed_message_counts_for_the_schedule_topic(broker: SmallBroker, client: Peer) -> None:
     broker.topic("T")
     client.send(b"later", "T", i="DELAY\x013")
     assert counted(broker.stats, "TOPIC_PUT_NUMS", "SCHEDULE_TOPIC_XXXX") == (1, 1)
@@ -50,7 +50,7 @@ def test_a_delayed_message_counts_for_the_topic_of_delays(broker: SmallBroker, c
     assert counted(broker.stats, "TOPIC_PUT_NUMS", "T") is None
 
 
-def test_a_pull_that_finds_messages_counts_for_the_group_and_its_queue(broker: SmallBroker, client: Peer) -> None:
+def test_pull_with_messages_counts_for_the_group_and_its_queue(broker: SmallBroker, client: Peer) -> None:
     broker.topic("T")
     for _ in range(3):
         client.send(b"x", "T")
@@ -67,21 +67,21 @@ def test_a_pull_that_finds_messages_counts_for_the_group_and_its_queue(broker: S
     assert (stats.messages_out, stats.bytes_out, stats.pulls_found, stats.pulls_missed) == (3, len(answer.body), 1, 0)
 
 
-def test_a_pull_that_finds_nothing_counts_for_nobody(broker: SmallBroker, client: Peer) -> None:
+def test_empty_pull_is_not_counted(broker: SmallBroker, client: Peer) -> None:
     broker.topic("T")
     assert client.pull(0).code == 19
     assert counted(broker.stats, "GROUP_GET_NUMS", "T@CG") is None
     assert broker.stats.pulls_missed == 1
 
 
-def test_without_details_pulls_are_timed_by_topic_and_group(make_broker: MakeBroker) -> None:
+def test_pulls_are_timed_by_topic_and_group_if_detail_statistics_are_disabled(make_broker: MakeBroker) -> None:
     broker = make_broker(broker={"enable_detail_stat": False})
     broker.stats.got("T", "CG", {0: 2, 5: 1}, 10, 1000, 7)
     assert counted(broker.stats, "GROUP_GET_LATENCY", "T@CG") == (7, 3)
     assert counted(broker.stats, "GROUP_GET_LATENCY", "5@T@CG") is None
 
 
-def test_what_is_sent_back_counts_for_its_first_topic() -> None:
+def test_message_sent_back_counts_for_its_original_topic() -> None:
     stats = BrokerStats(BrokerConfig())
     stats.sent_back("T", "CG", "SCHEDULE_TOPIC_XXXX", 2, 300)
     stats.sent_back("T", "CG", "%DLQ%CG", 0, 300)
@@ -91,7 +91,7 @@ def test_what_is_sent_back_counts_for_its_first_topic() -> None:
     assert counted(stats, "BROKER_PUT_NUMS", "DefaultCluster") is None
 
 
-def test_what_a_hot_path_has_counted_is_there_when_asked() -> None:
+def test_statistics_include_counts_of_the_hot_path() -> None:
     stats = BrokerStats(BrokerConfig())
     waiting = [5]
     stats.follow(lambda: stats.sent("T", 0, waiting.pop(), 500, 5) if waiting else None)
@@ -99,7 +99,7 @@ def test_what_a_hot_path_has_counted_is_there_when_asked() -> None:
     assert counted(stats, "TOPIC_PUT_NUMS", "T") == (5, 5)
 
 
-def test_the_minute_is_told_after_the_first_look() -> None:
+def test_minute_is_available_after_the_first_sample() -> None:
     stats = BrokerStats(BrokerConfig(), lambda: 1_000_000)
     stats.sent("T", 0, 20, 4000, 2)
     data = BrokerStatsData.decode(view(stats, "TOPIC_PUT_NUMS", "T").body)
@@ -113,7 +113,7 @@ def test_the_minute_is_told_after_the_first_look() -> None:
 @pytest.mark.parametrize(
     ("name", "key"), [("TOPIC_PUT_NUMS", "X"), ("NO_SUCH_SET", "T"), ("GROUP_GET_FROM_DISK_NUMS", "T@CG")]
 )
-def test_what_was_never_counted_does_not_exist(name: str, key: str) -> None:
+def test_item_that_was_never_counted_is_not_found(name: str, key: str) -> None:
     stats = BrokerStats(BrokerConfig())
     stats.sent("T", 0, 1, 100)
     answer = view(stats, name, key)
@@ -121,7 +121,7 @@ def test_what_was_never_counted_does_not_exist(name: str, key: str) -> None:
     assert (answer.remark or "").startswith(f"The stats <{name}> <{key}> not exist")
 
 
-def test_what_a_group_gets_a_second_is_that_of_the_minute() -> None:
+def test_rate_of_a_group_is_that_of_the_last_minute() -> None:
     stats = BrokerStats(BrokerConfig(), lambda: 1_000_000)
     assert stats.group_tps("T", "CG") == 0.0
     stats.got("T", "CG", {0: 1}, 50, 5000)
@@ -130,7 +130,7 @@ def test_what_a_group_gets_a_second_is_that_of_the_minute() -> None:
 
 
 @pytest.mark.parametrize("deletes", [False, True])
-def test_items_of_what_is_deleted_go_on_wish(deletes: bool) -> None:
+def test_items_of_deleted_topics_are_removed_if_configured(deletes: bool) -> None:
     stats = BrokerStats(BrokerConfig(auto_delete_unused_stats=deletes))
     for topic in ("T", "T2"):
         for group in ("G", "TG"):
@@ -149,7 +149,7 @@ def test_items_of_what_is_deleted_go_on_wish(deletes: bool) -> None:
     assert kept == (["T2", "T2@TG"] if deletes else ["T", "T@TG", "0@T@TG", "T2@G", "T2", "T2@TG"])
 
 
-def test_the_stores_figures_count_what_the_broker_appends_by_itself(broker: SmallBroker, client: Peer) -> None:
+def test_store_statistics_include_messages_appended_by_the_broker_itself(broker: SmallBroker, client: Peer) -> None:
     broker.topic("T")
     client.send(b"one", "T")
     client.send(b"later", "T", i="DELAY\x013")

@@ -44,7 +44,7 @@ def members(client: Peer, group: str = "CG") -> list[str]:
     return GetConsumerListByGroupResponseBody.decode(answer.body).consumer_id_list
 
 
-def test_a_new_member_hears_of_the_change_before_its_answer(client: Peer) -> None:
+def test_new_member_is_notified_before_its_heartbeat_is_answered(client: Peer) -> None:
     notice, answer = beat(client, "T")
     assert (notice.code, notice.is_oneway, notice.ext_fields) == (
         RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, True, {"consumerGroup": "CG"},
@@ -56,7 +56,7 @@ def test_a_new_member_hears_of_the_change_before_its_answer(client: Peer) -> Non
     assert [one.is_response for one in beat(client, "T")] == [True]
 
 
-def test_all_members_are_told_of_a_newcomer_and_of_one_who_leaves(broker: SmallBroker, client: Peer) -> None:
+def test_members_are_notified_when_a_member_joins_or_leaves(broker: SmallBroker, client: Peer) -> None:
     beat(client, "T", client_id="one")
     other = broker.connect(40001)
     beat(other, "T", client_id="two")
@@ -67,7 +67,7 @@ def test_all_members_are_told_of_a_newcomer_and_of_one_who_leaves(broker: SmallB
     assert members(client) == ["one"]
 
 
-def test_notices_may_be_switched_off_for_the_broker_and_for_a_group(make_broker: MakeBroker) -> None:
+def test_notifications_can_be_disabled_for_the_broker_and_for_a_group(make_broker: MakeBroker) -> None:
     quiet = make_broker(broker={"notify_consumer_ids_changed_enable": False}).connect()
     assert [one.is_response for one in beat(quiet, "T")] == [True]
     broker = make_broker()
@@ -76,7 +76,7 @@ def test_notices_may_be_switched_off_for_the_broker_and_for_a_group(make_broker:
     assert len(beat(broker.connect(40001), "T", group="OTHER")) == 2
 
 
-def test_a_heartbeat_makes_the_group_and_its_retry_topic(broker: SmallBroker, client: Peer) -> None:
+def test_heartbeat_creates_the_group_and_its_retry_topic(broker: SmallBroker, client: Peer) -> None:
     broker.groups.put(SubscriptionGroupConfig("UNIT", retry_queue_count=3))
     beat(client, "T")
     beat(client, "T", group="UNIT", unit_mode=True)
@@ -88,7 +88,7 @@ def test_a_heartbeat_makes_the_group_and_its_retry_topic(broker: SmallBroker, cl
     assert "CG" in broker.groups.all()
 
 
-def test_a_group_that_may_not_be_made_is_registered_all_the_same(make_broker: MakeBroker) -> None:
+def test_consumer_is_registered_even_if_its_group_cannot_be_created(make_broker: MakeBroker) -> None:
     broker = make_broker(broker={"auto_create_subscription_group": False})
     client = broker.connect()
     beat(client, "T")
@@ -96,7 +96,7 @@ def test_a_group_that_may_not_be_made_is_registered_all_the_same(make_broker: Ma
     assert broker.topics.find("%RETRY%CG") is None
 
 
-def test_what_a_client_says_of_itself_is_kept(broker: SmallBroker, client: Peer) -> None:
+def test_language_and_version_of_a_client_are_kept(broker: SmallBroker, client: Peer) -> None:
     beat(
         client, "T", producer="PG", consume_type=ConsumeType.CONSUME_ACTIVELY, message_model=MessageModel.BROADCASTING,
         consume_from_where=ConsumeFromWhere.CONSUME_FROM_TIMESTAMP,
@@ -111,12 +111,12 @@ def test_what_a_client_says_of_itself_is_kept(broker: SmallBroker, client: Peer)
     assert [one.client_id for one in broker.clients.producers("PG")] == ["cid"]
 
 
-def test_an_empty_heartbeat_is_answered(client: Peer) -> None:
+def test_empty_heartbeat_is_answered(client: Peer) -> None:
     assert client.ask(RequestCode.HEART_BEAT, None, b"{}").code == ResponseCode.SUCCESS
 
 
 @pytest.mark.parametrize("body", [b"", b"not json", b"[]", b'{"consumerDataSet":[{"groupName":"a"},{}]}', b"\xff\xfe"])
-def test_a_heartbeat_that_cannot_be_read_registers_nothing(
+def test_invalid_heartbeat_registers_nothing(
     broker: SmallBroker, client: Peer, caplog: pytest.LogCaptureFixture, body: bytes
 ) -> None:
     answer = client.ask(RequestCode.HEART_BEAT, None, body)
@@ -126,12 +126,12 @@ def test_a_heartbeat_that_cannot_be_read_registers_nothing(
     assert not [record for record in caplog.records if record.exc_info]
 
 
-def test_newer_clients_send_more_and_are_not_told_of_a_newer_heartbeat(client: Peer) -> None:
+def test_heartbeat_of_a_newer_client_is_accepted_and_the_new_format_not_offered(client: Peer) -> None:
     body = heartbeat("T")[:-1] + b',"heartbeatFingerprint":0,"withoutSub":false}'
     assert client.ask(RequestCode.HEART_BEAT, None, body).ext_fields is None
 
 
-def test_a_client_that_takes_its_leave_is_gone_from_the_groups_it_names(broker: SmallBroker, client: Peer) -> None:
+def test_unregistered_client_is_removed_from_the_named_groups(broker: SmallBroker, client: Peer) -> None:
     beat(client, "T", producer="PG")
     answer = client.ask(RequestCode.UNREGISTER_CLIENT, {"clientID": "cid", "producerGroup": "PG"})
     assert (answer.code, answer.ext_fields, answer.body) == (ResponseCode.SUCCESS, {}, b"")
@@ -147,12 +147,12 @@ def test_a_client_that_takes_its_leave_is_gone_from_the_groups_it_names(broker: 
     ("data", "code"),
     [(None, 0), (SubscriptionData.build("T", "a||b"), 0), (SubscriptionData.build("T", "a > 1", "SQL92"), 1)],
 )
-def test_a_subscription_is_checked(client: Peer, data: SubscriptionData | None, code: int) -> None:
+def test_subscription_is_checked(client: Peer, data: SubscriptionData | None, code: int) -> None:
     body = CheckClientRequestBody("cid", "CG", data).encode()
     assert client.ask(RequestCode.CHECK_CLIENT_CONFIG, None, body).code == code
 
 
-def test_these_requests_are_served_on_the_fast_port_too(broker: SmallBroker) -> None:
+def test_client_requests_are_served_on_the_fast_port_too(broker: SmallBroker) -> None:
     fast = broker.connect(fast=True)
     assert len(beat(fast, "T")) == 2
     assert members(fast) == ["cid"]

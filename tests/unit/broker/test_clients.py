@@ -52,7 +52,7 @@ def wants(topic: str, expression: str = "*", version: int = 1) -> SubscriptionDa
     return SubscriptionData.build(topic, expression, sub_version=version)
 
 
-def test_a_new_member_and_a_new_topic_are_told_and_a_sign_of_life_is_not() -> None:
+def test_new_members_and_topics_are_changes_and_repeated_heartbeats_are_not() -> None:
     table, one, two = Table(), FakeConnection(), FakeConnection()
     assert table.consumer("G", one, wants("A")) == ["G"]
     assert table.consumer("G", one, wants("A")) == []
@@ -61,7 +61,7 @@ def test_a_new_member_and_a_new_topic_are_told_and_a_sign_of_life_is_not() -> No
     assert table.consumer("G", one, wants("B")) == ["G"]
 
 
-def test_a_new_expression_replaces_the_old_and_is_not_told() -> None:
+def test_new_expression_replaces_the_old_without_a_notification() -> None:
     table, one = Table(), FakeConnection()
     table.consumer("G", one, wants("A", "x", 5))
     assert table.consumer("G", one, wants("A", "y", 6)) == []
@@ -80,7 +80,7 @@ def test_subscriptions_belong_to_the_group_and_the_last_heartbeat_wins() -> None
     assert table.table.groups_subscribing("A") == set()
 
 
-def test_one_connection_is_one_member_whatever_its_id() -> None:
+def test_connection_is_one_member_whatever_its_client_id() -> None:
     table, one = Table(), FakeConnection()
     table.consumer("G", one, client_id="first")
     assert table.consumer("G", one, client_id="second") == []
@@ -88,7 +88,7 @@ def test_one_connection_is_one_member_whatever_its_id() -> None:
     assert table.group("G").find_client("first") is None
 
 
-def test_a_closed_connection_leaves_all_its_groups_and_those_who_stay_are_told() -> None:
+def test_closed_connection_leaves_its_groups_and_other_members_are_notified() -> None:
     table, one, two = Table(), FakeConnection(), FakeConnection()
     for group in ("G", "H"):
         table.consumer(group, one)
@@ -104,7 +104,7 @@ def test_a_closed_connection_leaves_all_its_groups_and_those_who_stay_are_told()
     assert table.table._groups_of == {}
 
 
-def test_unregistering_takes_away_only_the_groups_that_are_named() -> None:
+def test_unregistering_affects_only_the_named_groups() -> None:
     table, one = Table(), FakeConnection()
     table.consumer("G", one)
     table.consumer("H", one)
@@ -117,7 +117,7 @@ def test_unregistering_takes_away_only_the_groups_that_are_named() -> None:
     assert table.table.producer_groups() == {}
 
 
-def test_silence_of_two_minutes_ends_a_membership_untold_and_closes_the_connection() -> None:
+def test_member_silent_for_two_minutes_is_removed_without_a_notification_and_disconnected() -> None:
     table, silent, alive = Table(), FakeConnection(), FakeConnection()
     table.consumer("G", silent, now_ms=0)
     table.consumer("G", alive, now_ms=60_000, client_id="alive")
@@ -133,7 +133,7 @@ def test_silence_of_two_minutes_ends_a_membership_untold_and_closes_the_connecti
     assert table.table.producer_groups() == {}
 
 
-def test_a_client_that_is_silent_in_one_group_stays_in_its_others_until_the_connection_is_gone() -> None:
+def test_client_silent_in_one_group_stays_in_its_other_groups() -> None:
     table, one, other = Table(), FakeConnection(), FakeConnection()
     table.consumer("OLD", one, now_ms=0)
     table.consumer("G", one, now_ms=100_000)

@@ -82,7 +82,7 @@ def mapped(tmp_path: Path) -> World:
 # ---- registration ----
 
 
-def test_a_heartbeat_registers_expressions_and_no_tags(world: World) -> None:
+def test_heartbeat_registers_filters_for_expressions_but_not_for_tags(world: World) -> None:
     world.table.register(
         "g",
         [
@@ -114,14 +114,14 @@ def test_only_a_newer_version_changes_an_expression(world: World) -> None:
     assert (world.find().expression, world.find().client_version, world.find().born_time) == ("a > 6", 8, 1_000_010)
 
 
-def test_a_newer_version_of_the_same_expression_is_not_born_again(world: World) -> None:
+def test_newer_version_of_the_same_expression_keeps_the_filter(world: World) -> None:
     world.register("a > 5", 7)
     world.now += 10
     world.register("a > 5", 8)
     assert (world.find().client_version, world.find().born_time) == (8, 1_000_000)
 
 
-def test_an_expression_that_does_not_compile_is_not_registered_and_takes_the_old_one_away(world: World) -> None:
+def test_invalid_expression_removes_the_old_filter(world: World) -> None:
     world.register("a >", 1)
     assert world.table.find("T", "g") is None
     world.register("a > 5", 2)
@@ -130,7 +130,7 @@ def test_an_expression_that_does_not_compile_is_not_registered_and_takes_the_old
     assert world.table.filter_of("T", "g") is None
 
 
-def test_a_filter_whose_topic_or_group_is_gone_is_dead_until_it_is_asked_for_again(world: World) -> None:
+def test_filter_without_topic_or_group_is_inactive_until_it_is_registered_again(world: World) -> None:
     world.register("a > 5", 7)
     world.now += 10
     world.table.register("g", [])
@@ -146,7 +146,7 @@ def test_a_filter_whose_topic_or_group_is_gone_is_dead_until_it_is_asked_for_aga
     assert world.find().born_time == 1_000_000
 
 
-def test_an_older_version_does_not_revive_a_filter(world: World) -> None:
+def test_older_version_does_not_reactivate_a_filter(world: World) -> None:
     world.register("a > 5", 7)
     world.table.forget_groups_beyond(())
     world.register("a > 5", 6)
@@ -156,7 +156,7 @@ def test_an_older_version_does_not_revive_a_filter(world: World) -> None:
 # ---- the file ----
 
 
-def test_the_file_is_written_when_something_has_changed(world: World) -> None:
+def test_file_is_written_only_after_changes(world: World) -> None:
     world.table.persist()
     assert world.saved == 0
     world.register("a > 5", 7)
@@ -167,7 +167,7 @@ def test_the_file_is_written_when_something_has_changed(world: World) -> None:
     assert world.on_disk() == {"T": {"g": world.find()}}
 
 
-def test_what_is_loaded_is_dead_until_a_heartbeat(world: World) -> None:
+def test_loaded_filter_is_inactive_until_a_heartbeat(world: World) -> None:
     world.register("a > 5", 7)
     world.register("b > 5", 7, topic="Young")
     world.table.persist()
@@ -183,7 +183,7 @@ def test_what_is_loaded_is_dead_until_a_heartbeat(world: World) -> None:
     assert world.find().born_time == 1_000_000
 
 
-def test_a_filter_is_forgotten_a_day_after_its_death(world: World) -> None:
+def test_filter_is_removed_a_day_after_it_became_inactive(world: World) -> None:
     world.register("a > 5", 7)
     world.register("a > 5", 7, group="other")
     world.table.forget_groups_beyond({"other"})
@@ -212,7 +212,7 @@ def test_rocketmqs_file_is_read_and_written_back(tmp_path: Path) -> None:
     assert encode_filters(table) == before
 
 
-def test_a_file_with_bits_of_another_shape_is_dropped(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_file_with_other_bloom_filter_parameters_is_discarded(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.register("a > 5", 7)
     world.table.persist()
     world.config = replace(world.config, max_error_rate_of_bloom_filter=10)
@@ -236,7 +236,7 @@ def is_kept_back(world: World, store_timestamp: int) -> bool:
     return not ready.match_entry(0, unit(store_timestamp))
 
 
-def test_a_bit_map_counts_only_for_messages_stored_when_dispatch_knew_the_filter(mapped: World) -> None:
+def test_bit_map_is_used_only_for_messages_dispatched_after_the_filter_was_known(mapped: World) -> None:
     calculate = BitMapCalculator(mapped.path, BloomFilter())
     mapped.register("a > 5", 7)
     assert mapped.on_disk() == {"T": {"g": mapped.find()}}
@@ -247,7 +247,7 @@ def test_a_bit_map_counts_only_for_messages_stored_when_dispatch_knew_the_filter
     assert is_kept_back(mapped, born + 1)
 
 
-def test_a_filter_is_born_anew_if_its_file_was_written_too_late(mapped: World) -> None:
+def test_filter_is_registered_anew_if_its_file_was_written_too_late(mapped: World) -> None:
     delays = [1500, 400]
 
     def pass_time() -> None:
@@ -261,7 +261,7 @@ def test_a_filter_is_born_anew_if_its_file_was_written_too_late(mapped: World) -
     assert is_kept_back(mapped, mapped.find().born_time + 1)
 
 
-def test_no_bit_map_counts_while_the_file_cannot_be_written(mapped: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_bit_map_is_used_while_the_file_cannot_be_written(mapped: World, caplog: pytest.LogCaptureFixture) -> None:
     def refuse() -> None:
         raise OSError(28, "No space left on device")
 
@@ -277,7 +277,7 @@ def test_no_bit_map_counts_while_the_file_cannot_be_written(mapped: World, caplo
     assert is_kept_back(mapped, mapped.now + 1001)
 
 
-def test_no_bit_map_counts_on_a_disk_that_is_always_too_slow(mapped: World) -> None:
+def test_no_bit_map_is_used_if_the_disk_is_always_too_slow(mapped: World) -> None:
     def pass_time() -> None:
         mapped.now += 1500
 
@@ -289,7 +289,7 @@ def test_no_bit_map_counts_on_a_disk_that_is_always_too_slow(mapped: World) -> N
     assert is_kept_back(mapped, mapped.now + DAY_MS)
 
 
-def test_a_changed_expression_counts_anew(mapped: World) -> None:
+def test_bit_maps_of_a_changed_expression_are_used_only_for_later_messages(mapped: World) -> None:
     mapped.register("a > 5", 7)
     mapped.now += DAY_MS
     mapped.register("a > 6", 8)
@@ -297,13 +297,13 @@ def test_a_changed_expression_counts_anew(mapped: World) -> None:
     assert is_kept_back(mapped, mapped.now + 1001)
 
 
-def test_a_filter_that_dies_within_its_first_second_is_dead(mapped: World) -> None:
+def test_filter_can_become_inactive_within_its_first_second(mapped: World) -> None:
     mapped.register("a > 5", 7)
     mapped.table.forget_groups_beyond(())
     assert mapped.find().is_dead
 
 
-def test_bit_maps_of_a_loaded_filter_count_as_before(mapped: World) -> None:
+def test_bit_maps_of_a_loaded_filter_are_used_as_before(mapped: World) -> None:
     mapped.register("a > 5", 7)
     born = mapped.find().born_time
     mapped.table.persist()
@@ -326,14 +326,14 @@ def refusal(found: object) -> tuple[ResponseCode, str]:
 SQL = SubscriptionData.build("T", "a > 5", "SQL92", 7)
 
 
-def test_a_pull_with_its_own_expression_is_given_a_filter(world: World) -> None:
+def test_pull_with_its_own_expression_gets_a_filter(world: World) -> None:
     found = world.filters.of_request("T", "a > 5", "SQL92")
     assert isinstance(found, ExpressionFilter)
     assert not found.reads_units
     assert [world.filters.of_request("T", "x", kind) for kind in ("TAG", "", None)] == [None] * 3
 
 
-def test_a_pull_whose_expression_is_of_no_use_is_refused(world: World) -> None:
+def test_pull_with_an_invalid_expression_is_refused(world: World) -> None:
     for expression in ("", None):
         assert refusal(world.filters.of_request("T", expression, "SQL92"))[0] == ResponseCode.SUBSCRIPTION_PARSE_FAILED
     code, remark = refusal(world.filters.of_request("T", "a >", "SQL92"))
@@ -342,7 +342,7 @@ def test_a_pull_whose_expression_is_of_no_use_is_refused(world: World) -> None:
     assert refusal(world.filters.of_request("T", "a > 5", "FOO"))[0] == ResponseCode.SUBSCRIPTION_PARSE_FAILED
 
 
-def test_a_pull_by_subscription_is_given_the_registered_filter(world: World) -> None:
+def test_pull_by_subscription_gets_the_registered_filter(world: World) -> None:
     assert refusal(world.filters.of_subscription("g", SQL, 7))[0] == ResponseCode.FILTER_DATA_NOT_EXIST
     world.register("a > 5", 7)
     assert isinstance(world.filters.of_subscription("g", SQL, 7), ExpressionFilter)
@@ -350,7 +350,7 @@ def test_a_pull_by_subscription_is_given_the_registered_filter(world: World) -> 
     assert world.filters.of_subscription("g", SubscriptionData.build("T", "x"), 7) is None
 
 
-def test_without_the_option_no_expression_is_served(world: World) -> None:
+def test_expressions_are_refused_if_disabled(world: World) -> None:
     world.register("a > 5", 7)
     world.config = replace(world.config, enable_property_filter=False)
     found = (
@@ -365,7 +365,7 @@ def test_without_the_option_no_expression_is_served(world: World) -> None:
         assert "SQL92" in remark
 
 
-def test_a_subscription_is_checked_before_it_is_used(world: World) -> None:
+def test_subscription_is_checked_before_it_is_used(world: World) -> None:
     assert world.filters.check(SQL) is None
     assert world.filters.check(None) is None
     assert world.filters.check(SubscriptionData.build("T", "x || y")) is None
@@ -381,7 +381,7 @@ def test_a_subscription_is_checked_before_it_is_used(world: World) -> None:
 # ---- retries ----
 
 
-def test_a_retried_message_is_asked_for_by_its_first_topics_filter(world: World) -> None:
+def test_filter_of_the_original_topic_applies_to_retried_messages(world: World) -> None:
     assert world.filters.of_request("%RETRY%g", "*", "TAG") is None
     world.config = replace(world.config, filter_support_retry=True)
     found = world.filters.of_subscription("g", SubscriptionData.build("%RETRY%g"), 0)
@@ -400,7 +400,7 @@ def test_a_retried_message_is_asked_for_by_its_first_topics_filter(world: World)
     assert passes("a\x015")
 
 
-def test_an_expression_that_would_take_long_to_compile_is_refused() -> None:
+def test_expression_that_compiles_too_slowly_is_refused() -> None:
     refused = compile_filter("a = 1 or " * 2000 + "a = 1", "SQL92")
     assert isinstance(refused, Refusal)
     assert "exceeds the limit of 8192" in str(refused)

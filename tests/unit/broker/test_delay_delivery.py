@@ -85,7 +85,7 @@ def scene(make_broker: Callable[..., SmallBroker]) -> Scene:
     return Scene(make_broker(store={"message_delay_level": "1s 5s"}))
 
 
-def test_a_message_is_delivered_when_it_is_due_and_not_before(scene: Scene) -> None:
+def test_message_is_delivered_at_its_due_time_and_not_before(scene: Scene) -> None:
     scene.send(1)
     assert scene.delivery.deliver(1, 0) == Delivered(0, 1.0)
     scene.now_ms += 999
@@ -98,7 +98,7 @@ def test_a_message_is_delivered_when_it_is_due_and_not_before(scene: Scene) -> N
     assert scene.delivery.deliver(1, 1) == Delivered(1, None)
 
 
-def test_what_is_delivered_is_the_message_with_the_properties_that_waited(scene: Scene) -> None:
+def test_delivered_message_has_its_original_properties(scene: Scene) -> None:
     waiting = scene.send(1, more="\x02TAGS\x01a\x02WAIT\x01true")
     scene.now_ms += 1000
     scene.delivery.deliver(1, 0)
@@ -119,20 +119,20 @@ def test_what_is_delivered_is_the_message_with_the_properties_that_waited(scene:
         assert getattr(message, name) == getattr(waiting, name)
 
 
-def test_a_long_sleep_is_cut_so_that_a_clock_set_forward_is_noticed(scene: Scene) -> None:
+def test_long_sleep_is_divided_to_notice_a_clock_set_forward(scene: Scene) -> None:
     scene.send(2)
     wait_s = scene.delivery.deliver(2, 0).wait_s
     assert wait_s is not None
     assert 0 < wait_s <= 1
 
 
-def test_a_clock_set_back_delivers_at_once(scene: Scene) -> None:
+def test_message_is_delivered_at_once_after_the_clock_was_set_back(scene: Scene) -> None:
     scene.send(1)
     scene.now_ms -= 60_000
     assert scene.delivery.deliver(1, 0) == Delivered(1, 0)
 
 
-def test_a_level_is_delivered_in_chunks(scene: Scene) -> None:
+def test_level_is_delivered_in_chunks(scene: Scene) -> None:
     for number in range(100):
         scene.send(1, b"%d" % number)
     scene.now_ms += 1000
@@ -144,7 +144,7 @@ def test_a_level_is_delivered_in_chunks(scene: Scene) -> None:
     assert second.offset == 100
 
 
-def test_what_cannot_be_stored_is_tried_again(scene: Scene) -> None:
+def test_failed_delivery_is_retried(scene: Scene) -> None:
     scene.send(1)
     scene.now_ms += 1000
     scene.refusal = PutMessageStatus.SERVICE_NOT_AVAILABLE
@@ -154,7 +154,7 @@ def test_what_cannot_be_stored_is_tried_again(scene: Scene) -> None:
     assert scene.delivery.deliver(1, 0) == Delivered(1, 0)
 
 
-def test_half_messages_and_those_without_a_destination_are_left_out(scene: Scene) -> None:
+def test_half_messages_and_messages_without_a_destination_are_skipped(scene: Scene) -> None:
     for text in (
         f"DELAY\x011\x02REAL_TOPIC\x01{TRANSACTION_HALF_TOPIC}\x02REAL_QID\x010",
         "DELAY\x011",
@@ -167,7 +167,7 @@ def test_half_messages_and_those_without_a_destination_are_left_out(scene: Scene
     assert scene.delivered() == [b"late"]
 
 
-def test_a_damaged_record_is_left_out_and_those_behind_it_are_delivered(scene: Scene) -> None:
+def test_damaged_record_is_skipped_and_later_ones_are_delivered(scene: Scene) -> None:
     records = [scene.send(1, b"%d" % number) for number in range(4)]
     damage(scene.broker.paths.commit_log, scene.broker.file_size, records[1].physical_offset, 60)
     scene.now_ms += 1000
@@ -176,7 +176,7 @@ def test_a_damaged_record_is_left_out_and_those_behind_it_are_delivered(scene: S
     assert scene.unreadable == [(0, 1, records[1].physical_offset)]
 
 
-def test_dispatch_that_is_behind_is_waited_for(scene: Scene) -> None:
+def test_delivery_waits_for_dispatch(scene: Scene) -> None:
     scene.client.send(i="DELAY\x011")
     found = scene.delivery.deliver(1, 0)
     assert found.offset == 0
@@ -184,7 +184,7 @@ def test_dispatch_that_is_behind_is_waited_for(scene: Scene) -> None:
     assert 0 < found.wait_s < 0.1
 
 
-def test_offsets_outside_of_their_queues_are_moved_into_them(scene: Scene) -> None:
+def test_offsets_outside_their_queues_are_corrected(scene: Scene) -> None:
     scene.send(1)
     scene.offsets.move(1, 17)
     scene.offsets.move(2, 5)
@@ -192,7 +192,7 @@ def test_offsets_outside_of_their_queues_are_moved_into_them(scene: Scene) -> No
     assert scene.offsets.table() == {1: 1, 2: 0}
 
 
-def test_offsets_are_kept_in_apaches_form(tmp_path: Path) -> None:
+def test_offsets_are_stored_in_apaches_format(tmp_path: Path) -> None:
     path = tmp_path / "config" / "delayOffset.json"
     offsets = DelayOffsets(JsonFile(path))
     offsets.persist(0)
@@ -204,7 +204,7 @@ def test_offsets_are_kept_in_apaches_form(tmp_path: Path) -> None:
     assert DelayOffsets(JsonFile(path)).table() == {1: 11, 3: 8}
 
 
-def test_offsets_are_not_written_before_what_they_say_is_durable(tmp_path: Path) -> None:
+def test_offsets_are_not_written_before_delivered_messages_are_durable(tmp_path: Path) -> None:
     path = tmp_path / "config" / "delayOffset.json"
     offsets = DelayOffsets(JsonFile(path))
     there_when_asked: list[bool] = []
@@ -227,7 +227,7 @@ def test_offsets_are_not_written_before_what_they_say_is_durable(tmp_path: Path)
     assert DelayOffsets(JsonFile(path)).table() == {1: 7}
 
 
-def test_a_sleeping_level_is_woken_by_an_append(scene: Scene) -> None:
+def test_append_wakes_a_sleeping_level(scene: Scene) -> None:
     async def scenario() -> None:
         scene.broker.appender.on_append(SCHEDULE_TOPIC, lambda message, _: scene.delivery.appended(message.queue_id))
         running = asyncio.create_task(scene.delivery.run())
@@ -248,7 +248,7 @@ def test_a_sleeping_level_is_woken_by_an_append(scene: Scene) -> None:
 
 @pytest.mark.parametrize("saved_after", range(4))
 @pytest.mark.parametrize("delivered", range(4))
-def test_a_death_delivers_nothing_twice(scene: Scene, saved_after: int, delivered: int) -> None:
+def test_kill_causes_no_duplicate_delivery(scene: Scene, saved_after: int, delivered: int) -> None:
     for number in range(4):
         scene.send(1, b"%d" % number, more=f"\x02UNIQ_KEY\x01U{number % 2}")  # some are alike but for their bodies
     scene.now_ms += 1000
@@ -272,7 +272,7 @@ def test_a_death_delivers_nothing_twice(scene: Scene, saved_after: int, delivere
     assert len(scene.delivered()) == 4
 
 
-def test_messages_that_are_alike_are_counted(scene: Scene) -> None:
+def test_equal_messages_are_all_delivered(scene: Scene) -> None:
     for _ in range(3):
         scene.broker.appender.append(
             MessageToStore(SCHEDULE_TOPIC, 0, b"same", b"DELAY\x011\x02REAL_TOPIC\x01T\x02REAL_QID\x010")
@@ -287,7 +287,7 @@ def test_messages_that_are_alike_are_counted(scene: Scene) -> None:
     assert scene.delivered() == [b"same"] * 3
 
 
-def test_offsets_that_somebody_else_has_written_are_believed(scene: Scene) -> None:
+def test_offsets_written_by_another_broker_are_used(scene: Scene) -> None:
     scene.send(1)
     scene.now_ms += 1000
     scene.save()

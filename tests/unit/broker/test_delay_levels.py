@@ -17,7 +17,7 @@ def redirected(found: dict[str, str], flags: int = 0) -> tuple[MessageToStore, b
     return message, DELAYS.redirect(message, found)
 
 
-def test_a_delayed_message_waits_in_the_queue_of_its_level() -> None:
+def test_delayed_message_waits_in_the_queue_of_its_level() -> None:
     message, was = redirected({"DELAY": "2", "TAGS": "a", "WAIT": "true"})
     assert was
     assert (message.topic, message.queue_id) == ("SCHEDULE_TOPIC_XXXX", 1)
@@ -27,7 +27,7 @@ def test_a_delayed_message_waits_in_the_queue_of_its_level() -> None:
 
 
 @pytest.mark.parametrize("level", ["4", "99", "2147483647", "+4"])
-def test_a_level_beyond_the_last_is_the_last_and_says_so(level: str) -> None:
+def test_level_beyond_the_last_is_changed_to_the_last(level: str) -> None:
     message, was = redirected({"DELAY": level})
     assert was
     assert message.queue_id == 2
@@ -35,7 +35,7 @@ def test_a_level_beyond_the_last_is_the_last_and_says_so(level: str) -> None:
 
 
 @pytest.mark.parametrize("found", [{}, {"DELAY": "0"}, {"DELAY": "-1"}])
-def test_without_a_level_nothing_changes(found: dict[str, str]) -> None:
+def test_message_without_a_level_is_unchanged(found: dict[str, str]) -> None:
     message, was = redirected(found)
     assert not was
     assert (message.topic, message.queue_id, message.properties) == ("T", 7, b"as it was")
@@ -48,7 +48,7 @@ def test_prepared_and_rolled_back_messages_are_not_delayed(flags: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "1.5", "2147483648", "1_0", "٣"])
-def test_a_level_that_is_no_number_is_refused(text: str) -> None:
+def test_non_numeric_level_is_refused(text: str) -> None:
     with pytest.raises(RemoteProtocolError):
         delay_level({"DELAY": text})
 

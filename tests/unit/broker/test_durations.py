@@ -21,14 +21,14 @@ def counted(distribution: str) -> dict[str, int]:
     return {name: int(number) for name, number in (one.rsplit(":", 1) for one in distribution.split())}
 
 
-def test_nothing_yet_is_nothing_in_every_range() -> None:
+def test_new_statistics_are_zero_in_every_range() -> None:
     durations = Stopwatch().durations
     assert (durations.longest_ms, durations.below_ms(0.99)) == (0, 0.0)
     assert set(counted(durations.distribution()).values()) == {0}
     assert len(counted(durations.distribution())) == 13
 
 
-def test_shares_are_within_a_sixteenth_below_what_it_took() -> None:
+def test_percentiles_are_at_most_a_sixteenth_too_low() -> None:
     watch = Stopwatch()
     for _ in range(990):
         watch.take(3 * MS)
@@ -39,7 +39,7 @@ def test_shares_are_within_a_sixteenth_below_what_it_took() -> None:
     assert watch.durations.longest_ms == 700
 
 
-def test_a_batch_counts_each_of_its_requests() -> None:
+def test_each_request_of_a_batch_is_counted() -> None:
     watch = Stopwatch()
     watch.take(MS // 2, 40)
     watch.take(20 * MS, 2)
@@ -48,7 +48,7 @@ def test_a_batch_counts_each_of_its_requests() -> None:
     )
 
 
-def test_ranges_are_rocketmqs() -> None:
+def test_ranges_equal_rocketmqs() -> None:
     watch = Stopwatch()
     for ms in (0, 8, 44, 92, 184, 480, 960, 1920, 2880, 3840, 4800, 9600, 19200):
         watch.now = 0
@@ -56,7 +56,7 @@ def test_ranges_are_rocketmqs() -> None:
     assert set(counted(watch.durations.distribution()).values()) == {1}
 
 
-def test_the_last_whole_minute_is_told_and_a_silent_one_is_empty() -> None:
+def test_last_complete_minute_is_reported_and_empty_if_idle() -> None:
     watch = Stopwatch()
     watch.take(5 * MS)
     assert watch.durations.below_ms(1) > 4, "the first minute is told while it lasts"

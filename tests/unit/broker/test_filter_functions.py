@@ -79,13 +79,13 @@ def make_world(tmp_path: Path) -> Iterator[Callable[[int], World]]:
         workers.__exit__()
 
 
-def test_a_name_is_never_a_path() -> None:
+def test_function_name_cannot_be_a_path() -> None:
     assert all(is_name(name) for name in ("a", "Long-bodies_2", "x" * 64))
     bad = ("", "../a", "a/b", "a.b", ".", "-a", "1a", "a b", "a\n", "ä", "x" * 65, "a\0")
     assert not any(is_name(name) for name in bad)
 
 
-def test_what_cannot_be_asked_is_told_with_what_to_do(tmp_path: Path) -> None:
+def test_error_for_an_unusable_function_names_the_remedy(tmp_path: Path) -> None:
     folder = FunctionFolder(tmp_path / "filters")
     folder.put("long", LONG)
     without = FilterFunctions(folder, (), BrokerConfig(), tmp_path / "report")
@@ -99,7 +99,7 @@ def test_what_cannot_be_asked_is_told_with_what_to_do(tmp_path: Path) -> None:
     assert functions.find("latin") == "the filter function latin cannot be read: it is not UTF-8 (byte 0)"
 
 
-def test_functions_select_and_their_work_is_counted(make_world: Callable[[int], World]) -> None:
+def test_functions_select_messages_and_are_counted(make_world: Callable[[int], World]) -> None:
     world = make_world(2)
     world.folder.put("long", LONG)
     world.folder.put("raises", RAISES)
@@ -121,9 +121,7 @@ def test_functions_select_and_their_work_is_counted(make_world: Callable[[int], 
     assert not raises["out_of_use"]
 
 
-def test_who_fails_three_times_within_a_minute_is_out_of_use_until_it_is_put_anew(
-    make_world: Callable[[int], World],
-) -> None:
+def test_function_is_disabled_after_three_failures_within_a_minute(make_world: Callable[[int], World]) -> None:
     world = make_world(1)
     world.folder.put("dies", DIES)
 
@@ -151,7 +149,7 @@ def test_who_fails_three_times_within_a_minute_is_out_of_use_until_it_is_put_ane
     assert read_report(world.report)["dies"]["out_of_use"] == ""
 
 
-def test_a_worker_is_called_away_from_a_function_that_nobody_asks(make_world: Callable[[int], World]) -> None:
+def test_worker_of_an_idle_function_is_reassigned(make_world: Callable[[int], World]) -> None:
     world = make_world(1)
     for name in ("one", "two"):
         world.folder.put(name, LONG)
@@ -171,7 +169,7 @@ def test_a_worker_is_called_away_from_a_function_that_nobody_asks(make_world: Ca
     assert (report["two"]["failures"], report["two"]["out_of_use"]) == (1, "")
 
 
-def test_a_worker_that_was_killed_while_nobody_asked_is_no_failure(make_world: Callable[[int], World]) -> None:
+def test_kill_of_an_idle_worker_is_not_a_failure(make_world: Callable[[int], World]) -> None:
     world = make_world(1)
     world.folder.put("long", LONG)
 
@@ -186,7 +184,7 @@ def test_a_worker_that_was_killed_while_nobody_asked_is_no_failure(make_world: C
     assert read_report(world.report)["long"]["failures"] == 0
 
 
-def test_a_new_version_takes_over_from_one_that_is_at_work(make_world: Callable[[int], World]) -> None:
+def test_new_version_replaces_a_running_one(make_world: Callable[[int], World]) -> None:
     world = make_world(1)
     world.folder.put("f", "def wants(message):\n    while True: pass\n")
 
@@ -203,7 +201,7 @@ def test_a_new_version_takes_over_from_one_that_is_at_work(make_world: Callable[
     assert read_report(world.report)["f"]["failures"] == 0
 
 
-def test_whoever_goes_away_leaves_the_function_to_the_others(make_world: Callable[[int], World]) -> None:
+def test_cancelled_request_leaves_the_function_to_others(make_world: Callable[[int], World]) -> None:
     world = make_world(1)
     world.folder.put("long", LONG)
 
@@ -225,7 +223,7 @@ def test_whoever_goes_away_leaves_the_function_to_the_others(make_world: Callabl
     assert (report["calls"], report["failures"]) == (3, 0)
 
 
-def test_whoever_goes_away_before_its_turn_is_not_shown_anything(make_world: Callable[[int], World]) -> None:
+def test_request_cancelled_before_its_turn_is_not_evaluated(make_world: Callable[[int], World]) -> None:
     world = make_world(1)
     world.folder.put("long", LONG)
     asking: list[asyncio.Future[list[bool]]] = []
@@ -248,7 +246,7 @@ def test_whoever_goes_away_before_its_turn_is_not_shown_anything(make_world: Cal
     world.run(work())
 
 
-def test_a_selective_function_is_shown_more_and_a_slow_one_less(make_world: Callable[[int], World]) -> None:
+def test_selective_function_gets_larger_batches_and_a_slow_one_smaller(make_world: Callable[[int], World]) -> None:
     world = make_world(2)
     world.begin(4000)
     world.folder.put("never", "def wants(message):\n    return False\n")
@@ -266,9 +264,7 @@ def test_a_selective_function_is_shown_more_and_a_slow_one_less(make_world: Call
     world.run(work())
 
 
-def test_functions_that_nobody_has_asked_for_are_reported_and_removed_ones_are_not(
-    make_world: Callable[[int], World],
-) -> None:
+def test_unused_functions_are_reported_and_removed_ones_are_not(make_world: Callable[[int], World]) -> None:
     world = make_world(1)
     world.folder.put("asked", LONG)
     world.folder.put("unasked", LONG)

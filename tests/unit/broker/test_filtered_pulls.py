@@ -73,7 +73,7 @@ def prices(answer: RemotingCommand) -> list[int]:
     return [int(record.body) for record in decode_records(answer.body)]
 
 
-def test_a_pull_is_answered_with_what_its_expression_selects(broker: FilteringBroker, client: Peer) -> None:
+def test_pull_returns_messages_selected_by_its_expression(broker: FilteringBroker, client: Peer) -> None:
     fill(broker, client, 5, 50, 7, 70)
     answer = client.pull(subscription="price > 10 AND city = 'Rome'", **OWN)
     assert (answer.code, prices(answer), answer.ext["nextBeginOffset"]) == (ResponseCode.SUCCESS, [50, 70], "4")
@@ -81,7 +81,7 @@ def test_a_pull_is_answered_with_what_its_expression_selects(broker: FilteringBr
     assert (nothing.code, nothing.remark, nothing.ext["nextBeginOffset"]) == (20, "NO_MATCHED_MESSAGE", "4")
 
 
-def test_a_pull_by_subscription_is_answered_with_what_the_heartbeat_selects(
+def test_pull_by_subscription_returns_messages_selected_by_the_heartbeats_expression(
     broker: FilteringBroker, client: Peer
 ) -> None:
     fill(broker, client, 5, 50, 7, 70)
@@ -103,7 +103,7 @@ def test_a_pull_by_subscription_is_answered_with_what_the_heartbeat_selects(
         (False, None, "price >", 27),
     ],
 )
-def test_what_cannot_be_filtered_is_refused(
+def test_pull_with_an_unusable_filter_is_refused(
     make_broker: Callable[..., FilteringBroker], enabled: bool, expression: str | None, heartbeat: str | None, code: int
 ) -> None:
     broker = make_broker(broker={"enable_property_filter": enabled})
@@ -116,7 +116,7 @@ def test_what_cannot_be_filtered_is_refused(
     assert (answer.ext == {}) == (code != 0)
 
 
-def test_a_registered_filter_that_is_older_than_the_pull_is_refused(broker: FilteringBroker, client: Peer) -> None:
+def test_pull_newer_than_the_registered_filter_is_refused(broker: FilteringBroker, client: Peer) -> None:
     subscribe(client, "price > 10", 5)
     broker.filters.register("CG", [SubscriptionData.build("T", "price > 10", "SQL92", 5)])
     found = broker.filters.find("T", "CG")
@@ -125,7 +125,7 @@ def test_a_registered_filter_that_is_older_than_the_pull_is_refused(broker: Filt
     assert client.pull(**(FROM_HEARTBEAT | {"subVersion": 5})).code == ResponseCode.FILTER_DATA_NOT_LATEST
 
 
-def test_a_held_pull_waits_for_a_message_that_it_wants(broker: FilteringBroker, client: Peer) -> None:
+def test_held_pull_waits_for_a_selected_message(broker: FilteringBroker, client: Peer) -> None:
     other = broker.connect(40001)
     fill(broker, other, 50)
     client.tell(RequestCode.PULL_MESSAGE, pull_fields(1, subscription="price > 10", **(OWN | HOLD | {"sysFlag": 6})))
@@ -138,7 +138,7 @@ def test_a_held_pull_waits_for_a_message_that_it_wants(broker: FilteringBroker, 
     assert (prices(answers[0]), answers[0].ext["nextBeginOffset"]) == ([70], "4")
 
 
-def test_a_held_pull_that_passed_unwanted_messages_is_told_so_at_its_deadline(
+def test_held_pull_returns_the_next_offset_after_unwanted_messages_at_its_deadline(
     broker: FilteringBroker, client: Peer
 ) -> None:
     other = broker.connect(40001)
@@ -152,7 +152,7 @@ def test_a_held_pull_that_passed_unwanted_messages_is_told_so_at_its_deadline(
     assert (answer.code, answer.ext["nextBeginOffset"]) == (ResponseCode.PULL_RETRY_IMMEDIATELY, "2")
 
 
-def test_a_held_pull_follows_its_groups_new_expression(broker: FilteringBroker, client: Peer) -> None:
+def test_held_pull_follows_the_new_expression_of_its_group(broker: FilteringBroker, client: Peer) -> None:
     other = broker.connect(40001)
     subscribe(client, "price > 10")
     client.tell(RequestCode.PULL_MESSAGE, pull_fields(0, **(FROM_HEARTBEAT | HOLD | {"sysFlag": 2})))
@@ -171,7 +171,7 @@ def is_dead(broker: FilteringBroker) -> bool:
     return found.is_dead
 
 
-def test_a_group_without_consumers_leaves_a_dead_filter(broker: FilteringBroker, client: Peer) -> None:
+def test_filter_of_a_group_without_consumers_is_inactive(broker: FilteringBroker, client: Peer) -> None:
     subscribe(client, "price > 10")
     assert not is_dead(broker)
     client.close()
@@ -189,7 +189,7 @@ def test_a_group_without_consumers_leaves_a_dead_filter(broker: FilteringBroker,
         ("FOO", "price", 23, "FOO"),
     ],
 )
-def test_a_clients_configuration_is_checked(
+def test_subscription_of_a_client_is_validated(
     client: Peer, expression_type: str, expression: str, code: int, says: str | None
 ) -> None:
     data = SubscriptionData.build("T", expression, expression_type)
@@ -212,7 +212,7 @@ class Counting:
         return self.inner.match_record(view, position)
 
 
-def test_messages_that_a_bit_map_keeps_back_are_not_read(make_broker: Callable[..., FilteringBroker]) -> None:
+def test_messages_excluded_by_a_bit_map_are_not_read(make_broker: Callable[..., FilteringBroker]) -> None:
     broker = make_broker(broker={"enable_calc_filter_bit_map": True}, store={"enable_consume_queue_ext": True})
     client = broker.connect()
     subscribe(client, "price > 10")

@@ -85,7 +85,7 @@ def world() -> World:
         (wants("T", "*", "SQL92"),),
     ],
 )
-def test_members_that_subscribe_differently_are_noticed(world: World, other: tuple[SubscriptionData, ...]) -> None:
+def test_different_subscriptions_in_a_group_are_a_finding(world: World, other: tuple[SubscriptionData, ...]) -> None:
     world.beat("10.0.0.1:1", wants("T"))
     world.beat("10.0.0.2:1", *other)
     (finding,) = world.differing()
@@ -96,7 +96,7 @@ def test_members_that_subscribe_differently_are_noticed(world: World, other: tup
     assert world.differing() == []
 
 
-def test_members_of_different_message_models_are_noticed(world: World) -> None:
+def test_different_message_models_in_a_group_are_a_finding(world: World) -> None:
     world.beat("10.0.0.1:1", model="CLUSTERING")
     world.beat("10.0.0.2:1", model="BROADCASTING")
     (finding,) = world.differing()
@@ -111,13 +111,15 @@ def test_members_of_different_message_models_are_noticed(world: World) -> None:
         (wants("T", "n > 1", "SQL92", 5), wants("T", "n > 1", "SQL92", 6)),
     ],
 )
-def test_the_same_wish_in_other_words_is_the_same(world: World, one: SubscriptionData, other: SubscriptionData) -> None:
+def test_equivalent_subscriptions_are_not_a_finding(
+    world: World, one: SubscriptionData, other: SubscriptionData
+) -> None:
     world.beat("10.0.0.1:1", one, wants("%RETRY%G"))
     world.beat("10.0.0.2:1", other)
     assert world.differing() == []
 
 
-def test_many_members_of_one_side_are_counted(world: World) -> None:
+def test_finding_counts_members_per_subscription(world: World) -> None:
     for number in range(20):
         world.beat(f"10.0.0.{number}:1", wants("T"))
     world.beat("10.0.1.1:1", wants("U"))
@@ -125,14 +127,14 @@ def test_many_members_of_one_side_are_counted(world: World) -> None:
     assert any("and 15 more" in member for member in finding.members)
 
 
-def test_a_connection_that_outlives_its_client_does_not_disagree(world: World) -> None:
+def test_stale_connection_is_not_compared(world: World) -> None:
     world.beat("10.0.0.1:1", wants("Old"))
     world.now_s += 66
     world.beat("10.0.0.1:2", wants("New"))
     assert world.differing() == []
 
 
-def test_groups_of_rocketmqs_own_may_disagree(world: World) -> None:
+def test_system_groups_are_not_compared(world: World) -> None:
     world.beat("10.0.0.1:1", wants("T"), group="CID_RMQ_SYS_X")
     world.beat("10.0.0.2:1", wants("U"), group="CID_RMQ_SYS_X")
     assert world.differing() == []
@@ -141,7 +143,7 @@ def test_groups_of_rocketmqs_own_may_disagree(world: World) -> None:
 # -- ids that two clients have --------------------------------------------------------------------------------------------
 
 
-def test_two_clients_of_one_id_are_noticed_when_both_go_on(world: World) -> None:
+def test_shared_client_id_is_a_finding_if_both_clients_stay(world: World) -> None:
     world.beat("10.0.0.1:1", client_id="id")
     world.now_s += 10
     world.beat("10.0.0.2:1", client_id="id")
@@ -153,7 +155,7 @@ def test_two_clients_of_one_id_are_noticed_when_both_go_on(world: World) -> None
     assert finding.members == ("id at 10.0.0.1:1", "id at 10.0.0.2:1")
 
 
-def test_two_clients_of_one_machine_are_noticed_too(world: World) -> None:
+def test_shared_client_id_on_one_machine_is_a_finding(world: World) -> None:
     for _ in range(2):
         world.beat("10.0.0.1:1", client_id="id")
         world.beat("10.0.0.1:2", client_id="id")
@@ -161,7 +163,7 @@ def test_two_clients_of_one_machine_are_noticed_too(world: World) -> None:
     assert len(world.shared()) == 1
 
 
-def test_a_client_that_has_reconnected_is_not_two(world: World) -> None:
+def test_reconnected_client_is_not_a_shared_id(world: World) -> None:
     """Its old connection is still open, half of it, and silent; it may have brought a last sign of life late."""
     world.beat("10.0.0.1:1", client_id="id")
     world.now_s += 15
@@ -175,7 +177,7 @@ def test_a_client_that_has_reconnected_is_not_two(world: World) -> None:
     assert world.shared() == []
 
 
-def test_a_client_that_reconnects_again_and_again_is_not_two(world: World) -> None:
+def test_repeatedly_reconnecting_client_is_not_a_shared_id(world: World) -> None:
     for port in range(1, 8):
         world.beat(f"10.0.0.1:{port}", client_id="id")
         world.now_s += 10
@@ -184,7 +186,7 @@ def test_a_client_that_reconnects_again_and_again_is_not_two(world: World) -> No
         assert world.shared() == []
 
 
-def test_it_ends_when_one_leaves_or_falls_silent(world: World) -> None:
+def test_shared_id_finding_ends_when_one_client_leaves_or_is_silent(world: World) -> None:
     for _ in range(3):
         world.beat("10.0.0.1:1", client_id="id")
         world.beat("10.0.0.2:1", client_id="id")
@@ -200,7 +202,7 @@ def test_it_ends_when_one_leaves_or_falls_silent(world: World) -> None:
     assert world.shared() == []
 
 
-def test_one_of_two_may_reconnect_and_they_are_two_all_the_while(world: World) -> None:
+def test_shared_id_finding_remains_while_one_client_reconnects(world: World) -> None:
     for _ in range(3):
         world.beat("10.0.0.1:1", client_id="id")
         world.beat("10.0.0.2:1", client_id="id")
@@ -214,7 +216,7 @@ def test_one_of_two_may_reconnect_and_they_are_two_all_the_while(world: World) -
     assert len(world.shared()[0].members) == 2
 
 
-def test_one_client_in_two_groups_shares_nothing(world: World) -> None:
+def test_client_in_two_groups_is_not_a_shared_id(world: World) -> None:
     for _ in range(3):
         world.beat("10.0.0.1:1", client_id="id", group="G")
         world.beat("10.0.0.1:1", client_id="id", group="H")
@@ -225,7 +227,7 @@ def test_one_client_in_two_groups_shares_nothing(world: World) -> None:
 # -- queues that nobody owns ----------------------------------------------------------------------------------------------
 
 
-def test_a_queue_that_nobody_asks_for_is_noticed_after_two_rounds(world: World) -> None:
+def test_queue_without_pulls_is_a_finding_after_two_rounds(world: World) -> None:
     world.beat("10.0.0.1:1")
     world.now_s += GRACE_S - 1
     world.visits.visited("G", "T", (0, 1, 3))
@@ -240,7 +242,7 @@ def test_a_queue_that_nobody_asks_for_is_noticed_after_two_rounds(world: World) 
     assert world.unowned()[0].queues == (0, 1, 2, 3)
 
 
-def test_a_queue_whose_pull_is_held_is_not_left(world: World) -> None:
+def test_queue_with_a_held_pull_is_not_a_finding(world: World) -> None:
     world.read_queues["T"] = 1
     world.beat("10.0.0.1:1")
     world.visits.visited("G", "T", (0,), hold_s=120)
@@ -250,7 +252,7 @@ def test_a_queue_whose_pull_is_held_is_not_left(world: World) -> None:
     assert len(world.unowned()) == 1
 
 
-def test_a_topic_that_has_just_been_subscribed_to_has_its_time(world: World) -> None:
+def test_new_subscription_has_a_grace_period(world: World) -> None:
     world.beat("10.0.0.1:1")
     world.now_s += 200
     world.visits.visited("G", "T", range(4))
@@ -262,7 +264,7 @@ def test_a_topic_that_has_just_been_subscribed_to_has_its_time(world: World) -> 
     assert [finding.about for finding in world.unowned()] == ["U"]
 
 
-def test_a_group_that_comes_back_has_its_time(world: World) -> None:
+def test_returning_group_has_a_grace_period(world: World) -> None:
     world.beat("10.0.0.1:1")
     world.visits.visited("G", "T", range(4))
     world.leave("10.0.0.1:1")
@@ -273,13 +275,13 @@ def test_a_group_that_comes_back_has_its_time(world: World) -> None:
     assert world.unowned() == []
 
 
-def test_who_broadcasts_owns_no_queues(world: World) -> None:
+def test_broadcasting_group_needs_no_queue_owners(world: World) -> None:
     world.beat("10.0.0.1:1", model="BROADCASTING")
     world.now_s += 500
     assert world.unowned() == []
 
 
-def test_who_pulls_as_it_likes_may_rest_but_not_leave_queues_out(world: World) -> None:
+def test_pull_consumer_may_pause_but_not_omit_queues(world: World) -> None:
     world.beat("10.0.0.1:1", kind="CONSUME_ACTIVELY")
     world.now_s += 500
     assert world.unowned() == []
@@ -287,13 +289,13 @@ def test_who_pulls_as_it_likes_may_rest_but_not_leave_queues_out(world: World) -
     assert world.unowned()[0].queues == (2, 3)
 
 
-def test_a_topic_that_cannot_be_read_here_has_no_queues_to_own(world: World) -> None:
+def test_unreadable_topic_needs_no_queue_owners(world: World) -> None:
     world.beat("10.0.0.1:1", wants("Elsewhere"))
     world.now_s += 500
     assert world.unowned() == []
 
 
-def test_visits_of_groups_that_are_gone_are_forgotten() -> None:
+def test_visits_of_deleted_groups_are_removed() -> None:
     visits = QueueVisits(lambda: 0.0)
     visits.visited("G", "T", (0,))
     visits.visited("H", "T", (0,))
@@ -328,7 +330,7 @@ def finding(what: str = "is odd", about: str = "") -> Finding:
     return Finding("G", "kind", about, what, ("c at 10.0.0.1:1",), (), "mend it")
 
 
-def test_what_ends_at_once_is_not_noticed(caplog: pytest.LogCaptureFixture) -> None:
+def test_short_finding_is_not_published(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     board = Board()
     board.look(0, finding())
@@ -338,7 +340,7 @@ def test_what_ends_at_once_is_not_noticed(caplog: pytest.LogCaptureFixture) -> N
     assert caplog.messages == []
 
 
-def test_what_lasts_is_logged_once_and_once_more_when_it_has_ended(caplog: pytest.LogCaptureFixture) -> None:
+def test_lasting_finding_is_logged_when_it_begins_and_ends(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     board = Board()
     for _ in range(10):
@@ -357,7 +359,7 @@ def test_what_lasts_is_logged_once_and_once_more_when_it_has_ended(caplog: pytes
     assert board.published[2:] == [[]]
 
 
-def test_a_notice_that_changes_its_words_is_shown_anew_and_not_logged_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_changed_text_of_a_finding_is_published_but_not_logged_again(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     board = Board()
     for _ in range(3):

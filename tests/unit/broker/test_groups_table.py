@@ -17,7 +17,7 @@ def table(tmp_path: Path, auto_create: bool = True) -> GroupTable:
     return GroupTable(JsonFile(tmp_path / "config" / "subscriptionGroup.json"), config)
 
 
-def test_a_broker_is_born_with_apaches_groups(tmp_path: Path) -> None:
+def test_new_broker_has_apaches_groups(tmp_path: Path) -> None:
     assert set(table(tmp_path).all()) == {
         "TOOLS_CONSUMER",
         "FILTERSRV_CONSUMER",
@@ -29,14 +29,14 @@ def test_a_broker_is_born_with_apaches_groups(tmp_path: Path) -> None:
     }
 
 
-def test_an_unknown_group_is_made_with_the_defaults_and_kept(tmp_path: Path) -> None:
+def test_unknown_group_is_created_with_defaults_and_stored(tmp_path: Path) -> None:
     groups = table(tmp_path)
     assert groups.find("g") == SubscriptionGroupConfig("g")
     assert groups.data_version.counter == 1
     assert "g" in table(tmp_path, auto_create=False).all()
 
 
-def test_without_auto_creation_only_system_groups_are_made(tmp_path: Path) -> None:
+def test_only_system_groups_are_created_if_auto_creation_is_disabled(tmp_path: Path) -> None:
     groups = table(tmp_path, auto_create=False)
     assert groups.find("g") is None
     assert groups.find("CID_RMQ_SYS_TRANS") is not None
@@ -56,7 +56,7 @@ def test_apaches_file_is_read_and_written_back(store: str, tmp_path: Path) -> No
         assert now == {key: was[key] for key in now}, name
 
 
-def test_the_text_has_apaches_lines(tmp_path: Path) -> None:
+def test_file_has_apaches_format(tmp_path: Path) -> None:
     root = golden.unpack("kinds", tmp_path)
     path = root / "config" / "subscriptionGroup.json"
 
@@ -69,7 +69,7 @@ def test_the_text_has_apaches_lines(tmp_path: Path) -> None:
     assert lines() == before
 
 
-def test_changes_raise_the_version_and_tell_who_listens(tmp_path: Path) -> None:
+def test_changes_increment_the_version_and_notify_listeners(tmp_path: Path) -> None:
     groups = table(tmp_path)
     heard: list[str | None] = []
     groups.on_change(heard.append)

@@ -5,11 +5,11 @@ import pytest
 from broker.header_scan import MAX_FIELDS, HeaderScan
 
 
-def test_more_fields_than_there_is_room_for_are_rejected() -> None:
+def test_too_many_fields_are_rejected() -> None:
     with pytest.raises(ValueError, match="27 fields; at most 26"):
         HeaderScan((1, 2), [b"%d" % number for number in range(MAX_FIELDS + 1)])
 
 
-def test_names_that_cannot_be_told_apart_are_rejected() -> None:
+def test_ambiguous_names_are_rejected() -> None:
     with pytest.raises(ValueError, match="have one slot"):
         HeaderScan((1, 2), [b"same", b"same"])

@@ -18,7 +18,7 @@ class Waiting:
         return HeldPull(queue, deadline, self)
 
 
-def test_only_pulls_of_queues_that_have_grown_are_tried() -> None:
+def test_only_pulls_of_queues_with_new_messages_are_tried() -> None:
     held, mine, other = HeldPulls(), Waiting(), Waiting()
     held.hold(mine.held(("T", 0)))
     held.hold(other.held(("T", 1)))
@@ -30,7 +30,7 @@ def test_only_pulls_of_queues_that_have_grown_are_tried() -> None:
     assert held.queues() == [("T", 1)]
 
 
-def test_a_pull_that_cannot_be_answered_goes_on_waiting() -> None:
+def test_pull_that_cannot_be_answered_stays_held() -> None:
     held, mine = HeldPulls(), Waiting()
     held.hold(mine.held())
     held.arrived([("T", 0)])
@@ -39,7 +39,7 @@ def test_a_pull_that_cannot_be_answered_goes_on_waiting() -> None:
     assert len(held) == 1
 
 
-def test_at_its_deadline_a_pull_is_answered_in_any_case_and_only_once() -> None:
+def test_pull_is_answered_exactly_once_at_its_deadline() -> None:
     held, mine, later = HeldPulls(), Waiting(), Waiting()
     held.hold(mine.held(deadline=10.0))
     held.hold(later.held(deadline=20.0))
@@ -52,7 +52,7 @@ def test_at_its_deadline_a_pull_is_answered_in_any_case_and_only_once() -> None:
     assert mine.tries == [True]
 
 
-def test_an_answered_pull_is_not_tried_at_its_deadline() -> None:
+def test_answered_pull_is_not_tried_at_its_deadline() -> None:
     held, mine = HeldPulls(), Waiting()
     held.hold(mine.held())
     mine.has_message = True
@@ -64,7 +64,7 @@ def test_an_answered_pull_is_not_tried_at_its_deadline() -> None:
     assert held.next_deadline() is None
 
 
-def test_whoever_rings_is_asked_to_when_a_pull_begins_to_wait() -> None:
+def test_first_held_pull_requests_a_bell() -> None:
     begun: list[int] = []
     held = HeldPulls(lambda: begun.append(len(held)))
     held.hold(Waiting().held())
@@ -72,7 +72,7 @@ def test_whoever_rings_is_asked_to_when_a_pull_begins_to_wait() -> None:
     assert begun == [1, 2]
 
 
-def test_an_answered_pull_is_forgotten_long_before_its_deadline() -> None:
+def test_answered_pull_is_released_before_its_deadline() -> None:
     held, mine = HeldPulls(), Waiting()
     mine.has_message = True
     for number in range(1000):
@@ -83,7 +83,7 @@ def test_an_answered_pull_is_forgotten_long_before_its_deadline() -> None:
     assert len(held._by_tick) <= 11
 
 
-def test_deadlines_within_a_tenth_of_a_second_are_met_together_and_never_early() -> None:
+def test_deadlines_within_a_tenth_of_a_second_are_met_together_but_never_early() -> None:
     held, first, second = HeldPulls(), Waiting(), Waiting()
     held.hold(first.held(deadline=10.01))
     held.hold(second.held(deadline=10.09))

@@ -110,7 +110,7 @@ def hold(client: Peer, offset: int, **fields: Any) -> None:
     assert client.received() == []
 
 
-def test_what_the_function_wants_is_answered_and_the_next_pull_begins_behind_what_was_looked_at(
+def test_pull_returns_selected_messages_and_the_next_offset_after_all_examined_ones(
     broker: JudgingBroker, client: Peer
 ) -> None:
     broker.store("x0", "1", "x2", "3", "4")
@@ -121,7 +121,7 @@ def test_what_the_function_wants_is_answered_and_the_next_pull_begins_behind_wha
     assert broker.functions.shown == [5, 2]
 
 
-def test_no_more_is_answered_than_was_asked_for_and_what_is_left_comes_next(
+def test_at_most_the_requested_number_is_returned_and_the_rest_by_the_next_pull(
     broker: JudgingBroker, client: Peer
 ) -> None:
     broker.store("x0", "1", "x2", "x3", "4", "x5")
@@ -131,7 +131,7 @@ def test_no_more_is_answered_than_was_asked_for_and_what_is_left_comes_next(
     assert (bodies(answer), next_of(answer)) == (["x3", "x5"], 6)
 
 
-def test_a_large_answer_ends_where_the_limits_of_a_pull_say(tmp_path: Path) -> None:
+def test_answer_ends_at_the_limits_of_a_pull(tmp_path: Path) -> None:
     broker = JudgingBroker(tmp_path / "store", store={"max_transfer_bytes_on_message_in_memory": 1000})
     try:
         broker.topic()
@@ -143,13 +143,13 @@ def test_a_large_answer_ends_where_the_limits_of_a_pull_say(tmp_path: Path) -> N
         broker.close()
 
 
-def test_the_offset_that_comes_along_is_committed(broker: JudgingBroker, client: Peer) -> None:
+def test_offset_carried_by_the_pull_is_committed(broker: JudgingBroker, client: Peer) -> None:
     broker.store("x0", "1")
     client.pull(1, **(OWN | {"sysFlag": 5, "commitOffset": 1}))
     assert broker.offsets.query("CG", "T", 0) == 1
 
 
-def test_a_pull_that_waits_is_answered_only_for_what_the_function_wants(broker: JudgingBroker, client: Peer) -> None:
+def test_held_pull_is_answered_only_by_selected_messages(broker: JudgingBroker, client: Peer) -> None:
     broker.store("x0")
     hold(client, 1)
     broker.store("1", "2")
@@ -164,7 +164,7 @@ def test_a_pull_that_waits_is_answered_only_for_what_the_function_wants(broker: 
     assert broker.functions.shown == [2, 2]
 
 
-def test_what_comes_while_the_function_is_busy_is_seen_without_another_bell(
+def test_message_arriving_while_the_function_is_busy_is_evaluated_without_another_bell(
     broker: JudgingBroker, client: Peer
 ) -> None:
     broker.store("x0")
@@ -193,7 +193,7 @@ def stores(broker: JudgingBroker, body: str) -> Callable[[], object]:
     return store
 
 
-def test_at_its_deadline_a_pull_learns_how_far_it_has_come(broker: JudgingBroker, client: Peer) -> None:
+def test_held_pull_returns_the_next_offset_at_its_deadline(broker: JudgingBroker, client: Peer) -> None:
     broker.store("x0")
     hold(client, 1)
     broker.store("1", "2")
@@ -204,7 +204,7 @@ def test_at_its_deadline_a_pull_learns_how_far_it_has_come(broker: JudgingBroker
     assert len(broker.held) == 0
 
 
-def test_a_new_version_of_the_function_looks_again_at_what_was_passed_by(broker: JudgingBroker, client: Peer) -> None:
+def test_new_version_of_the_function_examines_skipped_messages_again(broker: JudgingBroker, client: Peer) -> None:
     broker.store("x0")
     hold(client, 1)
     broker.store("1")
@@ -218,7 +218,7 @@ def test_a_new_version_of_the_function_looks_again_at_what_was_passed_by(broker:
     assert bodies(answer) == ["1", "2"]
 
 
-def test_a_function_that_goes_refuses_the_pulls_that_wait_for_it(broker: JudgingBroker, client: Peer) -> None:
+def test_removal_of_a_function_refuses_its_held_pulls(broker: JudgingBroker, client: Peer) -> None:
     broker.store("x0")
     hold(client, 1)
     broker.folder.remove("f")
@@ -229,7 +229,7 @@ def test_a_function_that_goes_refuses_the_pulls_that_wait_for_it(broker: Judging
     assert (answer.code, "filter function f does not exist" in str(answer.remark)) == (ResponseCode.SYSTEM_ERROR, True)
 
 
-def test_a_function_that_fails_refuses_its_pull_and_the_connection_goes_on(broker: JudgingBroker, client: Peer) -> None:
+def test_failed_function_refuses_its_pull_and_keeps_the_connection(broker: JudgingBroker, client: Peer) -> None:
     broker.store("x0")
 
     def fail(_message: MessageExt) -> bool:
@@ -242,9 +242,7 @@ def test_a_function_that_fails_refuses_its_pull_and_the_connection_goes_on(broke
     assert bodies(client.pull(0, subscription="*")) == ["x0"]
 
 
-def test_whoever_changes_to_functions_or_from_them_while_a_pull_waits_is_told_to_ask_again(
-    broker: JudgingBroker, client: Peer
-) -> None:
+def test_held_pull_is_retried_after_a_change_to_or_from_functions(broker: JudgingBroker, client: Peer) -> None:
     broker.store("x0")
     by_heartbeat = {"sysFlag": 2, "expressionType": None, "subscription": None}
     for version, (first, second) in enumerate(((("*", "TAG"), ("f", "PYTHON")), (("f", "PYTHON"), ("*", "TAG"))), 1):
@@ -259,7 +257,7 @@ def test_whoever_changes_to_functions_or_from_them_while_a_pull_waits_is_told_to
         assert (answer.code, bodies(answer), next_of(answer)) == (ResponseCode.PULL_RETRY_IMMEDIATELY, [], version)
 
 
-def test_subscriptions_by_function_are_checked_and_are_no_sql_filters(broker: JudgingBroker, client: Peer) -> None:
+def test_function_subscriptions_are_validated_and_are_not_sql_filters(broker: JudgingBroker, client: Peer) -> None:
     def check(name: str) -> RemotingCommand:
         body = CheckClientRequestBody("cid", "CG", SubscriptionData.build("T", name, "PYTHON", 1)).encode()
         return client.ask(RequestCode.CHECK_CLIENT_CONFIG, None, body)

@@ -18,14 +18,14 @@ def lock(client: Peer, client_id: str, *numbers: int) -> list[int]:
     return [queue.queue_id for queue in LockBatchResponseBody.decode(answer.body).lock_ok_mq_set]
 
 
-def test_the_answer_names_the_queues_that_the_client_owns_now(client: Peer) -> None:
+def test_lock_response_lists_the_queues_owned_by_the_client(client: Peer) -> None:
     assert lock(client, "one", 0, 1) == [0, 1]
     assert lock(client, "two", 0, 1, 2) == [2]
     assert lock(client, "two", 0) == []
     assert lock(client, "one", 1) == [1]
 
 
-def test_unlocked_queues_are_free_and_the_answer_has_no_body(client: Peer) -> None:
+def test_unlocked_queues_are_free_and_the_response_has_no_body(client: Peer) -> None:
     lock(client, "one", 0)
     body = LockBatchRequestBody("CG", "one", QUEUES).encode()
     answer = client.ask(RequestCode.UNLOCK_BATCH_MQ, None, body)
@@ -33,7 +33,7 @@ def test_unlocked_queues_are_free_and_the_answer_has_no_body(client: Peer) -> No
     assert lock(client, "two", 0) == [0]
 
 
-def test_a_lock_does_not_go_with_the_connection(broker: SmallBroker, client: Peer) -> None:
+def test_lock_survives_its_connection(broker: SmallBroker, client: Peer) -> None:
     lock(client, "one", 0)
     client.close()
     other = broker.connect(40001)
@@ -47,6 +47,6 @@ def test_a_lock_does_not_go_with_the_connection(broker: SmallBroker, client: Pee
     "body",
     [b"", b"{}", b'{"clientId":"c"}', b'{"consumerGroup":"g"}', b'{"clientId":"c","consumerGroup":"g","mqSet":[{}]}'],
 )
-def test_a_body_that_does_not_say_who_and_what_is_refused(client: Peer, body: bytes) -> None:
+def test_lock_request_without_client_group_or_queues_is_refused(client: Peer, body: bytes) -> None:
     for code in (RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ):
         assert client.ask(code, None, body).code == ResponseCode.SYSTEM_ERROR

@@ -61,7 +61,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def test_a_group_loses_what_lies_between_its_offset_and_the_new_begin(world: World) -> None:
+def test_lost_messages_are_those_between_the_offset_and_the_new_minimum(world: World) -> None:
     world.offsets.commit("behind", "T", 0, 3)
     world.offsets.commit("done", "T", 0, 20)
     world.force(1000)
@@ -73,7 +73,7 @@ def test_a_group_loses_what_lies_between_its_offset_and_the_new_begin(world: Wor
     assert world.told() == {("behind", "T"): 22, ("done", "T"): 5}
 
 
-def test_what_was_deleted_before_is_not_counted_again(world: World) -> None:
+def test_messages_deleted_before_are_not_counted_again(world: World) -> None:
     world.offsets.commit("far behind", "T", 0, 0)
     world.control.min_offset = 2000
     world.queues.least = 5  # a queue whose messages are all gone keeps its minimum
@@ -82,19 +82,19 @@ def test_what_was_deleted_before_is_not_counted_again(world: World) -> None:
     assert world.told() == {("far behind", "T"): 1}
 
 
-def test_all_messages_of_a_queue_may_be_lost(world: World) -> None:
+def test_loss_of_all_messages_of_a_queue_is_counted(world: World) -> None:
     world.offsets.commit("g", "T", 0, 45)
     world.force(100_000)
     assert world.told() == {("g", "T"): 5}
 
 
-def test_delayed_messages_that_were_not_delivered_count_too(world: World) -> None:
+def test_undelivered_delayed_messages_are_counted(world: World) -> None:
     world.delays[1] = 4
     world.force(1000)
     assert world.told() == {(DELAY_LEVELS, SCHEDULE_TOPIC): 6}
 
 
-def test_each_loss_is_logged_as_a_warning(world: World, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_loss_logs_a_warning(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     world.offsets.commit("g", "T", 0, 3)
     world.force(1000)
@@ -107,7 +107,7 @@ def test_each_loss_is_logged_as_a_warning(world: World, caplog: pytest.LogCaptur
     assert "all consumed by the known groups" in caplog.messages[0]
 
 
-def test_a_broker_that_is_started_again_goes_on_with_the_count(world: World) -> None:
+def test_restarted_broker_continues_the_count(world: World) -> None:
     world.lost = world.another({"kind": KIND, "group": "g", "about": "T", "count": 7}, {"kind": "other"})
     world.offsets.commit("g", "T", 0, 3)
     world.control.min_offset = 1000
@@ -115,7 +115,7 @@ def test_a_broker_that_is_started_again_goes_on_with_the_count(world: World) -> 
     assert world.told() == {("g", "T"): 9}
 
 
-def test_the_count_begins_when_a_deletion_is_announced(world: World) -> None:
+def test_counting_begins_when_a_deletion_is_announced(world: World) -> None:
     async def announce() -> None:
         keeping = asyncio.create_task(world.lost.keep())
         await asyncio.sleep(0)
@@ -128,7 +128,7 @@ def test_the_count_begins_when_a_deletion_is_announced(world: World) -> None:
     asyncio.run(announce())
 
 
-def test_a_deletion_that_did_not_wait_for_the_count_is_answered_and_not_guessed(
+def test_deletion_that_did_not_wait_for_the_count_is_acknowledged_without_a_count(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.offsets.commit("g", "T", 0, 3)

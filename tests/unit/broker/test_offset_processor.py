@@ -22,7 +22,7 @@ def stored(broker: SmallBroker, client: Peer, count: int, body: bytes = b"x") ->
     return [record.store_timestamp for record in broker.records()[before:]]
 
 
-def test_a_commit_is_taken_as_it_comes(broker: SmallBroker, client: Peer) -> None:
+def test_any_offset_is_committed_as_given(broker: SmallBroker, client: Peer) -> None:
     for offset in (7, 3):
         answer = client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, GROUP | {"commitOffset": offset})
         assert (answer.code, answer.ext_fields) == (ResponseCode.SUCCESS, {})
@@ -33,7 +33,7 @@ def test_a_commit_is_taken_as_it_comes(broker: SmallBroker, client: Peer) -> Non
 
 
 @pytest.mark.parametrize("field", ["consumerGroup", "topic", "queueId", "commitOffset"])
-def test_a_commit_that_lacks_a_field_changes_nothing(broker: SmallBroker, client: Peer, field: str) -> None:
+def test_commit_without_a_required_field_changes_nothing(broker: SmallBroker, client: Peer, field: str) -> None:
     ext = GROUP | {"commitOffset": 5}
     del ext[field]
     answer = client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, ext)
@@ -42,7 +42,7 @@ def test_a_commit_that_lacks_a_field_changes_nothing(broker: SmallBroker, client
     assert broker.offsets.query("CG", "T", 0) == -1
 
 
-def test_a_new_group_begins_at_0_where_the_first_message_is_recent_or_there_is_none(
+def test_new_group_begins_at_0_if_the_first_message_is_recent_or_the_queue_is_empty(
     broker: SmallBroker, client: Peer
 ) -> None:
     for _ in range(2):
@@ -51,7 +51,7 @@ def test_a_new_group_begins_at_0_where_the_first_message_is_recent_or_there_is_n
         stored(broker, client, 3)
 
 
-def test_a_new_group_decides_for_itself_where_the_first_message_is_far_back(
+def test_new_group_chooses_its_start_if_the_first_message_is_far_behind(
     make_broker: Callable[..., SmallBroker],
 ) -> None:
     broker = make_broker(memory_bytes=1 << 16)
@@ -63,7 +63,7 @@ def test_a_new_group_decides_for_itself_where_the_first_message_is_far_back(
     assert (empty.code, empty.ext_fields) == (ResponseCode.SUCCESS, {"offset": "0"})
 
 
-def test_a_queue_says_where_it_begins_and_ends(broker: SmallBroker, client: Peer) -> None:
+def test_minimum_and_maximum_offset_are_returned(broker: SmallBroker, client: Peer) -> None:
     stored(broker, client, 3)
     assert client.ask(RequestCode.GET_MAX_OFFSET, QUEUE | {"bname": "broker-a"}).ext_fields == {"offset": "3"}
     assert client.ask(RequestCode.GET_MIN_OFFSET, QUEUE).ext_fields == {"offset": "0"}
@@ -74,7 +74,7 @@ def test_a_queue_says_where_it_begins_and_ends(broker: SmallBroker, client: Peer
 @pytest.mark.parametrize(
     "queue", [{"topic": "T", "queueId": 99}, {"topic": "NoTopic", "queueId": 0}, {"topic": "", "queueId": -1}]
 )
-def test_a_queue_that_nobody_knows_is_empty(client: Peer, queue: dict[str, object]) -> None:
+def test_unknown_queue_is_empty(client: Peer, queue: dict[str, object]) -> None:
     for code, ext in (
         (RequestCode.GET_MAX_OFFSET, {"offset": "0"}),
         (RequestCode.GET_MIN_OFFSET, {"offset": "0"}),
@@ -85,7 +85,7 @@ def test_a_queue_that_nobody_knows_is_empty(client: Peer, queue: dict[str, objec
         assert (answer.code, answer.ext_fields) == (ResponseCode.SUCCESS, ext)
 
 
-def test_times_lead_to_the_nearest_message(broker: SmallBroker, client: Peer) -> None:
+def test_search_by_time_returns_the_nearest_message(broker: SmallBroker, client: Peer) -> None:
     times = stored(broker, client, 3)
     search = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
     assert client.ask(search, QUEUE | {"timestamp": 0}).ext_fields == {"offset": "0"}
@@ -94,7 +94,7 @@ def test_times_lead_to_the_nearest_message(broker: SmallBroker, client: Peer) ->
 
 
 @pytest.mark.parametrize("code", [14, 29, 30, 31, 32])
-def test_a_question_without_its_fields_is_refused_quietly(
+def test_request_without_its_fields_is_refused_without_a_traceback(
     client: Peer, caplog: pytest.LogCaptureFixture, code: int
 ) -> None:
     assert client.ask(code, {"topic": "T"}).code == ResponseCode.SYSTEM_ERROR

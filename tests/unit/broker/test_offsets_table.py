@@ -21,7 +21,7 @@ def table(path: Path) -> OffsetTable:
     return OffsetTable(JsonFile(path))
 
 
-def test_what_nobody_committed_is_minus_one(path: Path) -> None:
+def test_missing_offset_is_minus_one(path: Path) -> None:
     offsets = table(path)
     assert offsets.query("g", "T", 0) == -1
     offsets.commit("g", "T", 0, 5)
@@ -29,14 +29,14 @@ def test_what_nobody_committed_is_minus_one(path: Path) -> None:
     assert (offsets.query("g", "U", 0), offsets.query("h", "T", 0)) == (-1, -1)
 
 
-def test_an_offset_may_go_back(path: Path) -> None:
+def test_offset_may_decrease(path: Path) -> None:
     offsets = table(path)
     offsets.commit("g", "T", 0, 5)
     offsets.commit("g", "T", 0, 2)
     assert offsets.query("g", "T", 0) == 2
 
 
-def test_a_group_and_a_topic_find_each_other(path: Path) -> None:
+def test_offsets_are_found_by_group_and_by_topic(path: Path) -> None:
     offsets = table(path)
     offsets.commit("g", "T", 0, 5)
     offsets.commit("g", "U", 1, 6)
@@ -46,7 +46,7 @@ def test_a_group_and_a_topic_find_each_other(path: Path) -> None:
     assert offsets.queues("h", "T") == {2: 7}
 
 
-def test_a_removed_group_is_forgotten_everywhere(path: Path) -> None:
+def test_offsets_of_a_removed_group_are_removed(path: Path) -> None:
     offsets = table(path)
     offsets.commit("g", "T", 0, 5)
     offsets.commit("h", "T", 0, 6)
@@ -55,7 +55,7 @@ def test_a_removed_group_is_forgotten_everywhere(path: Path) -> None:
     assert offsets.groups_of("T") == {"h"}
 
 
-def test_offsets_of_a_deleted_topic_are_forgotten_by_all_groups(path: Path) -> None:
+def test_offsets_of_a_deleted_topic_are_removed_from_all_groups(path: Path) -> None:
     offsets = table(path)
     for group in ("g", "h"):
         offsets.commit(group, "T", 0, 5)
@@ -68,7 +68,7 @@ def test_offsets_of_a_deleted_topic_are_forgotten_by_all_groups(path: Path) -> N
     assert found.groups_of("U") == {"g", "h"}
 
 
-def test_a_clone_has_the_sources_queues_and_no_others(path: Path) -> None:
+def test_cloned_group_has_exactly_the_queues_of_its_source(path: Path) -> None:
     offsets = table(path)
     offsets.commit("a", "T", 0, 5)
     offsets.commit("b", "T", 3, 9)
@@ -92,7 +92,7 @@ def test_apaches_file_is_read_and_written_back_byte_for_byte(store: str, tmp_pat
     )
 
 
-def test_the_quick_writer_writes_what_the_dialect_does(path: Path) -> None:
+def test_fast_writer_equals_the_fastjson_encoder(path: Path) -> None:
     offsets = table(path)
     offsets.commit('g"\u2028ü', "%RETRY%x", 3, 9223372036854775807)
     offsets.commit("g@h", "T", 0, 1)
@@ -104,7 +104,7 @@ def test_the_quick_writer_writes_what_the_dialect_does(path: Path) -> None:
     assert table(path).to_json() == offsets.to_json()
 
 
-def test_nothing_is_written_when_nothing_has_changed(path: Path) -> None:
+def test_file_is_not_written_without_changes(path: Path) -> None:
     offsets = table(path)
     offsets.persist()
     assert not path.exists()
@@ -115,7 +115,7 @@ def test_nothing_is_written_when_nothing_has_changed(path: Path) -> None:
     assert path.stat().st_ino == written
 
 
-def test_writing_apart_keeps_what_was_true_when_it_began(path: Path) -> None:
+def test_background_write_stores_a_consistent_snapshot(path: Path) -> None:
     offsets = table(path)
 
     async def run() -> None:
@@ -131,7 +131,7 @@ def test_writing_apart_keeps_what_was_true_when_it_began(path: Path) -> None:
     assert table(path).query("g", "T", 0) == 6
 
 
-def test_a_disk_that_refuses_is_tried_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_is_retried(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     json_file = JsonFile(path)
     offsets = OffsetTable(json_file)
     offsets.commit("g", "T", 0, 5)
@@ -147,7 +147,7 @@ def test_a_disk_that_refuses_is_tried_again(path: Path, monkeypatch: pytest.Monk
     assert table(path).query("g", "T", 0) == 5
 
 
-def test_offsets_are_persisted_on_the_clock_until_told_to_stop(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offsets_are_persisted_periodically_until_stopped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     json_file = JsonFile(path)
     offsets = OffsetTable(json_file)
 
@@ -172,14 +172,14 @@ def test_offsets_are_persisted_on_the_clock_until_told_to_stop(path: Path, monke
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"offsetTable":{"T":{0:1}}}', '{"offsetTable":{"T@g":{0:"x"}}}'])
-def test_a_file_of_another_shape_stops_the_start(path: Path, text: str) -> None:
+def test_start_fails_on_an_invalid_offsets_file(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True)
     path.write_text(text)
     with pytest.raises(ConfigFileUnreadable):
         table(path)
 
 
-def test_quoted_queue_ids_are_read_too(path: Path) -> None:
+def test_quoted_queue_ids_are_accepted(path: Path) -> None:
     path.parent.mkdir(parents=True)
     path.write_text('{"offsetTable":{"T@g":{"0":7,"1":"8"}}}')
     assert table(path).by_topic("g") == {"T": {0: 7, 1: 8}}

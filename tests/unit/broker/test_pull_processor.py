@@ -55,7 +55,7 @@ def filled(broker: SmallBroker, client: Peer) -> SmallBroker:
 # -- what is read -------------------------------------------------------------------------------------------------------------
 
 
-def test_messages_come_as_they_are_stored_one_after_another(filled: SmallBroker, client: Peer) -> None:
+def test_messages_are_returned_as_stored(filled: SmallBroker, client: Peer) -> None:
     answer = client.pull(1, maxMsgNums=3)
     assert (answer.code, answer.remark, bounds(answer)) == (ResponseCode.SUCCESS, "FOUND", (4, 0, 5))
     assert bodies(answer) == [b"b", b"a", b"c"]
@@ -74,7 +74,7 @@ def test_messages_come_as_they_are_stored_one_after_another(filled: SmallBroker,
         (7, 1, 21, "NO_MESSAGE_IN_QUEUE", (0, 0, 0)),
     ],
 )
-def test_where_nothing_is_the_answer_says_where_to_go_on(
+def test_empty_pull_returns_the_next_offset(
     filled: SmallBroker, client: Peer, offset: int, queue_id: int, code: int, status: str, told: tuple[int, int, int]
 ) -> None:
     answer = client.pull(offset, queue_id=queue_id)
@@ -94,7 +94,7 @@ def test_where_nothing_is_the_answer_says_where_to_go_on(
         ("nobody", "TAG", b""),
     ],
 )
-def test_tags_select_by_their_hash(
+def test_tags_select_messages_by_hash(
     filled: SmallBroker, client: Peer, expression: str | None, kind: str | None, wanted: bytes
 ) -> None:
     answer = client.pull(subscription=expression, expressionType=kind)
@@ -112,19 +112,19 @@ def test_messages_without_tags_match_no_tag(broker: SmallBroker, client: Peer) -
     assert len(bodies(client.pull())) == 2
 
 
-def test_one_message_comes_even_where_none_was_asked_for(filled: SmallBroker, client: Peer) -> None:
+def test_at_least_one_message_is_returned(filled: SmallBroker, client: Peer) -> None:
     answer = client.pull(maxMsgNums=0)
     assert (answer.code, bounds(answer)) == (ResponseCode.SUCCESS, (1, 0, 5))
     assert bodies(answer) == [b"a"]
 
 
-def test_a_negative_number_is_refused_only_where_there_is_something_to_read(filled: SmallBroker, client: Peer) -> None:
+def test_negative_count_is_refused_only_if_messages_exist(filled: SmallBroker, client: Peer) -> None:
     assert client.pull(maxMsgNums=-1, sysFlag=5, commitOffset=3).code == ResponseCode.SYSTEM_ERROR
     assert filled.offsets.query("CG", "T", 0) == -1
     assert client.pull(5, maxMsgNums=-1).code == ResponseCode.PULL_NOT_FOUND
 
 
-def test_a_pull_carries_at_most_32_messages_and_256_kib(broker: SmallBroker, client: Peer) -> None:
+def test_pull_carries_at_most_32_messages_and_256_kib(broker: SmallBroker, client: Peer) -> None:
     broker.topic()
     for _ in range(40):
         client.send(b"small")
@@ -137,7 +137,7 @@ def test_a_pull_carries_at_most_32_messages_and_256_kib(broker: SmallBroker, cli
     assert len(answer.body) <= 262144
 
 
-def test_what_lies_far_behind_comes_in_smaller_pieces(make_broker: MakeBroker) -> None:
+def test_messages_far_behind_are_returned_in_smaller_batches(make_broker: MakeBroker) -> None:
     broker = make_broker(memory_bytes=1 << 16)  # 40 per cent of 64 KiB counts as recent
     client = broker.connect()
     broker.topic()
@@ -151,9 +151,7 @@ def test_what_lies_far_behind_comes_in_smaller_pieces(make_broker: MakeBroker) -
 
 
 @pytest.mark.parametrize(("deleted_files", "status"), [(1, "FOUND"), (3, "MESSAGE_WAS_REMOVING")])
-def test_records_that_are_deleted_are_passed_over(
-    broker: SmallBroker, client: Peer, deleted_files: int, status: str
-) -> None:
+def test_deleted_records_are_skipped(broker: SmallBroker, client: Peer, deleted_files: int, status: str) -> None:
     broker.topic()
     for _ in range(10):
         client.send(b"x" * 60_000)
@@ -167,17 +165,17 @@ def test_records_that_are_deleted_are_passed_over(
         assert (answer.code, bounds(answer)[0]) == (ResponseCode.PULL_RETRY_IMMEDIATELY, 10)
 
 
-def test_a_binary_pull_is_answered_in_binary(filled: SmallBroker, client: Peer) -> None:
+def test_binary_pull_is_answered_in_binary(filled: SmallBroker, client: Peer) -> None:
     answer = client.ask(RequestCode.PULL_MESSAGE, pull_fields(), binary=True)
     assert (answer.serialize_type, bounds(answer)) == (SerializeType.ROCKETMQ, (5, 0, 5))
 
 
-def test_lite_pulls_of_newer_clients_are_served_alike(filled: SmallBroker, client: Peer) -> None:
+def test_lite_pulls_of_newer_clients_are_served(filled: SmallBroker, client: Peer) -> None:
     answer = client.ask(RequestCode.LITE_PULL_MESSAGE, pull_fields(sysFlag=22))
     assert (answer.code, bounds(answer)) == (ResponseCode.SUCCESS, (5, 0, 5))
 
 
-def test_the_fast_port_does_not_know_pulls(filled: SmallBroker) -> None:
+def test_fast_port_refuses_pulls(filled: SmallBroker) -> None:
     answer = filled.connect(fast=True).pull()
     assert (answer.code, answer.remark) == (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, " request type 11 not supported")
 
@@ -198,7 +196,7 @@ def test_the_fast_port_does_not_know_pulls(filled: SmallBroker) -> None:
         ({"expressionType": "SQL92", "subscription": "a > 1"}, 1, "SQL92"),
     ],
 )
-def test_a_refusal_says_why_with_an_empty_map(
+def test_refusal_has_a_reason_and_an_empty_map(
     filled: SmallBroker, client: Peer, fields: dict[str, Any], code: int, says: str
 ) -> None:
     answer = client.pull(**fields)
@@ -216,7 +214,7 @@ def test_a_refusal_says_why_with_an_empty_map(
         {"maxMsgNums": 1 << 31},
     ],
 )
-def test_fields_that_cannot_be_read_are_refused_quietly(
+def test_invalid_fields_are_refused_without_a_traceback(
     filled: SmallBroker, client: Peer, caplog: pytest.LogCaptureFixture, fields: dict[str, Any]
 ) -> None:
     answer = client.pull(**fields)
@@ -225,12 +223,12 @@ def test_fields_that_cannot_be_read_are_refused_quietly(
     assert not [record for record in caplog.records if record.exc_info]
 
 
-def test_what_certain_bits_ask_for_may_be_missing_without_them(filled: SmallBroker, client: Peer) -> None:
+def test_fields_that_depend_on_flags_are_optional_without_them(filled: SmallBroker, client: Peer) -> None:
     answer = client.pull(commitOffset=None, suspendTimeoutMillis=None, subVersion=None)
     assert answer.code == ResponseCode.SUCCESS
 
 
-def test_permissions_of_broker_group_and_topic_count(make_broker: MakeBroker) -> None:
+def test_permissions_of_broker_group_and_topic_are_checked(make_broker: MakeBroker) -> None:
     broker = make_broker(broker={"broker_permission": WRITE})
     answer = broker.connect().pull(topic="NoSuchTopic")
     assert (answer.code, answer.ext_fields) == (ResponseCode.NO_PERMISSION, {})
@@ -241,7 +239,7 @@ def test_permissions_of_broker_group_and_topic_count(make_broker: MakeBroker) ->
     assert broker.connect().pull(consumerGroup="other").code == ResponseCode.NO_PERMISSION
 
 
-def test_a_group_is_made_by_its_first_pull_unless_that_is_switched_off(make_broker: MakeBroker) -> None:
+def test_first_pull_creates_the_group_unless_disabled(make_broker: MakeBroker) -> None:
     broker = make_broker()
     broker.connect().pull(topic="NoSuchTopic")
     assert "CG" in broker.groups.all()
@@ -250,7 +248,7 @@ def test_a_group_is_made_by_its_first_pull_unless_that_is_switched_off(make_brok
     assert strict.pull(topic="NoSuchTopic", consumerGroup="CID_RMQ_SYS_X").code == ResponseCode.TOPIC_NOT_EXIST
 
 
-def test_without_an_expression_the_groups_heartbeats_say_what_is_wanted(filled: SmallBroker, client: Peer) -> None:
+def test_pull_without_an_expression_uses_the_subscription_of_the_heartbeat(filled: SmallBroker, client: Peer) -> None:
     assert client.pull(**FROM_HEARTBEAT).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
     subscribe(client, "b||c", version=5)
     assert bodies(client.pull(**FROM_HEARTBEAT, subVersion=5)) == [b"b", b"c"]
@@ -261,14 +259,14 @@ def test_without_an_expression_the_groups_heartbeats_say_what_is_wanted(filled: 
     assert client.pull(**FROM_HEARTBEAT).code == ResponseCode.SYSTEM_ERROR
 
 
-def test_a_class_filter_lets_everything_through(filled: SmallBroker, client: Peer) -> None:
+def test_class_filter_selects_everything(filled: SmallBroker, client: Peer) -> None:
     data = replace(SubscriptionData.build("T", "a"), class_filter_mode=True)
     heartbeat = HeartbeatData("cid", [], [ConsumerData("CG", subscription_data_set=[data])])
     client.ask(RequestCode.HEART_BEAT, None, heartbeat.encode())
     assert len(bodies(client.pull(**FROM_HEARTBEAT))) == 5
 
 
-def test_broadcasting_may_be_forbidden_to_a_group(filled: SmallBroker, client: Peer) -> None:
+def test_broadcasting_can_be_disabled_for_a_group(filled: SmallBroker, client: Peer) -> None:
     from headrace.model.consumption import MessageModel  # noqa: PLC0415
 
     subscribe(client, message_model=MessageModel.BROADCASTING)
@@ -282,14 +280,14 @@ def test_broadcasting_may_be_forbidden_to_a_group(filled: SmallBroker, client: P
 
 
 @pytest.mark.parametrize("offset", [0, 5, 99])
-def test_a_pull_commits_whatever_it_finds(filled: SmallBroker, client: Peer, offset: int) -> None:
+def test_pull_commits_its_offset_whatever_it_finds(filled: SmallBroker, client: Peer, offset: int) -> None:
     client.pull(offset, sysFlag=4, commitOffset=3)
     assert filled.offsets.query("CG", "T", 0) == -1
     client.pull(offset, sysFlag=5, commitOffset=3)
     assert filled.offsets.query("CG", "T", 0) == 3
 
 
-def test_a_held_pull_commits_at_once_and_only_then(filled: SmallBroker, client: Peer) -> None:
+def test_held_pull_commits_its_offset_at_once_and_only_once(filled: SmallBroker, client: Peer) -> None:
     client.tell(RequestCode.PULL_MESSAGE, pull_fields(5, **HOLD | {"sysFlag": 7, "commitOffset": 5}))
     assert filled.offsets.query("CG", "T", 0) == 5
     filled.offsets.commit("CG", "T", 0, 2)
@@ -297,7 +295,7 @@ def test_a_held_pull_commits_at_once_and_only_then(filled: SmallBroker, client: 
     assert filled.offsets.query("CG", "T", 0) == 2
 
 
-def test_an_offset_out_of_range_is_told_to_the_topic_of_such_events(filled: SmallBroker, client: Peer) -> None:
+def test_offset_out_of_range_is_recorded_in_the_event_topic(filled: SmallBroker, client: Peer) -> None:
     assert client.pull(999, consumerGroup="größe").code == ResponseCode.PULL_OFFSET_MOVED
     event = filled.record()
     assert (event.topic, event.queue_id, event.properties) == (
@@ -315,7 +313,7 @@ def test_an_offset_out_of_range_is_told_to_the_topic_of_such_events(filled: Smal
 # -- masters and slaves -------------------------------------------------------------------------------------------------------
 
 
-def test_a_slow_reader_is_sent_to_the_slave_only_if_that_is_switched_on(make_broker: MakeBroker) -> None:
+def test_slow_consumer_is_redirected_to_the_slave_only_if_enabled(make_broker: MakeBroker) -> None:
     for enabled, far, near in ((True, "1", "0"), (False, "0", "0")):
         broker = make_broker(broker={"slave_read_enable": enabled}, memory_bytes=1 << 17)
         client = broker.connect()
@@ -330,7 +328,7 @@ def test_a_slow_reader_is_sent_to_the_slave_only_if_that_is_switched_on(make_bro
         assert client.pull(3).ext["suggestWhichBrokerId"] == near
 
 
-def test_a_slave_leaves_offsets_as_they_are_and_commits_nothing(make_broker: MakeBroker) -> None:
+def test_slave_neither_corrects_nor_commits_offsets(make_broker: MakeBroker) -> None:
     broker = make_broker(store={"broker_role": "SLAVE"})
     broker.groups.put(SubscriptionGroupConfig("CG", broker_id=2))
     broker.topic()
@@ -340,7 +338,7 @@ def test_a_slave_leaves_offsets_as_they_are_and_commits_nothing(make_broker: Mak
     assert broker.offsets.query("CG", "T", 0) == -1
 
 
-def test_a_slave_that_checks_offsets_corrects_them(make_broker: MakeBroker) -> None:
+def test_slave_corrects_offsets_if_configured(make_broker: MakeBroker) -> None:
     broker = make_broker(store={"broker_role": "SLAVE", "offset_check_in_slave": True})
     broker.topic()
     answer = broker.connect().pull(7)
@@ -355,7 +353,7 @@ def arrive(broker: SmallBroker, *queues: tuple[str, int]) -> None:
     broker.run(lambda: broker.held.arrived(queues or [("T", 0)]))
 
 
-def test_a_held_pull_is_answered_when_a_message_comes(filled: SmallBroker, client: Peer) -> None:
+def test_held_pull_is_answered_when_a_message_arrives(filled: SmallBroker, client: Peer) -> None:
     request = client.tell(RequestCode.PULL_MESSAGE, pull_fields(5, **HOLD), binary=True)
     assert client.received() == []
     producer = filled.connect(40001)
@@ -371,7 +369,7 @@ def test_a_held_pull_is_answered_when_a_message_comes(filled: SmallBroker, clien
     assert len(filled.held) == 0
 
 
-def test_a_held_pull_is_answered_at_its_deadline(filled: SmallBroker, client: Peer) -> None:
+def test_held_pull_is_answered_at_its_deadline(filled: SmallBroker, client: Peer) -> None:
     client.tell(RequestCode.PULL_MESSAGE, pull_fields(5, **HOLD))
     filled.run(lambda: filled.held.expire(filled.loop.time() + 14))
     assert client.received() == []
@@ -380,7 +378,7 @@ def test_a_held_pull_is_answered_at_its_deadline(filled: SmallBroker, client: Pe
     assert (answer.code, answer.remark, bounds(answer)) == (19, "OFFSET_OVERFLOW_ONE", (5, 0, 5))
 
 
-def test_without_long_polling_a_pull_is_held_for_a_second(make_broker: MakeBroker) -> None:
+def test_pull_is_held_for_a_second_if_long_polling_is_disabled(make_broker: MakeBroker) -> None:
     broker = make_broker(broker={"long_polling_enable": False})
     broker.topic()
     client = broker.connect()
@@ -390,19 +388,19 @@ def test_without_long_polling_a_pull_is_held_for_a_second(make_broker: MakeBroke
 
 
 @pytest.mark.parametrize(("offset", "fields"), [(99, {}), (0, {"subscription": "nobody"})])
-def test_a_moved_offset_and_unwanted_messages_are_never_held(
+def test_pull_with_a_moved_offset_or_unwanted_messages_is_not_held(
     filled: SmallBroker, client: Peer, offset: int, fields: dict[str, Any]
 ) -> None:
     assert client.pull(offset, **HOLD, **fields).code in (20, 21)
     assert len(filled.held) == 0
 
 
-def test_a_one_way_pull_is_not_held(filled: SmallBroker, client: Peer) -> None:
+def test_one_way_pull_is_not_held(filled: SmallBroker, client: Peer) -> None:
     assert client.told(RequestCode.PULL_MESSAGE, pull_fields(5, **HOLD)) == []
     assert len(filled.held) == 0
 
 
-def test_unwanted_messages_let_a_pull_wait_on_and_are_passed_in_the_end(filled: SmallBroker, client: Peer) -> None:
+def test_held_pull_skips_unwanted_messages(filled: SmallBroker, client: Peer) -> None:
     producer = filled.connect(40001)
     client.tell(RequestCode.PULL_MESSAGE, pull_fields(5, subscription="c", **HOLD))
     fill(filled, producer, "a", "b")
@@ -422,9 +420,7 @@ def test_unwanted_messages_let_a_pull_wait_on_and_are_passed_in_the_end(filled: 
 
 
 @pytest.mark.slow
-def test_more_unwanted_messages_than_one_look_covers_do_not_hide_a_wanted_one(
-    filled: SmallBroker, client: Peer
-) -> None:
+def test_wanted_message_is_found_after_many_unwanted_ones(filled: SmallBroker, client: Peer) -> None:
     producer = filled.connect(40001)
     client.tell(RequestCode.PULL_MESSAGE, pull_fields(5, subscription="wanted", **HOLD))
     for _ in range(801):
@@ -436,7 +432,7 @@ def test_more_unwanted_messages_than_one_look_covers_do_not_hide_a_wanted_one(
     assert bodies(client.pull(805, subscription="wanted")) == [b"wanted"]
 
 
-def test_a_subscription_that_changes_while_a_pull_waits_loses_nothing(filled: SmallBroker, client: Peer) -> None:
+def test_subscription_change_while_a_pull_is_held_loses_no_message(filled: SmallBroker, client: Peer) -> None:
     subscribe(client, "old", version=1)
     producer = filled.connect(40001)
     client.tell(RequestCode.PULL_MESSAGE, pull_fields(5, **HOLD | {"sysFlag": 2}))
@@ -449,7 +445,7 @@ def test_a_subscription_that_changes_while_a_pull_waits_loses_nothing(filled: Sm
     assert (answer.code, bodies(answer)) == (ResponseCode.SUCCESS, [b"new"])
 
 
-def test_a_held_pull_whose_group_has_gone_is_told_so(filled: SmallBroker, client: Peer) -> None:
+def test_held_pull_of_a_removed_group_is_refused(filled: SmallBroker, client: Peer) -> None:
     other = filled.connect(40001)
     subscribe(client)
     client.tell(RequestCode.PULL_MESSAGE, pull_fields(5, **HOLD | {"sysFlag": 2}))
@@ -460,14 +456,14 @@ def test_a_held_pull_whose_group_has_gone_is_told_so(filled: SmallBroker, client
     assert (answer.code, answer.ext_fields) == (ResponseCode.SUBSCRIPTION_NOT_EXIST, {})
 
 
-def test_a_topic_deleted_under_a_held_pull_is_told(filled: SmallBroker, client: Peer) -> None:
+def test_held_pull_of_a_deleted_topic_is_refused(filled: SmallBroker, client: Peer) -> None:
     client.tell(RequestCode.PULL_MESSAGE, pull_fields(5, **HOLD))
     filled.topics.delete("T")
     filled.run(lambda: filled.held.arrived([("T", 0)]))
     assert [answer.code for answer in client.received()] == [ResponseCode.TOPIC_NOT_EXIST]
 
 
-def test_a_failure_is_told_to_its_client_and_harms_no_other(
+def test_failure_is_answered_and_affects_no_other_client(
     filled: SmallBroker, client: Peer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = filled.connect(40001)
@@ -488,7 +484,7 @@ def test_a_failure_is_told_to_its_client_and_harms_no_other(
     assert [answer.code for answer in other.received()] == [ResponseCode.SUCCESS]
 
 
-def test_a_held_pull_of_a_closed_connection_is_dropped(filled: SmallBroker, client: Peer) -> None:
+def test_held_pull_of_a_closed_connection_is_dropped(filled: SmallBroker, client: Peer) -> None:
     client.tell(RequestCode.PULL_MESSAGE, pull_fields(5, **HOLD))
     client.close()
     filled.connect(40001).send(b"x")
@@ -496,7 +492,7 @@ def test_a_held_pull_of_a_closed_connection_is_dropped(filled: SmallBroker, clie
     assert len(filled.held) == 0
 
 
-def test_several_groups_wait_for_the_same_message(filled: SmallBroker) -> None:
+def test_several_groups_can_wait_for_the_same_message(filled: SmallBroker) -> None:
     waiting = [filled.connect(41000 + number) for number in range(5)]
     for number, one in enumerate(waiting):
         one.tell(RequestCode.PULL_MESSAGE, pull_fields(5, consumerGroup=f"CG{number}", **HOLD))

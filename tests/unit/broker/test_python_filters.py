@@ -79,7 +79,7 @@ def matching(starter: Starter, body: str, *prices: int, deadline_s: float = 60) 
     return answers
 
 
-def test_a_function_selects_messages_by_all_that_they_have(starter: Starter) -> None:
+def test_function_can_use_every_field_of_a_message(starter: Starter) -> None:
     body = "import json, re\nreturn int(message.properties['price']) > 10 and json.loads(message.body) % 2 == 0 and message.topic == 'T'"
     assert matching(starter, body, 5, 50, 51, 70) == ([False, True, False, True], "")
 
@@ -108,7 +108,7 @@ MISDEEDS = [
 ]  # fmt: skip
 
 
-def test_what_a_function_must_not_do_fails_within_it_and_is_told(starter: Starter) -> None:
+def test_forbidden_operation_fails_in_the_function_and_is_reported(starter: Starter) -> None:
     # One worker for all: none of them hinders it from answering the next message.
     functions = [
         f"def misdeed{number}(message):\n" + "".join(f"    {line}\n" for line in body.splitlines())
@@ -143,7 +143,7 @@ def test_what_a_function_must_not_do_fails_within_it_and_is_told(starter: Starte
         ("import os\nfor fd in range(3, 100):\n    try: os.write(fd, b'\\0\\0\\0\\2M\\7\\7')\n    except OSError: pass\nreturn True", "sent an invalid response"),
     ],
 )  # fmt: skip
-def test_a_function_that_cannot_be_stopped_from_within_is_ended(starter: Starter, body: str, reason: str) -> None:
+def test_function_that_cannot_be_interrupted_is_killed(starter: Starter, body: str, reason: str) -> None:
     deadline_s = 0.3 if "longer" in reason else 60  # what is to come before the deadline may come slowly
     with pytest.raises(PythonFilterFailed, match="the filter function mine " + reason):
         matching(starter, body, 1, 2, deadline_s=deadline_s)
@@ -151,7 +151,7 @@ def test_a_function_that_cannot_be_stopped_from_within_is_ended(starter: Starter
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers of calls are those of x86-64")
-def test_a_function_that_calls_the_kernel_itself_is_served_no_better(starter: Starter) -> None:
+def test_direct_system_calls_of_a_function_are_refused(starter: Starter) -> None:
     calls = {
         "open": "2, b'/etc/passwd', 0",
         "openat": "257, -100, b'/etc/passwd', 0",
@@ -177,23 +177,23 @@ def test_a_function_that_calls_the_kernel_itself_is_served_no_better(starter: St
         ("raise SystemExit", "SystemExit"),
     ],
 )
-def test_a_source_that_is_no_function_is_refused(starter: Starter, source: str, reason: str) -> None:
+def test_source_without_a_function_is_refused(starter: Starter, source: str, reason: str) -> None:
     with pytest.raises(PythonFilterFailed, match=f"cannot be used: .*{reason}"):
         run(PythonFilterWorker.call("mine", source, starter.start(), START_S))
 
 
-def test_a_source_that_never_ends_is_ended(starter: Starter) -> None:
+def test_source_that_does_not_finish_loading_is_killed(starter: Starter) -> None:
     path = starter.start()
     with pytest.raises(PythonFilterFailed, match="took longer"):
         run(PythonFilterWorker.call("mine", "while True: pass", path, START_S, load_s=0.3))
 
 
-def test_without_a_worker_the_function_is_told_to_have_none(tmp_path: Path) -> None:
+def test_missing_worker_is_reported(tmp_path: Path) -> None:
     with pytest.raises(PythonFilterFailed, match="has no worker"):
         run(PythonFilterWorker.call("mine", "", tmp_path / "nobody", 1))
 
 
-def test_a_worker_ends_when_the_broker_hangs_up_and_leaves_no_descriptor_behind(starter: Starter) -> None:
+def test_worker_exits_when_the_broker_disconnects_and_leaks_no_descriptor(starter: Starter) -> None:
     before = len(os.listdir("/proc/self/fd"))
     call: Callable[[], Any] = lambda: matching(starter, "return True", 1)  # noqa: E731
     assert call() == ([True], "")

@@ -46,17 +46,17 @@ def test_messages_are_found_by_each_of_their_keys(filled: SmallBroker, client: P
     assert bodies(query(client, "U7")) == [b"7"]
 
 
-def test_the_newest_come_up_to_the_number_asked_for_in_the_order_of_the_log(filled: SmallBroker, client: Peer) -> None:
+def test_newest_messages_up_to_the_limit_are_returned_in_log_order(filled: SmallBroker, client: Peer) -> None:
     assert bodies(query(client, "all", most=3)) == [b"37", b"38", b"39"]
     assert len(bodies(query(client, "all", most=1000))) == 40
 
 
-def test_a_query_by_unique_key_is_not_limited_by_its_number(filled: SmallBroker, client: Peer) -> None:
+def test_query_by_unique_key_ignores_the_limit(filled: SmallBroker, client: Peer) -> None:
     assert bodies(query(client, "U5", unique=True, most=0)) == [b"5"]
     assert len(bodies(query(client, "all", unique=True, most=1))) == 32
 
 
-def test_an_id_is_found_without_its_topic_but_a_key_is_not(filled: SmallBroker, client: Peer) -> None:
+def test_message_is_found_by_id_without_a_topic_but_not_by_key(filled: SmallBroker, client: Peer) -> None:
     for number in range(40):
         filled.topic(f"Many{number}")
     client.send(b"there", "Many33", i="KEYS\x01k\x02UNIQ_KEY\x01V1")
@@ -78,32 +78,32 @@ def test_an_id_is_found_without_its_topic_but_a_key_is_not(filled: SmallBroker, 
     assert client.ask(RequestCode.QUERY_MESSAGE, ext).code == ResponseCode.QUERY_NOT_FOUND
 
 
-def test_what_is_not_found_is_told_with_the_same_fields(filled: SmallBroker, client: Peer) -> None:
+def test_not_found_response_has_the_same_fields(filled: SmallBroker, client: Peer) -> None:
     for answer in (query(client, "nobody"), query(client, "n3", most=0), query(client, "n3", begin=1, end=1000)):
         assert (answer.code, answer.body) == (ResponseCode.QUERY_NOT_FOUND, b"")
         assert answer.ext_fields == {"indexLastUpdateTimestamp": "0", "indexLastUpdatePhyoffset": "0"}
 
 
-def test_a_message_is_seen_by_its_physical_offset(filled: SmallBroker, client: Peer) -> None:
+def test_message_is_viewed_by_its_physical_offset(filled: SmallBroker, client: Peer) -> None:
     for record in filled.records()[:3]:
         answer = client.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": record.physical_offset})
         assert (bodies(answer), answer.ext_fields) == ([record.body], None)
 
 
 @pytest.mark.parametrize("offset", [3, -1, 4294967295, FAR])
-def test_an_offset_where_no_message_begins_is_refused(filled: SmallBroker, client: Peer, offset: int) -> None:
+def test_offset_without_a_message_is_refused(filled: SmallBroker, client: Peer, offset: int) -> None:
     answer = client.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": offset})
     assert (answer.code, answer.body) == (ResponseCode.SYSTEM_ERROR, b"")
     assert f"can not find message by the offset, {offset}" in (answer.remark or "")
 
 
-def test_what_is_found_comes_with_a_json_header_even_to_a_binary_request(filled: SmallBroker, client: Peer) -> None:
+def test_found_messages_have_a_json_header_even_for_a_binary_request(filled: SmallBroker, client: Peer) -> None:
     assert query(client, "n3", binary=True).serialize_type is SerializeType.JSON
     assert query(client, "nobody", binary=True).serialize_type is SerializeType.ROCKETMQ
     found = client.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": 0}, binary=True)
     assert found.serialize_type is SerializeType.JSON
 
 
-def test_a_query_without_its_fields_is_refused(client: Peer) -> None:
+def test_query_without_its_fields_is_refused(client: Peer) -> None:
     assert client.ask(RequestCode.QUERY_MESSAGE, {"topic": "T"}).code == ResponseCode.SYSTEM_ERROR
     assert client.ask(RequestCode.VIEW_MESSAGE_BY_ID, {"offset": "x"}).code == ResponseCode.SYSTEM_ERROR

@@ -13,7 +13,7 @@ class Clock:
         return self.now_ms
 
 
-def test_a_queue_belongs_to_the_first_who_asks() -> None:
+def test_queue_is_locked_by_the_first_client() -> None:
     locks = RebalanceLocks(Clock())
     assert locks.lock("G", "one", [A]) == [A]
     assert locks.lock("G", "two", [B, A]) == [B]
@@ -30,7 +30,7 @@ def test_only_its_owner_unlocks_a_queue() -> None:
     assert locks.lock("G", "two", [A, B]) == [A]
 
 
-def test_a_lock_outlives_its_owner_by_a_minute() -> None:
+def test_lock_expires_a_minute_after_its_last_renewal() -> None:
     clock = Clock()
     locks = RebalanceLocks(clock)
     locks.lock("G", "one", [A])
@@ -41,7 +41,7 @@ def test_a_lock_outlives_its_owner_by_a_minute() -> None:
     assert locks.lock("G", "one", [A]) == []
 
 
-def test_asking_again_keeps_a_lock_alive() -> None:
+def test_locking_again_renews_the_lock() -> None:
     clock = Clock()
     locks = RebalanceLocks(clock)
     for _ in range(3):

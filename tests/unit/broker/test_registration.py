@@ -98,7 +98,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(work, 60))
 
 
-def test_at_the_start_every_name_server_gets_every_topic(tmp_path: Path) -> None:
+def test_all_topics_are_registered_with_every_name_server_at_the_start(tmp_path: Path) -> None:
     here = setting(tmp_path)
 
     async def work() -> None:
@@ -114,7 +114,7 @@ def test_at_the_start_every_name_server_gets_every_topic(tmp_path: Path) -> None
     assert body.topic_config.data_version == here.topics.data_version
 
 
-def test_the_request_has_the_fields_and_the_body_of_apaches(tmp_path: Path) -> None:
+def test_registration_has_the_fields_and_the_body_of_apaches(tmp_path: Path) -> None:
     theirs = next(line for line in golden.frames("register") if line.get("code") == 103 and line["from"] == "broker")
     here = setting(tmp_path)
     run(here.registration.register())
@@ -134,7 +134,7 @@ def test_the_request_has_the_fields_and_the_body_of_apaches(tmp_path: Path) -> N
     assert {name: our_topics.get(name) for name in shared} == {name: their_topics[name] for name in shared}
 
 
-def test_the_body_is_guarded_by_its_crc(tmp_path: Path) -> None:
+def test_registration_body_has_a_crc(tmp_path: Path) -> None:
     import zlib  # noqa: PLC0415
 
     here = setting(tmp_path)
@@ -144,7 +144,7 @@ def test_the_body_is_guarded_by_its_crc(tmp_path: Path) -> None:
     assert header.body_crc32 == zlib.crc32(command.body) & 0x7FFFFFFF
 
 
-def test_a_compressed_registration_says_the_same(tmp_path: Path) -> None:
+def test_compressed_registration_has_the_same_content(tmp_path: Path) -> None:
     here = setting(tmp_path, compressed_register=True)
     run(here.registration.register())
     _, command = here.servers.asked[0]
@@ -153,9 +153,7 @@ def test_a_compressed_registration_says_the_same(tmp_path: Path) -> None:
     assert body.topic_config.topic_config_table.keys() == here.topics.all().keys()
 
 
-def test_a_name_server_that_is_down_does_not_keep_the_others_waiting(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unreachable_name_server_does_not_delay_the_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     here = setting(tmp_path)
     here.servers.down.add("a:1")
 
@@ -177,14 +175,14 @@ def test_a_name_server_that_is_down_does_not_keep_the_others_waiting(
     run(work())
 
 
-def test_a_name_server_that_refuses_is_said_with_its_remark(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_refusal_of_a_name_server_is_logged_with_its_remark(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     here = setting(tmp_path, namesrv_addr="a:1")
     here.servers.answers["a:1"] = lambda command: response_to(command, ResponseCode.SYSTEM_ERROR, "crc32 not match")
     run(here.registration.register())
     assert "crc32 not match" in caplog.text
 
 
-def test_a_topic_made_by_a_send_is_told_at_once_and_one_way(tmp_path: Path) -> None:
+def test_topic_created_by_a_send_is_registered_at_once_by_a_oneway_request(tmp_path: Path) -> None:
     here = setting(tmp_path)
 
     async def work() -> None:
@@ -200,7 +198,7 @@ def test_a_topic_made_by_a_send_is_told_at_once_and_one_way(tmp_path: Path) -> N
     assert here.servers.last_body().topic_config.topic_config_table.keys() >= {"A", "B", "C", "TBW102"}
 
 
-def test_a_topic_made_while_others_are_being_told_is_told_too(tmp_path: Path) -> None:
+def test_topic_created_during_a_registration_is_registered_too(tmp_path: Path) -> None:
     here = setting(tmp_path)
 
     async def work() -> None:
@@ -214,7 +212,7 @@ def test_a_topic_made_while_others_are_being_told_is_told_too(tmp_path: Path) ->
     run(work())
 
 
-def test_after_the_leave_nothing_is_told_any_more(tmp_path: Path) -> None:
+def test_nothing_is_registered_after_unregistering(tmp_path: Path) -> None:
     here = setting(tmp_path)
 
     async def work() -> None:
@@ -227,7 +225,7 @@ def test_after_the_leave_nothing_is_told_any_more(tmp_path: Path) -> None:
     assert not here.servers.told
 
 
-def test_a_topic_that_was_set_is_told_alone(tmp_path: Path) -> None:
+def test_changed_topic_is_registered_alone(tmp_path: Path) -> None:
     here = setting(tmp_path)
     here.topics.put(TopicConfig("T", 2, 3))
 
@@ -242,7 +240,7 @@ def test_a_topic_that_was_set_is_told_alone(tmp_path: Path) -> None:
     assert body.topic_config.data_version == here.topics.data_version
 
 
-def test_the_brokers_permission_hides_that_of_its_topics(tmp_path: Path) -> None:
+def test_broker_permission_limits_registered_topic_permissions(tmp_path: Path) -> None:
     here = setting(tmp_path, broker_permission=4)
     run(here.registration.register())
     registered = here.servers.last_body().topic_config.topic_config_table
@@ -252,7 +250,7 @@ def test_the_brokers_permission_hides_that_of_its_topics(tmp_path: Path) -> None
     assert found.permission == 7
 
 
-def test_the_name_servers_table_says_which_topics_are_ordered(tmp_path: Path) -> None:
+def test_ordered_topics_are_read_from_the_name_servers_table(tmp_path: Path) -> None:
     here = setting(tmp_path)
     here.topics.put(TopicConfig("Ordered"))
     table = b'{"table":{"Ordered":"broker-a:4"}}'
@@ -261,7 +259,7 @@ def test_the_name_servers_table_says_which_topics_are_ordered(tmp_path: Path) ->
     assert [topic.name for topic in here.topics.all().values() if topic.order] == ["Ordered"]
 
 
-def test_registering_one_topic_tells_too_which_are_ordered(tmp_path: Path) -> None:
+def test_registration_of_one_topic_returns_the_ordered_topics_too(tmp_path: Path) -> None:
     here = setting(tmp_path)
     here.topics.put(TopicConfig("T"))
     here.servers.answers["a:1"] = lambda command: response_to(command, 0, ext={}, body=b'{"table":{"T":"broker-a:4"}}')
@@ -269,14 +267,14 @@ def test_registering_one_topic_tells_too_which_are_ordered(tmp_path: Path) -> No
     assert [topic.name for topic in here.topics.all().values() if topic.order] == ["T"]
 
 
-def test_a_table_that_cannot_be_read_changes_nothing(tmp_path: Path) -> None:
+def test_invalid_table_changes_nothing(tmp_path: Path) -> None:
     here = setting(tmp_path)
     here.servers.answers["a:1"] = lambda command: response_to(command, 0, ext={}, body=b'{"table":[')
     run(here.registration.register())
     assert here.topics.data_version.counter == 0
 
 
-def test_without_force_only_name_servers_that_differ_are_told(tmp_path: Path) -> None:
+def test_only_outdated_name_servers_are_updated_without_force_register(tmp_path: Path) -> None:
     here = setting(tmp_path, force_register=False)
 
     def unchanged(command: RemotingCommand) -> RemotingCommand:
@@ -294,7 +292,7 @@ def test_without_force_only_name_servers_that_differ_are_told(tmp_path: Path) ->
     assert fastjson.loads(here.servers.asked[0][1].body).keys() == {"counter", "timestamp"}
 
 
-def test_a_slave_hears_where_its_master_is(tmp_path: Path) -> None:
+def test_slave_receives_the_address_of_its_master(tmp_path: Path) -> None:
     here = setting(tmp_path, broker_id=1)
     ext = {"masterAddr": "10.0.0.1:10911", "haServerAddr": "10.0.0.1:10912"}
     here.servers.answers["a:1"] = lambda command: response_to(command, ResponseCode.SUCCESS, ext=ext)
@@ -304,7 +302,7 @@ def test_a_slave_hears_where_its_master_is(tmp_path: Path) -> None:
     assert heard == [Master("10.0.0.1:10911", "10.0.0.1:10912")]
 
 
-def test_it_registers_by_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_registration_is_repeated_periodically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = setting(tmp_path, namesrv_addr="a:1")
     monkeypatch.setattr(broker.registration, "FIRST_PERIODIC_S", 0.001)
 
@@ -316,7 +314,7 @@ def test_it_registers_by_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     run(work())
 
 
-def test_another_permission_is_registered_at_once(tmp_path: Path) -> None:
+def test_changed_permission_is_registered_at_once(tmp_path: Path) -> None:
     here = setting(tmp_path, namesrv_addr="a:1")
     before = here.topics.data_version.counter
 
@@ -331,7 +329,7 @@ def test_another_permission_is_registered_at_once(tmp_path: Path) -> None:
     assert here.servers.codes("a:1") == [RequestCode.REGISTER_BROKER]
 
 
-def test_given_name_servers_count_where_the_configuration_has_none(tmp_path: Path) -> None:
+def test_default_name_servers_are_used_if_none_are_configured(tmp_path: Path) -> None:
     config = BrokerConfig(broker_name="b", broker_ip1="127.0.0.1")
     topics = TopicTable(JsonFile(tmp_path / "topics.json"), config)
     assert Registration(config, topics, ["x:1"], NameServers()).name_servers == ("x:1",)
@@ -339,7 +337,7 @@ def test_given_name_servers_count_where_the_configuration_has_none(tmp_path: Pat
     assert Registration(config, topics, ["x:1"], NameServers()).name_servers == ("y:2",)
 
 
-def test_over_a_real_connection_start_and_stop_reach_the_name_server(tmp_path: Path) -> None:
+def test_start_and_stop_reach_the_name_server_over_a_connection(tmp_path: Path) -> None:
     codes: list[int] = []
 
     def answer(_connection: Any, command: RemotingCommand) -> RemotingCommand:
@@ -359,7 +357,7 @@ def test_over_a_real_connection_start_and_stop_reach_the_name_server(tmp_path: P
     assert codes == [RequestCode.REGISTER_BROKER, RequestCode.UNREGISTER_BROKER]
 
 
-def test_a_name_server_that_was_started_anew_knows_the_broker_within_seconds(tmp_path: Path) -> None:
+def test_restarted_name_server_gets_a_registration_within_seconds(tmp_path: Path) -> None:
     codes: list[int] = []
     heard = asyncio.Event()
 
@@ -387,7 +385,7 @@ def test_a_name_server_that_was_started_anew_knows_the_broker_within_seconds(tmp
     assert codes == [RequestCode.REGISTER_BROKER, RequestCode.UNREGISTER_BROKER]
 
 
-def test_a_name_server_that_stays_away_is_left_to_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_name_server_is_retried_periodically(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = setting(tmp_path)
     monkeypatch.setattr(broker.registration, "AGAIN_PAUSES_S", (0, 0, 0))
 

@@ -34,7 +34,7 @@ def take(asker: Peer, code: int = ResponseCode.SUCCESS, remark: str | None = Non
     return pushed
 
 
-def test_an_answer_is_handed_to_the_one_who_asked_and_stored(broker: SmallBroker, client: Peer) -> None:
+def test_reply_is_delivered_to_the_requester_and_stored(broker: SmallBroker, client: Peer) -> None:
     broker.topic()
     asker = asker_of(broker)
     reply(client)
@@ -50,7 +50,7 @@ def test_an_answer_is_handed_to_the_one_who_asked_and_stored(broker: SmallBroker
     assert (record.topic, record.body, record.properties) == ("T", b"yes", decode_properties(TO_ASKER))
 
 
-def test_of_two_producers_with_one_client_id_one_is_given_the_others_answers(broker: SmallBroker, client: Peer) -> None:
+def test_reply_goes_to_one_of_two_producers_with_the_same_client_id(broker: SmallBroker, client: Peer) -> None:
     broker.topic()
     askers = asker_of(broker), asker_of(broker, 41001)
     for number in range(4):
@@ -63,7 +63,7 @@ def test_of_two_producers_with_one_client_id_one_is_given_the_others_answers(bro
     ("properties", "remark"),
     [("TAGS\x01a", "names no requesting client"), ("REPLY_TO_CLIENT\x01nobody", "is not registered at this broker")],
 )
-def test_an_answer_to_nobody_is_refused_and_stored_all_the_same(
+def test_reply_without_a_requester_is_refused_but_stored(
     broker: SmallBroker, client: Peer, properties: str, remark: str
 ) -> None:
     broker.topic()
@@ -74,7 +74,7 @@ def test_an_answer_to_nobody_is_refused_and_stored_all_the_same(
     assert broker.record().body == b"yes"
 
 
-def test_an_answer_that_was_not_taken_is_told(broker: SmallBroker, client: Peer) -> None:
+def test_undelivered_reply_is_reported(broker: SmallBroker, client: Peer) -> None:
     broker.topic()
     asker = asker_of(broker)
     reply(client)
@@ -84,7 +84,7 @@ def test_an_answer_that_was_not_taken_is_told(broker: SmallBroker, client: Peer)
     assert "push reply message to asker fail: it answered 1 too late" in (told.remark or "")
 
 
-def test_answers_need_not_be_stored(make_broker: MakeBroker) -> None:
+def test_storing_of_replies_can_be_disabled(make_broker: MakeBroker) -> None:
     broker = make_broker(broker={"store_reply_message_enable": False})
     broker.topic()
     client, asker = broker.connect(), asker_of(broker)

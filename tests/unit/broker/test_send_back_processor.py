@@ -29,7 +29,7 @@ def back(client: Peer, offset: int, version: int = 409, **more: Any) -> Remoting
     )
 
 
-def test_a_message_sent_back_waits_for_its_retry(broker: SmallBroker, client: Peer, sent: int) -> None:
+def test_message_sent_back_is_delayed_for_its_retry(broker: SmallBroker, client: Peer, sent: int) -> None:
     original = broker.record()
     answer = back(client, sent)
     assert (answer.code, answer.remark, answer.ext_fields or {}, answer.body) == (0, None, {}, b"")
@@ -47,7 +47,7 @@ def test_a_message_sent_back_waits_for_its_retry(broker: SmallBroker, client: Pe
     assert (topic.read_queue_count, topic.write_queue_count, topic.permission) == (1, 1, 6)
 
 
-def test_each_attempt_waits_a_level_longer_unless_the_consumer_says_how_long(
+def test_each_retry_uses_the_next_delay_level_unless_the_consumer_sets_it(
     broker: SmallBroker, client: Peer, sent: int
 ) -> None:
     offset = sent
@@ -63,7 +63,7 @@ def test_each_attempt_waits_a_level_longer_unless_the_consumer_says_how_long(
     assert broker.record().queue_id == 0
 
 
-def test_the_first_incarnation_is_remembered(broker: SmallBroker, client: Peer, sent: int) -> None:
+def test_retried_message_keeps_its_original_message_id(broker: SmallBroker, client: Peer, sent: int) -> None:
     first = broker.record().offset_message_id
     back(client, sent)
     back(client, broker.record().physical_offset)
@@ -73,7 +73,9 @@ def test_the_first_incarnation_is_remembered(broker: SmallBroker, client: Peer, 
 @pytest.mark.parametrize(
     ("more", "version"), [({"delayLevel": -1}, 409), ({"maxReconsumeTimes": 0}, 409), ({"maxReconsumeTimes": 0}, 121)]
 )
-def test_dead_letters(broker: SmallBroker, client: Peer, sent: int, more: dict[str, Any], version: int) -> None:
+def test_message_becomes_a_dead_letter_after_the_last_retry(
+    broker: SmallBroker, client: Peer, sent: int, more: dict[str, Any], version: int
+) -> None:
     assert back(client, sent, version, **more).code == ResponseCode.SUCCESS
     record = broker.record()
     assert (record.topic, record.queue_id, record.reconsume_times) == ("%DLQ%CG", 0, 1)
@@ -85,12 +87,12 @@ def test_dead_letters(broker: SmallBroker, client: Peer, sent: int, more: dict[s
     assert (topic.read_queue_count, topic.write_queue_count, topic.permission) == (1, 1, 6)
 
 
-def test_old_clients_have_no_say_in_how_often(broker: SmallBroker, client: Peer, sent: int) -> None:
+def test_maximum_of_retries_set_by_an_old_client_is_ignored(broker: SmallBroker, client: Peer, sent: int) -> None:
     back(client, sent, version=120, maxReconsumeTimes=0)
     assert broker.record().topic == "SCHEDULE_TOPIC_XXXX"
 
 
-def test_the_groups_settings_count(broker: SmallBroker, client: Peer, sent: int) -> None:
+def test_retry_settings_of_the_group_are_used(broker: SmallBroker, client: Peer, sent: int) -> None:
     broker.groups.put(SubscriptionGroupConfig("CG", retry_queue_count=3, retry_max_times=1))
     queues = set()
     for _ in range(60):
@@ -101,7 +103,9 @@ def test_the_groups_settings_count(broker: SmallBroker, client: Peer, sent: int)
     assert broker.record().topic == "%DLQ%CG"
 
 
-def test_a_group_without_retry_queues_drops_in_silence(broker: SmallBroker, client: Peer, sent: int) -> None:
+def test_message_sent_back_to_a_group_without_retry_queues_is_dropped(
+    broker: SmallBroker, client: Peer, sent: int
+) -> None:
     broker.groups.put(SubscriptionGroupConfig("CG", retry_queue_count=0))
     count = len(broker.records())
     assert back(client, sent).code == ResponseCode.SUCCESS
@@ -115,7 +119,7 @@ def test_unit_mode_is_marked_on_the_retry_topic(broker: SmallBroker, client: Pee
     assert topic.sys_flag == 2
 
 
-def test_refusals(make_broker: Callable[..., SmallBroker]) -> None:
+def test_invalid_send_back_is_refused(make_broker: Callable[..., SmallBroker]) -> None:
     broker = make_broker(broker={"auto_create_subscription_group": False})
     broker.topic()
     client = broker.connect()

@@ -26,7 +26,7 @@ REGION = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
 BATCH = [Message("T", b"one", properties={"TAGS": "a"}), Message("T", b"two", flag=7), Message("T", b"")]
 
 
-def test_an_answer_tells_where_the_message_lies(broker: SmallBroker, client: Peer) -> None:
+def test_send_response_contains_the_location_of_the_message(broker: SmallBroker, client: Peer) -> None:
     broker.topic()
     client.send(b"first", queue_id=2)
     answer = client.send(b"second", queue_id=2)
@@ -39,7 +39,7 @@ def test_an_answer_tells_where_the_message_lies(broker: SmallBroker, client: Pee
     assert set(answer.ext) == {"MSG_REGION", "TRACE_ON", "msgId", "queueId", "queueOffset"}
 
 
-def test_a_record_holds_what_was_sent_and_where_it_came_from(broker: SmallBroker, client: Peer) -> None:
+def test_record_contains_the_message_and_its_origin(broker: SmallBroker, client: Peer) -> None:
     broker.topic()
     client.send(b"body", g=1700000000999, h=-5, f=sys_flag.COMPRESSED | 0x300, j=3)
     record = broker.record()
@@ -49,7 +49,7 @@ def test_a_record_holds_what_was_sent_and_where_it_came_from(broker: SmallBroker
     assert record.prepared_transaction_offset == 0
 
 
-def test_a_producer_on_ipv6_is_marked_so_whatever_it_says(broker: SmallBroker) -> None:
+def test_ipv6_producer_is_marked_in_the_sys_flag(broker: SmallBroker) -> None:
     broker.topic()
     broker.connect(5, "2001:db8::1").send(f=sys_flag.STORE_HOST_V6)
     record = broker.record()
@@ -57,7 +57,7 @@ def test_a_producer_on_ipv6_is_marked_so_whatever_it_says(broker: SmallBroker) -
     assert record.sys_flag == sys_flag.BORN_HOST_V6
 
 
-def test_long_field_names_and_letters_mean_the_same(broker: SmallBroker, client: Peer) -> None:
+def test_long_and_short_field_names_are_equivalent(broker: SmallBroker, client: Peer) -> None:
     broker.topic()
     ext = {
         "producerGroup": "PG", "topic": "T", "defaultTopic": "TBW102", "defaultTopicQueueNums": 4, "queueId": 1, "sysFlag": 0,
@@ -69,7 +69,7 @@ def test_long_field_names_and_letters_mean_the_same(broker: SmallBroker, client:
     assert record.properties == {"TAGS": "a", "CLUSTER": "DefaultCluster"}
 
 
-def test_a_binary_request_gets_a_binary_answer(broker: SmallBroker, client: Peer) -> None:
+def test_binary_request_gets_a_binary_response(broker: SmallBroker, client: Peer) -> None:
     broker.topic()
     answer = client.ask(RequestCode.SEND_MESSAGE_V2, send_fields(i="k\x01v"), b"x", binary=True)
     assert answer.serialize_type.name == "ROCKETMQ"
@@ -77,7 +77,7 @@ def test_a_binary_request_gets_a_binary_answer(broker: SmallBroker, client: Peer
     assert broker.record().properties["k"] == "v"
 
 
-def test_a_one_way_send_is_stored_and_not_answered(broker: SmallBroker, client: Peer) -> None:
+def test_oneway_send_is_stored_and_not_answered(broker: SmallBroker, client: Peer) -> None:
     broker.topic()
     assert client.told(RequestCode.SEND_MESSAGE_V2, send_fields(), b"quiet") == []
     assert broker.record().body == b"quiet"
@@ -95,7 +95,7 @@ def test_a_one_way_send_is_stored_and_not_answered(broker: SmallBroker, client: 
         ("DELAY\x01-1", {"DELAY": "-1"}),
     ],
 )
-def test_properties_are_stored_by_rocketmqs_rules(
+def test_properties_are_stored_as_by_rocketmq(
     broker: SmallBroker, client: Peer, sent: str | None, stored: dict[str, str]
 ) -> None:
     broker.topic()
@@ -112,7 +112,7 @@ def test_messages_of_a_topic_with_many_tags_are_marked(broker: SmallBroker, clie
     assert broker.record().sys_flag == sys_flag.MULTI_TAGS
 
 
-def test_an_empty_body_is_a_message(broker: SmallBroker, client: Peer) -> None:
+def test_message_with_an_empty_body_is_stored(broker: SmallBroker, client: Peer) -> None:
     broker.topic()
     assert client.send(b"").code == ResponseCode.SUCCESS
     assert broker.record().body == b""
@@ -151,7 +151,7 @@ def test_an_empty_body_is_a_message(broker: SmallBroker, client: Peer) -> None:
         ({"m": "true", "i": "DELAY\x01x"}, 1, "DELAY"),
     ],
 )
-def test_a_refusal_says_why_and_stores_nothing(
+def test_refused_send_has_a_reason_and_stores_nothing(
     broker: SmallBroker, client: Peer, caplog: pytest.LogCaptureFixture, fields: dict[str, Any], code: int, says: str
 ) -> None:
     broker.topic()
@@ -162,17 +162,17 @@ def test_a_refusal_says_why_and_stores_nothing(
     assert not [record for record in caplog.records if record.exc_info]
 
 
-def test_a_send_without_any_field_is_refused(broker: SmallBroker, client: Peer) -> None:
+def test_send_without_any_field_is_refused(broker: SmallBroker, client: Peer) -> None:
     answer = client.ask(RequestCode.SEND_MESSAGE_V2, None, b"x")
     assert (answer.code, answer.ext_fields) == (ResponseCode.SYSTEM_ERROR, REGION)
 
 
-def test_fields_that_nobody_reads_may_be_missing(broker: SmallBroker, client: Peer) -> None:
+def test_unused_fields_are_optional(broker: SmallBroker, client: Peer) -> None:
     broker.topic()
     assert client.send(a=None, c=None, d=None).code == ResponseCode.SUCCESS
 
 
-def test_the_longest_body_is_stored_and_one_byte_more_refused(broker: SmallBroker, client: Peer) -> None:
+def test_body_is_stored_up_to_the_maximum_size(broker: SmallBroker, client: Peer) -> None:
     broker.topic()
     assert client.send(b"x" * MAX_MESSAGE_SIZE).code == ResponseCode.SUCCESS
     answer = client.send(b"x" * (MAX_MESSAGE_SIZE + 1))
@@ -181,12 +181,12 @@ def test_the_longest_body_is_stored_and_one_byte_more_refused(broker: SmallBroke
     assert client.ask(RequestCode.SEND_BATCH_MESSAGE, send_fields(m="true"), batch).code == ResponseCode.MESSAGE_ILLEGAL
 
 
-def test_a_topic_of_127_characters_is_made(broker: SmallBroker, client: Peer) -> None:
+def test_topic_of_127_characters_is_created(broker: SmallBroker, client: Peer) -> None:
     assert client.send(topic="x" * 127).code == ResponseCode.SUCCESS
     assert broker.record().topic == "x" * 127
 
 
-def test_a_queue_that_only_readers_have_takes_messages(broker: SmallBroker, client: Peer) -> None:
+def test_send_to_a_read_only_queue_is_accepted(broker: SmallBroker, client: Peer) -> None:
     broker.topic(queues=2)
     found = broker.topics.find("T")
     assert found is not None
@@ -199,13 +199,13 @@ def test_a_queue_that_only_readers_have_takes_messages(broker: SmallBroker, clie
     assert chosen == {"0", "1"}
 
 
-def test_a_topic_without_queues_to_write_to_cannot_choose_one(broker: SmallBroker, client: Peer) -> None:
+def test_topic_without_write_queues_refuses_sends_without_a_queue(broker: SmallBroker, client: Peer) -> None:
     broker.topic(queues=0)
     answer = client.send(queue_id=-1)
     assert (answer.code, answer.ext_fields) == (ResponseCode.SYSTEM_ERROR, REGION)
 
 
-def test_the_topics_own_permission_does_not_matter_and_the_brokers_only_for_ordered_topics(
+def test_send_ignores_the_topics_permission_and_the_brokers_except_for_ordered_topics(
     make_broker: Callable[..., SmallBroker],
 ) -> None:
     broker = make_broker(broker={"broker_permission": READ})
@@ -217,21 +217,21 @@ def test_the_topics_own_permission_does_not_matter_and_the_brokers_only_for_orde
     assert (answer.code, answer.ext_fields) == (ResponseCode.NO_PERMISSION, REGION)
 
 
-def test_a_broker_that_does_not_accept_sends_yet_says_from_when_on(make_broker: Callable[..., SmallBroker]) -> None:
+def test_broker_not_yet_accepting_sends_returns_the_start_time(make_broker: Callable[..., SmallBroker]) -> None:
     client = make_broker(broker={"start_accept_send_request_time_stamp": 1 << 60}).connect()
     answer = client.send(topic="not legal!")
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert "startAcceptSendRequestTimeStamp" in (answer.remark or "")
 
 
-def test_a_store_that_takes_nothing_is_told_apart(broker: SmallBroker, client: Peer) -> None:
+def test_unwritable_store_is_reported_with_its_reason(broker: SmallBroker, client: Peer) -> None:
     broker.topic()
     broker.is_writeable = False
     answer = client.send()
     assert (answer.code, answer.ext_fields) == (ResponseCode.SERVICE_NOT_AVAILABLE, REGION)
 
 
-def test_a_disk_that_refuses_a_new_topic_is_told_without_a_stack_trace(
+def test_failed_topic_creation_is_reported_without_a_traceback(
     broker: SmallBroker, client: Peer, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker.paths.config.rmdir()
@@ -244,13 +244,13 @@ def test_a_disk_that_refuses_a_new_topic_is_told_without_a_stack_trace(
     assert broker.topics.find("New") is None
 
 
-def test_transactional_messages_may_be_forbidden(make_broker: Callable[..., SmallBroker]) -> None:
+def test_transactional_messages_can_be_disabled(make_broker: Callable[..., SmallBroker]) -> None:
     broker = make_broker(broker={"reject_transaction_message": True})
     broker.topic()
     assert broker.connect().send(i="TRAN_MSG\x01TRUE", f=4).code == ResponseCode.NO_PERMISSION
 
 
-def test_prepared_without_the_property_is_stored_beside_the_queue(broker: SmallBroker, client: Peer) -> None:
+def test_prepared_message_without_the_property_gets_no_queue_entry(broker: SmallBroker, client: Peer) -> None:
     broker.topic()
     client.send(b"queued")
     for _ in range(2):
@@ -263,14 +263,14 @@ def test_prepared_without_the_property_is_stored_beside_the_queue(broker: SmallB
 # -- topics made by a send ----------------------------------------------------------------------------------------------------
 
 
-def test_the_first_send_makes_the_topic(broker: SmallBroker, client: Peer) -> None:
+def test_first_send_creates_the_topic(broker: SmallBroker, client: Peer) -> None:
     assert client.send(topic="New", queue_id=3).ext["queueId"] == "3"
     made = broker.topics.find("New")
     assert made is not None
     assert (made.read_queue_count, made.write_queue_count, made.permission) == (4, 4, READ | WRITE)
 
 
-def test_nothing_is_made_where_that_is_switched_off(make_broker: Callable[..., SmallBroker]) -> None:
+def test_send_creates_no_topic_if_auto_creation_is_disabled(make_broker: Callable[..., SmallBroker]) -> None:
     broker = make_broker(broker={"auto_create_topic_enable": False})
     client = broker.connect()
     assert client.send(topic="New").code == ResponseCode.TOPIC_NOT_EXIST
@@ -296,7 +296,7 @@ def test_nothing_is_made_where_that_is_switched_off(make_broker: Callable[..., S
         (20, 30, 409, "%RETRY%CG"),
     ],
 )
-def test_a_message_tried_often_enough_goes_to_the_dead_letters(
+def test_message_retried_too_often_becomes_a_dead_letter(
     broker: SmallBroker, client: Peer, times: int | None, given: int | None, version: int, topic: str
 ) -> None:
     broker.topic("%RETRY%CG", queues=4)
@@ -311,13 +311,13 @@ def test_a_message_tried_often_enough_goes_to_the_dead_letters(
     assert dead is None or (dead.read_queue_count, dead.write_queue_count, dead.permission) == (1, 1, 6)
 
 
-def test_a_groups_own_limit_counts(broker: SmallBroker, client: Peer) -> None:
+def test_retry_limit_of_the_group_is_used(broker: SmallBroker, client: Peer) -> None:
     broker.groups.put(SubscriptionGroupConfig("CG", retry_max_times=1))
     client.send(topic="%RETRY%CG", j=1)
     assert broker.record().topic == "%DLQ%CG"
 
 
-def test_a_dead_letter_waits_for_the_level_that_it_was_sent_with(broker: SmallBroker, client: Peer) -> None:
+def test_delay_level_of_a_dead_letter_applies(broker: SmallBroker, client: Peer) -> None:
     broker.groups.put(SubscriptionGroupConfig("CG", retry_max_times=1))
     client.send(topic="%RETRY%CG", j=1, i="DELAY\x013")
     record = broker.record()
@@ -325,7 +325,7 @@ def test_a_dead_letter_waits_for_the_level_that_it_was_sent_with(broker: SmallBr
     assert (record.properties["REAL_TOPIC"], record.properties["REAL_QID"]) == ("%DLQ%CG", "0")
 
 
-def test_a_retry_of_a_group_that_may_not_be_made_is_refused(make_broker: Callable[..., SmallBroker]) -> None:
+def test_retry_is_refused_if_the_group_cannot_be_created(make_broker: Callable[..., SmallBroker]) -> None:
     broker = make_broker(broker={"auto_create_subscription_group": False})
     answer = broker.connect().send(topic="%RETRY%CG")
     assert (answer.code, answer.ext_fields) == (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, REGION)
@@ -335,7 +335,7 @@ def test_a_retry_of_a_group_that_may_not_be_made_is_refused(make_broker: Callabl
 
 
 @pytest.mark.parametrize("code", [RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGE_V2])
-def test_a_batch_becomes_single_messages_with_consecutive_offsets(broker: SmallBroker, client: Peer, code: int) -> None:
+def test_batch_becomes_single_messages_with_consecutive_offsets(broker: SmallBroker, client: Peer, code: int) -> None:
     broker.topic()
     client.send()
     rings = broker.rings
@@ -355,14 +355,14 @@ def test_a_batch_becomes_single_messages_with_consecutive_offsets(broker: SmallB
     assert broker.rings == rings + 1
 
 
-def test_a_batch_is_told_by_its_flag_and_not_by_its_code(broker: SmallBroker, client: Peer) -> None:
+def test_batch_is_recognised_by_its_flag_not_by_its_code(broker: SmallBroker, client: Peer) -> None:
     broker.topic()
     body = encode_batch(BATCH)
     client.ask(RequestCode.SEND_BATCH_MESSAGE, send_fields(m="false"), body)
     assert broker.record().body == body
 
 
-def test_properties_of_a_batch_that_do_not_fit_together_are_refused(broker: SmallBroker, client: Peer) -> None:
+def test_batch_with_inconsistent_properties_is_refused(broker: SmallBroker, client: Peer) -> None:
     broker.topic()
     body = encode_batch([Message("T", b"x", properties={"k": "v" * 20000})])
     answer = client.ask(RequestCode.SEND_BATCH_MESSAGE, send_fields(m="true", i="k\x01" + "w" * 20000), body)
@@ -371,14 +371,14 @@ def test_properties_of_a_batch_that_do_not_fit_together_are_refused(broker: Smal
 
 
 @pytest.mark.parametrize("body", [b"", b"abc", encode_batch(BATCH)[:-1], encode_batch(BATCH) + b"\0"])
-def test_a_malformed_batch_is_refused_whole(broker: SmallBroker, client: Peer, body: bytes) -> None:
+def test_malformed_batch_is_refused_completely(broker: SmallBroker, client: Peer, body: bytes) -> None:
     broker.topic()
     answer = client.ask(RequestCode.SEND_BATCH_MESSAGE, send_fields(m="true"), body)
     assert (answer.code, answer.ext_fields) == (ResponseCode.SYSTEM_ERROR, REGION)
     assert broker.control.wrote_offset == 0
 
 
-def test_a_batch_of_more_than_65536_messages_is_refused(make_broker: Callable[..., SmallBroker]) -> None:
+def test_batch_of_more_than_65536_messages_is_refused(make_broker: Callable[..., SmallBroker]) -> None:
     broker = make_broker(store={"max_message_size": 4 << 20, "mapped_file_size_commit_log": 16 << 20})
     broker.topic()
     broker.path.prepare_topic(b"T", 4, 0)
@@ -396,14 +396,14 @@ def test_a_batch_of_more_than_65536_messages_is_refused(make_broker: Callable[..
     assert (answer.code, answer.ext["queueOffset"]) == (ResponseCode.SUCCESS, "65536")
 
 
-def test_a_delay_inside_a_batch_is_not_looked_at(broker: SmallBroker, client: Peer) -> None:
+def test_delay_level_inside_a_batch_is_ignored(broker: SmallBroker, client: Peer) -> None:
     broker.topic()
     body = encode_batch([Message("T", b"x", properties={"DELAY": "3"})])
     assert client.ask(RequestCode.SEND_BATCH_MESSAGE, send_fields(m="true"), body).code == ResponseCode.SUCCESS
     assert broker.record().topic == "T"
 
 
-def test_a_batch_to_a_retry_topic_is_never_dead(broker: SmallBroker, client: Peer) -> None:
+def test_batch_to_a_retry_topic_never_becomes_a_dead_letter(broker: SmallBroker, client: Peer) -> None:
     client.ask(RequestCode.SEND_BATCH_MESSAGE, send_fields("%RETRY%CG", m="true", j=99), encode_batch(BATCH))
     assert broker.record().topic == "%RETRY%CG"
 
@@ -411,7 +411,7 @@ def test_a_batch_to_a_retry_topic_is_never_dead(broker: SmallBroker, client: Pee
 # -- waiting for the store ----------------------------------------------------------------------------------------------------
 
 
-def test_with_sync_flush_the_answer_waits_for_the_disk(make_broker: Callable[..., SmallBroker]) -> None:
+def test_sync_flush_delays_the_response_until_the_message_is_durable(make_broker: Callable[..., SmallBroker]) -> None:
     broker = make_broker(store={"flush_disk_type": "SYNC_FLUSH"})
     broker.topic()
     client = broker.connect()
@@ -424,7 +424,7 @@ def test_with_sync_flush_the_answer_waits_for_the_disk(make_broker: Callable[...
     assert (answer.opaque, answer.code, answer.ext["queueOffset"]) == (request.opaque, ResponseCode.SUCCESS, "0")
 
 
-def test_a_disk_that_is_late_is_told_and_the_message_is_there(make_broker: Callable[..., SmallBroker]) -> None:
+def test_flush_timeout_is_reported_and_the_message_is_stored(make_broker: Callable[..., SmallBroker]) -> None:
     broker = make_broker(store={"flush_disk_type": "SYNC_FLUSH"})
     broker.topic()
     client = broker.connect()
@@ -436,7 +436,7 @@ def test_a_disk_that_is_late_is_told_and_the_message_is_there(make_broker: Calla
     assert {"msgId", "queueId", "queueOffset"} <= set(answer.ext)
 
 
-def test_a_sync_master_without_slaves_stores_and_says_so(make_broker: Callable[..., SmallBroker]) -> None:
+def test_sync_master_without_slaves_stores_the_message_and_reports_it(make_broker: Callable[..., SmallBroker]) -> None:
     broker = make_broker(store={"broker_role": "SYNC_MASTER"})
     broker.topic()
     client = broker.connect()
@@ -446,7 +446,7 @@ def test_a_sync_master_without_slaves_stores_and_says_so(make_broker: Callable[.
     assert client.send(i="WAIT\x01false").code == ResponseCode.SUCCESS
 
 
-def test_a_slave_takes_no_messages(make_broker: Callable[..., SmallBroker]) -> None:
+def test_slave_refuses_messages(make_broker: Callable[..., SmallBroker]) -> None:
     broker = make_broker(store={"broker_role": "SLAVE"})
     broker.topic()
     assert broker.connect().send().code == ResponseCode.SERVICE_NOT_AVAILABLE
@@ -455,7 +455,7 @@ def test_a_slave_takes_no_messages(make_broker: Callable[..., SmallBroker]) -> N
 # -- the hot path's topics ----------------------------------------------------------------------------------------------------
 
 
-def test_the_hot_path_knows_the_topics_for_which_nothing_needs_checking(broker: SmallBroker) -> None:
+def test_hot_path_serves_topics_without_special_checks(broker: SmallBroker) -> None:
     path = SendPath(
         broker.appender.log,
         len,

@@ -9,7 +9,7 @@ from headrace.protocol.bodies.tables import SubscriptionGroupWrapper, TopicConfi
 VERSION = DataVersion(1700000000000, 3)
 
 
-def test_a_table_of_topics_is_written_as_the_protocol_does() -> None:
+def test_topic_table_text_equals_the_protocols() -> None:
     topics = {
         "A": TopicConfig("A"),
         "%RETRY%g": TopicConfig("%RETRY%g", 1, 2, 7, TopicFilterType.MULTI_TAG, 2, order=True),
@@ -20,7 +20,7 @@ def test_a_table_of_topics_is_written_as_the_protocol_does() -> None:
         assert wire_text(TOPICS, table, VERSION).encode() == wrapper.encode()
 
 
-def test_a_table_of_groups_is_written_as_the_protocol_does() -> None:
+def test_group_table_text_equals_the_protocols() -> None:
     groups = {
         "g": SubscriptionGroupConfig("g"),
         'odd "ü\n': SubscriptionGroupConfig('odd "ü\n', consume_enable=False, retry_max_times=3, broker_id=7),

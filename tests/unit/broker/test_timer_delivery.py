@@ -103,7 +103,7 @@ def scene(broker: SmallBroker) -> Scene:
     return Scene(broker)
 
 
-def test_a_message_waits_in_the_timer_topic_and_comes_when_it_is_due(scene: Scene) -> None:
+def test_message_is_stored_in_the_timer_topic_and_delivered_when_due(scene: Scene) -> None:
     due_ms = scene.broker.clock_ms() + 60_000
     answer = scene.send("later", due_ms=due_ms, h=7)
     assert (answer.ext["queueId"], answer.ext["queueOffset"]) == ("3", "0")
@@ -124,7 +124,7 @@ def test_a_message_waits_in_the_timer_topic_and_comes_when_it_is_due(scene: Scen
     assert scene.bodies() == ["later"]
 
 
-def test_messages_come_in_the_order_of_their_times(scene: Scene) -> None:
+def test_messages_are_delivered_in_the_order_of_their_times(scene: Scene) -> None:
     now = scene.broker.clock_ms()
     for body, delay in (("c", 7000), ("a", 1500), ("d", SPAN_MS * 2), ("b", 1501)):
         scene.send(body, due_ms=now + delay)
@@ -135,7 +135,7 @@ def test_messages_come_in_the_order_of_their_times(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("saved", [False, True])
-def test_what_comes_before_the_index_is_found_again_waits_too(scene: Scene, saved: bool) -> None:
+def test_message_received_before_the_index_is_recovered_is_delivered(scene: Scene, saved: bool) -> None:
     scene.send("before", 5000)
     if saved:
         scene.keep()
@@ -150,7 +150,7 @@ def test_what_comes_before_the_index_is_found_again_waits_too(scene: Scene, save
 
 
 @pytest.mark.parametrize("saved", [False, True])
-def test_what_waits_is_there_after_a_death(scene: Scene, saved: bool) -> None:
+def test_pending_timers_survive_a_kill(scene: Scene, saved: bool) -> None:
     scene.send("soon", 5000)
     scene.send("late", SPAN_MS * 5)
     if saved:
@@ -167,7 +167,7 @@ def test_what_waits_is_there_after_a_death(scene: Scene, saved: bool) -> None:
 
 @pytest.mark.parametrize("kept_after", [None, 0, 3])
 @pytest.mark.parametrize("dies_after", range(7))
-def test_a_death_in_the_middle_delivers_nothing_twice(scene: Scene, dies_after: int, kept_after: int | None) -> None:
+def test_kill_during_delivery_causes_no_duplicates(scene: Scene, dies_after: int, kept_after: int | None) -> None:
     due_ms = scene.broker.clock_ms() + 1000
     for number in range(6):
         scene.send(str(number), due_ms=due_ms + (number // 2) * 100)
@@ -190,7 +190,7 @@ def test_a_death_in_the_middle_delivers_nothing_twice(scene: Scene, dies_after: 
     assert scene.bodies() == list("012345")
 
 
-def test_deaths_and_checkpoints_at_every_step_deliver_each_once(scene: Scene) -> None:
+def test_kills_and_checkpoints_at_every_step_deliver_each_message_exactly_once(scene: Scene) -> None:
     due_ms = scene.broker.clock_ms() + 1000
     for number in range(12):
         scene.send(f"{number:02}", due_ms=due_ms + (number // 3))
@@ -205,7 +205,7 @@ def test_deaths_and_checkpoints_at_every_step_deliver_each_once(scene: Scene) ->
     assert scene.bodies() == [f"{number:02}" for number in range(12)]
 
 
-def test_a_message_that_was_sent_back_is_still_known_to_be_delivered(scene: Scene) -> None:
+def test_timer_of_a_message_sent_back_is_not_delivered_again(scene: Scene) -> None:
     scene.send("a")
     scene.deliver(2000)
     ext = {"offset": scene.last().physical_offset, "group": "CG", "delayLevel": 0}
@@ -216,7 +216,7 @@ def test_a_message_that_was_sent_back_is_still_known_to_be_delivered(scene: Scen
     assert scene.bodies() == ["a"]
 
 
-def test_a_checkpoint_waits_until_what_it_claims_is_durable(scene: Scene) -> None:
+def test_checkpoint_waits_until_delivered_messages_are_durable(scene: Scene) -> None:
     scene.send("a")
     scene.deliver(2000)
     scene.keep(flush=False)
@@ -228,7 +228,7 @@ def test_a_checkpoint_waits_until_what_it_claims_is_durable(scene: Scene) -> Non
     assert kept.physical_offset <= scene.broker.control.flushed_offset
 
 
-def test_files_go_when_all_in_them_is_delivered(scene: Scene) -> None:
+def test_files_are_deleted_when_all_their_timers_are_delivered(scene: Scene) -> None:
     directory = scene.broker.paths.root / "timer"
     scene.send("a")
     scene.keep()
@@ -242,7 +242,7 @@ def test_files_go_when_all_in_them_is_delivered(scene: Scene) -> None:
     assert scene.bodies() == ["a"]
 
 
-def test_what_comes_too_late_is_delivered_at_once_and_once(scene: Scene) -> None:
+def test_overdue_message_is_delivered_once_and_at_once(scene: Scene) -> None:
     scene.send("early", 1000)
     scene.deliver(5000)
     scene.keep()
@@ -259,7 +259,7 @@ def test_what_comes_too_late_is_delivered_at_once_and_once(scene: Scene) -> None
     assert scene.bodies() == ["early", "late"]
 
 
-def test_without_its_files_the_index_is_made_anew_from_the_log(scene: Scene) -> None:
+def test_lost_index_is_rebuilt_from_the_log(scene: Scene) -> None:
     scene.send("done", 1000)
     scene.send("waits", SPAN_MS)
     scene.deliver(2000)
@@ -281,7 +281,7 @@ def test_without_its_files_the_index_is_made_anew_from_the_log(scene: Scene) -> 
         (2, 99_000, ["early", "soon", "late"]),  # a time that is still to come is nobody's progress
     ],
 )
-def test_what_rocketmq_5_delivered_is_not_delivered_again(
+def test_timers_delivered_by_rocketmq_5_are_not_delivered_again(
     scene: Scene, saved: bool, read: int, after_ms: int, come: list[str]
 ) -> None:
     now = scene.broker.clock_ms()
@@ -299,7 +299,7 @@ def test_what_rocketmq_5_delivered_is_not_delivered_again(
     assert scene.bodies() == come
 
 
-def test_the_progress_of_rocketmq_5_is_read_from_its_file(tmp_path: Path) -> None:
+def test_progress_of_rocketmq_5_is_read_from_its_file(tmp_path: Path) -> None:
     file = tmp_path / "timercheck"
     assert read_progress(file) is None
     file.write_bytes(b"\0" * 4096)
@@ -310,7 +310,7 @@ def test_the_progress_of_rocketmq_5_is_read_from_its_file(tmp_path: Path) -> Non
     assert read_progress(file) is None
 
 
-def test_an_unreadable_checkpoint_costs_nothing_but_time(scene: Scene) -> None:
+def test_unreadable_checkpoint_causes_only_a_rebuild(scene: Scene) -> None:
     scene.send("waits", 1000)
     scene.keep()
     (scene.broker.paths.root / "timer" / "checkpoint").write_text("nonsense")
@@ -319,7 +319,7 @@ def test_an_unreadable_checkpoint_costs_nothing_but_time(scene: Scene) -> None:
     assert scene.bodies() == ["waits"]
 
 
-def test_entries_that_lead_nowhere_are_passed_over(scene: Scene) -> None:
+def test_entries_without_a_record_are_skipped(scene: Scene) -> None:
     scene.send("a", 1000)
     scene.client.send(b"ordinary")
     ordinary = scene.last()
@@ -329,7 +329,7 @@ def test_entries_that_lead_nowhere_are_passed_over(scene: Scene) -> None:
     assert scene.bodies() == ["ordinary", "a"]
 
 
-def test_what_cannot_be_stored_is_tried_again(scene: Scene) -> None:
+def test_failed_delivery_is_retried(scene: Scene) -> None:
     handle = scene.send("cancelled").ext["recallHandle"]
     scene.recall(handle)
     for body in "abc":
@@ -341,7 +341,7 @@ def test_what_cannot_be_stored_is_tried_again(scene: Scene) -> None:
     assert scene.bodies() == ["a", "b", "c"]
 
 
-def test_a_cancelled_message_is_not_delivered(scene: Scene) -> None:
+def test_cancelled_message_is_not_delivered(scene: Scene) -> None:
     due_ms = scene.broker.clock_ms() + 5000
     handles = [scene.send(body, due_ms=due_ms).ext["recallHandle"] for body in "abc"]
     answer = scene.recall(handles[1])
@@ -353,7 +353,7 @@ def test_a_cancelled_message_is_not_delivered(scene: Scene) -> None:
     assert scene.recall(handles[2]).code == 604
 
 
-def test_cancelling_by_a_message_works_as_in_rocketmq_5(scene: Scene) -> None:
+def test_cancel_message_of_rocketmq_5_is_supported(scene: Scene) -> None:
     due_ms = scene.broker.clock_ms() + 5000
     scene.send("a", due_ms=due_ms)
     scene.client.send(i=f"TIMER_DELIVER_MS\x01{due_ms}\x02TIMER_DEL_UNIQKEY\x01T+a\x02UNIQ_KEY\x01x")
@@ -374,7 +374,7 @@ def test_cancelling_by_a_message_works_as_in_rocketmq_5(scene: Scene) -> None:
         ("", None, 1),
     ],
 )
-def test_recalls_that_are_refused(scene: Scene, topic: str, handle: str | None, code: int) -> None:
+def test_invalid_recall_is_refused(scene: Scene, topic: str, handle: str | None, code: int) -> None:
     scene.broker.topic("T2")
     known = scene.send("a").ext["recallHandle"]
     answer = scene.recall(known if handle is None else handle, topic)
@@ -382,7 +382,7 @@ def test_recalls_that_are_refused(scene: Scene, topic: str, handle: str | None, 
     assert answer.remark
 
 
-def test_slaves_recall_nothing(make_broker: Callable[..., SmallBroker]) -> None:
+def test_slave_refuses_recalls(make_broker: Callable[..., SmallBroker]) -> None:
     slave = make_broker(store={"broker_role": "SLAVE"})
     answer = slave.connect().ask(RequestCode.RECALL_MESSAGE, {"topic": "T", "recallHandle": "x"})
     assert answer.code == 11
@@ -404,7 +404,7 @@ def test_slaves_recall_nothing(make_broker: Callable[..., SmallBroker]) -> None:
         ("TIMER_DELAY_MS\x019000\x02DELAY\x013", "SCHEDULE_TOPIC_XXXX"),
     ],
 )
-def test_how_a_time_may_be_asked_for(
+def test_timer_properties_set_the_delivery_time(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, text: str, outcome: int | str
 ) -> None:
     now = 1_900_000_000_000
@@ -423,7 +423,7 @@ def test_how_a_time_may_be_asked_for(
         assert "TIMER_DELAY_MS" not in record.properties
 
 
-def test_timers_may_be_forbidden(make_broker: Callable[..., SmallBroker]) -> None:
+def test_timers_can_be_disabled(make_broker: Callable[..., SmallBroker]) -> None:
     broker = make_broker(broker={"timer_wheel_enable": False})
     broker.topic()
     client = broker.connect()
@@ -431,13 +431,13 @@ def test_timers_may_be_forbidden(make_broker: Callable[..., SmallBroker]) -> Non
     assert client.send(i="TAGS\x01a").code == 0
 
 
-def test_nobody_can_say_that_a_message_was_delivered(scene: Scene) -> None:
+def test_client_cannot_mark_a_message_as_delivered(scene: Scene) -> None:
     scene.client.send(i="TIMER_PHYSICAL_OFFSET\x010\x02TAGS\x01a")
     assert "TIMER_PHYSICAL_OFFSET" not in scene.last().properties
     assert scene.client.send(topic=TIMER_TOPIC, i="TAGS\x01a").code == 16
 
 
-def test_a_commit_may_wait_for_its_time(scene: Scene) -> None:
+def test_committed_message_can_have_a_timer(scene: Scene) -> None:
     scene.client.send(b"paid", f=4, i="TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01U\x02TIMER_DELAY_MS\x015000")
     half = scene.last()
     ext = {
@@ -450,7 +450,7 @@ def test_a_commit_may_wait_for_its_time(scene: Scene) -> None:
     assert scene.bodies() == ["paid"]
 
 
-def test_the_service_sleeps_until_something_is_due(scene: Scene) -> None:
+def test_delivery_sleeps_until_a_timer_is_due(scene: Scene) -> None:
     scene.broker.stands_at_ms = None
 
     async def scenario() -> None:

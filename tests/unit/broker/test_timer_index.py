@@ -29,7 +29,7 @@ def drained(wheel: Wheel) -> list[bytes]:
     return taken
 
 
-def test_the_wheel_gives_entries_in_the_order_of_their_times() -> None:
+def test_wheel_returns_entries_in_the_order_of_their_times() -> None:
     chance = random.Random(7)
     entries = [entry(NOW + chance.randrange(5000), offset) for offset in range(500)]
     wheel = Wheel()
@@ -40,7 +40,7 @@ def test_the_wheel_gives_entries_in_the_order_of_their_times() -> None:
     assert not wheel
 
 
-def test_the_wheel_takes_what_is_due_earlier_than_what_it_has_sorted() -> None:
+def test_wheel_accepts_entries_due_before_sorted_ones() -> None:
     wheel = Wheel()
     wheel.add(entry(NOW + 5000, 1))
     assert wheel.head() == entry(NOW + 5000, 1)
@@ -49,7 +49,7 @@ def test_the_wheel_takes_what_is_due_earlier_than_what_it_has_sorted() -> None:
     assert [ENTRY.unpack(one)[1] for one in drained(wheel)] == [4, 3, 1, 2, 5]
 
 
-def test_equal_entries_are_one() -> None:
+def test_equal_entries_are_deduplicated() -> None:
     wheel = Wheel()
     for _ in range(2):
         wheel.add(entry(NOW, 1))
@@ -58,7 +58,7 @@ def test_equal_entries_are_one() -> None:
     assert drained(wheel) == [entry(NOW, 1)]
 
 
-def test_the_wheel_passes_over_what_was_never_written() -> None:
+def test_wheel_skips_unwritten_entries() -> None:
     wheel = Wheel()
     wheel.add_all(bytes(ENTRY_SIZE) + entry(NOW, 1) + bytes(ENTRY_SIZE) + entry(-5, 2))
     assert drained(wheel) == [entry(NOW, 1)]
@@ -70,7 +70,7 @@ def write(files: BucketFiles) -> None:
     files.end_write()
 
 
-def test_entries_come_back_from_the_files_of_their_ten_minutes(tmp_path: Path) -> None:
+def test_entries_are_read_from_the_file_of_their_ten_minutes(tmp_path: Path) -> None:
     files = BucketFiles(tmp_path / "timer")
     assert files.next_bucket(0) is None
     first, second = bucket_of(NOW), bucket_of(NOW) + 3 * SPAN_MS
@@ -91,7 +91,7 @@ def test_entries_come_back_from_the_files_of_their_ten_minutes(tmp_path: Path) -
     assert sorted(path.name for path in (tmp_path / "timer").iterdir()) == [f"{first:020d}", f"{second:020d}"]
 
 
-def test_half_an_entry_at_a_files_end_is_cut_off(tmp_path: Path) -> None:
+def test_partial_entry_at_the_end_of_a_file_is_truncated(tmp_path: Path) -> None:
     files = BucketFiles(tmp_path)
     bucket = bucket_of(NOW)
     files.add(bucket, entry(NOW))
@@ -104,7 +104,7 @@ def test_half_an_entry_at_a_files_end_is_cut_off(tmp_path: Path) -> None:
     assert files.read(bucket) == entry(NOW) + entry(NOW + 1)
 
 
-def test_files_are_deleted_when_their_ten_minutes_are_over(tmp_path: Path) -> None:
+def test_files_are_deleted_after_their_ten_minutes(tmp_path: Path) -> None:
     files = BucketFiles(tmp_path)
     for number in range(3):
         files.add(number * SPAN_MS, entry(number * SPAN_MS))
@@ -116,7 +116,7 @@ def test_files_are_deleted_when_their_ten_minutes_are_over(tmp_path: Path) -> No
     assert files.next_bucket(0) == 2 * SPAN_MS
 
 
-def test_a_checkpoint_is_kept(tmp_path: Path) -> None:
+def test_checkpoint_is_stored(tmp_path: Path) -> None:
     file = CheckpointFile(tmp_path / "timer")
     assert file.read() is None
     file.write(Checkpoint(1, NOW, 3))
@@ -127,14 +127,14 @@ def test_a_checkpoint_is_kept(tmp_path: Path) -> None:
         CheckpointFile(tmp_path / "timer").read()
 
 
-def test_recall_handles_come_back_as_they_were() -> None:
+def test_recall_handle_round_trips() -> None:
     handle = RecallHandle("Topic-1", "broker-a", NOW, "7F0000010001")
     assert RecallHandle.decode(handle.encode()) == handle
     assert handle.encode() == "djEgVG9waWMtMSBicm9rZXItYSAxODAwMDAwMDAwMDAxIDdGMDAwMDAxMDAwMQ=="
 
 
 @pytest.mark.parametrize("text", ["", "v1", "djEgYQ==", "djIgVCBiIDEgVQ==", "djEgVCBiIHggVQ==", "ä", "%%%"])
-def test_what_is_no_recall_handle_is_refused(text: str) -> None:
+def test_invalid_recall_handle_is_refused(text: str) -> None:
     assert RecallHandle.decode(text) is None
 
 
@@ -160,14 +160,14 @@ def mark(offset: int) -> str:
     return f"UNIQ_KEY\x01U{offset}\x02TIMER_OUT_MS\x01{NOW}\x02TIMER_PHYSICAL_OFFSET\x01{offset}"
 
 
-def test_delivered_records_are_found_and_nothing_else() -> None:
+def test_only_delivered_records_are_found() -> None:
     data = log_of("TAGS\x01a", mark(5), "TAGS\x01b", mark(9), "TIMER_PHYSICAL_OFFSET\x01x")
     assert found_in(data, 0, len(data), 1 << 20) == {(5, "T", "U5"): NOW, (9, "T", "U9"): NOW}
     first = len(log_of("TAGS\x01a"))
     assert found_in(data, first + len(log_of(mark(5))), len(data), 1 << 20).keys() == {(9, "T", "U9")}
 
 
-def test_the_search_goes_on_in_the_next_file() -> None:
+def test_search_continues_in_the_next_file() -> None:
     first = log_of(mark(1))
     blank = (64).to_bytes(4, "big") + BLANK_MAGIC.to_bytes(4, "big", signed=True) + bytes(56)
     file_size = len(first) + 64
@@ -176,6 +176,6 @@ def test_the_search_goes_on_in_the_next_file() -> None:
     assert found_in(data, len(first), len(data), file_size).keys() == {(2, "T", "U2")}
 
 
-def test_due_of_an_entry() -> None:
+def test_entry_contains_its_due_time() -> None:
     assert due_of(entry(NOW, 1, cancels=True)) == NOW
     assert ENTRY.unpack(entry(NOW, 1, 50, cancels=True)) == (NOW, 1, -50)

@@ -74,7 +74,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def test_deletion_notes_where_the_log_ends(world: World) -> None:
+def test_deletion_records_the_end_of_the_log(world: World) -> None:
     world.create("Orders", "Bills")
     assert world.deletion.delete("Orders")
     assert world.on_disk() == {b"Orders": 1000}
@@ -90,7 +90,7 @@ def test_unknown_topic_leaves_no_trace(world: World) -> None:
     assert world.told == 0
 
 
-def test_queues_without_a_topic_are_deleted_but_light_and_system_ones(world: World) -> None:
+def test_unused_queues_are_deleted_except_those_of_lite_and_system_topics(world: World) -> None:
     world.create("Orders")
     world.queued = {b"Orders", b"Lost", b"%LMQ%light", b"SCHEDULE_TOPIC_XXXX", b"RMQ_SYS_TRANS_OP_HALF_TOPIC"}
     world.deletion.delete_unused()
@@ -102,7 +102,7 @@ def test_queues_without_a_topic_are_deleted_but_light_and_system_ones(world: Wor
     ("place", "is_deleted"),
     [("topic_deletion.marked", False), ("topic_deletion.removed", True), ("topic_deletion.settled", True)],
 )
-def test_killed_broker_has_deleted_the_topic_or_not(world: World, place: str, is_deleted: bool) -> None:
+def test_deletion_is_atomic_when_the_broker_is_killed(world: World, place: str, is_deleted: bool) -> None:
     world.create("Orders")
     world.deletion.delete("Orders")
     world.create("Orders")
@@ -117,7 +117,7 @@ def test_killed_broker_has_deleted_the_topic_or_not(world: World, place: str, is
 
 
 @pytest.mark.parametrize("fails", ["deletedTopics.json", "topics.json"])
-def test_full_disk_refuses_the_deletion_and_a_later_kill_does_not_do_it(
+def test_deletion_refused_by_a_full_disk_does_not_happen_later(
     world: World, fails: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.create("Orders")
@@ -177,7 +177,7 @@ def test_offset_beyond_the_log_is_lowered_before_anything_is_appended(world: Wor
     assert world.deleted.offset_of(b"Orders") == 700
 
 
-def test_deletions_below_the_log_are_forgotten(world: World) -> None:
+def test_deletions_below_the_minimum_of_the_log_are_removed(world: World) -> None:
     world.create("Orders", "Bills")
     world.deletion.delete("Orders")
     world.log_end = 5000
@@ -187,7 +187,7 @@ def test_deletions_below_the_log_are_forgotten(world: World) -> None:
     assert world.on_disk() == {b"Bills": 5000}
 
 
-def test_topic_that_is_no_unicode_is_kept_by_its_bytes(world: World) -> None:
+def test_non_unicode_topic_is_stored_by_its_bytes(world: World) -> None:
     world.queued = {b"caf\xe9"}
     world.deletion.delete_unused()
     assert world.on_disk() == {b"caf\xe9": 1000}
@@ -196,7 +196,7 @@ def test_topic_that_is_no_unicode_is_kept_by_its_bytes(world: World) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[]", json.dumps({"deletedTopics": {"Orders": -1}})])
-def test_unreadable_file_stops_the_broker(world: World, text: str) -> None:
+def test_unreadable_file_prevents_the_start(world: World, text: str) -> None:
     (world.root / "config").mkdir()
     (world.root / "config" / "deletedTopics.json").write_text(text)
     with pytest.raises(ConfigFileUnreadable, match=r"deletedTopics\.json"):

@@ -28,7 +28,7 @@ def text(tmp_path: Path) -> str:
 # -- birth ----------------------------------------------------------------------------------------------------------------
 
 
-def test_a_broker_is_born_with_apaches_topics(tmp_path: Path) -> None:
+def test_new_broker_has_apaches_topics(tmp_path: Path) -> None:
     born = {name: (topic.read_queue_count, topic.permission) for name, topic in table(tmp_path).all().items()}
     assert born == {
         "TBW102": (8, 7),
@@ -42,7 +42,7 @@ def test_a_broker_is_born_with_apaches_topics(tmp_path: Path) -> None:
     }
 
 
-def test_options_decide_over_some_of_them(tmp_path: Path) -> None:
+def test_options_control_some_default_topics(tmp_path: Path) -> None:
     topics = table(
         tmp_path,
         auto_create_topic_enable=False,
@@ -55,12 +55,12 @@ def test_options_decide_over_some_of_them(tmp_path: Path) -> None:
     assert topics.find("RMQ_SYS_TRACE_TOPIC") == TopicConfig("RMQ_SYS_TRACE_TOPIC", 1, 1)
 
 
-def test_being_born_writes_nothing(tmp_path: Path) -> None:
+def test_default_topics_are_not_written_to_the_file(tmp_path: Path) -> None:
     table(tmp_path)
     assert not (tmp_path / "config").exists()
 
 
-def test_what_the_file_says_stands_above_what_is_born(tmp_path: Path) -> None:
+def test_topics_in_the_file_override_default_topics(tmp_path: Path) -> None:
     table(tmp_path).put(TopicConfig("BenchmarkTest", 4, 4, 2))
     again = table(tmp_path)
     assert again.find("BenchmarkTest") == TopicConfig("BenchmarkTest", 4, 4, 2)
@@ -89,7 +89,7 @@ def test_apaches_file_is_read_and_written_back_to_the_same_lines(store: str, tmp
     ]
 
 
-def test_a_file_of_a_newer_broker_is_read_for_what_we_know(tmp_path: Path) -> None:
+def test_known_fields_of_a_newer_brokers_file_are_read(tmp_path: Path) -> None:
     root = golden.unpack("v5", tmp_path)
     assert (
         table(root).all().keys()
@@ -100,20 +100,20 @@ def test_a_file_of_a_newer_broker_is_read_for_what_we_know(tmp_path: Path) -> No
 # -- made by a send -------------------------------------------------------------------------------------------------------
 
 
-def test_a_send_to_an_unknown_topic_makes_it_out_of_the_template(tmp_path: Path) -> None:
+def test_send_to_an_unknown_topic_creates_it_from_the_template(tmp_path: Path) -> None:
     topics = table(tmp_path)
     assert topics.create_on_send("T", "TBW102", 4) == TopicConfig("T", 4, 4, 6)
     assert table(tmp_path).find("T") == TopicConfig("T", 4, 4, 6)
 
 
 @pytest.mark.parametrize(("asked", "given"), [(4, 4), (100, 8), (0, 0), (-3, 0)])
-def test_the_template_bounds_the_queues(asked: int, given: int, tmp_path: Path) -> None:
+def test_template_limits_the_number_of_queues(asked: int, given: int, tmp_path: Path) -> None:
     made = table(tmp_path).create_on_send("T", "TBW102", asked)
     assert made is not None
     assert (made.read_queue_count, made.write_queue_count) == (given, given)
 
 
-def test_a_template_lends_permission_and_filter_type(tmp_path: Path) -> None:
+def test_new_topic_has_permission_and_filter_type_of_the_template(tmp_path: Path) -> None:
     topics = table(tmp_path)
     topics.put(
         TopicConfig("Template", 3, 2, permission.WRITE | permission.INHERIT, TopicFilterType.MULTI_TAG, sys_flag=3)
@@ -123,15 +123,15 @@ def test_a_template_lends_permission_and_filter_type(tmp_path: Path) -> None:
     )
 
 
-def test_an_absent_template_makes_no_topic(tmp_path: Path) -> None:
+def test_missing_template_creates_no_topic(tmp_path: Path) -> None:
     assert table(tmp_path).create_on_send("T", "Nowhere", 4) is None
 
 
-def test_a_template_without_the_inherit_bit_makes_no_topic(tmp_path: Path) -> None:
+def test_template_without_the_inherit_bit_creates_no_topic(tmp_path: Path) -> None:
     assert table(tmp_path).create_on_send("T", "BenchmarkTest", 4) is None
 
 
-def test_tbw102_in_the_file_is_no_template_once_auto_creation_is_off(tmp_path: Path) -> None:
+def test_tbw102_is_not_a_template_if_auto_creation_is_disabled(tmp_path: Path) -> None:
     table(tmp_path).raise_version()
     topics = table(tmp_path, auto_create_topic_enable=False)
     assert topics.find("TBW102") is not None
@@ -139,18 +139,18 @@ def test_tbw102_in_the_file_is_no_template_once_auto_creation_is_off(tmp_path: P
     assert topics.create_on_send("U", "DefaultCluster", 4) is not None
 
 
-def test_a_retry_topic_is_made_whatever_the_template(tmp_path: Path) -> None:
+def test_retry_topic_is_created_without_a_template(tmp_path: Path) -> None:
     assert table(tmp_path).create_on_send("%RETRY%g", "Nowhere", 4) == TopicConfig("%RETRY%g", 1, 1, 6)
 
 
 @pytest.mark.parametrize(("name", "flag"), [("T", 1), ("%RETRY%g", 2)])
-def test_unit_mode_shows_in_the_topics_flag(name: str, flag: int, tmp_path: Path) -> None:
+def test_unit_mode_is_marked_in_the_topics_flag(name: str, flag: int, tmp_path: Path) -> None:
     made = table(tmp_path).create_on_send(name, "TBW102", 4, unit_mode=True)
     assert made is not None
     assert made.sys_flag == flag
 
 
-def test_a_send_back_makes_the_retry_topic_once(tmp_path: Path) -> None:
+def test_send_back_creates_the_retry_topic_once(tmp_path: Path) -> None:
     topics = table(tmp_path)
     made = topics.create_on_send_back("%RETRY%g", 2, 6, 2)
     assert made == TopicConfig("%RETRY%g", 2, 2, 6, sys_flag=2)
@@ -162,7 +162,7 @@ def test_a_send_back_makes_the_retry_topic_once(tmp_path: Path) -> None:
 # -- changes --------------------------------------------------------------------------------------------------------------
 
 
-def test_every_change_raises_the_version_and_tells_who_listens(tmp_path: Path) -> None:
+def test_changes_increment_the_version_and_notify_listeners(tmp_path: Path) -> None:
     topics = table(tmp_path)
     heard: list[str | None] = []
     created: list[str] = []
@@ -178,7 +178,7 @@ def test_every_change_raises_the_version_and_tells_who_listens(tmp_path: Path) -
     assert table(tmp_path).data_version == topics.data_version
 
 
-def test_a_mapping_taken_before_a_change_stays_what_it_was(tmp_path: Path) -> None:
+def test_mapping_is_not_affected_by_later_changes(tmp_path: Path) -> None:
     topics = table(tmp_path)
     before = topics.all()
     topics.put(TopicConfig("T"))
@@ -186,13 +186,13 @@ def test_a_mapping_taken_before_a_change_stays_what_it_was(tmp_path: Path) -> No
     assert "T" in topics.all()
 
 
-def test_deleting_what_is_not_there_changes_nothing(tmp_path: Path) -> None:
+def test_deletion_of_an_unknown_topic_changes_nothing(tmp_path: Path) -> None:
     topics = table(tmp_path)
     assert not topics.delete("Nowhere")
     assert topics.data_version.counter == 0
 
 
-def test_ordered_topics_are_those_that_the_name_server_names(tmp_path: Path) -> None:
+def test_ordered_topics_are_those_of_the_name_server(tmp_path: Path) -> None:
     topics = table(tmp_path)
     topics.put(TopicConfig("A"))
     topics.put(TopicConfig("B", order=True))
@@ -203,7 +203,7 @@ def test_ordered_topics_are_those_that_the_name_server_names(tmp_path: Path) -> 
     assert topics.data_version == version
 
 
-def test_a_disk_that_refuses_leaves_the_table_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_leaves_the_table_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     json_file = JsonFile(tmp_path / "config" / "topics.json")
     topics = TopicTable(json_file, config())
 
@@ -216,7 +216,7 @@ def test_a_disk_that_refuses_leaves_the_table_as_it_was(tmp_path: Path, monkeypa
     assert topics.find("T") is None
 
 
-def test_system_topics_are_apaches_and_the_brokers_own(tmp_path: Path) -> None:
+def test_system_topics_include_apaches_and_the_brokers_own(tmp_path: Path) -> None:
     topics = table(tmp_path)
     for name in (
         "TBW102",

@@ -16,7 +16,7 @@ class Clock:
         return self.now_ms
 
 
-def test_rates_are_over_ten_sixty_and_six_hundred_seconds() -> None:
+def test_rates_cover_10_60_and_600_seconds() -> None:
     counts, clock = {"messages_in": 0}, Clock(1_700_000_000_000)
     traffic = Traffic(lambda: counts, clock)
     assert traffic.rates("messages_in") == (0.0, 0.0, 0.0)
@@ -27,7 +27,7 @@ def test_rates_are_over_ten_sixty_and_six_hundred_seconds() -> None:
     assert traffic.rates("messages_in") == (100.0, (50 + 1000) / 60, (590 + 1000) / 600)
 
 
-def test_a_window_that_is_not_filled_counts_from_the_start() -> None:
+def test_rate_of_a_partial_window_covers_the_time_since_the_start() -> None:
     counts, clock = {"a": 0, "b": 0}, Clock(0)
     traffic = Traffic(lambda: counts, clock)
     clock.now_ms, counts["a"], counts["b"] = 2000, 6, 4
@@ -36,7 +36,7 @@ def test_a_window_that_is_not_filled_counts_from_the_start() -> None:
     assert traffic.rates("unknown") == (0.0, 0.0, 0.0)
 
 
-def test_midnights_are_remembered_for_two_days() -> None:
+def test_counts_at_midnight_are_kept_for_two_days() -> None:
     counts, clock = {"a": 1}, Clock(int(time.mktime((2026, 11, 21, 23, 59, 59, 0, 0, -1))) * 1000)
     traffic = Traffic(lambda: counts, clock)
     assert traffic.at_midnights("a") == (0, 0)
@@ -48,7 +48,7 @@ def test_midnights_are_remembered_for_two_days() -> None:
     assert traffic.total("a") == 11
 
 
-def test_sizes_are_told_for_people() -> None:
+def test_sizes_are_human_readable() -> None:
     sizes = (0, 1023, 1024, 1536, 1024**2, 5 * 1024**3, 3 * 1024**4)
     assert [size_text(size) for size in sizes] == [
         "0 B",

@@ -82,7 +82,7 @@ def scene(broker: SmallBroker) -> Scene:
     return Scene(broker)
 
 
-def test_a_prepared_message_waits_in_the_half_topic(scene: Scene) -> None:
+def test_prepared_message_is_stored_in_the_half_topic(scene: Scene) -> None:
     half = scene.prepare(more="\x02WAIT\x01true\x02DELAY\x013")
     assert (half.topic, half.queue_id, half.queue_offset, half.sys_flag, half.flag) == (
         TRANSACTION_HALF_TOPIC,
@@ -97,7 +97,7 @@ def test_a_prepared_message_waits_in_the_half_topic(scene: Scene) -> None:
     }  # fmt: skip
 
 
-def test_a_committed_message_is_stored_with_the_half_messages_properties(scene: Scene) -> None:
+def test_committed_message_is_stored_with_the_half_messages_properties(scene: Scene) -> None:
     half = scene.prepare()
     assert scene.end(half, 8) == ResponseCode.SUCCESS
     message, op = scene.broker.records()[-2:]
@@ -113,13 +113,13 @@ def test_a_committed_message_is_stored_with_the_half_messages_properties(scene: 
     assert op.born_host == op.store_host == parse_host(scene.broker.config.address)
 
 
-def test_a_rolled_back_message_leaves_an_op_message_only(scene: Scene) -> None:
+def test_rollback_stores_only_an_op_message(scene: Scene) -> None:
     half = scene.prepare()
     assert scene.end(half, 12) == ResponseCode.SUCCESS
     assert [record.topic for record in scene.broker.records()] == [TRANSACTION_HALF_TOPIC, TRANSACTION_OP_HALF_TOPIC]
 
 
-def test_a_delay_counts_from_the_commit(scene: Scene) -> None:
+def test_delay_begins_at_the_commit(scene: Scene) -> None:
     half = scene.prepare(more="\x02DELAY\x012")
     scene.end(half, 8)
     message = scene.broker.records()[-2]
@@ -127,7 +127,7 @@ def test_a_delay_counts_from_the_commit(scene: Scene) -> None:
     assert message.properties["REAL_TOPIC"] == "T"
 
 
-def test_not_known_yet_is_not_answered(scene: Scene) -> None:
+def test_unknown_outcome_is_not_answered(scene: Scene) -> None:
     half = scene.prepare()
     ext = {"producerGroup": "PG", "tranStateTableOffset": 0, "commitLogOffset": 0, "commitOrRollback": 0, "msgId": "U"}
     scene.client.tell(RequestCode.END_TRANSACTION, ext)
@@ -135,7 +135,7 @@ def test_not_known_yet_is_not_answered(scene: Scene) -> None:
     assert scene.broker.records() == [half]
 
 
-def test_strangers_and_wrong_places_are_refused(scene: Scene) -> None:
+def test_end_of_transaction_for_another_group_or_message_is_refused(scene: Scene) -> None:
     half = scene.prepare()
     for wrong in (
         {"producerGroup": "X"},
@@ -150,18 +150,18 @@ def test_strangers_and_wrong_places_are_refused(scene: Scene) -> None:
     assert len(scene.broker.records()) == 2
 
 
-def test_transactions_are_not_a_slaves_business(make_broker: Callable[..., SmallBroker]) -> None:
+def test_slave_refuses_to_end_transactions(make_broker: Callable[..., SmallBroker]) -> None:
     slave = make_broker(store={"broker_role": "SLAVE"})
     ext = {"producerGroup": "PG", "tranStateTableOffset": 0, "commitLogOffset": 0, "commitOrRollback": 8, "msgId": "U"}
     assert slave.connect().ask(RequestCode.END_TRANSACTION, ext).code == ResponseCode.SLAVE_NOT_AVAILABLE
 
 
-def test_a_retried_message_of_an_old_consumer_is_no_prepared_one(scene: Scene) -> None:
+def test_retried_message_of_an_old_consumer_is_not_prepared(scene: Scene) -> None:
     scene.client.send(topic="%RETRY%G", queue_id=0, j=1, i=PREPARED.format(1) + "\x02DELAY\x013")
     assert scene.broker.record().topic == "SCHEDULE_TOPIC_XXXX"
 
 
-def test_a_producer_is_asked_about_a_new_copy(scene: Scene) -> None:
+def test_check_request_refers_to_a_new_copy(scene: Scene) -> None:
     half = scene.prepare(more="\x02WAIT\x01true")
     scene.round()
     [asked] = scene.asked
@@ -173,7 +173,7 @@ def test_a_producer_is_asked_about_a_new_copy(scene: Scene) -> None:
     assert scene.progress() == (1, -1)
 
 
-def test_resolved_messages_are_passed_over(scene: Scene) -> None:
+def test_resolved_messages_are_skipped(scene: Scene) -> None:
     halves = [scene.prepare(number) for number in range(5)]
     for number in (0, 1, 3):
         scene.end(halves[number], 8 if number else 12)
@@ -183,7 +183,7 @@ def test_resolved_messages_are_passed_over(scene: Scene) -> None:
     assert len(scene.records("T")) == 2
 
 
-def test_op_messages_stay_until_those_before_them_are_done_with(scene: Scene) -> None:
+def test_op_offset_advances_only_past_processed_messages(scene: Scene) -> None:
     first, second = scene.prepare(1), scene.prepare(2)
     scene.end(second, 12)
     scene.ahead_ms = 3000  # the first is too fresh to be asked about
@@ -197,7 +197,7 @@ def test_op_messages_stay_until_those_before_them_are_done_with(scene: Scene) ->
     assert scene.progress() == (2, 2)
 
 
-def test_nothing_is_asked_twice_in_a_round_and_only_so_often_in_all(scene: Scene) -> None:
+def test_message_is_checked_once_per_round_up_to_the_maximum(scene: Scene) -> None:
     scene.prepare()
     for _ in range(4):
         scene.round()
@@ -209,7 +209,7 @@ def test_nothing_is_asked_twice_in_a_round_and_only_so_often_in_all(scene: Scene
     assert scene.broker.topics.find(TRANSACTION_CHECK_MAX_TIME_TOPIC) is not None
 
 
-def test_an_immune_message_is_put_back_and_found_again_under_its_first_offset(scene: Scene) -> None:
+def test_message_within_its_immunity_time_is_stored_again_with_its_first_offset(scene: Scene) -> None:
     half = scene.prepare(more="\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x0115")
     scene.end(half, 8)
     half = scene.prepare(2, more="\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x0115")
@@ -221,7 +221,7 @@ def test_an_immune_message_is_put_back_and_found_again_under_its_first_offset(sc
     assert scene.progress() == (2, 1)
 
 
-def test_progress_is_not_kept_before_the_new_copies_are_durable(scene: Scene) -> None:
+def test_progress_is_not_stored_before_the_new_copies_are_durable(scene: Scene) -> None:
     scene.prepare()
     scene.round(flush=False)
     assert len(scene.asked) == 1
@@ -242,7 +242,7 @@ def test_several_offsets_in_one_op_message_are_all_resolved(scene: Scene) -> Non
     assert scene.progress() == (3, 1)
 
 
-def test_a_put_away_message_is_asked_about_again_when_an_operator_wants_it(scene: Scene) -> None:
+def test_discarded_message_is_checked_again_on_an_operators_request(scene: Scene) -> None:
     scene.prepare()
     for _ in range(3):
         scene.round()
@@ -260,7 +260,7 @@ def test_a_put_away_message_is_asked_about_again_when_an_operator_wants_it(scene
         )
 
 
-def test_producers_are_asked_in_turn_with_the_message_as_it_was_meant(scene: Scene) -> None:
+def test_check_requests_rotate_over_producers_and_contain_the_original_message(scene: Scene) -> None:
     peers = [scene.broker.connect(port) for port in (1, 2, 3)]
     clients = [Client(peer.connection, str(number), None, 409, 0) for number, peer in enumerate(peers)]
     asking = CheckRequests(lambda group: clients if group == "PG" else [])
@@ -286,7 +286,7 @@ def test_producers_are_asked_in_turn_with_the_message_as_it_was_meant(scene: Sce
     assert not asking.ask(half)
 
 
-def test_the_check_goes_on_after_a_failure(scene: Scene) -> None:
+def test_check_continues_after_a_failure(scene: Scene) -> None:
     calls: list[int] = []
 
     async def scenario() -> None:
@@ -312,7 +312,7 @@ def lose(scene: Scene, record: MessageExt) -> None:
     damage(scene.broker.paths.commit_log, scene.broker.file_size, record.physical_offset, 60)
 
 
-def test_a_damaged_half_message_costs_nobody_else_a_question(scene: Scene) -> None:
+def test_damaged_half_message_does_not_prevent_checks_of_others(scene: Scene) -> None:
     halves = [scene.prepare(number) for number in range(6)]
     scene.end(halves[3], 12)
     scene.broker.dispatch()
@@ -322,7 +322,7 @@ def test_a_damaged_half_message_costs_nobody_else_a_question(scene: Scene) -> No
     assert [asked.body for asked in scene.asked] == [b"half 0", b"half 4", b"half 5"]
 
 
-def test_a_damaged_op_message_does_not_hold_up_those_behind_it(scene: Scene) -> None:
+def test_damaged_op_message_does_not_block_later_ones(scene: Scene) -> None:
     halves = [scene.prepare(number) for number in range(3)]
     for half in halves:
         scene.end(half, 12)

@@ -48,18 +48,18 @@ def verdict(
         (half(1_000, CHECK_IMMUNITY_TIME_IN_SECONDS="10", TRAN_PREPARED_QUEUE_OFFSET="3"), Verdict.PUT_BACK),
     ],
 )
-def test_verdicts_where_no_op_message_is_new(message: MessageExt, expected: Verdict) -> None:
+def test_verdict_without_new_op_messages(message: MessageExt, expected: Verdict) -> None:
     assert verdict(message) is expected
 
 
-def test_while_op_messages_come_they_are_read_first() -> None:
+def test_new_op_messages_are_read_before_checks() -> None:
     assert verdict(half(), ops=Ops(BEGIN - 1)) is Verdict.READ_OPS
     assert verdict(half(), ops=Ops(BEGIN + 6000)) is Verdict.READ_OPS
     assert verdict(half(), ops=Ops(BEGIN + 6001)) is Verdict.CHECK
     assert verdict(half(-1), ops=Ops(BEGIN)) is Verdict.CHECK
 
 
-def test_a_message_that_was_put_back_is_resolved_under_its_first_offset() -> None:
+def test_message_stored_again_is_resolved_by_its_first_offset() -> None:
     message = half(1_000, CHECK_IMMUNITY_TIME_IN_SECONDS="10", TRAN_PREPARED_QUEUE_OFFSET="3")
     assert verdict(message, {3}) is Verdict.RESOLVED
     assert verdict(message, {4}) is Verdict.PUT_BACK
@@ -77,5 +77,5 @@ def test_checks_are_counted() -> None:
 
 
 @pytest.mark.parametrize(("done", "expected"), [([], 5), ([5], 6), ([7, 5, 6], 8), ([6, 7], 5), ([5, 7], 6)])
-def test_op_messages_are_left_behind_as_far_as_none_is_missing(done: list[int], expected: int) -> None:
+def test_op_offset_advances_to_the_first_gap(done: list[int], expected: int) -> None:
     assert advanced(5, done) == expected

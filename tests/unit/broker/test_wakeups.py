@@ -47,7 +47,7 @@ def waiting(make_broker: MakeBroker) -> SmallBroker:
     return broker
 
 
-def test_a_pull_that_waits_is_answered_by_the_ring_of_dispatch(waiting: SmallBroker) -> None:
+def test_held_pull_is_answered_when_dispatch_rings(waiting: SmallBroker) -> None:
     wakeups, _ = wired(waiting)
     client = waiting.connect()
     assert not is_asking(waiting)
@@ -60,7 +60,7 @@ def test_a_pull_that_waits_is_answered_by_the_ring_of_dispatch(waiting: SmallBro
     assert not is_asking(waiting)
 
 
-def test_an_acknowledgement_that_waits_is_rung_for(waiting: SmallBroker) -> None:
+def test_waiting_acknowledgement_requests_a_bell(waiting: SmallBroker) -> None:
     wakeups, _ = wired(waiting)
     client = waiting.connect()
     client.tell(RequestCode.SEND_MESSAGE_V2, send_fields())
@@ -71,7 +71,7 @@ def test_an_acknowledgement_that_waits_is_rung_for(waiting: SmallBroker) -> None
     assert not is_asking(waiting)
 
 
-def test_a_send_that_waits_for_a_file_is_rung_for(make_broker: MakeBroker) -> None:
+def test_send_waiting_for_a_file_requests_a_bell(make_broker: MakeBroker) -> None:
     broker = make_broker(files=1)
     broker.topic()
     wakeups, _ = wired(broker)
@@ -87,7 +87,7 @@ def test_a_send_that_waits_for_a_file_is_rung_for(make_broker: MakeBroker) -> No
     assert [answer.code for answer in client.received()] == [ResponseCode.SUCCESS]
 
 
-def test_what_was_published_between_the_look_and_the_wait_is_not_slept_through(waiting: SmallBroker) -> None:
+def test_message_published_between_check_and_wait_is_not_missed(waiting: SmallBroker) -> None:
     _, looks = wired(waiting)
     waiting.connect(40001).send(i="WAIT\x01false")
     waiting.dispatch()
