@@ -4,7 +4,7 @@
     pytest_plugins = ["headrace.testing"]
 
     # test_orders.py
-    def test_an_order_is_sent(headrace_server):
+    def test_order_is_sent(headrace_server):
         with Producer("orders", headrace_server.name_server) as producer:
             assert producer.send(Message("Orders", b"x")).ok
 

@@ -22,11 +22,11 @@ ROOT = Path(__file__).resolve().parents[2]
 TEST = """
 from headrace.sync import Message, Producer
 
-def test_an_order_is_sent(headrace_server):
+def test_order_is_sent(headrace_server):
     with Producer("orders", headrace_server.name_server) as producer:
         assert producer.send(Message("Orders", b"x")).ok
 
-def test_the_server_is_the_same(headrace_server):
+def test_server_is_shared_by_all_tests(headrace_server):
     with Producer("orders", headrace_server.name_server) as producer:
         assert producer.send(Message("Orders", b"y")).ok
 """

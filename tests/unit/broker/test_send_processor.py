@@ -362,7 +362,7 @@ def test_batch_is_recognised_by_its_flag_not_by_its_code(broker: SmallBroker, cl
     assert broker.record().body == body
 
 
-def test_batch_with_inconsistent_properties_is_refused(broker: SmallBroker, client: Peer) -> None:
+def test_batch_with_too_large_properties_is_refused(broker: SmallBroker, client: Peer) -> None:
     broker.topic()
     body = encode_batch([Message("T", b"x", properties={"k": "v" * 20000})])
     answer = client.ask(RequestCode.SEND_BATCH_MESSAGE, send_fields(m="true", i="k\x01" + "w" * 20000), body)

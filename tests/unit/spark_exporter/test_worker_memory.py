@@ -32,7 +32,7 @@ def write(root: Path, layout: Layout) -> int:
 def write_elsewhere(root: Path, layout: Layout, limits: str = "") -> tuple[int, float, bool]:
     """The same in a process of its own: how many rows, how many MiB it needed at most, and whether it has imported pandas."""
     program = (
-        "import re, resource, sys; from pathlib import Path; from test_memory_of_workers import *\n"
+        "import re, resource, sys; from pathlib import Path; from test_worker_memory import *\n"
         f"{limits}\n"
         f"rows = write(Path(sys.argv[1]), {layout!r})\n"
         "peak = re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1]\n"
