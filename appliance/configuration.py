@@ -39,6 +39,8 @@ C = TypeVar("C", BrokerConfig, StoreConfig)
 _UNUSED = {**BROKER_UNUSED, **STORE_UNUSED}
 _WILDCARDS = ("0.0.0.0", "::", "")
 _LISTS = ("broker", "brokers")
+_SHARED = ("adminAllow", "allowUnauthenticatedAdmin")
+"""Options of broker and name server that are given once for both."""
 _ONLY_BROKER = "broker"  # not its brokerName, which a file may change while the appliance runs
 PORT_SPACING = 10
 """From the port of a broker to that of the next one in the list: VIP channel and HA (port - 2, port + 1) never meet."""
@@ -359,7 +361,10 @@ def _unknown(key: str, known: Iterable[str]) -> str:
 
 
 def _nameserver(sources: Sources, given: dict[str, Given], warnings: list[str]) -> NameServerConfig:
-    """The name server's configuration. Its listenPort is our nameserverPort; the stronger of the two sources counts."""
+    """The name server's configuration. Its listenPort is our nameserverPort; the stronger of the two sources counts.
+
+    What is not in its file of who may administer it is as in the brokers' configuration.
+    """
     path = sources.nameserver_conf
     texts = {} if path is None else _read_properties(path)
     keys = keys_of(NameServerConfig)
@@ -367,7 +372,8 @@ def _nameserver(sources: Sources, given: dict[str, Given], warnings: list[str]) 
         warnings.extend(f"{path}: {_unknown(key, keys)}; ignored" for key in texts if key not in keys)
         if "listenPort" in texts and "nameserverPort" not in given:
             given["nameserverPort"] = Given(texts["listenPort"].strip(), path)
-    return _make(NameServerConfig, {key: Given(text.strip(), str(path)) for key, text in texts.items()})
+    shared = {key: given[key] for key in _SHARED if key in given}
+    return _make(NameServerConfig, shared | {key: Given(text.strip(), str(path)) for key, text in texts.items()})
 
 
 def _place_store(given: dict[str, Given], broker: BrokerPaths, paths: AppliancePaths, entry: BrokerEntry) -> None:

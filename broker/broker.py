@@ -27,6 +27,9 @@ from broker.statistics.counters import Counters
 from broker.statistics.traffic import Traffic
 from broker.tables import Tables
 from broker.waiting import Waiting
+from headrace.model.address_list import parse_networks
+from headrace.protocol.request_access import ADMIN_CODES
+from headrace.remoting.admin_gate import UNAUTHENTICATED, AdminGate
 from headrace.remoting.connection import Connection
 from headrace.remoting.endpoint import MakeHotPath
 from headrace.remoting.handlers import HandlerTable
@@ -115,6 +118,7 @@ class _Broker:
         server = RemotingServer(
             requests.main,
             on_close=self._connection_closed,
+            admit=self._make_gate().admit,
             idle_timeout_s=settings.broker.server_channel_max_idle_time_seconds,
             buffer_limit=settings.broker.max_connection_buffer_bytes,
         )
@@ -265,6 +269,14 @@ class _Broker:
         )
         mark = self._context.client_mark
         return Requests(settings, live, tables, self._waiting, writing, reading, self._deliveries, families, mark)
+
+    def _make_gate(self) -> AdminGate:
+        """Who may change the broker."""
+        config = self._settings.broker
+        if config.allow_unauthenticated_admin:
+            logger.warning(UNAUTHENTICATED, "broker")
+        networks = parse_networks("adminAllow", config.admin_allow)
+        return AdminGate("broker", ADMIN_CODES, networks, is_disabled=config.allow_unauthenticated_admin)
 
     def _connection_closed(self, connection: Connection, _reason: str) -> None:
         self._tables.clients.connection_closed(connection)

@@ -4,11 +4,14 @@ The file is the operator's: comments, order and keys that we do not know stay. I
 """
 
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.protocol.bodies.properties_text import decode_properties_text
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
 
 
 class BrokerConf:
@@ -38,7 +41,9 @@ def with_values(text: str, texts: Mapping[str, str]) -> str:
     """The properties text with these values: lines of these keys replaced where they stand, keys that it lacks added at the end."""
     left = dict(texts)
     lines: list[str] = []
-    pieces = iter(text.splitlines())
+    # Not splitlines, which also ends lines at characters that a value may contain.
+    found = _LINE_END.split(text)
+    pieces = iter(found if found[-1] else found[:-1])
     for piece in pieces:
         whole = [piece]
         while _is_continued(whole[-1]) and (following := next(pieces, None)) is not None:

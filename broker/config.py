@@ -12,6 +12,7 @@ from typing import Final
 import psutil
 
 from headrace.model import names, permission
+from headrace.model.address_list import parse_networks
 from headrace.model.buffer_limit import DEFAULT_LIMIT, check_limit
 from headrace.model.option import option
 
@@ -32,7 +33,10 @@ class BrokerConfig:
         10911, help="Port of the main listener; the fast one is 2 below it, the one for slaves 1 above."
     )
     namesrv_addr: str | None = option(
-        None, help="Name servers, host:port joined by semicolons; none: the broker does not register.", changeable=True
+        None,
+        help="Name servers, host:port joined by semicolons; none: the broker does not register. Read again when the broker role restarts.",
+        changeable=True,
+        by_request=False,
     )
     region_id: str = option("DefaultRegion", help="Told to producers with every answer (MSG_REGION).")
     broker_permission: int = option(
@@ -140,6 +144,14 @@ class BrokerConfig:
         " (bytes, at least 67108864); above it large frames wait, then idle connections are closed.",
     )
     acl_enable: bool = option(False, help="Whether requests are checked against plain_acl.yml.")
+    admin_allow: str = option(
+        "",
+        help="Addresses and networks, joined by commas, from which requests that change the broker are allowed; the broker's own host is"
+        " always allowed.",
+    )
+    allow_unauthenticated_admin: bool = option(
+        False, help="Whether everyone who reaches the broker may change it; a warning is logged at each start."
+    )
     config_black_list: str = option(
         "configBlackList;brokerConfigPath", help="Keys that may not be changed by request, joined by semicolons."
     )
@@ -152,6 +164,7 @@ class BrokerConfig:
                 " set aclEnable=false and restrict access to the broker's ports"
             )
         check_limit(self.max_connection_buffer_bytes, "maxConnectionBufferBytes")
+        parse_networks("adminAllow", self.admin_allow)
         if not self.broker_name:
             object.__setattr__(self, "broker_name", socket.gethostname() or "DEFAULT_BROKER")
         if not self.broker_ip1:

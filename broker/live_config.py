@@ -14,7 +14,15 @@ from broker.broker_conf import BrokerConf
 from broker.config import ACCEPTED_UNUSED as BROKER_UNUSED
 from broker.config import BrokerConfig
 from headrace.model.data_version import DataVersion
-from headrace.model.option import change_options, format_value, is_changeable, keys_of, nearest_key, parse_value
+from headrace.model.option import (
+    change_options,
+    format_value,
+    is_changeable,
+    is_changeable_by_request,
+    keys_of,
+    nearest_key,
+    parse_value,
+)
 from ipc.changed_options import has_room
 from store.config import ACCEPTED_UNUSED as STORE_UNUSED
 from store.config import StoreConfig
@@ -138,9 +146,11 @@ class LiveConfig:
             value = parse_value(fields[key], text)
         except ValueError as error:
             return str(error)
-        if not is_changeable(fields[key]) and value != self._value_of(key):
-            return f"{key} cannot be changed while the broker runs: set it in broker.conf and restart"
-        return None
+        if is_changeable_by_request(fields[key]) or value == self._value_of(key):
+            return None
+        if is_changeable(fields[key]):
+            return f"{key} cannot be changed by a request: set it in broker.conf and run: headrace restart broker"
+        return f"{key} cannot be changed while the broker runs: set it in broker.conf and restart"
 
     def _value_of(self, key: str) -> Any:
         part = self._broker if key in keys_of(BrokerConfig) else self._store

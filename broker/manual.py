@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.request_table import NAME_SERVER, NOT_YET, ROCKETMQ_5, SERVED, TO_CLIENTS, UNUSED
+from headrace.protocol.request_access import ACCESS
 from headrace.protocol.request_code import RequestCode
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "request-codes.md"
@@ -27,20 +28,25 @@ only. Every other code is answered with code 3, `request type … not supported`
 LITE_PULL_MESSAGE is how RocketMQ 5's lite pull consumers ask; it is answered as PULL_MESSAGE is. GET_TOPIC_CONFIG is a request of
 RocketMQ 5's tools and of the dashboard's pages about topics, which a 4.9 broker does not answer.
 
-| code | request | module |
-|---|---|---|
+The last column tells who may make a request without an account: `client` and `read` everyone who reaches the port, `admin` administrators
+only, unless the peer is on the same host ([security](../operations/security.md)).
+
+| code | request | module | access |
+|---|---|---|---|
 {served}
 
 ## Not yet
 
 A 4.9 broker serves these; here they wait for the part named.
 
-| code | request | waits for |
-|---|---|---|
+| code | request | waits for | access |
+|---|---|---|---|
 {not_yet}
 
-## For the name server
+## The name server serves
 
+| code | request | access |
+|---|---|---|
 {name_server}
 
 ## From the broker to its clients
@@ -60,9 +66,14 @@ A 4.9 broker serves these; here they wait for the part named.
 def format_page() -> str:
     """The page in Markdown."""
     return _TEXT.format(
-        served="\n".join(f"| {code:d} | `{code.name}` | `{module}` |" for code, module in sorted(SERVED.items())),
-        not_yet="\n".join(f"| {code:d} | `{code.name}` | {part} |" for code, part in sorted(NOT_YET.items())),
-        name_server=_listed(NAME_SERVER),
+        served="\n".join(
+            f"| {code:d} | `{code.name}` | `{module}` | {ACCESS[code].value} |"
+            for code, module in sorted(SERVED.items())
+        ),
+        not_yet="\n".join(
+            f"| {code:d} | `{code.name}` | {part} | {ACCESS[code].value} |" for code, part in sorted(NOT_YET.items())
+        ),
+        name_server="\n".join(f"| {code:d} | `{code.name}` | {ACCESS[code].value} |" for code in sorted(NAME_SERVER)),
         to_clients=_listed(TO_CLIENTS),
         unused=_listed(UNUSED),
         rocketmq_5=_listed(ROCKETMQ_5),

@@ -123,19 +123,15 @@ class Registration:
         self._master_listeners.append(listener)
 
     def options_changed(self, keys: frozenset[str]) -> None:
-        """Registers at once after a change that name servers must hear of: the broker's permission, their own addresses."""
-        if keys & {"brokerPermission", "namesrvAddr"}:
-            self._after_change = asyncio.get_running_loop().create_task(
-                self._register_changed(raise_version="brokerPermission" in keys)
-            )
+        """Registers at once after a change of the broker's permission."""
+        if "brokerPermission" in keys:
+            self._after_change = asyncio.get_running_loop().create_task(self._register_changed())
 
-    async def _register_changed(self, *, raise_version: bool) -> None:
-        self._answers = {address: was for address, was in self._answers.items() if address in self.name_servers}
-        if raise_version:
-            try:
-                self._topics.raise_version()
-            except OSError as error:
-                logger.warning("topic version not saved, name servers keep the old permission error=%s", error)
+    async def _register_changed(self) -> None:
+        try:
+            self._topics.raise_version()
+        except OSError as error:
+            logger.warning("topic version not saved, name servers keep the old permission error=%s", error)
         await self.register()
 
     # -- registering ------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ Options of RocketMQ's for its thread pools and buffers are not declared: there a
 import os
 from dataclasses import dataclass
 
+from headrace.model.address_list import parse_networks
 from headrace.model.buffer_limit import DEFAULT_LIMIT, check_limit
 from headrace.model.option import option
 
@@ -32,6 +33,16 @@ class NameServerConfig:
     config_black_list: str = option(
         "", help="Further keys, joined by semicolons, that may not be changed over the wire."
     )
+    admin_allow: str = option(
+        "",
+        help="Addresses and networks, joined by commas, of brokers and of administrators; the name server's own host is always"
+        " allowed. Default: adminAllow of the broker's configuration.",
+    )
+    allow_unauthenticated_admin: bool = option(
+        False,
+        help="Whether everyone who reaches the name server may change it and register brokers; a warning is logged at each start."
+        " Default: allowUnauthenticatedAdmin of the broker's configuration.",
+    )
     server_channel_max_idle_time_seconds: int = option(
         120, help="After so many seconds without a byte a connection is closed."
     )
@@ -48,3 +59,4 @@ class NameServerConfig:
     def __post_init__(self) -> None:
         """Raises ValueError for what cannot be kept to."""
         check_limit(self.max_connection_buffer_bytes, "maxConnectionBufferBytes")
+        parse_networks("adminAllow", self.admin_allow)

@@ -1,7 +1,8 @@
 """Settings: the current options, and changes to them by request (UPDATE_NAMESRV_CONFIG).
 
 A change is checked whole before any of it counts, then written to `configStorePath` as properties text, which may be given
-to the name server as its configuration when it starts again. Paths and the list of forbidden keys itself may not be changed.
+to the name server as its configuration when it starts again. Only options that are marked as changeable may be changed: no paths,
+ports or options that concern access.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from headrace.errors import RemoteProtocolError
-from headrace.model.option import format_value, key_of, keys_of, parse_value
+from headrace.model.option import format_value, is_changeable_by_request, key_of, keys_of, parse_value
 from headrace.protocol.bodies.properties_text import decode_properties_text, encode_properties_text
 from nameserver.config import NameServerConfig
 from nameserver.errors import SettingsRefused
@@ -34,7 +35,10 @@ _FIXED: Final = {
     "writeBufferLowWaterMark": "0",
 }
 """What is shown of RocketMQ's options that have no effect here: one loop, no features, limits that are never reached."""
-FORBIDDEN: Final = frozenset({"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"})
+FORBIDDEN: Final = frozenset(
+    key for key, field in keys_of(NameServerConfig).items() if not is_changeable_by_request(field)
+)
+"""Options that are only read from the file."""
 
 
 class Settings:
@@ -60,7 +64,8 @@ class Settings:
         forbidden = FORBIDDEN.union(filter(None, self.config.config_black_list.split(";")))
         if refused := sorted(forbidden & given.keys()):
             raise SettingsRefused(
-                f"these options cannot be changed by requests: {', '.join(refused)}", is_forbidden=True
+                f"these options cannot be changed by requests: {', '.join(refused)}; set them in the name server's file and restart",
+                is_forbidden=True,
             )
         known = keys_of(NameServerConfig)
         try:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from appliance.config import ApplianceConfig
 from broker.config import ACCEPTED_UNUSED as BROKER_UNUSED
 from broker.config import BrokerConfig
-from headrace.model.option import format_value, help_of, is_changeable, keys_of
+from headrace.model.option import format_value, help_of, is_changeable_by_request, keys_of
 from nameserver.config import NameServerConfig
 from store.config import ACCEPTED_UNUSED as STORE_UNUSED
 from store.config import StoreConfig
@@ -36,7 +36,8 @@ checks a file without starting anything.
 
 `appliance.toml` can also define [several brokers](../operations/several-brokers.md): `brokers = 3`, or one `[[broker]]` table each.
 
-Keys marked with `*` can be changed while the broker is running (`updateBrokerConfig`, `updateNamesrvConfig`).
+Keys marked with `*` can be changed while the broker is running (`updateBrokerConfig`, `updateNamesrvConfig`). Requests cannot change any other key:
+paths, addresses, ports and what concerns access are only read from the files.
 """
 
 
@@ -59,7 +60,7 @@ def _section(title: str, where: str, configuration: type[Any]) -> Iterator[str]:
     yield "|---|---|---|"
     for key, field in keys_of(configuration).items():
         default = "" if field.default is dataclasses.MISSING else format_value(field.default)
-        mark = "*" if is_changeable(field) else ""
+        mark = "*" if is_changeable_by_request(field) else ""
         yield f"| `{key}`{mark} | {f'`{default}`' if default else ''} | {help_of(field).replace('|', '&#124;')} |"
     yield ""
 

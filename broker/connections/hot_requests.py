@@ -2,7 +2,7 @@
 
 Sends of the common form go through `SendPath` in bulk, pulls through `PullPath`; every other frame is handled as a command. Answers leave
 after the batch is published, those that wait for disk or slave when the ack gate lets them. Without a compiler all frames are
-handled as commands, which is faster than the interpreted hot path; so are all frames of a connection whose admission has a check.
+handled as commands, which is faster than the interpreted hot path; so are all frames of a connection whose admission checks sends and pulls.
 """
 
 from functools import partial
@@ -86,7 +86,8 @@ class HotRequests:
         while not channel.is_closed:
             if connection.is_held:
                 return position
-            if connection.admission.check is not None:
+            admission = connection.admission
+            if admission.check is not None and admission.checks_hot_requests:
                 return connection.take_frames(data, position)
             position = path.take(data, position, self._born_host, self._born_flag)
             if path.stopped_at == PARTIAL:

@@ -20,6 +20,7 @@ from ipc.counter_page import CounterPage
 from store.query.unreadable_records import UnreadableRecords
 
 UNREADABLE_RECORDS = "unreadable_records"
+REFUSED_REQUESTS = "refused_requests"
 
 
 class Counters:
@@ -57,6 +58,7 @@ class Counters:
             PULLS_FOUND: stats.pulls_found,
             PULLS_MISSED: stats.pulls_missed,
             UNREADABLE_RECORDS: self._unreadable.count,
+            REFUSED_REQUESTS: self._server.refused_requests,
             "held_pulls": self._held_pulls(),
             "connections": len(self._server.connections),
         }

@@ -23,9 +23,20 @@ T = TypeVar("T")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
-def option(default: Any, key: str | None = None, help: str = "", changeable: bool = False) -> Any:  # noqa: A002
-    """Returns a field of a configuration. `changeable`: it may be changed at run time."""
-    return dataclasses.field(default=default, metadata={"key": key, "help": help, "changeable": changeable})
+def option(
+    default: Any,
+    key: str | None = None,
+    help: str = "",  # noqa: A002
+    changeable: bool = False,
+    by_request: bool = True,
+) -> Any:
+    """Returns a field of a configuration. `changeable`: it may be changed at run time.
+
+    `by_request`: requests may change it if it is changeable. False for addresses, paths, ports and what concerns access: these are only read
+    from the file.
+    """
+    metadata = {"key": key, "help": help, "changeable": changeable, "by_request": changeable and by_request}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def key_of(field: "dataclasses.Field[Any]") -> str:
@@ -41,6 +52,11 @@ def help_of(field: "dataclasses.Field[Any]") -> str:
 def is_changeable(field: "dataclasses.Field[Any]") -> bool:
     """Whether the option may be changed at run time."""
     return bool(field.metadata.get("changeable"))
+
+
+def is_changeable_by_request(field: "dataclasses.Field[Any]") -> bool:
+    """Whether a request may change the option at run time."""
+    return bool(field.metadata.get("by_request"))
 
 
 def keys_of(configuration: type) -> "dict[str, dataclasses.Field[Any]]":

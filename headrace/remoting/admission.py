@@ -26,8 +26,10 @@ class Admission:
     check: Check | None = None
     """Sees each request first. What it returns is the answer; None lets the request through.
 
-    None in its place: every request is allowed. Hot paths are taken only then.
+    None in its place: every request is allowed.
     """
+    checks_hot_requests: bool = True
+    """Whether `check` has to see sends and pulls as well, so that hot paths are not taken. False: it lets all of them through."""
     max_tasks: int = MAX_TASKS
     """How many of its requests are handled at the same time."""
 

@@ -117,6 +117,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         "is_writing_paused",
         "moved_at",
         "opened_at_ms",
+        "peer_certificate",
         "remote",
         "remote_address",
     )
@@ -147,6 +148,8 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         self.opened_at_ms = 0
         self.remote_address: tuple[str, int] = ("", 0)
         self.remote = ""
+        self.peer_certificate: str | None = None
+        """Subject of the client certificate that the peer has shown and that was verified."""
         self.handler: HandlerT = make_handler(self)
 
     # -- what it is -------------------------------------------------------------------------------------------------------
@@ -172,6 +175,12 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         return self._endpoint.always_reads or not (
             self.is_writing_paused or self._is_waiting_for_room or self.handler.is_busy
         )
+
+    @property
+    def local_address(self) -> str:
+        """The address of this host that the peer is connected to; empty if the connection is lost."""
+        name = None if self._transport is None else self._transport.get_extra_info("sockname")
+        return str(name[0]) if name else ""
 
     @property
     def idle_s(self) -> float:

@@ -123,6 +123,16 @@ class Connection:
         return self.channel.remote_address
 
     @property
+    def local_address(self) -> str:
+        """The address of this host that the peer is connected to; empty if the connection is lost."""
+        return self.channel.local_address
+
+    @property
+    def peer_certificate(self) -> str | None:
+        """Subject of the peer's client certificate, if it has shown one that was verified."""
+        return self.channel.peer_certificate
+
+    @property
     def opened_at_ms(self) -> int:
         """When it was opened, in wall-clock milliseconds."""
         return self.channel.opened_at_ms
@@ -224,7 +234,10 @@ class Connection:
             return
         try:
             result = None if admission.check is None else admission.check(self, command)
-            if result is None:
+            if result is not None:
+                endpoint.refused_requests += 1
+                endpoint.faults.refused(self.remote, command.code, result.remark or "")
+            else:
                 answer = endpoint.handlers.handler_for(command.code)(self, command)
                 if answer is not None and not isinstance(answer, RemotingCommand):
                     self._start(command, answer)

@@ -48,5 +48,7 @@ class Endpoint:
     """0: as many as there are descriptors."""
     handler_errors: int = 0
     """How many requests failed because their handler raised; a peer's own mistakes do not count."""
+    refused_requests: int = 0
+    """How many requests were refused because the peer's admission does not allow them."""
     bad_frames: int = 0
     """How many connections were closed because what they brought were no frames."""

@@ -48,6 +48,10 @@ class FaultLog:
         )
         logger.debug("request failed remote=%s code=%d", remote, code, exc_info=error)
 
+    def refused(self, remote: str, code: int, reason: str) -> None:
+        """A request was refused because the peer may not make it."""
+        self._note(f"refused {code}", f"request refused code={code}", remote, reason, logging.WARNING)
+
     def sum_up(self) -> None:
         """Logs the sums of the kinds whose minute is over. Called now and then."""
         now = self._clock()

@@ -109,6 +109,11 @@ class RemotingServer:
         return sum(endpoint.handler_errors for endpoint in self._endpoints)
 
     @property
+    def refused_requests(self) -> int:
+        """How many requests were refused because the peer may not make them."""
+        return sum(endpoint.refused_requests for endpoint in self._endpoints)
+
+    @property
     def bad_frames(self) -> int:
         """How many connections were closed because what they brought were no frames."""
         return sum(endpoint.bad_frames for endpoint in self._endpoints)

@@ -7,6 +7,7 @@ from pathlib import Path
 import broker
 from broker.manual import PAGE, format_page
 from broker.request_table import NAME_SERVER, NOT_YET, ROCKETMQ_5, SERVED, TO_CLIENTS, UNUSED
+from headrace.protocol.request_access import ACCESS, ADMIN_CODES, Access
 from headrace.protocol.request_code import RequestCode
 from support.admin_world import AdminWorld
 
@@ -49,6 +50,20 @@ def test_unsupported_requests_are_refused_with_code_3(tmp_path: Path) -> None:
     for code in (*NOT_YET, *ROCKETMQ_5):
         answer = world.ask(code)
         assert (answer.code, answer.remark) == (3, f" request type {int(code)} not supported")
+
+
+def test_every_served_request_has_an_access_class() -> None:
+    assert set(ACCESS) == SERVED.keys() | NOT_YET.keys() | NAME_SERVER, (
+        "classify it in headrace/protocol/request_access.py"
+    )
+    assert {code for code, access in ACCESS.items() if access is Access.ADMIN} == ADMIN_CODES
+
+
+def test_requests_that_change_something_are_for_administrators() -> None:
+    changing = re.compile(r"UPDATE|DELETE|PUT|CLEAN|RESET|CLONE|WIPE|ADD_WRITE|REGISTER|RESUME")
+    clients = {RequestCode.UPDATE_CONSUMER_OFFSET, RequestCode.UNREGISTER_CLIENT}
+    for code, access in ACCESS.items():
+        assert access is Access.ADMIN or code in clients or not changing.search(code.name), code.name
 
 
 def test_request_codes_page_is_up_to_date() -> None:

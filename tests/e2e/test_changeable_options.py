@@ -11,7 +11,6 @@ import os
 import re
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -21,7 +20,7 @@ from typing import Any, Final
 import pytest
 
 from broker.config import BrokerConfig
-from headrace.model.option import is_changeable, keys_of
+from headrace.model.option import is_changeable_by_request, keys_of
 from headrace.model.subscription import SubscriptionData
 from headrace.protocol import fastjson
 from headrace.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
@@ -33,7 +32,6 @@ from ipc.instance import Instance
 from ipc.publish.dispatch import DispatchPublisher
 from ipc.publish.flush import FlushPublisher
 from ipc.publish.log import LogPublisher
-from nameserver import daemon as name_server_daemon
 from nameserver.config import NameServerConfig
 from store.config import StoreConfig
 from store.filter.python.functions import FunctionFolder
@@ -43,7 +41,7 @@ from store.mapped_file import path_of, reserve_file
 from support.appliance import Appliance
 from support.plain_client import PlainClient
 from support.reference import thrown_away
-from support.servers import free_port, wait_until
+from support.servers import wait_until
 from support.store_files import (
     LOG_FILE_SIZE,
     LogBuilder,
@@ -184,28 +182,7 @@ def heartbeat(client: PlainClient, client_id: str, group: str, *subscriptions: S
     assert client.ask(RequestCode.HEART_BEAT, {}, data.encode()).code == 0
 
 
-# ---- name servers, permission, topics, groups
-
-
-@observes("namesrvAddr")
-def register_at_another_name_server(master: Appliance, options: Options, tmp_path: Path) -> None:
-    port, (stop_fd, write_fd) = free_port(), os.pipe()
-    serving = threading.Event()
-    arguments = (lambda: None, serving.set, stop_fd, NameServerConfig(), tmp_path, "127.0.0.1", port)
-    thread = threading.Thread(target=name_server_daemon.run, args=arguments)
-    thread.start()
-    try:
-        assert serving.wait(DEADLINE_S)
-        options.change(namesrvAddr=f"{master.name_server};127.0.0.1:{port}")
-        with PlainClient(f"127.0.0.1:{port}") as other:
-            wait_until(
-                lambda: b"master" in other.ask(RequestCode.GET_BROKER_CLUSTER_INFO).body, DEADLINE_S, "registered"
-            )
-    finally:
-        os.write(write_fd, b"s")
-        thread.join()
-        os.close(stop_fd)
-        os.close(write_fd)
+# ---- permission, topics, groups
 
 
 @observes("brokerPermission")
@@ -748,7 +725,7 @@ MARKED: Final = sorted(
         key
         for configuration in (BrokerConfig, StoreConfig, NameServerConfig)
         for key, field in keys_of(configuration).items()
-        if is_changeable(field)
+        if is_changeable_by_request(field)
     }
 )
 

@@ -1,12 +1,15 @@
 """Options changed while running: all that a request asks for, or nothing, with a reason."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from broker.config import BrokerConfig
 from broker.live_config import LiveConfig
+from headrace.model.option import is_changeable_by_request, keys_of
 from headrace.protocol.bodies.properties_text import decode_properties_text
+from nameserver.config import NameServerConfig
 from store.config import StoreConfig
 from support.admin_world import AdminWorld
 
@@ -69,6 +72,9 @@ def test_current_value_is_not_a_change(tmp_path: Path) -> None:
         (b"rocketmqHome=x", 16, "rocketmqHome"),
         (b"configBlackList=x", 16, "configBlackList"),
         (b"listenPort=1", 1, "listenPort cannot be changed while the broker runs: set it in broker.conf and restart"),
+        (b"namesrvAddr=192.0.2.1:9876", 1, "namesrvAddr cannot be changed by a request: set it in broker.conf"),
+        (b"adminAllow=0.0.0.0/0", 1, "adminAllow cannot be changed while the broker runs: set it in broker.conf"),
+        (b"allowUnauthenticatedAdmin=true", 1, "allowUnauthenticatedAdmin cannot be changed while the broker runs"),
         (b"fileReservedTim=1", 1, "did you mean fileReservedTime?"),
         (b"sendMessageThreadPoolNums=4", 1, "sendMessageThreadPoolNums has no effect here: "),
         (b"fileReservedTime=soon", 1, "fileReservedTime=soon: expected a whole number"),
@@ -109,3 +115,67 @@ def test_changed_permission_is_registered_at_once(tmp_path: Path) -> None:
     assert world.ask(25, None, b"brokerPermission=4").code == 0
     assert world.topics.data_version.counter == 1
     assert world.config.broker_permission == 4
+
+
+SENSITIVE = {
+    "path",
+    "dir",
+    "folder",
+    "file",
+    "addr",
+    "address",
+    "host",
+    "ip",
+    "port",
+    "command",
+    "acl",
+    "tls",
+    "ssl",
+    "cert",
+    "key",
+    "admin",
+    "allow",
+    "unauthenticated",
+    "access",
+    "black",
+    "white",
+    "list",
+    "class",
+}
+SPARED = {
+    "fileReservedTime",
+    "cleanFileForciblyEnable",
+    "deleteCommitLogFilesInterval",
+    "accessMessageInMemoryMaxRatio",
+}
+"""Options whose names only sound like files or access."""
+
+
+def another(value: object) -> str:
+    """The text of another value of the same type, which need not be valid."""
+    if isinstance(value, bool):
+        return "false" if value else "true"
+    return str(value + 1) if isinstance(value, int) else "other"
+
+
+def test_every_option_is_changed_by_request_or_refused_by_name(tmp_path: Path) -> None:
+    for configuration in (BrokerConfig, StoreConfig):
+        for key, field in keys_of(configuration).items():
+            world = AdminWorld(tmp_path)
+            held = world.config if configuration is BrokerConfig else world.store_config
+            before = getattr(held, field.name)
+            answer = world.ask(25, None, f"{key}={another(before)}\n".encode())
+            if answer.code == 0:
+                assert is_changeable_by_request(field), f"{key}: a request has changed it"
+            else:
+                assert key in (answer.remark or ""), answer.remark
+                assert is_changeable_by_request(field) or "broker.conf" in (answer.remark or ""), answer.remark
+                assert getattr(held, field.name) == before
+
+
+def test_no_request_changes_a_path_an_address_a_port_or_access() -> None:
+    for configuration in (BrokerConfig, StoreConfig, NameServerConfig):
+        for key, field in keys_of(configuration).items():
+            words = {word.lower() for word in re.findall("[A-Z]?[a-z]+|[A-Z]+", key)}
+            if is_changeable_by_request(field) and key not in SPARED:
+                assert not words & SENSITIVE, f"{key}: a request may change it"

@@ -105,3 +105,12 @@ def test_request_on_the_plain_path_can_restrict_later_sends(broker: SmallBroker)
     answers = codes_of(client, data + frames(RequestCode.SEND_MESSAGE_V2, send_fields(), 2))
     assert sorted(answers) == sorted([0, 0, ResponseCode.NO_PERMISSION, ResponseCode.NO_PERMISSION])
     assert len(broker.records()) == 1
+
+
+def test_the_hot_paths_are_taken_when_only_admin_requests_are_checked(broker: SmallBroker, client: Peer) -> None:
+    refuse = refusing(RequestCode.UPDATE_BROKER_CONFIG, *SENDS)
+    client.connection.admission = Admission("guest", refuse.check, checks_hot_requests=False)
+    hot = client.connection.hot_path is not None and COMPILED
+    sends = frames(RequestCode.SEND_MESSAGE_V2, send_fields())
+    assert codes_of(client, sends) == [ResponseCode.SUCCESS if hot else ResponseCode.NO_PERMISSION] * 3
+    assert codes_of(client, frames(RequestCode.UPDATE_BROKER_CONFIG, {}, 1)) == [ResponseCode.NO_PERMISSION]

@@ -20,6 +20,8 @@ from headrace.protocol.bodies.properties_text import decode_properties_text
         ("b=2\\\n  a=7\n", "b=2\\\n  a=7\na=1\n"),
         ("# note \\\na=0\n", "# note \\\na=1\n"),
         ("\n! x\n\na\n", "\n! x\n\na=1\n"),
+        ("b=2\r\na=0\r\n", "b=2\na=1\n"),
+        ("b=x\u2028a=0\x0cc\n", "b=x\u2028a=0\x0cc\na=1\n"),
     ],
 )
 def test_only_lines_with_the_key_are_changed(before: str, after: str) -> None:

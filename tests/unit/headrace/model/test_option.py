@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from headrace.model import from_mapping, keys_of, nearest_key, option, parse_value
-from headrace.model.option import format_value, help_of, is_changeable
+from headrace.model.option import format_value, help_of, is_changeable, is_changeable_by_request
 
 
 @dataclass(frozen=True)
@@ -13,13 +13,19 @@ class Sample:
     broker_ip1: str | None = option(None, key="brokerIP1")
     long_polling_enable: bool = option(True, changeable=True)
     ratio: float = option(0.75)
+    namesrv_addr: str = option("", changeable=True, by_request=False)
 
 
 def test_key_is_the_field_in_camel_case_unless_it_is_given() -> None:
-    assert list(keys_of(Sample)) == ["listenPort", "brokerIP1", "longPollingEnable", "ratio"]
+    assert list(keys_of(Sample)) == ["listenPort", "brokerIP1", "longPollingEnable", "ratio", "namesrvAddr"]
     assert help_of(keys_of(Sample)["listenPort"]) == "Port of the main listener."
     assert is_changeable(keys_of(Sample)["longPollingEnable"])
     assert not is_changeable(keys_of(Sample)["listenPort"])
+
+
+def test_requests_change_only_changeable_options_that_allow_it() -> None:
+    assert [key for key, field in keys_of(Sample).items() if is_changeable_by_request(field)] == ["longPollingEnable"]
+    assert is_changeable(keys_of(Sample)["namesrvAddr"])
 
 
 def test_configuration_is_parsed_from_texts_by_key() -> None:

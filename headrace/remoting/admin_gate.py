@@ -1,0 +1,88 @@
+"""AdminGate: keeps requests that change a server from peers that may not administer it.
+
+Everybody may make the other requests. These peers may administer the server:
+
+- Peers on the same host: on a loopback address, or on the address that they connect to. The kernel drops packets from other hosts with
+  either of them, so a server that listens on loopback only needs no configuration.
+- Peers on an address in `adminAllow`.
+- Peers that have shown a client certificate which the server has verified.
+
+Broker and name server have a gate each, with the request codes that change them.
+"""
+
+from typing import Final
+
+from headrace.model.address_list import Network, parse_address
+from headrace.protocol.remoting_command import RemotingCommand, response_to
+from headrace.protocol.request_code import request_name
+from headrace.protocol.response_code import ResponseCode
+from headrace.remoting.admission import OPEN, Admission
+from headrace.remoting.connection import Connection
+
+UNAUTHENTICATED: Final = (
+    "unauthenticated administration allowed server=%s: anyone who reaches its ports may change or delete everything;"
+    " remove allowUnauthenticatedAdmin=true and set adminAllow to the addresses of administrators"
+)
+"""The warning at each start with allowUnauthenticatedAdmin=true. `%s`: broker or name server."""
+
+
+class AdminGate:
+    """Admits the connections of one server. `codes`: the requests that only administrators may make."""
+
+    def __init__(
+        self,
+        server: str,
+        codes: frozenset[int],
+        networks: tuple[Network, ...],
+        *,
+        is_disabled: bool,
+        advice: str = "",
+    ) -> None:
+        """`server`: what remarks call it. `networks`: those of adminAllow. `is_disabled`: everybody may administer it.
+
+        `advice`: what else than adminAllow lets a peer in, for the remark.
+        """
+        self._server = server
+        self._codes = codes
+        self._networks = networks
+        self._is_disabled = is_disabled
+        self._advice = advice
+        # One for all: it holds nothing of a peer.
+        self._restricted = Admission(check=self.check, checks_hot_requests=False)
+
+    def admit(self, connection: Connection) -> Admission:
+        """What the peer of a new connection may do."""
+        return OPEN if self.is_administrator(connection) else self._restricted
+
+    def is_administrator(self, connection: Connection) -> bool:
+        """Whether the peer may administer the server, whatever account it has."""
+        if self._is_disabled or connection.peer_certificate is not None:
+            return True
+        peer = parse_address(connection.remote_address[0])
+        if peer is None:
+            return False
+        return (
+            peer.is_loopback
+            or peer == parse_address(connection.local_address)
+            or any(peer in network for network in self._networks)
+        )
+
+    def is_restricted(self, code: int) -> bool:
+        """Whether only administrators may make this request."""
+        return code in self._codes
+
+    def check(self, connection: Connection, command: RemotingCommand) -> RemotingCommand | None:
+        """The refusal of a request that changes the server; None for other requests, and for an administrator."""
+        # The certificate may have been verified after the connection was admitted.
+        if command.code not in self._codes or connection.peer_certificate is not None:
+            return None
+        return self.refuse(connection, command)
+
+    def refuse(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
+        """The answer to a peer that may not administer the server."""
+        host = connection.remote_address[0]
+        remark = (
+            f"{request_name(command.code)} refused: {host} is not allowed to administer this {self._server};"
+            f" to allow it, set adminAllow={host} in the {self._server}'s configuration and restart{self._advice}"
+        )
+        return response_to(command, ResponseCode.NO_PERMISSION, remark)
