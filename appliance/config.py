@@ -10,6 +10,8 @@ from headrace.model.option import option
 
 LOG_FORMATS: Final = ("text", "json")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
+DEFAULT_TLS_CONFIG_FILE: Final = "/etc/rocketmq/tls.properties"
+TLS_MODES: Final = ("", "disabled", "permissive", "enforcing")
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,17 @@ class ApplianceConfig:
     nameserver_port: int = option(9876, help="Port of the name server (flag: --nameserver-port).")
     nameserver_enable: bool = option(True, help="Run a name server; if false, set namesrvAddr.")
     ha_enable: bool = option(True, help="Run the ha role, which replicates from master to slaves.")
+
+    # -- TLS
+    tls_mode: str = option(
+        "",
+        help="TLS on the ports of name server and brokers: disabled, permissive (plain text and TLS on one port) or enforcing;"
+        " empty: tls.server.mode of tlsConfigFile, else permissive.",
+    )
+    tls_config_file: str = option(
+        "",
+        help=f"RocketMQ's tls.properties with certificates and keys; empty: {DEFAULT_TLS_CONFIG_FILE} if it exists.",
+    )
 
     python_filter_workers: int = option(
         0, help="Number of processes for filter functions, one per function in use; 0 disables filter functions."
@@ -59,6 +72,7 @@ class ApplianceConfig:
     def __post_init__(self) -> None:
         """Raises ValueError for a value outside its range, naming the key."""
         _one_of("logLevel", self.log_level, LOG_LEVELS)
+        _one_of("tlsMode", self.tls_mode, TLS_MODES)
         _one_of("logFormat", self.log_format, LOG_FORMATS)
         _one_of("logStderrLevel", self.log_stderr_level, (*LOG_LEVELS, "none"))
         _between("nameserverPort", self.nameserver_port, 1, 65_535)

@@ -19,13 +19,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from appliance.broker_list import BrokerEntry, read_broker_list
-from appliance.config import ApplianceConfig
+from appliance.config import DEFAULT_TLS_CONFIG_FILE, ApplianceConfig
 from appliance.errors import ConfigurationError
 from appliance.paths import AppliancePaths, BrokerPaths
 from broker.config import ACCEPTED_UNUSED as BROKER_UNUSED
 from broker.config import BrokerConfig
 from headrace.errors import RemoteProtocolError
 from headrace.model.option import format_value, from_mapping, is_changeable, keys_of, nearest_key, parse_value
+from headrace.model.tls_settings import KEYS as TLS_KEYS
+from headrace.model.tls_settings import TlsSettings, parse_tls_settings
 from headrace.protocol.bodies.properties_text import decode_properties_text
 from nameserver.config import NameServerConfig
 from store.config import ACCEPTED_UNUSED as STORE_UNUSED
@@ -81,6 +83,7 @@ class BrokerConfiguration:
     store: StoreConfig
     broker_conf: Path | None = None
     """Its own broker.conf: the broker writes options into it that are changed by request."""
+    tls: TlsSettings = field(default_factory=TlsSettings)
 
     @property
     def store_paths(self) -> StorePaths:
@@ -121,6 +124,8 @@ class Configuration:
     nameserver: NameServerConfig
     brokers: tuple[BrokerConfiguration, ...]
     warnings: list[str] = field(default_factory=list)
+    tls: TlsSettings = field(default_factory=TlsSettings)
+    """The same for all roles."""
 
     @property
     def host(self) -> str:
@@ -164,6 +169,7 @@ def read_configuration(sources: Sources) -> Configuration:
     given = {**weak, **strong}
     nameserver = _nameserver(sources, given, warnings)
     appliance = _make(ApplianceConfig, given)
+    tls = _read_tls(appliance, paths, warnings)
     announced = _announced(appliance.host)
     if announced is not None:
         weak.setdefault("brokerIP1", Given(announced, "host"))
@@ -185,9 +191,9 @@ def read_configuration(sources: Sources) -> Configuration:
         file = entry.conf or (sources.broker_conf if is_only else None)
         place = paths.broker("" if is_only else entry.name, entry.store)
         _place_store(given, place, paths, entry)
-        brokers.append(_make_broker(entry.name, is_only, place, given, appliance, file))
+        brokers.append(replace(_make_broker(entry.name, is_only, place, given, appliance, file), tls=tls))
     _check_apart(brokers)
-    return Configuration(paths, appliance, nameserver, tuple(brokers), warnings)
+    return Configuration(paths, appliance, nameserver, tuple(brokers), warnings, tls)
 
 
 def _make_broker(
@@ -301,6 +307,22 @@ def _read_properties(path: str) -> dict[str, str]:
         return decode_properties_text(_read_text(path))
     except RemoteProtocolError as error:
         raise ConfigurationError(f"{path}: {error}") from error
+
+
+def _read_tls(appliance: ApplianceConfig, paths: AppliancePaths, warnings: list[str]) -> TlsSettings:
+    """The settings of tlsConfigFile. Certificates and keys that it names are read, so that an error ends the start."""
+    path = appliance.tls_config_file
+    if not path and os.path.exists(DEFAULT_TLS_CONFIG_FILE):
+        path = DEFAULT_TLS_CONFIG_FILE
+    texts = _read_properties(path) if path else {}
+    warnings.extend(f"{path}: {_unknown(key, TLS_KEYS)}; ignored" for key in texts if key not in TLS_KEYS)
+    source = path or "configuration"
+    settings = _try(source, lambda: parse_tls_settings(texts, appliance.tls_mode, paths.self_made_certificate))
+    if settings.server.files or settings.client.files:
+        from headrace.remoting import tls_context  # noqa: PLC0415  OpenSSL is loaded only where certificates are configured
+
+        _try(source, lambda: tls_context.check_files(settings))
+    return settings
 
 
 def _read_broker_conf(path: str, known: Mapping[str, Any], warnings: list[str]) -> dict[str, Given]:

@@ -5,6 +5,7 @@
     DIR/lock           held by the supervisor as long as it runs
     DIR/namesrv        the name server's kvConfig.json
     DIR/logs           headrace.log and its older files; stacks.log, where a silent role leaves its stacks
+    DIR/tls            the self-made certificate, mode 0600, from the first TLS connection on, if no certificate is configured
     DIR/control.sock   the control socket, mode 0600
 
 and for its broker, or under DIR/NAME for each of several brokers:
@@ -56,6 +57,11 @@ class AppliancePaths:
     def nameserver(self) -> str:
         """The name server's own folder."""
         return os.path.join(self.data, "namesrv")
+
+    @property
+    def self_made_certificate(self) -> str:
+        """The certificate and key that servers make themselves if none is configured."""
+        return os.path.join(self.data, "tls", "self-made.pem")
 
     @property
     def logs(self) -> str:

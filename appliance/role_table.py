@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from appliance import process
 from appliance.configuration import BrokerConfiguration, Configuration
@@ -21,6 +22,12 @@ from appliance.log_channel import LogChannel
 from appliance.role import Role, qualified_name
 from ipc.control_block import ControlBlock
 from ipc.role_context import ApplianceRoleContext, RoleContext
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from headrace.model.tls_settings import TlsSettings
+    from headrace.remoting.server_tls import ServerTls
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +132,19 @@ def _prepare_loop() -> None:
         import uvloop  # noqa: F401
 
 
+def _server_tls(settings: "TlsSettings") -> "ServerTls":
+    """TLS of a role's listeners; nothing is loaded until a client uses it."""
+    from headrace.remoting.server_tls import ServerTls
+
+    return ServerTls(settings, _make_certificate)
+
+
+def _make_certificate(path: Path) -> None:
+    from appliance.certificates import make_self_made
+
+    make_self_made(path)
+
+
 def _prepare_recover() -> None:
     import store.recovery.daemon  # noqa: F401
 
@@ -153,6 +173,7 @@ def _run_nameserver(context: ApplianceRoleContext, settings: ApplianceSettings) 
         configuration.paths.nameserver,
         configuration.host,
         configuration.appliance.nameserver_port,
+        _server_tls(configuration.tls),
     )
 
 
@@ -201,7 +222,24 @@ def _prepare_ha() -> None:
 def _run_ha(context: RoleContext, broker: BrokerConfiguration) -> None:
     from store.ha import daemon
 
-    daemon.run(context, broker.store, broker.store_paths, broker.host, broker.broker.listen_port + 1)
+    daemon.run(
+        context,
+        broker.store,
+        broker.store_paths,
+        broker.host,
+        broker.broker.listen_port + 1,
+        lambda: _server_tls(broker.tls),
+        lambda: _ha_context(broker),
+    )
+
+
+def _ha_context(broker: BrokerConfiguration) -> "SSLContext | None":
+    """The context of a slave's next connection; certificates that were replaced are read again."""
+    if not broker.store.ha_tls_enable:
+        return None
+    from headrace.remoting.tls_context import client_context
+
+    return client_context(broker.tls.client, verify=broker.tls.verifies_servers, check_host_name=False)
 
 
 def _prepare_broker() -> None:
@@ -212,6 +250,7 @@ def _prepare_broker() -> None:
 
 def _run_broker(context: RoleContext, configuration: BrokerConfiguration) -> None:
     from broker import broker
+    from headrace.remoting.tls_context import outgoing_context
 
     broker.run(
         context,
@@ -223,6 +262,8 @@ def _run_broker(context: RoleContext, configuration: BrokerConfiguration) -> Non
         configuration.nameserver_addresses,
         configuration.broker_conf,
         [Path(configuration.paths.filter_socket(name)) for name in filter_role_names(configuration)],
+        _server_tls(configuration.tls),
+        outgoing_context(configuration.tls),
     )
 
 

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from ssl import SSLContext
 
 from broker.admin.families import admin_families
 from broker.admin.fixed_values import fixed_values
@@ -34,6 +35,7 @@ from headrace.remoting.connection import Connection
 from headrace.remoting.endpoint import MakeHotPath
 from headrace.remoting.handlers import HandlerTable
 from headrace.remoting.server import RemotingServer
+from headrace.remoting.server_tls import ServerTls
 from ipc.role_context import RoleContext
 from store.config import StoreConfig
 from store.paths import StorePaths
@@ -56,14 +58,16 @@ def run(
     namesrv_addresses: list[str],
     broker_conf: Path | None = None,
     filter_workers: Sequence[Path] = (),
+    tls: ServerTls | None = None,
+    tls_to_name_servers: SSLContext | None = None,
 ) -> None:
     """Runs the broker until it is told to stop. Raises PortTaken, ConfigFileUnreadable, OSError.
 
     Options that are changed by request are written to the file `broker_conf`, if there is one. `filter_workers`: where processes of
-    filter functions wait for a call.
+    filter functions wait for a call. `tls`: TLS of the listeners; `tls_to_name_servers`: connect to name servers by TLS.
     """
     settings = Settings(config, store_config, paths, host, port, namesrv_addresses, broker_conf, tuple(filter_workers))
-    main = _Broker(context, settings).main()
+    main = _Broker(context, settings, tls, tls_to_name_servers).main()
     try:
         import uvloop  # noqa: PLC0415  (not there on every platform)
     except ImportError:
@@ -84,7 +88,14 @@ def deliver_timers(context: RoleContext, config: BrokerConfig, store_config: Sto
 class _Broker:
     """The parts, and the order in which they come and go."""
 
-    def __init__(self, context: RoleContext, settings: Settings) -> None:
+    def __init__(
+        self,
+        context: RoleContext,
+        settings: Settings,
+        tls: ServerTls | None = None,
+        tls_to_name_servers: SSLContext | None = None,
+    ) -> None:
+        self._tls = tls
         self._context = context
         self._control = context.control
         self._settings = settings
@@ -100,7 +111,9 @@ class _Broker:
         )
         self._tables = Tables(settings)
         self._tables.deleted_topics.on_change(self._role_notifier.clean_topics)
-        self._registration = Registration(settings.broker, self._tables.topics, settings.namesrv_addresses)
+        self._registration = Registration(
+            settings.broker, self._tables.topics, settings.namesrv_addresses, tls=tls_to_name_servers
+        )
         self._live.on_change(self._registration.options_changed)
         self._live.on_change(self._tables.topics.options_changed)
         self._traffic = Traffic(context.counters.read)
@@ -121,6 +134,7 @@ class _Broker:
             admit=self._make_gate().admit,
             idle_timeout_s=settings.broker.server_channel_max_idle_time_seconds,
             buffer_limit=settings.broker.max_connection_buffer_bytes,
+            tls=self._tls,
         )
         await self._listen(server, settings.port, requests.main, requests.main_hot_path)
         if settings.port + FAST_PORT_OFFSET > 0:

@@ -16,6 +16,7 @@ import logging
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from ssl import SSLContext
 from typing import Final, Protocol
 
 from broker.config import BrokerConfig
@@ -72,10 +73,17 @@ class Registration:
     """Keeps this broker registered at every name server. One for each broker; owned by its event loop."""
 
     def __init__(
-        self, config: BrokerConfig, topics: TopicTable, name_servers: Sequence[str] = (), client: Client | None = None
+        self,
+        config: BrokerConfig,
+        topics: TopicTable,
+        name_servers: Sequence[str] = (),
+        client: Client | None = None,
+        tls: SSLContext | None = None,
     ) -> None:
-        """`name_servers` count where namesrvAddr gives none."""
-        self._client: Client = client or RemotingClient(on_close=lambda _connection, _reason: self.connection_lost())
+        """`name_servers` count where namesrvAddr gives none. `tls`: connect to them by TLS."""
+        self._client: Client = client or RemotingClient(
+            on_close=lambda _connection, _reason: self.connection_lost(), ssl=tls
+        )
         self._topics = topics
         self._config = config
         self._given_name_servers = tuple(name_servers)

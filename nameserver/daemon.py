@@ -16,6 +16,7 @@ from headrace.model.address_list import parse_networks
 from headrace.protocol.request_access import ADMIN_CODES
 from headrace.remoting import Connection, RemotingServer
 from headrace.remoting.admin_gate import UNAUTHENTICATED, AdminGate
+from headrace.remoting.server_tls import ServerTls
 from nameserver.config import NameServerConfig
 from nameserver.errors import PortTaken
 from nameserver.handlers import NameServerHandlers
@@ -33,7 +34,7 @@ STOP_GRACE_S: Final = 2.0  # limit: no request takes long; a client that does no
 class NameServer:
     """A name server on the running loop. `listen`, then `stop`."""
 
-    def __init__(self, config: NameServerConfig, directory: Path) -> None:
+    def __init__(self, config: NameServerConfig, directory: Path, tls: ServerTls | None = None) -> None:
         """Reads the keys and values. Raises KvConfigUnreadable."""
         loop = asyncio.get_running_loop()
         kv_path = Path(config.kv_config_path or directory / "kvConfig.json")
@@ -57,6 +58,7 @@ class NameServer:
             admit=gate.admit,
             idle_timeout_s=config.server_channel_max_idle_time_seconds,
             buffer_limit=config.max_connection_buffer_bytes,
+            tls=tls,
         )
         self.liveness = Liveness(self.routes, lambda: self._settings.config)
 
@@ -89,6 +91,7 @@ def run(
     directory: Path | str,
     host: str,
     port: int,
+    tls: ServerTls | None = None,
 ) -> None:
     """Serves until `stop_fd` becomes readable.
 
@@ -96,7 +99,7 @@ def run(
     KvConfigUnreadable.
     """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(beat, ready, stop_fd, config, Path(directory), host, port))
+        runner.run(_serve(beat, ready, stop_fd, config, Path(directory), host, port, tls))
 
 
 async def _serve(
@@ -107,10 +110,11 @@ async def _serve(
     directory: Path,
     host: str,
     port: int,
+    tls: ServerTls | None,
 ) -> None:
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
-    name_server = NameServer(config, directory)
+    name_server = NameServer(config, directory, tls)
     await name_server.listen(host, port)
     loop.add_reader(stop_fd, stopped.set)
     try:

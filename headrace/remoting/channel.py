@@ -9,13 +9,11 @@
   memory for connections is used up (`buffer_budget`). What was read by then is kept, and nothing more is read. The peer may take its
   time, as long as it reads at all: see `peer_watch`.
 - A connection that was made always reads: two peers that each wait for the other to read would wait for ever.
-- Bytes that are not frames close the connection. A TLS hello is recognised by its first byte.
+- Bytes that are not frames close the connection.
+- A TLS hello is recognised by its first byte. From then on a `TlsLayer` stands between the channel and the socket's transport; all else here
+  works on plain bytes, and connections in plain text do not pass through it.
 - Whatever a peer sends, and whatever our own code makes of it, ends with the connection: nothing is raised into the event loop.
   Faults are logged through `fault_log`.
-
-TLS on a port that also serves plain text (RocketMQ's permissive mode) belongs in `_begins_tls`, which sees the first bytes before
-anything is made of them: from there on an `ssl.SSLObject` over two `ssl.MemoryBIO` would stand between `data_received` and `_receive`,
-and between `_put` and the transport. All else works on plain bytes, and no other file touches the transport.
 
 This file never blocks, starts no thread, and knows nothing of requests.
 """
@@ -32,11 +30,9 @@ from headrace.protocol.frame import FRAME_MAX_LENGTH, frame_size
 from headrace.remoting.buffer_budget import LEAST_RATE
 from headrace.remoting.endpoint import Endpoint
 from headrace.remoting.partial_frame import LENGTH_UNKNOWN, PartialFrame
+from headrace.remoting.tls_layer import TLS_HANDSHAKE, TlsLayer
 
 logger = logging.getLogger(__name__)
-
-TLS_HANDSHAKE: Final = 0x16
-"""First byte of a TLS connection. A frame's is always 0: its length is below 2^24."""
 
 HIGH_WATER: Final = (
     64 << 10
@@ -149,7 +145,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         self.remote_address: tuple[str, int] = ("", 0)
         self.remote = ""
         self.peer_certificate: str | None = None
-        """Subject of the client certificate that the peer has shown and that was verified."""
+        """The subject of the client's certificate, `CN=app,O=Example`, if it presented one and it was verified; known before its first frame."""
         self.handler: HandlerT = make_handler(self)
 
     # -- what it is -------------------------------------------------------------------------------------------------------
@@ -168,6 +164,11 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
     def is_held(self) -> bool:
         """Whether bytes wait for the peer, or for memory."""
         return self.is_writing_paused or self._is_waiting_for_room
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the peer, which connected, uses TLS."""
+        return isinstance(self._transport, TlsLayer)
 
     @property
     def takes_frames(self) -> bool:
@@ -235,7 +236,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
             return
         if self._is_new:
             self._is_new = False
-            if self._begins_tls(data):
+            if not self._endpoint.always_reads and self._begins_tls(data):
                 return
         self._last_active = self._last_read = self._endpoint.loop.time()
         self._read_bytes += len(data)
@@ -284,14 +285,31 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
     # -- bytes in ---------------------------------------------------------------------------------------------------------
 
     def _begins_tls(self, data: bytes) -> bool:
-        """Whether the first bytes of the connection are a TLS hello, which is refused: listeners here speak plain text.
+        """Whether the connection does not begin with plain text that is served here. `data` is all that was read so far.
 
-        `data` is all that was read so far.
+        # compat: one port for both, told apart by the first byte. A frame's is always 0: its length is below 2^24.
         """
+        tls = self._endpoint.tls
         if data[0] != TLS_HANDSHAKE:
-            return False
-        self.close("TLS is not supported on this port; connect without tls.enable", logging.WARNING)
+            if tls is None or not tls.is_required:
+                return False
+            self.close("TLS is required on this port; connect with tls.enable=true", logging.WARNING)
+        elif tls is None or tls.is_disabled:
+            self.close("TLS is disabled on this port; connect without tls.enable", logging.WARNING)
+        elif self._transport is not None:
+            self._transport = tls.accept(self._endpoint.loop, self._transport, self, data)
         return True
+
+    def tls_established(self, subject: str | None) -> None:
+        """The handshake is complete; `subject` is that of the client's verified certificate."""
+        self.peer_certificate = subject
+
+    def tls_failed(self, reason: str) -> None:
+        """The handshake, or a record after it, failed. Logs why, once."""
+        if self._transport is not None and self._close_reason is None:
+            self._endpoint.tls_failures += 1
+            self._close_because(f"TLS failed: {reason}", logging.WARNING)
+            self._transport.close()
 
     def refuse_bytes(self, error: BadFrame) -> None:
         """Closes the connection because it brought bytes that are not frames. Logs why, once."""

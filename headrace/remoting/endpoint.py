@@ -13,6 +13,7 @@ from headrace.remoting.buffer_budget import BufferBudget
 from headrace.remoting.deadlines import Deadlines
 from headrace.remoting.fault_log import FaultLog
 from headrace.remoting.handlers import HandlerTable
+from headrace.remoting.server_tls import ServerTls
 
 # In all of these `Any` is `headrace.remoting.connection.Connection` (or its HotPath, or Channel), which import this module.
 OnOpen: TypeAlias = Callable[[Any], None]
@@ -52,3 +53,7 @@ class Endpoint:
     """How many requests were refused because the peer's admission does not allow them."""
     bad_frames: int = 0
     """How many connections were closed because what they brought were no frames."""
+    tls: ServerTls | None = None
+    """TLS of connections that are accepted; None: plain text only."""
+    tls_failures: int = 0
+    """How many connections were closed because their TLS handshake failed."""

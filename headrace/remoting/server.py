@@ -20,6 +20,7 @@ from headrace.remoting.fault_log import FaultLog
 from headrace.remoting.handlers import HandlerTable
 from headrace.remoting.idle import IdleSweep
 from headrace.remoting.peer_watch import STALL_GRACE_S, PeerWatch
+from headrace.remoting.server_tls import ServerTls
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ class RemotingServer:
 
     `on_open(connection)` and `on_close(connection, reason)` are called for each; `admit(connection)` returns what it may do. `max_connections` 0 means no limit of
     our own. `buffer_limit`: bytes that all connections may hold together (`buffer_budget`); below LEAST_LIMIT it is a ValueError. `stall_grace_s`: a peer that has read nothing for so long, although answers wait, is closed.
+    `tls`: whether and how its ports serve TLS; without it they serve plain text only.
     Made inside a running loop.
     """
 
@@ -46,6 +48,7 @@ class RemotingServer:
         max_connections: int = 0,
         buffer_limit: int = DEFAULT_LIMIT,
         stall_grace_s: float = STALL_GRACE_S,
+        tls: ServerTls | None = None,
     ) -> None:
         check_limit(buffer_limit, "buffer_limit")
         self._handlers = handlers
@@ -53,6 +56,7 @@ class RemotingServer:
         self._deadlines = Deadlines(self._loop)
         self._hooks = (on_open, on_close, admit)
         self._max_connections = max_connections
+        self._tls = tls
         self.connections: set[Connection] = set()
         self._channels: set[Channel[Connection]] = set()
         self._endpoints: list[Endpoint] = []
@@ -88,6 +92,7 @@ class RemotingServer:
             budget=self._budget,
             faults=self._faults,
             max_connections=self._max_connections,
+            tls=self._tls,
         )
         listener = await self._loop.create_server(
             lambda: make_channel(endpoint), host or None, port, backlog=BACKLOG, reuse_address=True
@@ -117,6 +122,11 @@ class RemotingServer:
     def bad_frames(self) -> int:
         """How many connections were closed because what they brought were no frames."""
         return sum(endpoint.bad_frames for endpoint in self._endpoints)
+
+    @property
+    def tls_failures(self) -> int:
+        """How many connections were closed because their TLS handshake failed."""
+        return sum(endpoint.tls_failures for endpoint in self._endpoints)
 
     async def stop(self, grace_s: float = 5.0) -> None:
         """Takes no more connections and requests; gives those at work `grace_s` seconds to answer, then closes everything."""

@@ -1,0 +1,110 @@
+"""ServerTls: the certificate of a server's listeners, loaded at the first TLS hello and again when its files change.
+
+Until a client uses TLS nothing is read and no memory is used. A changed file that is invalid is logged, and the previous certificate stays in use;
+connections that exist keep theirs.
+"""
+
+import asyncio
+import logging
+import os
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from headrace.errors import ConfigError
+from headrace.model.tls_settings import DISABLED, ENFORCING, TlsSettings
+from headrace.remoting.tls_context import server_context
+from headrace.remoting.tls_layer import TlsLayer, TlsUser
+
+logger = logging.getLogger(__name__)
+
+CHECK_INTERVAL_S: Final = 1.0  # limit: how often files are looked at for changes; RocketMQ looks twice a second
+
+_Fingerprint = tuple[tuple[int, int, int] | None, ...]
+
+
+class ServerTls:
+    """One for each server. `make_certificate(path)` writes certificate and key into one new file, for settings without a certificate."""
+
+    def __init__(self, settings: TlsSettings, make_certificate: Callable[[Path], None] | None = None) -> None:
+        self._settings = settings
+        self._make_certificate = make_certificate
+        self._context: ssl.SSLContext | None = None
+        self._loading: asyncio.Future[ssl.SSLContext] | None = None
+        self._seen: _Fingerprint = ()
+        self._looked_at = 0.0
+        self.is_disabled = settings.mode == DISABLED
+        """Whether TLS hellos are refused."""
+        self.is_required = settings.mode == ENFORCING
+        """Whether plain text is refused."""
+
+    def accept(
+        self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, user: TlsUser, data: bytes
+    ) -> asyncio.Transport:
+        """Starts TLS on a connection whose first bytes, all that was read so far, are a TLS hello.
+
+        Returns the transport that the protocol `user` uses from now on. A handshake that fails at once calls `tls_failed` before this returns.
+        """
+        layer = TlsLayer(loop, transport, user)
+        layer.begin(self.context(loop), data)
+        return layer
+
+    def context(self, loop: asyncio.AbstractEventLoop) -> "ssl.SSLContext | asyncio.Future[ssl.SSLContext]":
+        """Returns the context for a new connection; a future while it is loaded for the first time, which fails with ConfigError."""
+        now = time.monotonic()
+        is_due = now - self._looked_at >= CHECK_INTERVAL_S
+        if self._context is not None:
+            if is_due:
+                self._looked_at = now
+                self._reload()
+            return self._context
+        if self._loading is None or (self._loading.done() and is_due):
+            self._looked_at = now
+            # To make a certificate takes a tenth of a second, in which the loop serves others.
+            self._loading = loop.run_in_executor(None, self._load)
+        return self._loading
+
+    def _load(self) -> ssl.SSLContext:
+        settings = self._settings
+        if settings.is_self_made:
+            if not settings.self_made or self._make_certificate is None:
+                raise ConfigError(f"no certificate is configured ({settings.server.name_of('certificate')})")
+            path = Path(settings.self_made)
+            if not path.exists():
+                try:
+                    self._make_certificate(path)
+                except OSError as error:
+                    raise ConfigError(f"cannot write the self-made certificate {path}: {error.strerror}") from error
+                logger.info("certificate created path=%s", path)
+            server = replace(settings.server, certificate=str(path), key=str(path))
+            settings = self._settings = replace(settings, server=server)
+        # order: before the files are read; what changes meanwhile is read again.
+        self._seen = self._look()
+        self._context = server_context(settings)
+        return self._context
+
+    def _reload(self) -> None:
+        seen = self._look()
+        if seen == self._seen:
+            return
+        self._seen = seen
+        try:
+            self._context = server_context(self._settings)
+        except ConfigError as error:
+            logger.error("certificate not reloaded, the previous one stays in use reason=%r", str(error))
+        else:
+            logger.info("certificate reloaded path=%s", self._settings.server.certificate)
+
+    def _look(self) -> _Fingerprint:
+        return tuple(map(_fingerprint, self._settings.server.files))
+
+
+def _fingerprint(path: str) -> tuple[int, int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino, status.st_size

@@ -1,0 +1,255 @@
+"""TlsLayer: TLS between the transport of a socket and the protocol above it, which sees plain bytes only.
+
+    transport ──► data_received ──► SSLObject ──► protocol.data_received
+        ▲                                                   │
+        └── one write of ciphertext ◄── SSLObject ◄── write ◄┘
+
+It takes the protocol's place at the transport and the transport's place at the protocol when the first byte of a connection is that of a
+TLS hello, so connections in plain text do not pass through it. It keeps no bytes of its own beyond one incomplete TLS record: what is read is handed
+on at once, and what is written goes to the transport, whose limits and pauses count.
+"""
+
+import asyncio
+import ssl
+from collections.abc import Iterable
+from typing import Any, Final, Protocol, final
+
+HANDSHAKE_TIMEOUT_S: Final = 10.0  # limit: Netty's
+TLS_HANDSHAKE: Final = 0x16
+"""First byte of a TLS connection."""
+
+_RECORD: Final = 16 << 10
+_FEED: Final = 32 << 10  # limit: a MemoryBIO keeps the memory of the most that was ever in it
+_SHORT_NAMES: Final = {
+    "commonName": "CN",
+    "organizationName": "O",
+    "organizationalUnitName": "OU",
+    "countryName": "C",
+    "stateOrProvinceName": "ST",
+    "localityName": "L",
+    "streetAddress": "STREET",
+    "domainComponent": "DC",
+    "userId": "UID",
+}  # RFC 4514
+_ESCAPED: Final = frozenset('"+,;<>\\=')
+
+
+class TlsUser(Protocol):
+    """The protocol above: an asyncio.Protocol that is also told how the handshake ended."""
+
+    def data_received(self, data: bytes) -> None:
+        """As asyncio's."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """As asyncio's."""
+
+    def pause_writing(self) -> None:
+        """As asyncio's."""
+
+    def resume_writing(self) -> None:
+        """As asyncio's."""
+
+    def tls_established(self, subject: str | None) -> None:
+        """The handshake is complete. `subject`: of the client's verified certificate, None without one."""
+
+    def tls_failed(self, reason: str) -> None:
+        """The handshake, or a record after it, failed, or the context could not be made. Closes the connection."""
+
+
+@final
+class TlsLayer(asyncio.Transport, asyncio.Protocol):
+    """The server's side of one TLS connection. Created for a transport whose first bytes were read; `begin` takes these."""
+
+    __slots__ = ("_deadline", "_has_failed", "_incoming", "_is_established", "_outgoing", "_tls", "_transport", "_user")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, user: TlsUser) -> None:
+        super().__init__()
+        self._transport = transport
+        self._user = user
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls: ssl.SSLObject | None = None
+        self._is_established = self._has_failed = False
+        self._deadline = loop.call_later(HANDSHAKE_TIMEOUT_S, self._expire)
+        transport.set_protocol(self)
+
+    def begin(self, context: "ssl.SSLContext | asyncio.Future[ssl.SSLContext]", data: bytes) -> None:
+        """Starts the handshake with the bytes read so far, when the context is there."""
+        if isinstance(context, ssl.SSLContext):
+            self._start(context, data)
+            return
+        self._transport.pause_reading()
+        context.add_done_callback(lambda done: self._take_context(done, data))
+
+    def _take_context(self, done: "asyncio.Future[ssl.SSLContext]", data: bytes) -> None:
+        error = None if done.cancelled() else done.exception()
+        if self._has_failed or self._transport.is_closing():
+            return
+        if done.cancelled() or error is not None:
+            self._fail(f"no certificate: {error or 'the server is stopping'}")
+            return
+        self._transport.resume_reading()
+        self._start(done.result(), data)
+
+    def _start(self, context: ssl.SSLContext, data: bytes) -> None:
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self.data_received(data)
+
+    # -- asyncio calls these ----------------------------------------------------------------------------------------------
+
+    def data_received(self, data: bytes) -> None:
+        """Decrypts, and hands on what is plain."""
+        tls = self._tls
+        if tls is None or self._has_failed:
+            return
+        pieces: list[bytes] = []
+        try:
+            is_open = all(self._decrypt(tls, piece, pieces) for piece in _cut(data))
+        except ssl.SSLError as error:
+            self._flush()  # the alert that tells the peer why
+            self._fail(_reason(error))
+            return
+        self._flush()
+        if pieces:
+            self._user.data_received(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        if not is_open:
+            self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is lost."""
+        self._deadline.cancel()
+        if not self._is_established and not self._has_failed:
+            self._fail(f"the peer closed the connection{f' ({exc})' if exc else ''}")
+        self._user.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """More ciphertext waits for the peer than should."""
+        self._user.pause_writing()
+
+    def resume_writing(self) -> None:
+        """The peer has read nearly all of it."""
+        self._user.resume_writing()
+
+    # -- the handshake ----------------------------------------------------------------------------------------------------
+
+    def _decrypt(self, tls: ssl.SSLObject, data: "bytes | memoryview", pieces: list[bytes]) -> bool:
+        """Adds the plain bytes in `data` to `pieces`; returns whether the peer may send more. Raises ssl.SSLError."""
+        self._incoming.write(data)
+        try:
+            if not self._is_established:
+                tls.do_handshake()
+                self._establish(tls)
+            while piece := tls.read(_RECORD):
+                pieces.append(piece)
+        except ssl.SSLWantReadError:
+            return True
+        return False
+
+    def _establish(self, tls: ssl.SSLObject) -> None:
+        self._is_established = True
+        self._deadline.cancel()
+        self._user.tls_established(subject_of(tls.getpeercert()))
+
+    def _expire(self) -> None:
+        self._fail(f"not completed within {HANDSHAKE_TIMEOUT_S:g} s")
+
+    def _fail(self, reason: str) -> None:
+        self._has_failed = True
+        self._deadline.cancel()
+        self._user.tls_failed(reason)
+
+    # -- the protocol above calls these -----------------------------------------------------------------------------------
+
+    def write(self, data: Any) -> None:
+        """Encrypts and sends. Dropped before the handshake is complete and after a failure."""
+        tls = self._tls
+        if tls is None or not self._is_established or self._has_failed:
+            return
+        pieces: list[bytes] = []
+        try:
+            for piece in _cut(data, _RECORD):
+                tls.write(piece)  # whole: it is one record, and a MemoryBIO takes everything
+                pieces.append(self._outgoing.read())
+        except ssl.SSLError as error:
+            self._fail(_reason(error))
+            return
+        self._transport.write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+    def close(self) -> None:
+        """Tells the peer that nothing more follows, and closes once all that was written is sent."""
+        if self._tls is not None and self._is_established and not self._has_failed and not self._transport.is_closing():
+            try:
+                self._tls.unwrap()
+            except ssl.SSLError:
+                pass  # the peer's own end of it is not waited for
+            self._flush()
+        self._deadline.cancel()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Closes at once."""
+        self._deadline.cancel()
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        """As the socket's transport."""
+        return self._transport.is_closing()
+
+    def pause_reading(self) -> None:
+        """As the socket's transport."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """As the socket's transport."""
+        self._transport.resume_reading()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """As the socket's transport."""
+        self._transport.set_write_buffer_limits(high, low)
+
+    def get_write_buffer_size(self) -> int:
+        """Ciphertext that the peer has not taken, in bytes."""
+        return self._transport.get_write_buffer_size()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """As the socket's transport."""
+        return self._transport.get_extra_info(name, default)
+
+    def _flush(self) -> None:
+        """Sends what the handshake, an alert or a key update has to say."""
+        if self._outgoing.pending and not self._transport.is_closing():
+            self._transport.write(self._outgoing.read())
+
+
+def _cut(data: bytes, size: int = _FEED) -> "Iterable[bytes | memoryview]":
+    """Pieces of at most `size` bytes."""
+    if len(data) <= size:
+        return (data,)
+    view = memoryview(data)
+    return (view[start : start + size] for start in range(0, len(data), size))
+
+
+def _reason(error: ssl.SSLError) -> str:
+    words = (error.reason or str(error)).replace("_", " ").lower()
+    detail = getattr(error, "verify_message", "")
+    return f"{words} ({detail})" if detail else words
+
+
+def subject_of(certificate: "dict[str, Any] | None") -> str | None:
+    """Returns the subject of a certificate as `SSLObject.getpeercert` gives it, in RFC 4514's form: `CN=app,O=Example`.
+
+    None without a certificate: `getpeercert` returns no subject of one that was not verified.
+    """
+    if not certificate:
+        return None
+    parts = reversed(certificate.get("subject", ()))
+    return ",".join(
+        "+".join(f"{_SHORT_NAMES.get(name, name)}={_escape(value)}" for name, value in part) for part in parts
+    )
+
+
+def _escape(value: str) -> str:
+    text = "".join("\\" + each if each in _ESCAPED else "\\00" if each == "\0" else each for each in value)
+    if text.startswith((" ", "#")):
+        text = "\\" + text
+    return text[:-1] + "\\ " if value.endswith(" ") and len(value) > 1 else text
