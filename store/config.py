@@ -140,6 +140,10 @@ class StoreConfig:
     ha_master_address: str = option(
         "", help="`host:port` of the master's HA listener; without it a slave copies nothing."
     )
+    ha_tls_enable: bool = option(
+        False,
+        help="A slave connects to its master by TLS; a master refuses slaves that do not. RocketMQ has no TLS here.",
+    )
     ha_send_heartbeat_interval: int = option(5000, help="Time between heartbeats of an idle HA link, in ms.")
     ha_housekeeping_interval: int = option(20000, help="An HA link silent for longer is closed, in ms.")
     ha_transfer_batch_size: int = option(32768, help="Most bytes of one HA frame.")

@@ -6,11 +6,12 @@ While nobody is connected it sleeps without asking to be rung. The bell's descri
 import asyncio
 import logging
 from collections.abc import Callable
+from ssl import SSLContext
 
 from ipc.role_context import RoleContext
 from store.commit_log.reader import CommitLogReader
 from store.config import StoreConfig
-from store.ha.master import HaMaster
+from store.ha.master import HaMaster, LinkTls
 from store.ha.slave import HaSlave
 from store.ha.slave_log import SlaveLog
 from store.paths import StorePaths
@@ -21,20 +22,39 @@ _ROUND_S = 0.2  # limit: beats are owed more often than heartbeats on a link
 _FAREWELL_S = 3.0  # limit: how long slaves may take to acknowledge the last records before a stop
 
 
-def run(context: RoleContext, config: StoreConfig, paths: StorePaths, host: str, port: int) -> None:
-    """Serves slaves, and follows a master if brokerRole is SLAVE, until told to stop. Raises OSError if it cannot listen."""
-    asyncio.run(_Ha(context, config, paths).run(host, port))
+def run(
+    context: RoleContext,
+    config: StoreConfig,
+    paths: StorePaths,
+    host: str,
+    port: int,
+    make_tls: Callable[[], LinkTls] | None = None,
+    make_context: Callable[[], SSLContext | None] = lambda: None,
+) -> None:
+    """Serves slaves, and follows a master if brokerRole is SLAVE, until told to stop. Raises OSError if it cannot listen.
+
+    `make_tls`: TLS of slaves that connect, called when the first one uses it; `make_context`: that of the connection to the master.
+    """
+    asyncio.run(_Ha(context, config, paths, make_tls, make_context).run(host, port))
 
 
 class _Ha:
-    def __init__(self, context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
+    def __init__(
+        self,
+        context: RoleContext,
+        config: StoreConfig,
+        paths: StorePaths,
+        make_tls: Callable[[], LinkTls] | None,
+        make_context: Callable[[], SSLContext | None],
+    ) -> None:
         assert context.bell is not None
         self._context = context
         self._bell = context.bell
         self._config = config
         self._control = context.control
         self._reader = CommitLogReader(paths, config, context.control)
-        self._master = HaMaster(config, context.control, self._reader, context.instance.bells["broker"])
+        self._master = HaMaster(config, context.control, self._reader, context.instance.bells["broker"], make_tls)
+        self._make_context = make_context
         self._log = SlaveLog(context.control, config, paths) if config.is_slave else None
         self._rung = asyncio.Event()
         self._stop = asyncio.Event()
@@ -70,7 +90,7 @@ class _Ha:
     def _follow(self) -> "asyncio.Task[None] | None":
         if self._log is None:
             return None
-        slave = HaSlave(self._config, self._log, self._context.instance.bells, self._wait_until)
+        slave = HaSlave(self._config, self._log, self._context.instance.bells, self._wait_until, self._make_context)
         return asyncio.create_task(slave.follow())
 
     async def _round(self) -> None:

@@ -3,6 +3,8 @@
     slave → master   i64 offset                          "I have all below it"; the first one says where to begin
     master → slave   i64 offset, i32 size, size bytes    size 0: heartbeat; a frame never crosses the end of a file
 
+A link whose first byte is that of a TLS hello is encrypted (RocketMQ's own slaves have no TLS); the first byte of a report is 0.
+
 Data goes out as far as it is written, not as far as it is flushed, as in RocketMQ. A link is driven by the slave's reports and
 by `push`, which sends what its socket takes.
 """
@@ -10,6 +12,8 @@ by `push`, which sends what its socket takes.
 import asyncio
 import logging
 import time
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from headrace.protocol.ha_frame import ReportDecoder, encode_head
 from ipc.bells import Bell
@@ -24,10 +28,33 @@ _FRAMES_A_TURN = 64  # limit: 2 MiB to one slave, then the others have their tur
 _HIGH_WATER_BYTES = 1 << 20  # limit: what may wait in the process for a slave that does not read
 
 
-class HaMaster:
-    """All slaves connected to this broker."""
+_TLS_HANDSHAKE = 0x16
 
-    def __init__(self, config: StoreConfig, control: ControlBlock, reader: CommitLogReader, broker: Bell) -> None:
+
+class LinkTls(Protocol):
+    """What is needed of `headrace.remoting.server_tls.ServerTls`."""
+
+    is_disabled: bool
+
+    def accept(
+        self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, user: Any, data: bytes
+    ) -> asyncio.Transport:
+        """Starts TLS on a connection whose first bytes are a TLS hello; returns the transport of plain bytes."""
+
+
+class HaMaster:
+    """All slaves connected to this broker. `make_tls` is called when the first slave uses TLS; None: TLS is not served."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        control: ControlBlock,
+        reader: CommitLogReader,
+        broker: Bell,
+        make_tls: Callable[[], LinkTls] | None = None,
+    ) -> None:
+        self._make_tls = make_tls
+        self._tls: LinkTls | None = None
         self.config = config
         self.control = control
         self.reader = reader
@@ -47,6 +74,12 @@ class HaMaster:
     def slave_count(self) -> int:
         """Slaves connected."""
         return len(self._links)
+
+    def find_tls(self) -> LinkTls | None:
+        """How slaves that use TLS are served; None: not at all."""
+        if self._tls is None and self._make_tls is not None:
+            self._tls = self._make_tls()
+        return None if self._tls is None or self._tls.is_disabled else self._tls
 
     def push(self) -> None:
         """Sends what is written to all slaves, as much as their sockets take."""
@@ -99,6 +132,7 @@ class SlaveLink(asyncio.Protocol):
     def __init__(self, master: HaMaster) -> None:
         self._master = master
         self._transport: asyncio.Transport | None = None
+        self._is_new = True
         self._reports = ReportDecoder()
         self._next_offset = -1
         self._is_paused = False
@@ -129,6 +163,10 @@ class SlaveLink(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Reports. Only the last complete one counts."""
+        if self._is_new:
+            self._is_new = False
+            if self._begins_tls(data):
+                return
         self._last_read = time.monotonic()
         offset = self._reports.feed(data)
         if offset is None:
@@ -158,6 +196,30 @@ class SlaveLink(asyncio.Protocol):
         """It has caught up."""
         self._is_paused = False
         self.push()
+
+    # ---- TLS
+
+    def _begins_tls(self, data: bytes) -> bool:
+        """Whether the link does not begin with plain text that is served."""
+        master = self._master
+        if data[0] != _TLS_HANDSHAKE:
+            if master.config.ha_tls_enable:
+                self.close("slaves must use TLS: set haTlsEnable=true on the slave")
+            return master.config.ha_tls_enable
+        tls = master.find_tls()
+        if tls is None:
+            self.close("TLS is disabled (tlsMode=disabled)")
+        elif self._transport is not None:
+            self._transport = tls.accept(asyncio.get_running_loop(), self._transport, self, data)
+        return True
+
+    def tls_established(self, subject: str | None) -> None:
+        """The handshake is complete."""
+        logger.info("slave uses TLS slave=%s certificate=%s", self._name, subject or "none")
+
+    def tls_failed(self, reason: str) -> None:
+        """The handshake, or a record after it, failed."""
+        self.close(f"TLS failed: {reason}")
 
     # ---- sending
 

@@ -8,8 +8,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from ssl import SSLContext
 
-from headrace.errors import RemoteProtocolError
+from headrace.errors import ConfigError, RemoteProtocolError
 from headrace.protocol.ha_frame import HaFrame, HaFrameDecoder, encode_report
 from ipc.bells import Bell
 from store.config import StoreConfig
@@ -34,8 +35,13 @@ class HaSlave:
         log: SlaveLog,
         bells: dict[str, Bell],
         wait_until: Callable[[Callable[[], bool]], Awaitable[None]],
+        make_context: Callable[[], SSLContext | None] = lambda: None,
     ) -> None:
-        """`wait_until` waits for a condition that the housekeeper brings about, which rings this role."""
+        """`wait_until` waits for a condition that the housekeeper brings about, which rings this role.
+
+        `make_context` returns the context of a new connection; None for plain text. It may raise ConfigError.
+        """
+        self._make_context = make_context
         self._config = config
         self._log = log
         self._bells = bells
@@ -50,7 +56,7 @@ class HaSlave:
         while True:
             try:
                 await self._follow_once()
-            except (OSError, HaError, RemoteProtocolError, TimeoutError) as error:
+            except (OSError, HaError, RemoteProtocolError, TimeoutError, ConfigError) as error:
                 logger.warning("connection to master lost master=%s reason=%s", self._config.ha_master_address, error)
             await asyncio.sleep(_PAUSE_S)
 
@@ -58,7 +64,7 @@ class HaSlave:
         host, _, port = self._config.ha_master_address.rpartition(":")
         self._log.start_over()
         async with asyncio.timeout(_CONNECT_TIMEOUT_S):
-            reader, writer = await asyncio.open_connection(host, int(port))
+            reader, writer = await asyncio.open_connection(host, int(port), ssl=self._make_context())
         logger.info(
             "connected to master master=%s copied_offset=%d",
             self._config.ha_master_address,
