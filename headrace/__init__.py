@@ -79,6 +79,7 @@ if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers; see _E
     from headrace.client.settings import ClientEvent as ClientEvent
     from headrace.client.settings import Credentials as Credentials
     from headrace.client.settings import EventKind as EventKind
+    from headrace.client.settings import Tls as Tls
     from headrace.client.settings import Trace as Trace
     from headrace.errors import BrokerError as BrokerError
     from headrace.errors import BrokerNotFound as BrokerNotFound
@@ -129,7 +130,7 @@ _EXPORTS = {
     "headrace.client.sending.queue_choice": ("by_hash", "by_random"),
     "headrace.client.sending.send_hooks": ("EndTransactionContext", "EndTransactionHook", "MessageKind", "SendContext", "SendHook", "Sending"),
     "headrace.client.sending.send_result": ("SendResult", "SendStatus"),
-    "headrace.client.settings": ("ClientConfig", "ClientEvent", "Credentials", "EventKind", "Trace"),
+    "headrace.client.settings": ("ClientConfig", "ClientEvent", "Credentials", "EventKind", "Tls", "Trace"),
     "headrace.errors": (
         "BrokerError", "BrokerNotFound", "ConfigError", "ConnectError", "FlowControl", "HeadraceError", "MessageInvalid", "NoNameServer",
         "PermissionDenied", "ReplyTimeout", "RequestTimeout", "RouteNotFound", "SendFailed", "StateError", "TooManyRequests",

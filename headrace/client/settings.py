@@ -66,12 +66,50 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True)
+class Tls:
+    """TLS of a client's connections. Servers are verified against `ca`, or the system's certificate authorities, unless `verify` is False.
+
+    All files are PEM. `certificate` and `key` are presented to servers that ask for a client certificate. `check_host_name`: the server's certificate
+    must be valid for the host name or address that the client connects to. Without verification anyone on the network path can read and change messages.
+    """
+
+    ca: str | os.PathLike[str] | None = None
+    certificate: str | os.PathLike[str] | None = None
+    key: str | os.PathLike[str] | None = None
+    key_password: str | None = field(default=None, repr=False)
+    verify: bool = True
+    check_host_name: bool = True
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise ConfigError("tls: certificate and key must be given together", "tls")
+
+    @classmethod
+    def from_env(cls, environment: Mapping[str, str] | None = None) -> "Tls | None":
+        """Reads ROCKETMQ_TLS_CA, …_CERTIFICATE, …_KEY, …_KEY_PASSWORD, …_VERIFY and …_CHECK_HOST_NAME; None unless ROCKETMQ_TLS_ENABLE is true."""
+        known = os.environ if environment is None else environment
+        if not _env_flag(known, "ROCKETMQ_TLS_ENABLE", default=False):
+            return None
+        ca, certificate, key, password = (
+            known.get(f"ROCKETMQ_TLS_{name}") or None for name in ("CA", "CERTIFICATE", "KEY", "KEY_PASSWORD")
+        )
+        return cls(
+            ca,
+            certificate,
+            key,
+            password,
+            verify=_env_flag(known, "ROCKETMQ_TLS_VERIFY", default=True),
+            check_host_name=_env_flag(known, "ROCKETMQ_TLS_CHECK_HOST_NAME", default=True),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class ClientConfig:
     """Settings of every client.
 
     `name_servers`: `host:port`, several as a list or separated by `;`; from `http://host/path` the list is fetched, and again every two minutes.
     `instance_name`: clients of one process with the same name share connections and heartbeats; without it each has its own. `tls`: True verifies
-    servers against the system's certificate authorities; an SSLContext is used as it is. `vip_channel`: send requests to port - 2 where RocketMQ does.
+    servers against the system's certificate authorities; `Tls` has further settings; an SSLContext is used as it is. `vip_channel`: send requests to port - 2 where RocketMQ does.
     `binary_headers`: use RocketMQ's compact header encoding instead of JSON. `api_timeout`: for routes, heartbeats and similar requests.
     `on_event` is called with each ClientEvent, in the client's loop; it must not block.
     """
@@ -82,7 +120,7 @@ class ClientConfig:
     unit_name: str | None = None
     unit_mode: bool = False
     namespace: str | None = None
-    tls: bool | ssl.SSLContext = False
+    tls: bool | Tls | ssl.SSLContext = False
     vip_channel: bool = False
     binary_headers: bool = False
     credentials: Credentials | None = None
@@ -109,11 +147,12 @@ class ClientConfig:
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] | None = None, **settings: Any) -> Self:
-        """Reads NAMESRV_ADDR and ROCKETMQ_ACCESS_KEY, …_SECRET_KEY, …_SECURITY_TOKEN; `settings` take precedence."""
+        """Reads NAMESRV_ADDR and what `Credentials.from_env` and `Tls.from_env` read; `settings` take precedence."""
         known = os.environ if environment is None else environment
         if known.get("NAMESRV_ADDR"):
             settings.setdefault("name_servers", known["NAMESRV_ADDR"])
         settings.setdefault("credentials", Credentials.from_env(known))
+        settings.setdefault("tls", Tls.from_env(known) or False)
         return cls(**settings)
 
 
@@ -154,6 +193,13 @@ def parse_name_servers(servers: str | Iterable[str]) -> tuple[str, ...]:
     )
     addresses = tuple(address for piece in pieces if (address := piece.strip()))
     return tuple(map(_checked_address, addresses))
+
+
+def _env_flag(environment: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = environment.get(name, "").strip().lower()
+    if text not in ("", "true", "false"):
+        raise ConfigError(f"{name}={text}: expected true or false", name)
+    return text == "true" if text else default
 
 
 def _checked_address(address: str) -> str:

@@ -2,17 +2,20 @@
 
 import asyncio
 import logging
+import os
 import ssl
 from typing import Final
 
 from headrace.client.cluster.send_pipeline import SendPipeline
-from headrace.client.settings import ClientConfig, Credentials
+from headrace.client.settings import ClientConfig, Credentials, Tls
 from headrace.errors import RequestTimeout
+from headrace.model.tls_settings import Identity
 from headrace.protocol.acl_signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, sign
 from headrace.protocol.remoting_command import RemotingCommand, SerializeType
 from headrace.remoting.client import CONNECT_TIMEOUT_S, RemotingClient
 from headrace.remoting.endpoint import OnClose
 from headrace.remoting.handlers import HandlerTable
+from headrace.remoting.tls_context import client_context
 
 REQUEST_TYPE: Final = "ReqT"
 STREAM_REQUEST: Final = "0"
@@ -46,6 +49,20 @@ class RequestStamp:
             ext[SIGNATURE] = sign(self._credentials.secret_key, ext, command.body)
 
 
+def _context(tls: bool | Tls | ssl.SSLContext) -> ssl.SSLContext | None:
+    """Returns the context of all connections; None for plain text. Raises ConfigError for files that cannot be used."""
+    if isinstance(tls, ssl.SSLContext):
+        return tls
+    if not tls:
+        return None
+    given = Tls() if tls is True else tls
+    certificate, key, ca = (
+        "" if path is None else os.fspath(path) for path in (given.certificate, given.key, given.ca)
+    )
+    identity = Identity("", certificate, key, given.key_password or "", ca)
+    return client_context(identity, verify=given.verify, check_host_name=given.check_host_name)
+
+
 class ClientTransport(RemotingClient):
     """One connection for each address, plain or TLS."""
 
@@ -56,7 +73,7 @@ class ClientTransport(RemotingClient):
             handlers,
             before_request=stamp if stamp.is_needed else None,
             on_close=on_close,
-            ssl=ssl.create_default_context() if config.tls is True else config.tls or None,
+            ssl=_context(config.tls),
             make_hot_path=SendPipeline,
         )
         self._loop = asyncio.get_running_loop()
