@@ -399,7 +399,7 @@ def _nameserver(sources: Sources, given: dict[str, Given], warnings: list[str]) 
 
 
 def _place_store(given: dict[str, Given], broker: BrokerPaths, paths: AppliancePaths, entry: BrokerEntry) -> None:
-    """Make storePathRootDir the broker's store, or refuse when it says something else."""
+    """Make storePathRootDir the broker's store, or refuse when it says something else. rocketmqHome is the broker's folder by default."""
     if os.path.realpath(broker.store) == os.path.realpath(paths.data):
         raise ConfigurationError(
             f"{entry.source}: store={entry.store} is the data folder itself; use a folder below it"
@@ -418,6 +418,9 @@ def _place_store(given: dict[str, Given], broker: BrokerPaths, paths: ApplianceP
             f"{said.source}: storePathRootDir={said.text}, but the store of {whose} is {broker.store}: {hint}"
         )
     given["storePathRootDir"] = Given(broker.store, entry.source)
+    # Relative to where the appliance was started, like all paths of a command.
+    home = given.get("rocketmqHome")
+    given["rocketmqHome"] = Given(os.path.abspath(home.text) if home and home.text else broker.folder, "rocketmqHome")
 
 
 def _check_ports(broker: BrokerConfig, appliance: ApplianceConfig) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from ssl import SSLContext
 
+from broker.access.access_control import AccessControl
+from broker.access.acl_folder import AclFolder
 from broker.admin.families import admin_families
 from broker.admin.fixed_values import fixed_values
 from broker.broker_conf import BrokerConf
@@ -61,7 +63,7 @@ def run(
     tls: ServerTls | None = None,
     tls_to_name_servers: SSLContext | None = None,
 ) -> None:
-    """Runs the broker until it is told to stop. Raises PortTaken, ConfigFileUnreadable, OSError.
+    """Runs the broker until it is told to stop. Raises PortTaken, ConfigFileUnreadable, BadAclFile, OSError.
 
     Options that are changed by request are written to the file `broker_conf`, if there is one. `filter_workers`: where processes of
     filter functions wait for a call. `tls`: TLS of the listeners; `tls_to_name_servers`: connect to name servers by TLS.
@@ -117,6 +119,7 @@ class _Broker:
         self._live.on_change(self._registration.options_changed)
         self._live.on_change(self._tables.topics.options_changed)
         self._traffic = Traffic(context.counters.read)
+        self._access: AccessControl | None = None
 
     # -- life -------------------------------------------------------------------------------------------------------------
 
@@ -127,6 +130,8 @@ class _Broker:
         loop.add_reader(context.stop_fd, stopped.set)
         await self._wait_for_dispatch(stopped)
         self._make_parts()
+        if settings.broker.acl_enable:
+            self._access = AccessControl(AclFolder(Path(settings.broker.rocketmq_home), settings.broker.acl_plain_file))
         requests = self._make_requests()
         server = RemotingServer(
             requests.main,
@@ -172,6 +177,7 @@ class _Broker:
             asyncio.create_task(self._tables.offsets.keep(settings.broker.flush_consumer_offset_interval / 1000)),
             *self._deliveries.start(),
             *([asyncio.create_task(functions.keep())] if functions is not None else []),
+            *([asyncio.create_task(self._access.keep())] if self._access is not None else []),
         ]
         context.running()
         logger.info("broker running name=%s address=%s", settings.broker.broker_name, settings.broker.address)
@@ -280,6 +286,7 @@ class _Broker:
             context.instance.queue_table(),
             tables.stats,
             self._traffic,
+            self._access,
         )
         mark = self._context.client_mark
         return Requests(settings, live, tables, self._waiting, writing, reading, self._deliveries, families, mark)

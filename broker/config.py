@@ -152,6 +152,15 @@ class BrokerConfig:
     allow_unauthenticated_admin: bool = option(
         False, help="Whether everyone who reaches the broker may change it; a warning is logged at each start."
     )
+    rocketmq_home: str = option(
+        "",
+        help="Folder that contains conf/plain_acl.yml and conf/acl/; the broker's data folder if not given.",
+    )
+    acl_plain_file: str = option(
+        "conf/plain_acl.yml",
+        key="rocketmq.acl.plain.file",
+        help="The main ACL file, relative to rocketmqHome. RocketMQ has this as a system property.",
+    )
     config_black_list: str = option(
         "configBlackList;brokerConfigPath", help="Keys that may not be changed by request, joined by semicolons."
     )
@@ -220,7 +229,6 @@ _CLIENT: Final = "a setting of Netty's client, which is not used here"
 _NO_COMMERCIAL: Final = "belongs to a commercial edition"
 
 ACCEPTED_UNUSED: Final[dict[str, str]] = {
-    "rocketmqHome": "there is no RocketMQ installation to find files in",
     "messageStorePlugIn": "the store has no plug-ins",
     "fetchNamesrvAddrByAddressServer": "name servers are given by namesrvAddr",
     "filterServerNums": "filter servers were removed in RocketMQ 4.3",

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from broker.request_table import NAME_SERVER, NOT_YET, ROCKETMQ_5, SERVED, TO_CLIENTS, UNUSED
+from broker.request_table import NAME_SERVER, ROCKETMQ_5, SERVED, TO_CLIENTS, UNUSED
 from headrace.protocol.request_access import ACCESS
 from headrace.protocol.request_code import RequestCode
 
@@ -26,7 +26,8 @@ only. Every other code is answered with code 3, `request type … not supported`
 ## The broker serves
 
 LITE_PULL_MESSAGE is how RocketMQ 5's lite pull consumers ask; it is answered as PULL_MESSAGE is. GET_TOPIC_CONFIG is a request of
-RocketMQ 5's tools and of the dashboard's pages about topics, which a 4.9 broker does not answer.
+RocketMQ 5's tools and of the dashboard's pages about topics, which a 4.9 broker does not answer. GET_BROKER_CLUSTER_ACL_CONFIG shows secret
+keys; RocketMQ 4.9.8 refuses it, older releases answer it to everybody, and this broker answers it to admin accounts.
 
 The last column tells who may make a request without an account: `client` and `read` everyone who reaches the port, `admin` administrators
 only, unless the peer is on the same host ([security](../operations/security.md)).
@@ -34,14 +35,6 @@ only, unless the peer is on the same host ([security](../operations/security.md)
 | code | request | module | access |
 |---|---|---|---|
 {served}
-
-## Not yet
-
-A 4.9 broker serves these; here they wait for the part named.
-
-| code | request | waits for | access |
-|---|---|---|---|
-{not_yet}
 
 ## The name server serves
 
@@ -69,9 +62,6 @@ def format_page() -> str:
         served="\n".join(
             f"| {code:d} | `{code.name}` | `{module}` | {ACCESS[code].value} |"
             for code, module in sorted(SERVED.items())
-        ),
-        not_yet="\n".join(
-            f"| {code:d} | `{code.name}` | {part} | {ACCESS[code].value} |" for code, part in sorted(NOT_YET.items())
         ),
         name_server="\n".join(f"| {code:d} | `{code.name}` | {ACCESS[code].value} |" for code in sorted(NAME_SERVER)),
         to_clients=_listed(TO_CLIENTS),

@@ -67,18 +67,13 @@ SERVED: Final[Mapping[Code, str]] = {
     Code.CLEAN_EXPIRED_CONSUMEQUEUE: "broker.admin.cleaning_admin",
     Code.CLEAN_UNUSED_TOPIC: "broker.admin.cleaning_admin",
     Code.DELETE_EXPIRED_COMMITLOG: "broker.admin.cleaning_admin",
+    Code.UPDATE_AND_CREATE_ACL_CONFIG: "broker.admin.acl_admin",
+    Code.DELETE_ACL_CONFIG: "broker.admin.acl_admin",
+    Code.GET_BROKER_CLUSTER_ACL_INFO: "broker.admin.acl_admin",
+    Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: "broker.admin.acl_admin",
+    Code.GET_BROKER_CLUSTER_ACL_CONFIG: "broker.admin.acl_admin",
 }
 """What the broker answers, and the module that does. PULL_MESSAGE and LITE_PULL_MESSAGE only on the main port."""
-
-_ACL: Final = "ACL"
-
-NOT_YET: Final[Mapping[Code, str]] = {
-    Code.UPDATE_AND_CREATE_ACL_CONFIG: _ACL,
-    Code.DELETE_ACL_CONFIG: _ACL,
-    Code.GET_BROKER_CLUSTER_ACL_INFO: _ACL,
-    Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: _ACL,
-}
-"""What a 4.9 broker answers and this one does not yet: answered with code 3. The part that it waits for."""
 
 NAME_SERVER: Final = frozenset({
     Code.PUT_KV_CONFIG, Code.GET_KV_CONFIG, Code.DELETE_KV_CONFIG, Code.GET_KVLIST_BY_NAMESPACE, Code.REGISTER_BROKER,

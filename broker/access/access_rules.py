@@ -35,7 +35,6 @@ from headrace.protocol.remoting_command import RemotingCommand
 
 # compat: tools match on the exception's name and text; what follows the comma is the place in RocketMQ 4.9.7 where it is thrown.
 _EXCEPTION: Final = "org.apache.rocketmq.acl.common.AclException: "
-_MANAGER: Final = "org.apache.rocketmq.acl.plain.PlainPermissionManager"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,46 +82,45 @@ class AccessRules:
             return not_admin_remark(account, code)
         for resource, permission in needs.items():
             if not account.may(resource, permission):
-                return no_permission_remark(resource)
+                return no_permission_remark(account, resource)
         return None
 
 
-def _remark(text: str, place: str) -> str:
-    return f"{_EXCEPTION}{text}, {place}"
+_MANAGER: Final = "org.apache.rocketmq.acl.plain.PlainPermissionManager"
 
 
-NO_ACCESS_KEY: Final = _remark("No accessKey is configured", f"{_MANAGER}.validate(PlainPermissionManager.java:0)")
+def _remark(text: str, method: str, line: int) -> str:
+    return f"{_EXCEPTION}{text}, {_MANAGER}.{method}(PlainPermissionManager.java:{line})"
+
+
+NO_ACCESS_KEY: Final = _remark("No accessKey is configured", "validate", 663)
 
 
 def no_account_remark(access_key: str) -> str:
     """The access key is unknown."""
-    return _remark(f"No acl config for {access_key}", f"{_MANAGER}.validate(PlainPermissionManager.java:0)")
+    return _remark(f"No acl config for {access_key}", "validate", 667)
 
 
 def bad_signature_remark(access_key: str) -> str:
     """The signature does not belong to the request and the account's secret."""
-    return _remark(
-        f"Check signature failed for accessKey={access_key}", f"{_MANAGER}.validate(PlainPermissionManager.java:0)"
-    )
+    return _remark(f"Check signature failed for accessKey={access_key}", "validate", 683)
 
 
 def not_admin_remark(account: Account, code: int) -> str:
     """The request is for admins."""
-    return _remark(
-        f"Need admin permission for request code={code:d}, but accessKey={account.access_key} is not",
-        f"{_MANAGER}.checkPerm(PlainPermissionManager.java:0)",
-    )
+    text = f"Need admin permission for request code={code:d}, but accessKey={account.access_key} is not"
+    return _remark(text, "checkPerm", 580)
 
 
-def no_permission_remark(resource: str) -> str:
+def no_permission_remark(account: Account, resource: str) -> str:
     """The account lacks the permission on a topic or group, by default or by an entry of its own."""
-    if names.is_retry_topic(resource):
-        what = f"group:{names.group_of_retry_topic(resource)}"
-    else:
-        what = f"topic:{resource}"
-    return _remark(f"No default permission for {what}", f"{_MANAGER}.checkPerm(PlainPermissionManager.java:0)")
+    is_group = names.is_retry_topic(resource)
+    what = f"group:{names.group_of_retry_topic(resource)}" if is_group else f"topic:{resource}"
+    return _remark(f"No default permission for {what}", "checkPerm", 610 if resource in account.resources else 605)
 
 
 def unreadable_remark(error: RemoteProtocolError) -> str:
     """What the request needs cannot be read."""
-    return _remark(str(error), "org.apache.rocketmq.acl.plain.PlainAccessValidator.parse(PlainAccessValidator.java:0)")
+    return (
+        f"{_EXCEPTION}{error}, org.apache.rocketmq.acl.plain.PlainAccessValidator.parse(PlainAccessValidator.java:134)"
+    )

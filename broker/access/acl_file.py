@@ -23,7 +23,7 @@ find the old or the new one, whole.
 
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -38,6 +38,7 @@ from headrace.protocol import fastjson
 
 MIN_KEY_LENGTH: Final = 7
 MAX_BYTES: Final = 3 << 20  # limit: that of RocketMQ's reader; some 10,000 accounts
+MAX_DEPTH: Final = 50  # limit: that of RocketMQ's reader; a file has four levels
 
 Content = dict[Any, Any]
 """What a file holds, as YAML gives it."""
@@ -74,7 +75,11 @@ def parse_content(data: bytes) -> Content:
     import yaml  # noqa: PLC0415  a broker without ACL does not load it
 
     try:
-        content = yaml.load(data, Loader=yaml.SafeLoader)
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        _check_depth(yaml.parse(data, Loader=loader))
+        content = yaml.load(data, Loader=loader)  # noqa: S506  both are safe loaders
+    except BadAclFile:
+        raise
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         # The error's own text quotes the line, which may hold a secret.
@@ -87,6 +92,20 @@ def parse_content(data: bytes) -> Content:
     if not isinstance(content, dict):
         raise BadAclFile("not a mapping with accounts and globalWhiteRemoteAddresses")
     return content
+
+
+def _check_depth(events: Iterable[Any]) -> None:
+    """Raises BadAclFile for a text whose nesting would exhaust the stack of the loader, which is written in C."""
+    from yaml.events import CollectionEndEvent, CollectionStartEvent  # noqa: PLC0415  as above
+
+    depth = 0
+    for event in events:
+        if isinstance(event, CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise BadAclFile(f"nested more than {MAX_DEPTH} levels deep")
+        elif isinstance(event, CollectionEndEvent):
+            depth -= 1
 
 
 def read_rules(path: Path) -> AclFileRules | None:
@@ -137,7 +156,7 @@ def _account(entry: Any, number: int) -> Account:
         return Account(
             access_key,
             secret_key,
-            _flag(fields.get("admin")),
+            flag_of(fields.get("admin")),
             parse_permission(text_of(fields.get("defaulttopicperm"))),
             parse_permission(text_of(fields.get("defaultgroupperm"))),
             {
@@ -199,7 +218,8 @@ def text_of(value: Any) -> str | None:
     raise BadAclFile("expected a text; put it into quotes")
 
 
-def _flag(value: Any) -> bool:
+def flag_of(value: Any) -> bool:
+    """A boolean as RocketMQ reads it. Raises BadAclFile."""
     # compat: fastjson's words for true and false, in any case; a number is true if it is 1.
     text = (text_of(value) or "").lower()
     if text in ("true", "1", "y", "t"):

@@ -2,6 +2,8 @@
 
 import os
 
+from broker.access.access_control import AccessControl
+from broker.admin.acl_admin import AclAdmin
 from broker.admin.cleaning_admin import CleaningAdmin
 from broker.admin.client_admin import ClientAdmin
 from broker.admin.config_admin import ConfigAdmin
@@ -41,8 +43,9 @@ def admin_families(
     queue_table: QueueTable,
     stats: BrokerStats,
     traffic: Traffic,
+    access: AccessControl | None,
 ) -> list[AdminFamily]:
-    """All of them."""
+    """All of them. `access`: None if ACL is disabled."""
     config, is_slave, bounds = settings.broker, settings.store.is_slave, reading.queues.bounds
     topics, groups, offsets, clients = tables.topics, tables.groups, tables.offsets, tables.clients
     delay_offsets, by_time = tables.delay_offsets.table, reading.by_time
@@ -88,4 +91,5 @@ def admin_families(
         ConsumeQueueAdmin(bounds, reading.queues.entries, clients),
         StatsAdmin(stats),
         CleaningAdmin(role_notifier.delete_expired, clean_topics),
+        AclAdmin(config, access),
     ]

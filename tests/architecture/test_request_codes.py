@@ -6,7 +6,7 @@ from pathlib import Path
 
 import broker
 from broker.manual import PAGE, format_page
-from broker.request_table import NAME_SERVER, NOT_YET, ROCKETMQ_5, SERVED, TO_CLIENTS, UNUSED
+from broker.request_table import NAME_SERVER, ROCKETMQ_5, SERVED, TO_CLIENTS, UNUSED
 from headrace.protocol.request_access import ACCESS, ADMIN_CODES, Access
 from headrace.protocol.request_code import RequestCode
 from support.admin_world import AdminWorld
@@ -22,7 +22,7 @@ def codes_in(module: Path) -> set[RequestCode]:
 
 
 def test_every_request_code_is_in_exactly_one_table() -> None:
-    listed = Counter([*SERVED, *NOT_YET, *NAME_SERVER, *TO_CLIENTS, *UNUSED, *ROCKETMQ_5])
+    listed = Counter([*SERVED, *NAME_SERVER, *TO_CLIENTS, *UNUSED, *ROCKETMQ_5])
     assert set(listed) == set(RequestCode)
     assert [code.name for code, count in listed.items() if count > 1] == []
 
@@ -47,15 +47,13 @@ def test_admin_families_serve_the_listed_codes(tmp_path: Path) -> None:
 
 def test_unsupported_requests_are_refused_with_code_3(tmp_path: Path) -> None:
     world = AdminWorld(tmp_path)
-    for code in (*NOT_YET, *ROCKETMQ_5):
+    for code in ROCKETMQ_5:
         answer = world.ask(code)
         assert (answer.code, answer.remark) == (3, f" request type {int(code)} not supported")
 
 
 def test_every_served_request_has_an_access_class() -> None:
-    assert set(ACCESS) == SERVED.keys() | NOT_YET.keys() | NAME_SERVER, (
-        "classify it in headrace/protocol/request_access.py"
-    )
+    assert set(ACCESS) == SERVED.keys() | NAME_SERVER, "classify it in headrace/protocol/request_access.py"
     assert {code for code, access in ACCESS.items() if access is Access.ADMIN} == ADMIN_CODES
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from broker.access.access_control import AccessControl
+from broker.admin.acl_admin import AclAdmin
 from broker.admin.cleaning_admin import CleaningAdmin
 from broker.admin.client_admin import ClientAdmin
 from broker.admin.config_admin import ConfigAdmin
@@ -90,7 +92,15 @@ class NameServer:
 class AdminWorld:
     """Everything that administration needs, and `ask`, which sends it a request."""
 
-    def __init__(self, root: Path, *, is_slave: bool = False, broker_conf: Path | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        is_slave: bool = False,
+        broker_conf: Path | None = None,
+        access: AccessControl | None = None,
+        **options: Any,
+    ) -> None:
         given = {"broker_name": "broker-a", "broker_ip1": "127.0.0.1", "listen_port": 21011, "namesrv_addr": "n:1"}
         self.config = BrokerConfig(**{**given, **options})
         role = "SLAVE" if is_slave else "ASYNC_MASTER"
@@ -133,6 +143,7 @@ class AdminWorld:
             StatsAdmin(self.stats),
             CleaningAdmin(self.delete_expired, self.clean_topics),
             ConfigAdmin(live),
+            AclAdmin(self.config, access),
             RuntimeInfo(
                 self.config,
                 self.store_config.paths(),

@@ -3,6 +3,7 @@
 Most are JSON objects, dataclasses with `encode()` and `decode(data)`. Bodies that are messages are in `record` and `batch`.
 """
 
+from headrace.protocol.bodies.acl import AclConfig, PlainAccessConfig
 from headrace.protocol.bodies.connections import (
     Connection,
     ConsumerConnection,
@@ -77,6 +78,7 @@ from headrace.protocol.bodies.tables import (
 from headrace.protocol.json_bean import JsonBody, decode_bean, encode_bean
 
 __all__ = [
+    "AclConfig",
     "BloomFilterData",
     "BrokerData",
     "BrokerStatsData",
@@ -110,6 +112,7 @@ __all__ = [
     "LockBatchResponseBody",
     "OffsetMovedEvent",
     "OffsetWrapper",
+    "PlainAccessConfig",
     "ProcessQueueInfo",
     "ProducerConnection",
     "ProducerData",

@@ -1,0 +1,27 @@
+"""A broker's access control: its accounts and the addresses that may do everything."""
+
+from dataclasses import dataclass, field
+
+from headrace.protocol.json_bean import JsonBody
+
+
+@dataclass(slots=True)
+class PlainAccessConfig:
+    """An account as its file has it. Its text (`repr`) does not contain the secret key."""
+
+    access_key: str = ""
+    secret_key: str | None = field(default=None, repr=False)
+    white_remote_address: str | None = None
+    admin: bool = False
+    default_topic_perm: str | None = None
+    default_group_perm: str | None = None
+    topic_perms: list[str] | None = None
+    group_perms: list[str] | None = None
+
+
+@dataclass(slots=True)
+class AclConfig(JsonBody):
+    """Body of the response to GET_BROKER_CLUSTER_ACL_CONFIG."""
+
+    global_white_addrs: list[str] = field(default_factory=list)
+    plain_access_configs: list[PlainAccessConfig] = field(default_factory=list)

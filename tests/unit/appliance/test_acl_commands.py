@@ -1,0 +1,102 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from appliance.cli.main import headrace
+from appliance.errors import ApplianceError
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    def run(*arguments: str, home: Path = tmp_path) -> Result:
+        result = CliRunner().invoke(headrace, ["acl", *arguments, "--data", str(home)], standalone_mode=False)
+        if result.exception is not None:
+            raise result.exception
+        return result
+
+    return run
+
+
+def test_generated_secret_is_printed_once_and_never_listed(run: Run, tmp_path: Path) -> None:
+    said = run("add", "account1", "--topic", "Orders=PUB|SUB", "--group-default", "sub").output
+    first, second = said.splitlines()
+    path = tmp_path / "conf" / "plain_acl.yml"
+    assert first == f"account1 added to {path}"
+    secret = second.removeprefix("secret key: ")
+    assert len(secret) >= 32
+    assert secret in path.read_text()
+    changed = run("add", "account1", "--topic-default", "PUB").output
+    assert changed == f"account1 changed in {path}\n"
+    assert secret in path.read_text()
+    for listed in (run("list").output, run("list", "--json").output):
+        assert "account1" in listed
+        assert secret not in listed
+    assert json.loads(run("list", "--json").output)["accounts"]["account1"] == {
+        "admin": False, "defaultTopicPerm": "PUB", "defaultGroupPerm": "SUB", "topicPerms": ["Orders=PUB|SUB"],
+        "groupPerms": [], "whiteRemoteAddress": "", "file": str(path),
+    }  # fmt: skip
+
+
+def test_given_secret_is_not_printed(run: Run) -> None:
+    assert "my-own-secret" not in run("add", "account1", "--secret", "my-own-secret", "--admin").output
+    assert run("list").output.splitlines()[1].split()[:2] == ["account1", "yes"]
+
+
+def test_account_is_removed(run: Run) -> None:
+    assert run("list").output == "no accounts; add one with: headrace acl add ACCOUNT\n"
+    run("add", "account1")
+    assert run("remove", "account1").output.startswith("account1 removed from ")
+    with pytest.raises(ApplianceError, match="there is no account account1; existing accounts: none"):
+        run("remove", "account1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("account1", "pub", "Orders"), 0, "allowed: topicPerms: Orders=PUB"),
+        (("account1", "SUB", "Orders"), 1, "refused: topicPerms: Orders=PUB"),
+        (("account1", "pub", "Other"), 1, "refused: defaultTopicPerm: DENY"),
+        (("account1", "sub", "group:mine"), 0, "allowed: defaultGroupPerm: SUB"),
+        (("account1", "sub", "%RETRY%mine"), 0, "allowed: defaultGroupPerm: SUB"),
+        (("account1", "admin"), 1, "refused: admin: false"),
+        (("account1", "admin", "--from", "10.1.2.3"), 0, "allowed: whiteRemoteAddress contains 10.1.2.3"),
+        (("nobody12", "pub", "Orders"), 1, "refused: there is no account nobody12"),
+    ],
+)
+def test_check_names_the_rule_that_decides(run: Run, arguments: tuple[str, ...], code: int, said: str) -> None:
+    run("add", "account1", "--topic", "Orders=PUB", "--group-default", "SUB", "--white-address", "10.1.*.*")
+    result = run("check", *arguments)
+    assert result.return_value == code
+    assert result.output.startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("add", "short"), "the account is shorter than 7 characters"),
+        (("add", "account1", "--secret", "short"), "--secret is shorter than 7 characters"),
+        (("add", "account1", "--topic", "Orders"), "Parse Resource format error for Orders"),
+        (("add", "account1", "--white-address", "1.2.3"), "Netaddress examine Exception netaddress is 1.2.3"),
+        (("check", "account1", "pub"), "pub needs a topic or group:NAME"),
+        (("list", "--home", "/no/such/folder"), "/no/such/folder: no such folder"),
+    ],
+)
+def test_mistake_is_one_line_and_changes_nothing(
+    run: Run, tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(ApplianceError, match=said.replace("(", r"\(")):
+        run(*arguments)
+    assert not (tmp_path / "conf" / "plain_acl.yml").exists()
+
+
+def test_invalid_file_is_reported_with_its_name(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "conf" / "plain_acl.yml"
+    path.parent.mkdir()
+    path.write_text("accounts: [")
+    with pytest.raises(ApplianceError, match=rf"{path}: not valid YAML"):
+        run("list")
