@@ -20,7 +20,7 @@ cdef class HeaderScan:
     cdef Py_ssize_t starts[26]
     cdef Py_ssize_t lengths[26]
     cdef long long opaque, flag
-    cdef Py_ssize_t body_at, body_length, end
+    cdef Py_ssize_t fields_at, body_at, body_length, end
 
     @cython.locals(length=cython.longlong, header_length=cython.longlong, header=Py_ssize_t)
     cdef int scan(self, bytes_pointer p, Py_ssize_t position, Py_ssize_t end) noexcept
@@ -34,5 +34,8 @@ cdef class HeaderScan:
 cdef long long parse_number(bytes_pointer p, Py_ssize_t at, Py_ssize_t length) noexcept
 cdef Py_ssize_t string_end(bytes_pointer p, Py_ssize_t at, Py_ssize_t end) noexcept
 @cython.locals(stop=Py_ssize_t, slashes=Py_ssize_t)
-cdef Py_ssize_t _escaped_string_end(bytes_pointer p, Py_ssize_t at, Py_ssize_t end) noexcept
+cdef Py_ssize_t escaped_string_end(bytes_pointer p, Py_ssize_t at, Py_ssize_t end) noexcept
+@cython.locals(byte=int, high=int, low=int)
+cdef Py_ssize_t unescape(bytes_pointer p, Py_ssize_t at, Py_ssize_t end, unsigned char *out, Py_ssize_t out_at) noexcept
+cdef int _hex_digit(int byte) noexcept
 cdef int _slot_of(bytes_pointer p, Py_ssize_t at, Py_ssize_t length) noexcept

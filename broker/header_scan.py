@@ -35,8 +35,8 @@ _SLOTS = 256  # a power of two
 class HeaderScan:
     """The head of one frame after the other. After SCANNED:
 
-    `opaque`, `flag`; `body_at`, `body_length`, `end`: places in the buffer; `starts[field]`, `lengths[field]`: the value of a field of
-    extFields, -1 for a field that is missing.
+    `opaque`, `flag`; `fields_at`, `body_at`, `body_length`, `end`: places in the buffer; `starts[field]`, `lengths[field]`: the value of a
+    field of extFields, -1 for a field that is missing. `fields_at` is where the first field's name begins: its quote.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class HeaderScan:
             self._names[field] = name
             self._name_lengths[field] = len(name)
         self.opaque = self.flag = 0
-        self.body_at = self.body_length = self.end = 0
+        self.fields_at = self.body_at = self.body_length = self.end = 0
 
     def scan(self, p: bytes, position: int, end: int) -> int:
         """Scan the frame at `position` of a buffer that ends at `end`: PARTIAL, OTHER or SCANNED."""
@@ -123,6 +123,7 @@ class HeaderScan:
                 if name != 101 or name_length != 9 or has_fields:  # extFields
                     return False
                 has_fields = True
+                self.fields_at = at + 1
                 at = self._scan_fields(p, at + 1, end)
                 if at < 0:
                     return False
@@ -167,7 +168,7 @@ class HeaderScan:
             if field < 0 and not self._ignores_others:
                 return -1
             start = at + 3
-            at = _escaped_string_end(p, start, end) if field == self._escaped else string_end(p, start, end)
+            at = escaped_string_end(p, start, end) if field == self._escaped else string_end(p, start, end)
             if at < 0 or at + 1 >= end:
                 return -1
             if field >= 0:
@@ -212,8 +213,8 @@ def string_end(p: bytes, at: int, end: int) -> int:
     return -1
 
 
-def _escaped_string_end(p: bytes, at: int, end: int) -> int:
-    """The same for a string that may have escapes."""
+def escaped_string_end(p: bytes, at: int, end: int) -> int:
+    """The same for a string that may have escapes; -1 only if it has no end."""
     stop = find_byte(p, 34, at, end)
     while stop > at and p[stop - 1] == 92:
         # An escaped quote: an odd number of backslashes before it.
@@ -224,6 +225,39 @@ def _escaped_string_end(p: bytes, at: int, end: int) -> int:
             break
         stop = find_byte(p, 34, stop + 1, end)
     return stop
+
+
+def unescape(p: bytes, at: int, end: int, out: memoryview, out_at: int) -> int:
+    """Copies the JSON string from `at` to `end` to `out` without its escapes; returns where the copy ends, -1 if it has unusual escapes."""
+    while at < end:
+        byte = p[at]
+        if byte == 92:  # a backslash; the quote that ends the string follows its last character
+            at += 1
+            byte = p[at]
+            if byte == 117:  # four hexadecimal digits
+                if end - at < 5 or p[at + 1] != 48 or p[at + 2] != 48:
+                    return -1
+                high = _hex_digit(p[at + 3])
+                low = _hex_digit(p[at + 4])
+                if high < 0 or high > 7 or low < 0:
+                    return -1
+                byte = high << 4 | low
+                at += 4
+            elif byte != 34 and byte != 92 and byte != 47:
+                return -1
+        out[out_at] = byte
+        out_at += 1
+        at += 1
+    return out_at
+
+
+def _hex_digit(byte: int) -> int:
+    if 48 <= byte <= 57:
+        return byte - 48
+    byte |= 32
+    if 97 <= byte <= 102:
+        return byte - 87
+    return -1
 
 
 def _slot_of(p: bytes, at: int, length: int) -> int:

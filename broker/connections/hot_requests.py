@@ -89,13 +89,14 @@ class HotRequests:
             admission = connection.admission
             if admission.check is not None and admission.checks_hot_requests:
                 return connection.take_frames(data, position)
-            position = path.take(data, position, self._born_host, self._born_flag)
+            access = admission.signatures
+            position = path.take(data, position, self._born_host, self._born_flag, access)
             if path.stopped_at == PARTIAL:
                 return position
             stop = position + frame_size(data, position)
             if stop > end or channel.must_wait():
                 return position
-            answer = pulls.answer(data, position) if pulls is not None else None
+            answer = pulls.answer(data, position, access) if pulls is not None else None
             if answer is not None:
                 channel.write(answer)
             else:

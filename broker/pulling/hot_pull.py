@@ -9,10 +9,12 @@ subscription or an option changes.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import cython
 
 from broker.header_scan import SCANNED, HeaderScan
+from broker.signed_frame import SignedFrame
 from store.query.gather import Gatherer
 
 if not cython.compiled:
@@ -37,6 +39,8 @@ _FIELDS = (
     b"subscription",
     b"subVersion",
     b"expressionType",
+    b"AccessKey",
+    b"Signature",
 )
 _GROUP = 0
 _TOPIC = 1
@@ -48,6 +52,8 @@ _COMMIT = 6
 _EXPRESSION = 7
 _VERSION = 8
 _TYPE = 9
+_ACCESS_KEY = 10
+_SIGNATURE = 11
 
 
 class PullPlan:
@@ -93,6 +99,7 @@ class PullPath:
         self.pulls_answered = 0
         """Pulls that were answered here, since the start."""
         self._scan = HeaderScan((_PULL, _LITE_PULL), _FIELDS, ignores_others=True)
+        self._signed = SignedFrame()
 
     def prepare(
         self,
@@ -134,19 +141,27 @@ class PullPath:
         self._counted.clear()
         return counts
 
-    def answer(self, data: bytes, position: int) -> bytes | None:
-        """The whole answer to the frame at `position`, which is complete; None: the plain path's."""
+    def answer(self, data: bytes, position: int, access: Any = None) -> bytes | None:
+        """The whole answer to the frame at `position`, which is complete; None: the plain path's.
+
+        `access`: a `broker.connections.hot_access.HotAccess` if the frame has to be signed by an account that may pull.
+        """
         p = data
         scan = self._scan
         if scan.scan(p, position, len(data)) != _SCANNED or scan.flag != 0:
             return None
-        return self._answer(p)
+        return self._answer(p, access)
 
     def _field(self, p: bytes, field: int) -> bytes:
         start = self._scan.starts[field]
         return copy_bytes(p, start, start + max(self._scan.lengths[field], 0))
 
-    def _answer(self, p: bytes) -> bytes | None:
+    def _may_pull(self, p: bytes, plan: PullPlan, access: Any) -> bool:
+        """Whether the scanned frame is signed by an account that may pull as the plan does, as far as is known here."""
+        key = access.key_of_consumer(self._field(p, _ACCESS_KEY), plan.group, plan.topic)
+        return key is not None and self._signed.is_signed(p, self._scan, _SIGNATURE, key)
+
+    def _answer(self, p: bytes, access: Any) -> bytes | None:
         scan = self._scan
         flags = scan.number(p, _FLAGS)
         version = scan.number(p, _VERSION)
@@ -168,6 +183,8 @@ class PullPath:
             )
         )
         if plan is None or queue_id >= plan.queue_count:
+            return None
+        if access is not None and not self._may_pull(p, plan, access):
             return None
         commit = BAD
         if flags & _COMMIT_OFFSET and self._commits:

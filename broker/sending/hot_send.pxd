@@ -4,6 +4,7 @@ cimport cython
 from broker.header_scan cimport BAD, HeaderScan, bytes_pointer
 from broker.sending.send_answers cimport SendAnswers
 from broker.sending.stored_properties cimport StoredProperties
+from broker.signed_frame cimport SignedFrame
 from headrace.protocol.big_endian cimport copy_bytes, is_equal, load_i32, load_u16, load_u32
 from headrace.protocol.record_layout cimport (
     BATCH_BODY_AT, BATCH_BODY_LENGTH_AT, BATCH_ENTRY_OVERHEAD, BATCH_FLAG_AT, BODY_CRC_MASK, BORN_HOST_V6, HOSTLESS_SIZE, MAX_PROPERTIES_LENGTH,
@@ -12,7 +13,7 @@ from headrace.protocol.record_layout cimport (
 from store.commit_log.append cimport CommitLogAppender, TopicQueues
 
 cdef int _PARTIAL, _OTHER, _SCANNED, _NO_FILE, _ONEWAY, _HOST_V6_BITS, _BATCH_LIMIT, _MALFORMED, _COPIED
-cdef int _TOPIC, _QUEUE_ID, _SYS_FLAG, _BORN_TIMESTAMP, _FLAG, _PROPERTIES, _RECONSUME_TIMES, _BATCH
+cdef int _TOPIC, _QUEUE_ID, _SYS_FLAG, _BORN_TIMESTAMP, _FLAG, _PROPERTIES, _RECONSUME_TIMES, _BATCH, _ACCESS_KEY, _SIGNATURE
 cdef class HotTopic:
     cdef readonly str name
     cdef long long requests_in
@@ -33,6 +34,7 @@ cdef class SendPath:
     cdef SendAnswers _answers
     cdef StoredProperties _stored
     cdef HeaderScan _scan
+    cdef SignedFrame _signed
     cdef public bint writeable
     cdef readonly int stopped_at
     cdef readonly long long requests_in
@@ -52,9 +54,11 @@ cdef class SendPath:
     @cython.locals(topic=HotTopic)
     cpdef list take_counts(self)
     @cython.locals(p=bytes_pointer, end=Py_ssize_t, scan=HeaderScan)
-    cpdef Py_ssize_t take(self, bytes data, Py_ssize_t position, bytes born_host, int born_flag) except -1
+    cpdef Py_ssize_t take(self, bytes data, Py_ssize_t position, bytes born_host, int born_flag, object access=*) except -1
     @cython.locals(scan=HeaderScan, stored=StoredProperties, start=Py_ssize_t, length=Py_ssize_t, topic=HotTopic, queue_id=cython.longlong, sys_flag=cython.longlong, born=cython.longlong, flag=cython.longlong, reconsume_times=cython.longlong, queue_offset=cython.longlong, count=cython.longlong)
-    cdef int _append(self, bytes_pointer p, bytes data, bytes born_host, int born_flag) except -1
+    cdef int _append(self, bytes_pointer p, bytes data, bytes born_host, int born_flag, object access) except -1
+    @cython.locals(scan=HeaderScan, start=Py_ssize_t)
+    cdef bint _may_send(self, bytes_pointer p, object access) except -1
     cpdef long long count_batch(self, bytes body) except -2
     @cython.locals(born_flag=int)
     cpdef long long put_batch(self, bytes topic, int queue_id, int sys_flag, long long born_timestamp, bytes born_host, int reconsume_times, bytes properties, bytes body) except -2

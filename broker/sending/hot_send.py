@@ -11,12 +11,14 @@ Called by broker/connections/hot_requests.py with what one read brought. Nothing
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import cython
 
 from broker.header_scan import OTHER, PARTIAL, SCANNED, HeaderScan
 from broker.sending.send_answers import SendAnswers
 from broker.sending.stored_properties import StoredProperties
+from broker.signed_frame import SignedFrame
 from store.commit_log.append import CommitLogAppender, TopicQueues
 
 if not cython.compiled:
@@ -62,7 +64,7 @@ _COPIED = 1024  # bytes of a body for which a copy is quicker than a view
 _SEND = 310
 _SEND_BATCH = 320
 # SEND_MESSAGE_V2's fields are letters; their numbers are places in the alphabet (remoting spec 4.5).
-_NAMES = tuple(bytes([letter]) for letter in b"abcdefghijklmn")
+_NAMES = (*(bytes([letter]) for letter in b"abcdefghijklmn"), b"AccessKey", b"Signature", b"SecurityToken")
 _TOPIC = 1
 _QUEUE_ID = 4
 _SYS_FLAG = 5
@@ -71,6 +73,8 @@ _FLAG = 7
 _PROPERTIES = 8
 _RECONSUME_TIMES = 9
 _BATCH = 12
+_ACCESS_KEY = 14
+_SIGNATURE = 15
 
 
 class HotTopic:
@@ -115,6 +119,7 @@ class SendPath:
         self._answers = SendAnswers(store_host, region, trace_on, version, hold)
         self._stored = StoredProperties(cluster)
         self._scan = HeaderScan((_SEND, _SEND_BATCH), _NAMES, escaped=_PROPERTIES)
+        self._signed = SignedFrame()
         self.requests_in = 0
         """Requests whose messages were appended, since the start."""
         self.stored_bytes = 0
@@ -158,8 +163,11 @@ class SendPath:
         """The answers that wait until the log is safe up to its present end."""
         return self._answers.held.take()
 
-    def take(self, data: bytes, position: int, born_host: bytes, born_flag: int) -> int:
-        """Handles the frames of `data` from `position` on; returns where it stopped, `stopped_at` says why."""
+    def take(self, data: bytes, position: int, born_host: bytes, born_flag: int, access: Any = None) -> int:
+        """Handles the frames of `data` from `position` on; returns where it stopped, `stopped_at` says why.
+
+        `access`: a `broker.connections.hot_access.HotAccess` if the frames have to be signed by accounts that may send.
+        """
         p = data
         end = len(data)
         scan = self._scan
@@ -170,12 +178,12 @@ class SendPath:
             if not self.writeable or scan.body_length > self.body_limit or (scan.flag != 0 and scan.flag != _ONEWAY):
                 self.stopped_at = _OTHER
                 return position
-            self.stopped_at = self._append(p, data, born_host, born_flag)
+            self.stopped_at = self._append(p, data, born_host, born_flag, access)
             if self.stopped_at != _PARTIAL:
                 return position
             position = scan.end
 
-    def _append(self, p: bytes, data: bytes, born_host: bytes, born_flag: int) -> int:
+    def _append(self, p: bytes, data: bytes, born_host: bytes, born_flag: int, access: Any) -> int:
         """Appends the scanned frame's messages and writes its answer; PARTIAL (go on), OTHER or NO_FILE."""
         scan = self._scan
         start = scan.starts[_BATCH]
@@ -200,6 +208,7 @@ class SendPath:
             or not -0x80000000 <= flag <= 0x7FFFFFFF
             or not 0 <= reconsume_times <= 0x7FFFFFFF
             or not self._stored.store(p, scan.starts[_PROPERTIES], scan.lengths[_PROPERTIES], self._is_batch)
+            or (access is not None and not self._may_send(p, access))
         ):
             return _OTHER
         self._queues = topic.queues
@@ -229,6 +238,15 @@ class SendPath:
         if scan.flag == 0:
             self._answers.write(scan.opaque, queue_offset, queue_id, self._stored.waits)
         return _PARTIAL
+
+    def _may_send(self, p: bytes, access: Any) -> bool:
+        """Whether the scanned frame is signed by an account that may send to its topic, as far as is known here."""
+        scan = self._scan
+        start = scan.starts[_TOPIC]
+        topic = copy_bytes(p, start, start + max(scan.lengths[_TOPIC], 0))
+        start = scan.starts[_ACCESS_KEY]
+        key = access.key_of_sender(copy_bytes(p, start, start + max(scan.lengths[_ACCESS_KEY], 0)), topic)
+        return key is not None and self._signed.is_signed(p, scan, _SIGNATURE, key)
 
     def count_batch(self, body: bytes) -> int:
         """How many messages a batch's body holds: MALFORMED if it cannot be read, more than MAX_BATCH if it has too many, however many."""

@@ -1,7 +1,7 @@
 # The types of stored_properties.py.
 cimport cython
 
-from broker.header_scan cimport bytes_pointer
+from broker.header_scan cimport bytes_pointer, unescape
 from headrace.protocol.big_endian cimport address_of, find_byte, is_equal, store_bytes
 from headrace.protocol.record_layout cimport MAX_PROPERTIES_LENGTH, VALUE_END, PropertyParts, read_property
 
@@ -20,10 +20,7 @@ cdef class StoredProperties:
     @cython.locals(joined=_memory)
     cdef Py_ssize_t join(self, bytes_pointer p, Py_ssize_t at, Py_ssize_t length) noexcept
     cdef void _begin_property(self) noexcept
-    @cython.locals(raw=_memory, size=Py_ssize_t, byte=int, high=int, low=int)
-    cdef Py_ssize_t _unescape(self, bytes_pointer p, Py_ssize_t at, Py_ssize_t end) noexcept
     @cython.locals(at=Py_ssize_t)
     cdef bint _is_repeated(self, Py_ssize_t name_at, Py_ssize_t name_length) noexcept
 
 cdef bint _is_true(bytes_pointer raw, Py_ssize_t at) noexcept
-cdef int _hex_digit(int byte) noexcept

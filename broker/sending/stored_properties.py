@@ -1,5 +1,5 @@
 # cython: wraparound=False, cdivision=True
-# ruff: noqa: PLR1714  (a set or tuple to look in is an object; comparisons are C)
+
 """Makes the property string that a record stores of the one that a send carries: part of the hot path of sends.
 
 compat: properties without a name or a value are dropped, as when Apache's broker parses the string and writes it again.
@@ -8,6 +8,7 @@ compat: properties without a name or a value are dropped, as when Apache's broke
 import cython
 
 if not cython.compiled:
+    from broker.header_scan import unescape
     from headrace.protocol.big_endian import address_of, find_byte, is_equal, store_bytes
     from headrace.protocol.record_layout import MAX_PROPERTIES_LENGTH, VALUE_END, read_property
 
@@ -31,7 +32,7 @@ class StoredProperties:
         """Makes `text` of the JSON string at `at`: without WAIT (a batch's stays), with CLUSTER. False: not for the hot path."""
         if length > MAX_PROPERTIES_LENGTH:
             return False
-        size = self._unescape(p, at, at + max(length, 0))
+        size = unescape(p, at, at + max(length, 0), self._raw, 0)
         if size < 0:
             return False
         raw = self._raw
@@ -88,31 +89,6 @@ class StoredProperties:
             self.text[self.length] = VALUE_END
             self.length += 1
 
-    def _unescape(self, p: bytes, at: int, end: int) -> int:
-        """Copies a JSON string without its escapes to `_raw`; returns its length, -1 if it has unusual escapes."""
-        raw = self._raw
-        size = 0
-        while at < end:
-            byte = p[at]
-            if byte == 92:  # a backslash; the quote that ends the string follows its last character
-                at += 1
-                byte = p[at]
-                if byte == 117:  # four hexadecimal digits
-                    if end - at < 5 or p[at + 1] != 48 or p[at + 2] != 48:
-                        return -1
-                    high = _hex_digit(p[at + 3])
-                    low = _hex_digit(p[at + 4])
-                    if high < 0 or high > 7 or low < 0:
-                        return -1
-                    byte = high << 4 | low
-                    at += 4
-                elif byte != 34 and byte != 92 and byte != 47:
-                    return -1
-            raw[size] = byte
-            size += 1
-            at += 1
-        return size
-
     def _is_repeated(self, name_at: int, name_length: int) -> bool:
         """Whether a property of this name is in `text` already (then the later one must win)."""
         at = 0
@@ -129,12 +105,3 @@ def _is_true(raw: memoryview, at: int) -> bool:
     return (
         raw[at] | 32 == 116 and raw[at + 1] | 32 == 114 and raw[at + 2] | 32 == 117 and raw[at + 3] | 32 == 101  # true
     )
-
-
-def _hex_digit(byte: int) -> int:
-    if 48 <= byte <= 57:
-        return byte - 48
-    byte |= 32
-    if 97 <= byte <= 102:
-        return byte - 87
-    return -1

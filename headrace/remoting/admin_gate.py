@@ -67,9 +67,9 @@ class AdminGate:
             or any(peer in network for network in self._networks)
         )
 
-    def is_restricted(self, code: int) -> bool:
-        """Whether only administrators may make this request."""
-        return code in self._codes
+    def may_make(self, connection: Connection, code: int) -> bool:
+        """Whether the peer may make requests of this code, whatever account it has."""
+        return code not in self._codes or self.is_administrator(connection)
 
     def check(self, connection: Connection, command: RemotingCommand) -> RemotingCommand | None:
         """The refusal of a request that changes the server; None for other requests, and for an administrator."""

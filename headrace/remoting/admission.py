@@ -30,6 +30,8 @@ class Admission:
     """
     checks_hot_requests: bool = True
     """Whether `check` has to see sends and pulls as well, so that hot paths are not taken. False: it lets all of them through."""
+    signatures: Any = None
+    """Where hot paths look up the accounts by which sends and pulls have to be signed; None: they need no signature."""
     max_tasks: int = MAX_TASKS
     """How many of its requests are handled at the same time."""
 
