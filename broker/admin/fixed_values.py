@@ -59,6 +59,5 @@ def fixed_values(queue_capacity: int) -> Mapping[str, str]:
         "maxLmqConsumeQueueNum": str(queue_capacity),
         "messageIndexSafe": "true",
         "messageStorePlugIn": "",
-        "rocketmqHome": "",
         "warmMapedFileEnable": "true",
     }

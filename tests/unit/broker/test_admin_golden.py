@@ -62,7 +62,7 @@ def shape(value: Any, name: str = "") -> Any:
 @pytest.fixture
 def world(tmp_path: Path) -> AdminWorld:
     """A broker about as the captured one was when it was asked."""
-    world = AdminWorld(tmp_path)
+    world = AdminWorld(tmp_path, rocketmq_home="/opt/rocketmq")
     for topic in ("ManageTopic", "LiveTopic"):
         world.topics.put(TopicConfig(topic, 2, 2))
         world.fill(topic, 0, [1795275552339, 1795275552350, 1795275552366])
