@@ -22,122 +22,122 @@ class BrokerConfig:
     """What the broker process is told. `brokerName` and the two addresses fill themselves in when they are not given."""
 
     # -- who and where it is
-    broker_cluster_name: str = option("DefaultCluster", help="The cluster that the broker registers in.")
-    broker_name: str = option("", help="The name that a master and its slaves share; the host's name if not given.")
-    broker_id: int = option(names.MASTER_ID, help="0 for a master, above 0 for a slave.")
-    broker_ip1: str = option(
-        "", key="brokerIP1", help="Address that clients are told to use; the host's first address if not given."
-    )
-    broker_ip2: str = option("", key="brokerIP2", help="Address that slaves are told to use; brokerIP1 if not given.")
-    listen_port: int = option(
-        10911, help="Port of the main listener; the fast one is 2 below it, the one for slaves 1 above."
-    )
+    broker_cluster_name: str = option("DefaultCluster", help="Cluster to which the broker belongs.")
+    broker_name: str = option("", help="Name shared by a master and its slaves; default: the host name.")
+    broker_id: int = option(names.MASTER_ID, help="0 for a master, greater than 0 for a slave.")
+    broker_ip1: str = option("", key="brokerIP1", help="Address given to clients; default: the host's first address.")
+    broker_ip2: str = option("", key="brokerIP2", help="Address given to slaves; default: brokerIP1.")
+    listen_port: int = option(10911, help="Port of the main listener; VIP channel: 2 below, HA: 1 above.")
     namesrv_addr: str | None = option(
         None,
-        help="Name servers, host:port joined by semicolons; none: the broker does not register. Read again when the broker role restarts.",
+        help="Name servers, as host:port separated by semicolons; without any, the broker does not register. Read again when the broker role restarts.",
         changeable=True,
         by_request=False,
     )
-    region_id: str = option("DefaultRegion", help="Told to producers with every answer (MSG_REGION).")
+    region_id: str = option("DefaultRegion", help="Region returned to producers in every response (MSG_REGION).")
     broker_permission: int = option(
-        permission.READ | permission.WRITE, help="What the broker allows: 4 read, 2 write, 6 both.", changeable=True
+        permission.READ | permission.WRITE, help="Permission of the broker: 4 read, 2 write, 6 both.", changeable=True
     )
 
     # -- topics and groups
     auto_create_topic_enable: bool = option(
-        True, help="Whether sending to an unknown topic makes it, out of TBW102.", changeable=True
+        True, help="Whether a send to an unknown topic creates it from the template TBW102.", changeable=True
     )
     default_topic_queue_nums: int = option(
-        8, help="Queues of TBW102, and so the most that a topic made by a send gets."
+        8, help="Queues of TBW102, and so the maximum for a topic created by a send."
     )
-    cluster_topic_enable: bool = option(True, help="Whether the topic named after the cluster may be read and written.")
-    broker_topic_enable: bool = option(True, help="Whether the topic named after the broker may be read and written.")
+    cluster_topic_enable: bool = option(True, help="Whether the topic named after the cluster can be read and written.")
+    broker_topic_enable: bool = option(True, help="Whether the topic named after the broker can be read and written.")
     auto_create_subscription_group: bool = option(
-        True, help="Whether an unknown consumer group is made when it is first seen.", changeable=True
+        True, help="Whether an unknown consumer group is created at its first request.", changeable=True
     )
     trace_topic_enable: bool = option(False, help="Whether the broker has a topic for message traces.")
-    msg_trace_topic_name: str = option(names.TRACE_TOPIC, help="The name of the topic for message traces.")
+    msg_trace_topic_name: str = option(names.TRACE_TOPIC, help="Name of the topic for message traces.")
 
     # -- sending
-    trace_on: bool = option(True, help="Told to producers with every answer (TRACE_ON).")
+    trace_on: bool = option(True, help="Returned to producers in every response (TRACE_ON).")
     reject_transaction_message: bool = option(
         False, help="Whether transactional messages are refused.", changeable=True
     )
     start_accept_send_request_time_stamp: int = option(
-        0, help="Sends are refused before this time (ms since 1970).", changeable=True
+        0, help="Time before which sends are refused (ms since 1970).", changeable=True
     )
     store_reply_message_enable: bool = option(
-        True, help="Whether replies of request-reply are stored besides being passed on.", changeable=True
+        True, help="Whether replies (request-reply) are also stored, not only forwarded.", changeable=True
     )
 
     # -- statistics
     enable_detail_stat: bool = option(
-        True, help="Whether the time that pulls take is kept for each queue, and not for a group's topic only."
+        True, help="Whether pull latency is recorded per queue; if false, only per topic and group."
     )
     auto_delete_unused_stats: bool = option(
-        False, help="Whether the statistics of a topic or group go when it is deleted.", changeable=True
+        False, help="Whether the statistics of a topic or group are deleted with it.", changeable=True
     )
 
     # -- pulling
     long_polling_enable: bool = option(
-        True, help="Whether a pull that finds nothing is held as long as the consumer asks.", changeable=True
+        True, help="Whether a pull without messages is held for the time that the consumer requests.", changeable=True
     )
-    short_polling_time_mills: int = option(1000, help="How long it is held without long polling (ms).", changeable=True)
+    short_polling_time_mills: int = option(
+        1000, help="How long such a pull is held if longPollingEnable is false (ms).", changeable=True
+    )
     slave_read_enable: bool = option(
-        False, help="Whether consumers that are far behind are sent to a slave.", changeable=True
+        False, help="Whether consumers that are far behind are redirected to a slave.", changeable=True
     )
-    transfer_msg_by_heap: bool = option(True, help="Kept for its name: messages are always copied into the answer.")
+    transfer_msg_by_heap: bool = option(True, help="No effect: messages are always copied into the response.")
     notify_consumer_ids_changed_enable: bool = option(
-        True, help="Whether members of a group are told at once when one comes or goes.", changeable=True
+        True, help="Whether group members are notified at once when a member joins or leaves.", changeable=True
     )
 
     # -- filters
     enable_property_filter: bool = option(
-        False, help="Whether consumers may select messages by SQL92.", changeable=True
+        False, help="Whether consumers can filter messages by SQL92 expressions.", changeable=True
     )
-    enable_calc_filter_bit_map: bool = option(False, help="Whether SQL92 filters are worked out while dispatching.")
-    filter_support_retry: bool = option(False, help="Whether filters apply to retried messages too.", changeable=True)
+    enable_calc_filter_bit_map: bool = option(
+        False, help="Whether dispatch evaluates SQL92 filters and stores the results as bit maps."
+    )
+    filter_support_retry: bool = option(False, help="Whether filters also apply to retried messages.", changeable=True)
     expect_consumer_num_use_filter: int = option(
-        32, help="Consumer groups with SQL92 filters that bit maps are made for."
+        32, help="Number of consumer groups with SQL92 filters for which bit maps are designed."
     )
-    max_error_rate_of_bloom_filter: int = option(20, help="Error rate of those bit maps (per cent).")
+    max_error_rate_of_bloom_filter: int = option(20, help="Error rate of these bit maps (per cent).")
     filter_data_clean_time_span: int = option(
-        86_400_000, help="How long the filter of a group that is gone is kept (ms)."
+        86_400_000, help="How long the filter of a group without consumers is kept (ms)."
     )
     python_filter_timeout: int = option(
-        2000, help="How long a filter function may take over the messages of one pull (ms).", changeable=True
+        2000, help="Maximum time of a filter function for the messages of one pull (ms).", changeable=True
     )
 
     # -- transactions
     transaction_time_out: int = option(
-        6000, help="Age at which a prepared message is first asked about (ms).", changeable=True
+        6000, help="Age at which a prepared message is first checked (ms).", changeable=True
     )
-    transaction_check_max: int = option(
-        15, help="How often a producer is asked about a prepared message.", changeable=True
-    )
-    transaction_check_interval: int = option(60_000, help="Time between two rounds of asking (ms).", changeable=True)
+    transaction_check_max: int = option(15, help="Maximum number of checks of a prepared message.", changeable=True)
+    transaction_check_interval: int = option(60_000, help="Interval between rounds of checks (ms).", changeable=True)
 
     # -- messages at any time (RocketMQ 5)
     timer_wheel_enable: bool = option(
-        True, help="Whether messages may be sent for a given time (TIMER_DELIVER_MS and its like).", changeable=True
+        True,
+        help="Whether messages can be scheduled for a given time (TIMER_DELIVER_MS and similar properties).",
+        changeable=True,
     )
     timer_max_delay_sec: int = option(
-        259_200, help="How far off that time may be (s); never further than fileReservedTime.", changeable=True
+        259_200, help="Maximum delay of such messages (s); never longer than fileReservedTime.", changeable=True
     )
 
     # -- consumer offsets
-    flush_consumer_offset_interval: int = option(5000, help="How often consumer offsets are written (ms).")
+    flush_consumer_offset_interval: int = option(5000, help="Interval at which consumer offsets are written (ms).")
 
     # -- name servers
     register_name_server_period: int = option(
-        30_000, help="How often the broker registers (ms, between 10,000 and 60,000)."
+        30_000, help="Interval at which the broker registers (ms, from 10,000 to 60,000)."
     )
-    register_broker_timeout_mills: int = option(6000, help="How long a name server may take to answer (ms).")
-    force_register: bool = option(True, help="Whether to register without first asking whether anything changed.")
-    compressed_register: bool = option(False, help="Whether the list of topics is sent compressed.")
+    register_broker_timeout_mills: int = option(6000, help="Timeout of registration requests (ms).")
+    force_register: bool = option(True, help="Whether to register without first asking whether anything has changed.")
+    compressed_register: bool = option(False, help="Whether the list of topics is sent compressed to name servers.")
 
     # -- connections, access, administration
-    server_channel_max_idle_time_seconds: int = option(120, help="A connection silent for this long is closed (s).")
+    server_channel_max_idle_time_seconds: int = option(120, help="Time after which an idle connection is closed (s).")
     max_connection_buffer_bytes: int = option(
         DEFAULT_LIMIT,
         help="Memory that all connections of the role may use together for frames that are not complete and answers that are not sent"
@@ -162,7 +162,7 @@ class BrokerConfig:
         help="The main ACL file, relative to rocketmqHome. RocketMQ has this as a system property.",
     )
     config_black_list: str = option(
-        "configBlackList;brokerConfigPath", help="Keys that may not be changed by request, joined by semicolons."
+        "configBlackList;brokerConfigPath", help="Further keys that requests cannot change, separated by semicolons."
     )
 
     def __post_init__(self) -> None:
@@ -222,8 +222,8 @@ def first_address() -> str:
     return "127.0.0.1"
 
 
-_NO_POOLS: Final = "requests are handled on one event loop, there are no thread pools"
-_NO_QUEUES: Final = "requests do not wait in queues: a connection that cannot be served is not read from"
+_NO_POOLS: Final = "requests are handled by one event loop; there are no thread pools"
+_NO_QUEUES: Final = "requests do not wait in queues; a connection that cannot be served is not read"
 _NOT_NETTY: Final = "a setting of Netty, which is not used here"
 _CLIENT: Final = "a setting of Netty's client, which is not used here"
 _NO_COMMERCIAL: Final = "belongs to a commercial edition"
@@ -235,9 +235,9 @@ ACCEPTED_UNUSED: Final[dict[str, str]] = {
     "highSpeedMode": "RocketMQ does not use it either",
     "flushConsumerOffsetHistoryInterval": "RocketMQ does not use it either",
     "maxDelayTime": "RocketMQ does not use it either",
-    "isolateLogEnable": "every process has its own name in one log",
-    "disableConsumeIfConsumerReadSlowly": "slow consumers are not cut off",
-    "consumerFallbehindThreshold": "slow consumers are not cut off",
+    "isolateLogEnable": "each process is named in the one log file",
+    "disableConsumeIfConsumerReadSlowly": "slow consumers are not disconnected",
+    "consumerFallbehindThreshold": "slow consumers are not disconnected",
     **dict.fromkeys(
         (
             "sendMessageThreadPoolNums", "putMessageFutureThreadPoolNums", "pullMessageThreadPoolNums",

@@ -16,23 +16,19 @@ class NameServerConfig:
     """How a name server listens, what it keeps, and when it takes a broker for lost."""
 
     listen_port: int = option(9876, help="Port that clients and brokers connect to.")
-    rocketmq_home: str = option(
-        os.environ.get("ROCKETMQ_HOME", ""), help="Reported to tools; nothing is read from there."
-    )
+    rocketmq_home: str = option(os.environ.get("ROCKETMQ_HOME", ""), help="Reported to tools; not used otherwise.")
     kv_config_path: str = option(
-        "", help="File of keys and values; empty: `kvConfig.json` in the name server's folder."
+        "", help="File of the key-value configuration; empty: `kvConfig.json` in the name server's folder."
     )
     config_store_path: str = option(
-        "", help="File that settings changed over the wire are written to; empty: `namesrv.properties` in its folder."
+        "", help="File for options changed by requests; empty: `namesrv.properties` in the name server's folder."
     )
     order_message_enable: bool = option(
         False,
-        help="Tell clients the queues of ordered topics out of the namespace ORDER_TOPIC_CONFIG.",
+        help="Whether to return the queues of ordered topics to clients, from the namespace ORDER_TOPIC_CONFIG.",
         changeable=True,
     )
-    config_black_list: str = option(
-        "", help="Further keys, joined by semicolons, that may not be changed over the wire."
-    )
+    config_black_list: str = option("", help="Further keys that requests cannot change, separated by semicolons.")
     admin_allow: str = option(
         "",
         help="Addresses and networks, joined by commas, of brokers and of administrators; the name server's own host is always"
@@ -43,17 +39,15 @@ class NameServerConfig:
         help="Whether everyone who reaches the name server may change it and register brokers; a warning is logged at each start."
         " Default: allowUnauthenticatedAdmin of the broker's configuration.",
     )
-    server_channel_max_idle_time_seconds: int = option(
-        120, help="After so many seconds without a byte a connection is closed."
-    )
+    server_channel_max_idle_time_seconds: int = option(120, help="Time after which an idle connection is closed (s).")
     max_connection_buffer_bytes: int = option(
         DEFAULT_LIMIT,
         help="Memory that all connections of the role may use together for frames that are not complete and answers that are not sent"
         " (bytes, at least 67108864); above it large frames wait, then idle connections are closed.",
     )
-    scan_not_active_broker_interval: int = option(10_000, help="How often silent brokers are looked for, in ms.")
+    scan_not_active_broker_interval: int = option(10_000, help="Interval between searches for expired brokers, in ms.")
     broker_channel_expired_time: int = option(
-        120_000, help="A broker that has not registered for so many ms is dropped.", changeable=True
+        120_000, help="Time without a registration after which a broker is removed, in ms.", changeable=True
     )
 
     def __post_init__(self) -> None:

@@ -32,127 +32,143 @@ class StoreConfig:
     store_path_root_dir: str = option("~/store", help="Root directory of the store.")
     store_path_commit_log: str = option("", help="Directory of the CommitLog; empty: `commitlog` under the root.")
     mapped_file_size_commit_log: int = option(
-        1073741824, help="Length of a CommitLog file in bytes; all files of a store must have it."
+        1073741824, help="Length of a CommitLog file in bytes; the same for all files of a store."
     )
     mapped_file_size_consume_queue: int = option(
         6000000, help="Length of a ConsumeQueue file in bytes, rounded up to whole 20-byte entries."
     )
     max_hash_slot_num: int = option(
-        5000000, help="Hash slots of an IndexFile; not stored in the files; do not change it for an existing store."
+        5000000, help="Hash slots of an IndexFile. Not stored in the files: do not change it for an existing store."
     )
     max_index_num: int = option(
-        20000000, help="Entries of an IndexFile; not stored in the files; do not change it for an existing store."
+        20000000, help="Entries of an IndexFile. Not stored in the files: do not change it for an existing store."
     )
 
     # -- messages
     max_message_size: int = option(
-        4194304, help="Largest body of a message, or of a whole batch, in bytes.", changeable=True
+        4194304, help="Maximum size of the body of a message or a batch, in bytes.", changeable=True
     )
-    message_index_enable: bool = option(True, help="Build the IndexFiles that queries by key use.")
+    message_index_enable: bool = option(True, help="Whether to build IndexFiles, which queries by key need.")
     message_delay_level: str = option(
-        "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h", help="Delays of the levels 1, 2, 3 and so on."
+        "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h", help="Delays of levels 1, 2, 3 and so on."
     )
-    flush_delay_offset_interval: int = option(10000, help="How often `delayOffset.json` is written, in ms.")
-    enable_consume_queue_ext: bool = option(False, help="Keep extended ConsumeQueue units with filter bit maps.")
+    flush_delay_offset_interval: int = option(10000, help="Interval at which `delayOffset.json` is written, in ms.")
+    enable_consume_queue_ext: bool = option(False, help="Whether to keep extended ConsumeQueues with filter bit maps.")
     mapped_file_size_consume_queue_ext: int = option(50331648, help="Length of an extended ConsumeQueue file in bytes.")
     bit_map_length_consume_queue_ext: int = option(
-        112, help="Bits of the filter bit map; the broker takes what maxErrorRateOfBloomFilter asks for."
+        112, help="Bits of a filter bit map; the broker computes the number from maxErrorRateOfBloomFilter."
     )
-    enable_lmq: bool = option(False, help="Light message queues: topics that begin with `%LMQ%`.")
-    enable_multi_dispatch: bool = option(False, help="Dispatch a message to the further queues that it names.")
+    enable_lmq: bool = option(False, help="Whether to support light message queues: topics that begin with `%LMQ%`.")
+    enable_multi_dispatch: bool = option(
+        False, help="Whether to dispatch a message also to the further queues that it names."
+    )
 
     # -- reading
     max_transfer_bytes_on_message_in_memory: int = option(
-        262144, help="Most bytes of a pull from recent messages.", changeable=True
+        262144, help="Maximum bytes of a pull from recent messages.", changeable=True
     )
     max_transfer_count_on_message_in_memory: int = option(
-        32, help="Most messages of a pull from recent messages.", changeable=True
+        32, help="Maximum messages of a pull from recent messages.", changeable=True
     )
     max_transfer_bytes_on_message_in_disk: int = option(
-        65536, help="Most bytes of a pull from messages far back.", changeable=True
+        65536, help="Maximum bytes of a pull from older messages.", changeable=True
     )
     max_transfer_count_on_message_in_disk: int = option(
-        8, help="Most messages of a pull from messages far back.", changeable=True
+        8, help="Maximum messages of a pull from older messages.", changeable=True
     )
     access_message_in_memory_max_ratio: int = option(
         40,
-        help="Messages within this percentage of the machine's memory from the log's end count as recent.",
+        help="Messages are recent if they are within this percentage of the machine's memory from the end of the log.",
         changeable=True,
     )
-    max_msgs_num_batch: int = option(64, help="Most messages that a query by key returns.", changeable=True)
-    default_query_max_num: int = option(32, help="Most messages that a query by unique key returns.", changeable=True)
+    max_msgs_num_batch: int = option(64, help="Maximum messages that a query by key returns.", changeable=True)
+    default_query_max_num: int = option(
+        32, help="Maximum messages that a query by unique key returns.", changeable=True
+    )
 
     # -- flush
-    flush_disk_type: str = option(ASYNC_FLUSH, help="ASYNC_FLUSH, or SYNC_FLUSH to answer when a message is on disk.")
-    flush_interval_commit_log: int = option(500, help="ASYNC_FLUSH: time between two looks, in ms.", changeable=True)
+    flush_disk_type: str = option(
+        ASYNC_FLUSH, help="ASYNC_FLUSH, or SYNC_FLUSH to acknowledge messages only when they are on disk."
+    )
+    flush_interval_commit_log: int = option(500, help="ASYNC_FLUSH: interval between checks, in ms.", changeable=True)
     flush_commit_log_timed: bool = option(
-        True, help="ASYNC_FLUSH: look by the clock only (true), or also when messages come.", changeable=True
+        True,
+        help="ASYNC_FLUSH: check only at this interval (true), or also when messages arrive (false).",
+        changeable=True,
     )
     flush_commit_log_least_pages: int = option(
-        4, help="ASYNC_FLUSH: sync when this many pages have gathered.", changeable=True
+        4, help="ASYNC_FLUSH: number of unsynced pages that triggers a sync.", changeable=True
     )
     flush_commit_log_thorough_interval: int = option(
-        10000, help="ASYNC_FLUSH: sync whatever there is this often, in ms.", changeable=True
+        10000, help="ASYNC_FLUSH: interval at which any unsynced data is synced, in ms.", changeable=True
     )
-    sync_flush_timeout: int = option(5000, help="SYNC_FLUSH: longest wait for the disk, in ms.", changeable=True)
+    sync_flush_timeout: int = option(5000, help="SYNC_FLUSH: maximum wait for the disk, in ms.", changeable=True)
     flush_interval_consume_queue: int = option(
-        1000, help="How often ConsumeQueues are looked at for syncing, in ms.", changeable=True
+        1000, help="Interval between checks whether ConsumeQueues need a sync, in ms.", changeable=True
     )
     flush_consume_queue_least_pages: int = option(
-        2, help="Sync a ConsumeQueue when this many pages have gathered.", changeable=True
+        2, help="Number of unsynced pages that triggers a sync of a ConsumeQueue.", changeable=True
     )
     flush_consume_queue_thorough_interval: int = option(
-        60000, help="Sync all ConsumeQueues and write the checkpoint this often, in ms.", changeable=True
+        60000,
+        help="Interval at which all ConsumeQueues are synced and the checkpoint is written, in ms.",
+        changeable=True,
     )
 
     # -- cleaning
-    clean_resource_interval: int = option(10000, help="How often expired files are looked for, in ms.", changeable=True)
-    delete_when: str = option(
-        "04", help="Hours of the day, joined by `;`, at which expired files are deleted.", changeable=True
+    clean_resource_interval: int = option(
+        10000, help="Interval between searches for expired files, in ms.", changeable=True
     )
-    file_reserved_time: int = option(72, help="Age at which a CommitLog file has expired, in hours.", changeable=True)
+    delete_when: str = option(
+        "04", help="Hours of the day at which expired files are deleted, separated by `;`.", changeable=True
+    )
+    file_reserved_time: int = option(72, help="Retention time of CommitLog files, in hours.", changeable=True)
     delete_commit_log_files_interval: int = option(
         100, help="Pause between two deletions of CommitLog files, in ms.", changeable=True
     )
     disk_max_used_space_ratio: int = option(
         75,
-        help="Percentage of the disk beyond which expired files are deleted at any hour (10 to 95).",
+        help="Disk usage in per cent above which expired files are deleted at any hour (10 to 95).",
         changeable=True,
     )
     clean_file_forcibly_enable: bool = option(
-        True, help="Delete the oldest files whatever their age when the disk is nearly full.", changeable=True
+        True,
+        help="Whether to delete the oldest files before their retention time when the disk is nearly full.",
+        changeable=True,
     )
 
     when_disk_full: str = option(
         DELETE_OLDEST,
         help="What to do when the disk is nearly full: `delete-oldest` deletes the oldest files before their retention time, "
-        "as RocketMQ does; `reject` keeps them, and sends are refused when more than 90 % of the disk are used.",
+        "as RocketMQ does; `reject` keeps them, and refuses sends while more than 90 % of the disk is used.",
         changeable=True,
     )
 
     # -- recovery
     check_crc_on_recover: bool = option(
-        True, key="checkCRCOnRecover", help="Check bodies against their CRC when recovering."
+        True, key="checkCRCOnRecover", help="Whether recovery checks the CRC of bodies."
     )
 
     # -- replication
     broker_role: str = option(ASYNC_MASTER, help="ASYNC_MASTER, SYNC_MASTER or SLAVE.")
     ha_master_address: str = option(
-        "", help="`host:port` of the master's HA listener; without it a slave copies nothing."
+        "", help="`host:port` of the master's HA listener; without it, a slave does not replicate."
     )
     ha_tls_enable: bool = option(
         False,
-        help="A slave connects to its master by TLS; a master refuses slaves that do not. RocketMQ has no TLS here.",
+        help="Whether replication uses TLS: a slave connects with TLS, and a master refuses slaves without it. RocketMQ does not support this.",
     )
-    ha_send_heartbeat_interval: int = option(5000, help="Time between heartbeats of an idle HA link, in ms.")
-    ha_housekeeping_interval: int = option(20000, help="An HA link silent for longer is closed, in ms.")
-    ha_transfer_batch_size: int = option(32768, help="Most bytes of one HA frame.")
+    ha_send_heartbeat_interval: int = option(5000, help="Interval of heartbeats on an idle HA connection, in ms.")
+    ha_housekeeping_interval: int = option(20000, help="Time after which a silent HA connection is closed, in ms.")
+    ha_transfer_batch_size: int = option(32768, help="Maximum size of an HA frame in bytes.")
     ha_slave_fallbehind_max: int = option(
-        268435456, help="SYNC_MASTER: a slave further behind counts as not there, in bytes.", changeable=True
+        268435456,
+        help="SYNC_MASTER: a slave further behind than this counts as unavailable, in bytes.",
+        changeable=True,
     )
-    slave_timeout: int = option(3000, help="SYNC_MASTER: longest wait for a slave, in ms.", changeable=True)
+    slave_timeout: int = option(3000, help="SYNC_MASTER: maximum wait for a slave, in ms.", changeable=True)
     offset_check_in_slave: bool = option(
-        False, help="A slave corrects offsets out of range as a master does.", changeable=True
+        False, help="Whether a slave corrects offsets out of range, as a master does.", changeable=True
     )
 
     @property
@@ -237,22 +253,22 @@ class StoreConfig:
         _ = self.delete_hours
 
 
-_NO_POOL: Final = "there is no Java heap to keep messages away from"
+_NO_POOL: Final = "there is no Java heap that messages must avoid"
 _NO_DLEDGER: Final = "DLedger is not supported"
-_NO_LOCK_CHOICE: Final = "one process appends and needs no lock"
-_NO_PAUSE: Final = "a deleted file needs nobody's leave: those who still read it keep their mapping"
-_POPULATED: Final = "pages of the log are made ready a piece ahead of the writer, whatever is set"
-_ONE_LOOP: Final = "delayed messages are delivered one after the other by the broker's loop"
-_STATISTICS: Final = "statistics of single queues are not kept"
+_NO_LOCK_CHOICE: Final = "only one process appends, so no lock is needed"
+_NO_PAUSE: Final = "files are deleted at once; processes that still read them keep their mapping"
+_POPULATED: Final = "pages of the log are always prefaulted ahead of the writer"
+_ONE_LOOP: Final = "delayed messages are delivered one after another by the broker's event loop"
+_STATISTICS: Final = "statistics of single queues are not recorded"
 
 ACCEPTED_UNUSED: Final[dict[str, str]] = {
-    "messageIndexSafe": "after a crash the log is always read from where the indexes are known to be whole",
-    "haListenPort": "the port for slaves is always the one after listenPort, as in RocketMQ",
+    "messageIndexSafe": "after a crash, the log is always read from the last offset with complete indexes",
+    "haListenPort": "the HA port is always listenPort + 1, as in RocketMQ",
     "duplicationEnable": "a log has one writer",
     "readOnlyCommitLogStorePaths": "a CommitLog must be in a single directory",
-    "osPageCacheBusyTimeOutMills": "an append waits for no lock, and finds its pages ready",
-    "deleteConsumeQueueFilesInterval": "files of ConsumeQueues are deleted one at a time, when no record waits",
-    "maxLmqConsumeQueueNum": "the most queues there can be, light ones too, is queueTableCapacity",
+    "osPageCacheBusyTimeOutMills": "an append waits neither for a lock nor for pages",
+    "deleteConsumeQueueFilesInterval": "ConsumeQueue files are deleted one at a time, when no record is waiting",
+    "maxLmqConsumeQueueNum": "queueTableCapacity limits the number of all queues, including light ones",
     "diskFallRecorded": _STATISTICS,
     "enableScheduleMessageStats": _STATISTICS,
     **dict.fromkeys(

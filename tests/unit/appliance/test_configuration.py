@@ -51,7 +51,7 @@ def test_unknown_broker_conf_key_gives_a_warning_with_the_closest_key(tmp_path: 
     unknown, unused, unused_by_the_store = configuration.warnings
     assert "unknown key mapedFileSizeCommitLog (did you mean mappedFileSizeCommitLog?)" in unknown
     assert conf in unknown
-    assert "sendMessageThreadPoolNums has no effect: requests are handled on one event loop" in unused
+    assert "sendMessageThreadPoolNums has no effect: requests are handled by one event loop" in unused
     assert "warmMapedFileEnable has no effect: pages of the log are made ready" in unused_by_the_store
 
 
