@@ -52,7 +52,7 @@ def test_unknown_broker_conf_key_gives_a_warning_with_the_closest_key(tmp_path: 
     assert "unknown key mapedFileSizeCommitLog (did you mean mappedFileSizeCommitLog?)" in unknown
     assert conf in unknown
     assert "sendMessageThreadPoolNums has no effect: requests are handled by one event loop" in unused
-    assert "warmMapedFileEnable has no effect: pages of the log are made ready" in unused_by_the_store
+    assert "warmMapedFileEnable has no effect: pages of the log are always prefaulted" in unused_by_the_store
 
 
 @pytest.mark.parametrize(
