@@ -21,8 +21,8 @@ from support.client import Client, Message
 from support.crash import SETTINGS as SMALL
 from support.crash import records, rounds, verify
 from support.java import Java, JavaError
-from support.lateness import SETTINGS as QUICK
-from support.lateness import join
+from support.quick_servers import SETTINGS as QUICK
+from support.quick_servers import create_group
 from support.servers import wait_until
 
 KILLS = rounds(short=2, full=50)
@@ -229,7 +229,7 @@ def test_retries_continue_across_broker_kills(java: Java, tmp_path: Path, chance
     with Appliance(tmp_path / "data", settings=SETTINGS) as appliance:
         client = Client(java, appliance)
         client.create_topic(topic, QUEUES)
-        join(client, group, topic)
+        create_group(client, group, topic)
         client.call("attempt", consumer=group, group=group, topic=topic, failures=1)
 
         def send(number: int) -> list[Message]:

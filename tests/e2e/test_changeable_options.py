@@ -40,7 +40,7 @@ from store.housekeeping import daemon as housekeeping_daemon
 from store.mapped_file import path_of, reserve_file
 from support.appliance import Appliance
 from support.plain_client import PlainClient
-from support.reference import thrown_away
+from support.reference import disposable
 from support.servers import wait_until
 from support.store_files import (
     LOG_FILE_SIZE,
@@ -120,7 +120,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Appl
         def start(name: str, settings: dict[str, str], *more: str) -> Appliance:
             if name not in running:
                 data = tmp_path_factory.mktemp(name) / "data"
-                running[name] = stack.enter_context(thrown_away(Appliance(data, settings=settings, more=more)))
+                running[name] = stack.enter_context(disposable(Appliance(data, settings=settings, more=more)))
             return running[name]
 
         yield start

@@ -8,7 +8,7 @@ import pytest
 from support.appliance import Appliance
 from support.client import Client
 from support.java import IMPATIENT, QUICK_START, Java
-from support.reference import Reference, thrown_away
+from support.reference import Reference, disposable
 from support.sdk import await_registered
 from support.servers import Server
 
@@ -32,7 +32,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
         def give(make: str) -> Server:
             if make not in started:
                 server = SERVERS[make](tmp_path_factory.mktemp(make) / "data")
-                started[make] = stack.enter_context(thrown_away(server))
+                started[make] = stack.enter_context(disposable(server))
                 # Apache's broker accepts requests shortly before it is registered with its name server.
                 await_registered(server.name_server)
             return started[make]

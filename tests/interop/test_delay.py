@@ -10,12 +10,12 @@ import pytest
 
 from headrace.model import names
 from support.appliance import Appliance
-from support.client import Client, essence
+from support.clean_stop import stopped_cleanly
+from support.client import Client, comparable
 from support.golden import expected, unpack
 from support.java import Java
-from support.lateness import SERVERS, lately
-from support.leaving import handed_on
-from support.reference import thrown_away
+from support.quick_servers import SERVERS, quick_server
+from support.reference import disposable
 from support.servers import Server
 
 LEVELS_MS = {1: 1000, 2: 2000, 5: 2000, 6: 3000}
@@ -27,13 +27,13 @@ SYSTEM = {"DELAY", "REAL_TOPIC", "REAL_QID"}
 
 @pytest.fixture(scope="module", params=SERVERS)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with thrown_away(lately(request.param, tmp_path_factory.mktemp(request.param) / "data")) as server:
+    with disposable(quick_server(request.param, tmp_path_factory.mktemp(request.param) / "data")) as server:
         yield server
 
 
 def bare(message: dict[str, Any]) -> dict[str, Any]:
     """The fields that sender and receiver have in common, without those that the delay adds."""
-    said = essence(message)
+    said = comparable(message)
     said["properties"] = {name: value for name, value in said["properties"].items() if name not in SYSTEM}
     return said
 
@@ -103,7 +103,7 @@ def test_message_without_level_is_not_delayed(client: Client, level: str) -> Non
 @pytest.mark.parametrize("makes", [("reference", "headrace"), ("headrace", "reference"), ("headrace", "headrace")])
 def test_pending_messages_are_delivered_after_a_restart(java: Java, tmp_path: Path, makes: tuple[str, str]) -> None:
     topic = "DelayStop"
-    with handed_on(lately(makes[0], tmp_path / "data")) as server:
+    with stopped_cleanly(quick_server(makes[0], tmp_path / "data")) as server:
         client = Client(java, server)
         client.create_topic(topic, 1)
         early = client.call("send-with", topic=topic, first=0, count=3, set={"DELAY": "1"})
@@ -113,7 +113,7 @@ def test_pending_messages_are_delivered_after_a_restart(java: Java, tmp_path: Pa
     again = tmp_path / "again"
     again.mkdir()
     store.rename(again / "store")
-    with thrown_away(lately(makes[1], again)) as server:
+    with disposable(quick_server(makes[1], again)) as server:
         client = Client(java, server)
         client.create_topic(topic, 1)
         client.await_pullable(topic, 13)

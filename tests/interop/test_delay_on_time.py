@@ -11,7 +11,7 @@ from support.appliance import Appliance
 from support.client import Client
 from support.crash import records
 from support.java import Java
-from support.lateness import SETTINGS
+from support.quick_servers import SETTINGS
 
 FULL = os.environ.get("HEADRACE_CRASH_ROUNDS") == "full"
 WAITING = 10_000 if FULL else 2_000

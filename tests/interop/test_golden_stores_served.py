@@ -20,7 +20,7 @@ from support import golden
 from support.appliance import Appliance
 from support.client import Client, Message
 from support.java import Java
-from support.reference import Reference, thrown_away
+from support.reference import Reference, disposable
 from support.servers import wait_until
 
 SERVERS: dict[str, type[Reference] | type[Appliance]] = {"reference": Reference, "headrace": Appliance}
@@ -70,7 +70,7 @@ def served(request: pytest.FixtureRequest, java: Java, tmp_path_factory: pytest.
     consumed = fastjson.loads((data / "store/config/consumerOffset.json").read_bytes())
     said = [line for line in golden.recovered(name) if line["kind"] == "offsets"]
     settings = {key: str(value) for key, value in head["settings"].items()} | KEPT
-    with thrown_away(SERVERS[kind](data, settings=settings)) as server:
+    with disposable(SERVERS[kind](data, settings=settings)) as server:
         client = Client(java, server)
         route: dict[str, Any] = {
             "address": server.name_server,

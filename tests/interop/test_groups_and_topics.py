@@ -19,8 +19,8 @@ from headrace.protocol.remoting_command import RemotingCommand, create_request
 from headrace.protocol.request_code import RequestCode
 from support.client import Client, assert_exactly
 from support.java import JavaError
-from support.lateness import SERVERS, lately
-from support.reference import thrown_away
+from support.quick_servers import SERVERS, quick_server
+from support.reference import disposable
 from support.sdk import await_registered
 from support.servers import Server, wait_until
 
@@ -35,7 +35,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module", params=SERVERS)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with thrown_away(lately(request.param, tmp_path_factory.mktemp(request.param) / "data", **SETTINGS)) as server:
+    with disposable(quick_server(request.param, tmp_path_factory.mktemp(request.param) / "data", **SETTINGS)) as server:
         await_registered(server.name_server)
         yield server
 

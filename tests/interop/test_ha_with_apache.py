@@ -5,7 +5,7 @@ from pathlib import Path
 from support.appliance import Appliance
 from support.client import Client
 from support.java import Java
-from support.reference import Reference, thrown_away
+from support.reference import Reference, disposable
 from support.servers import Server, wait_until
 
 TOPIC = "Replicated"
@@ -44,13 +44,13 @@ def has_been_acknowledged(master: Appliance) -> bool:
 def test_apache_slave_replicates_our_log(java: Java, tmp_path: Path) -> None:
     with Appliance(tmp_path / "master", settings=SIZES) as master:
         settings = slave_settings(master)
-        with thrown_away(Reference(tmp_path / "slave", settings=settings, more=("--id=1",))) as slave:
+        with disposable(Reference(tmp_path / "slave", settings=settings, more=("--id=1",))) as slave:
             replicate(java, master, slave)
             wait_until(lambda: has_been_acknowledged(master), DEADLINE_S, "acknowledged")
 
 
 def test_our_slave_replicates_an_apache_master(java: Java, tmp_path: Path) -> None:
-    with thrown_away(Reference(tmp_path / "master", settings=SIZES)) as master:
+    with disposable(Reference(tmp_path / "master", settings=SIZES)) as master:
         settings = slave_settings(master) | {"brokerId": "1"}
         with Appliance(tmp_path / "slave", settings=settings) as slave:
             replicate(java, master, slave)

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from headrace.protocol.record import decode_records
-from support.client import Client, Message, assert_exactly, essence
+from support.client import Client, Message, assert_exactly, comparable
 from support.java import Java, JavaError
 from support.servers import Server
 
@@ -44,7 +44,7 @@ def test_query_by_key_respects_the_time_range(client: Client, sent: list[Message
     assert client.call("query-key", topic=TOPIC, key="key-7", max=32, begin=stored - 2000, end=stored + 2000)
     with pytest.raises(JavaError, match="no message"):
         client.call("query-key", topic=TOPIC, key="key-7", max=32, begin=stored + 60_000, deadlineMs=0)
-    assert essence(found) == essence(sent[7])
+    assert comparable(found) == comparable(sent[7])
 
 
 def test_query_by_unique_id(client: Client, sent: list[Message]) -> None:
@@ -66,7 +66,7 @@ def test_query_by_unique_id_without_a_topic(client: Client, sent: list[Message])
 
 def test_view_by_offset_id(client: Client, sent: list[Message]) -> None:
     found = client.call("view", msgId=sent[9]["offsetMsgId"])
-    assert essence(found) == essence(sent[9])
+    assert comparable(found) == comparable(sent[9])
     assert found["storeHost"] == client.server.broker
 
 

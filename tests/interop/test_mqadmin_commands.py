@@ -18,7 +18,7 @@ from support.appliance import Appliance
 from support.client import Client
 from support.java import Java
 from support.plain_client import PlainClient
-from support.reference import Reference, thrown_away
+from support.reference import Reference, disposable
 from support.sdk import await_registered
 from support.servers import Server, wait_until
 
@@ -154,8 +154,8 @@ def both(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple
     """Apache's broker and ours."""
     folder = tmp_path_factory.mktemp("administered")
     with (
-        thrown_away(Reference(folder / "apache", settings=SETTINGS)) as apache,
-        thrown_away(Appliance(folder / "ours", settings=SETTINGS)) as ours,
+        disposable(Reference(folder / "apache", settings=SETTINGS)) as apache,
+        disposable(Appliance(folder / "ours", settings=SETTINGS)) as ours,
     ):
         made = []
         for server in (apache, ours):

@@ -7,7 +7,7 @@ from pathlib import Path
 from support.appliance import Appliance
 from support.client import Client, assert_exactly
 from support.java import Java
-from support.reference import Reference, thrown_away
+from support.reference import Reference, disposable
 from support.servers import Server, wait_until
 
 
@@ -29,7 +29,7 @@ def test_apache_broker_registers_with_our_name_server(java: Java, tmp_path: Path
 
 def test_our_broker_registers_with_both_name_servers(java: Java, tmp_path: Path) -> None:
     with (
-        thrown_away(Reference(tmp_path / "theirs")) as theirs,
+        disposable(Reference(tmp_path / "theirs")) as theirs,
         Appliance(tmp_path / "first", settings={"brokerName": "broker-b"}) as first,
     ):
         both = f"{theirs.name_server};{first.name_server}"

@@ -14,7 +14,7 @@ import pytest
 
 from support.client import Client, Message, place
 from support.java import IMPATIENT, QUICK_START, Java, JavaError
-from support.lateness import SERVERS
+from support.quick_servers import SERVERS
 from support.sdk import await_registered
 from support.servers import wait_until
 

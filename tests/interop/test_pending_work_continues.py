@@ -13,11 +13,11 @@ import pytest
 
 from support import golden
 from support.appliance import Appliance
+from support.clean_stop import stopped_cleanly
 from support.client import Client, Message
 from support.java import Java
-from support.lateness import SERVERS, SETTINGS
-from support.leaving import handed_on
-from support.reference import thrown_away
+from support.quick_servers import SERVERS, SETTINGS
+from support.reference import disposable
 from support.sdk import await_registered
 from support.servers import wait_until
 
@@ -54,7 +54,7 @@ def test_pending_work_in_a_rocketmq_store_continues(make: str, java: Java, tmp_p
     assert (len(waiting), len(pending)) == (21, 9)
     golden.unpack("kinds", tmp_path / "data").rename(tmp_path / "data" / "store")
     settings = {key: str(value) for key, value in head["settings"].items()} | GOES_ON
-    with thrown_away(SERVERS[make](tmp_path / "data", settings=settings)) as server:
+    with disposable(SERVERS[make](tmp_path / "data", settings=settings)) as server:
         await_registered(server.name_server)
         client = Client(java, server)
         was_there = {topic: sum(one["topic"] == topic for one in records) for topic in ("Delayed", "Paid")}
@@ -98,7 +98,7 @@ def test_pending_work_of_one_broker_is_continued_by_the_other(
     first, second = order
     group = f"left-by-{first}"
     patient = SETTINGS | {"transactionTimeOut": "600000"}
-    with handed_on(SERVERS[first](tmp_path / "first", settings=patient)) as server:
+    with stopped_cleanly(SERVERS[first](tmp_path / "first", settings=patient)) as server:
         await_registered(server.name_server)
         client = Client(java, server)
         for topic in ("Later", "Anytime", "Bought", "Difficult"):
@@ -130,7 +130,7 @@ def test_pending_work_of_one_broker_is_continued_by_the_other(
     shutil.move(server.store, tmp_path / "second" / "store")
 
     settings = SETTINGS | GOES_ON
-    with thrown_away(SERVERS[second](tmp_path / "second", settings=settings)) as server:
+    with disposable(SERVERS[second](tmp_path / "second", settings=settings)) as server:
         await_registered(server.name_server)
         client = Client(java, server)
         client.consume(f"{group}-goes-on", "Later", group=group)

@@ -8,7 +8,7 @@ from store.filter.python.functions import FunctionFolder
 from support.appliance import Appliance
 from support.client import Client, assert_exactly
 from support.java import Java, JavaError
-from support.reference import thrown_away
+from support.reference import disposable
 
 EVEN = """\
 import hashlib
@@ -21,7 +21,7 @@ def wants(message):
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
     data = tmp_path_factory.mktemp("functions") / "data"
-    with thrown_away(Appliance(data, settings={"pythonFilterWorkers": "1"})) as server:
+    with disposable(Appliance(data, settings={"pythonFilterWorkers": "1"})) as server:
         yield server
 
 

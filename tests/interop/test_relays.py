@@ -7,7 +7,7 @@ import pytest
 
 from support.client import Client, Message
 from support.java import Java, JavaError
-from support.lateness import SERVERS
+from support.quick_servers import SERVERS
 from support.servers import Server, wait_until
 
 TOPIC, GROUP = "Relayed", "relayed-group"

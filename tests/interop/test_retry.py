@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from support.client import Client, Message, essence
-from support.lateness import SERVERS, join, lately
-from support.reference import thrown_away
+from support.client import Client, Message, comparable
+from support.quick_servers import SERVERS, create_group, quick_server
+from support.reference import disposable
 from support.servers import Server
 
 ADDED = {"DELAY", "REAL_TOPIC", "REAL_QID", "RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "RECONSUME_TIME", "MAX_RECONSUME_TIMES"}
@@ -16,13 +16,13 @@ ADDED = {"DELAY", "REAL_TOPIC", "REAL_QID", "RETRY_TOPIC", "ORIGIN_MESSAGE_ID", 
 
 @pytest.fixture(scope="module", params=SERVERS)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with thrown_away(lately(request.param, tmp_path_factory.mktemp(request.param) / "data")) as server:
+    with disposable(quick_server(request.param, tmp_path_factory.mktemp(request.param) / "data")) as server:
         yield server
 
 
 def bare(message: Message) -> Message:
     """What all copies of a message have in common. (The client of a retried one reports its real topic.)"""
-    said = essence(message)
+    said = comparable(message)
     said["properties"] = {name: value for name, value in said["properties"].items() if name not in ADDED}
     return said
 
@@ -40,7 +40,7 @@ def attempts(client: Client, consumer: str, count: int, deadline_s: float = 60) 
 def test_each_retry_uses_the_next_delay_level(client: Client) -> None:
     topic, group = "Retries", "retries-group"
     client.create_topic(topic, 2)
-    join(client, group, topic)
+    create_group(client, group, topic)
     client.call("attempt", consumer="retries", group=group, topic=topic, failures=3)
     sent = {one["msgId"]: one for one in client.send(topic, 4)}
     made = attempts(client, "retries", 16)
@@ -79,7 +79,7 @@ def test_messages_become_dead_letters_after_the_last_retry(
 ) -> None:
     topic, group = f"Dead-{name}", f"dead-{name}"
     client.create_topic(topic, 1)
-    join(client, group, topic)
+    create_group(client, group, topic)
     client.call("attempt", consumer=group, group=group, topic=topic, **settings)
     sent = client.send(topic, 3)
     attempts(client, group, 3 * tries)

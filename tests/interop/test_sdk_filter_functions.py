@@ -8,7 +8,7 @@ from headrace import ConfigError, FilterFunction, LitePullConsumer, StartFrom
 from store.filter.python.functions import FunctionFolder
 from support.appliance import Appliance
 from support.consuming import Gathered, config_for, create_topic, eventually, push, send
-from support.reference import thrown_away
+from support.reference import disposable
 from support.sdk import run
 
 ODD = """\
@@ -20,7 +20,7 @@ def wants(message):
 @pytest.fixture(scope="module")
 def appliance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Appliance]:
     data = tmp_path_factory.mktemp("sdk-functions") / "data"
-    with thrown_away(Appliance(data, settings={"pythonFilterWorkers": "1"})) as appliance:
+    with disposable(Appliance(data, settings={"pythonFilterWorkers": "1"})) as appliance:
         FunctionFolder(appliance.store / "config" / "filters").put("odd-orders", ODD)
         yield appliance
 

@@ -9,7 +9,7 @@ import pytest
 
 from headrace import Admin, ConnectError, Credentials, Message, PermissionDenied
 from support.not_served import NOT_SERVED
-from support.reference import Reference, thrown_away
+from support.reference import Reference, disposable
 from support.sdk import await_registered, dump, eventually, patient, producing, run
 
 ACCOUNTS = """
@@ -37,7 +37,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reference]:
     home = root / "home"
     (home / "conf").mkdir(parents=True)
     (home / "conf" / "plain_acl.yml").write_text(ACCOUNTS)
-    with thrown_away(Reference(root / "data", settings={"aclEnable": "true"}, more=(f"--home={home}",))) as server:
+    with disposable(Reference(root / "data", settings={"aclEnable": "true"}, more=(f"--home={home}",))) as server:
         await_registered(server.name_server)
         yield server
 

@@ -14,7 +14,7 @@ from headrace import (
 )
 from support.appliance import Appliance
 from support.not_served import NOT_SERVED
-from support.reference import Reference, thrown_away
+from support.reference import Reference, disposable
 from support.sdk import PATIENCE_S, await_registered, dump, patient, run
 from support.servers import Server
 
@@ -26,7 +26,7 @@ SETTINGS = {"transactionCheckInterval": "500", "transactionTimeOut": "300"}
 def asking(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server whose broker checks undecided transactions after half a second."""
     data = tmp_path_factory.mktemp(f"asking-{request.param}") / "data"
-    with thrown_away(MAKERS[request.param](data, settings=SETTINGS)) as server:
+    with disposable(MAKERS[request.param](data, settings=SETTINGS)) as server:
         await_registered(server.name_server)
         yield server
 

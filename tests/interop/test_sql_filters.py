@@ -7,8 +7,8 @@ import pytest
 
 from support.client import Client, Message, assert_exactly
 from support.java import JavaError
-from support.lateness import SERVERS
-from support.reference import thrown_away
+from support.quick_servers import SERVERS
+from support.reference import disposable
 from support.servers import Server
 
 SETTINGS = {
@@ -20,7 +20,7 @@ SETTINGS = {
 @pytest.fixture(scope="module", params=[(make, kind) for make in SERVERS for kind in SETTINGS], ids="-".join)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     make, kind = request.param
-    with thrown_away(SERVERS[make](tmp_path_factory.mktemp(make) / "data", settings=SETTINGS[kind])) as server:
+    with disposable(SERVERS[make](tmp_path_factory.mktemp(make) / "data", settings=SETTINGS[kind])) as server:
         yield server
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from store.inspect.dump import dump_all
 from support.appliance import Appliance
+from support.clean_stop import stopped_cleanly
 from support.client import Client, Message, assert_dense, assert_exactly
 from support.crash import verify
 from support.java import Java
-from support.leaving import handed_on
-from support.reference import Reference, thrown_away
+from support.reference import Reference, disposable
 from support.servers import wait_until
 
 SETTINGS = {
@@ -117,7 +117,7 @@ def check_rebuilt_by_apache(store: Path, tmp_path: Path, sent: Sent, java: Java)
         different[:] = [name for name in queues.keys() | theirs.keys() if queues.get(name) != theirs.get(name)]
         return not different and list(indexes.values()) == list(files(apache.store / "index").values())
 
-    with thrown_away(Reference(rebuilt, settings=SETTINGS)) as apache:
+    with disposable(Reference(rebuilt, settings=SETTINGS)) as apache:
         check(Client(java, apache), sent)
         try:
             wait_until(are_the_same, 60, "Apache's indexes the same as ours")
@@ -157,7 +157,7 @@ def test_apache_serves_a_store_that_we_wrote(java: Java, tmp_path: Path) -> None
     verify(store, SETTINGS)
     check_rolled(store)
 
-    with handed_on(Reference(open_copy(store, tmp_path / "apache"), settings=SETTINGS)) as apache:
+    with stopped_cleanly(Reference(open_copy(store, tmp_path / "apache"), settings=SETTINGS)) as apache:
         client = Client(java, apache)
         check(client, sent)
         assert consumed(client) == len(sent["Plain"])
@@ -172,7 +172,7 @@ def test_apache_serves_a_store_that_we_wrote(java: Java, tmp_path: Path) -> None
 
 def test_apache_store_is_served_by_us_and_by_apache_again(java: Java, tmp_path: Path) -> None:
     sent: Sent = {}
-    with handed_on(Reference(tmp_path / "apache", settings=SETTINGS)) as apache:
+    with stopped_cleanly(Reference(tmp_path / "apache", settings=SETTINGS)) as apache:
         client = Client(java, apache)
         create_topics(client)
         fill(client, sent, 0)
@@ -190,7 +190,7 @@ def test_apache_store_is_served_by_us_and_by_apache_again(java: Java, tmp_path: 
     verify(appliance.store, SETTINGS)
     check_rolled(appliance.store)
 
-    with handed_on(Reference(open_copy(appliance.store, tmp_path / "back"), settings=SETTINGS)) as apache:
+    with stopped_cleanly(Reference(open_copy(appliance.store, tmp_path / "back"), settings=SETTINGS)) as apache:
         client = Client(java, apache)
         check(client, sent)
         assert consumed(client) == len(sent["Plain"])
@@ -212,5 +212,5 @@ def test_apache_loses_nothing_when_opening_the_store_of_a_killed_appliance(java:
     finally:
         appliance.kill()
     assert (appliance.store / "abort").exists()
-    with thrown_away(Reference(open_copy(appliance.store, tmp_path / "apache"), settings=SETTINGS)) as apache:
+    with disposable(Reference(open_copy(appliance.store, tmp_path / "apache"), settings=SETTINGS)) as apache:
         check(Client(java, apache), sent)

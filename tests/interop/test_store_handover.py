@@ -4,9 +4,9 @@ import shutil
 from pathlib import Path
 
 from support.appliance import Appliance
-from support.client import Client, Message, assert_dense, essence
+from support.clean_stop import stopped_cleanly
+from support.client import Client, Message, assert_dense, comparable
 from support.java import Java
-from support.leaving import handed_on
 from support.reference import Reference
 from support.servers import Server
 
@@ -38,12 +38,12 @@ def test_store_can_be_moved_to_the_other_broker_and_back(java: Java, tmp_path: P
         data = tmp_path / str(number)
         if store is not None:
             shutil.copytree(store, data / "store")
-        with handed_on(MAKES[make](data, settings=SIZES)) as server:
+        with stopped_cleanly(MAKES[make](data, settings=SIZES)) as server:
             if number:
                 client = Client(java, server)
                 client.create_topic(TOPIC, QUEUES)  # it exists already; this makes the name server know it at once
                 client.await_pullable(TOPIC, number * EACH)
-                assert list(map(essence, client.dump(TOPIC))) == list(map(essence, seen))
+                assert list(map(comparable, client.dump(TOPIC))) == list(map(comparable, seen))
             seen = add(java, server, number * EACH)
             assert len(seen) == (number + 1) * EACH
             assert_dense(seen, QUEUES)
@@ -53,7 +53,7 @@ def test_store_can_be_moved_to_the_other_broker_and_back(java: Java, tmp_path: P
 
 def test_recreated_topic_stays_new_at_either_broker(java: Java, tmp_path: Path) -> None:
     first = tmp_path / "headrace"
-    with handed_on(Appliance(first, settings=SIZES)) as server:
+    with stopped_cleanly(Appliance(first, settings=SIZES)) as server:
         client = Client(java, server)
         client.create_topic(TOPIC, QUEUES)
         client.send(TOPIC, EACH)
@@ -65,10 +65,10 @@ def test_recreated_topic_stays_new_at_either_broker(java: Java, tmp_path: Path) 
         shutil.copytree(server.store, data / "store")
         if make is Appliance:
             shutil.rmtree(data / "store" / "consumequeue")  # rebuilt from a log that still has the old messages
-        with handed_on(make(data, settings=SIZES)) as server:
+        with stopped_cleanly(make(data, settings=SIZES)) as server:
             client = Client(java, server)
             client.create_topic(TOPIC, QUEUES)
             client.await_pullable(TOPIC, number * EACH)
-            assert list(map(essence, client.dump(TOPIC))) == list(map(essence, seen))
+            assert list(map(comparable, client.dump(TOPIC))) == list(map(comparable, seen))
             seen = add(java, server, number * EACH)
             assert_dense(seen, QUEUES)

@@ -13,8 +13,8 @@ from support.appliance import Appliance
 from support.client import Client, Message
 from support.crash import records
 from support.java import Java, JavaError
-from support.lateness import SETTINGS, lately
-from support.reference import thrown_away
+from support.quick_servers import SETTINGS, quick_server
+from support.reference import disposable
 from support.servers import Server, wait_until
 
 FULL = os.environ.get("HEADRACE_CRASH_ROUNDS") == "full"
@@ -23,7 +23,7 @@ MANY, SPREAD_MS, AFTER_MS = (100_000, 60_000, 30_000) if FULL else (3_000, 3_000
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with thrown_away(lately("headrace", tmp_path_factory.mktemp("timers") / "data")) as server:
+    with disposable(quick_server("headrace", tmp_path_factory.mktemp("timers") / "data")) as server:
         yield server
 
 
@@ -226,7 +226,7 @@ def test_pending_timers_are_delivered_before_a_store_is_moved(java: Java, tmp_pa
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     store.rename(theirs / "store")
-    with thrown_away(lately("reference", theirs)) as other:
+    with disposable(quick_server("reference", theirs)) as other:
         client = Client(java, other)
         client.create_topic(topic, 2)
         client.await_pullable(topic, 40)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from support.appliance import Appliance
-from support.client import Client, Message, essence
+from support.clean_stop import stopped_cleanly
+from support.client import Client, Message, comparable
 from support.golden import expected, unpack
 from support.java import Java, JavaError
-from support.lateness import SERVERS, lately
-from support.leaving import handed_on
-from support.reference import thrown_away
+from support.quick_servers import SERVERS, quick_server
+from support.reference import disposable
 from support.servers import Server, wait_until
 
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
@@ -26,7 +26,7 @@ TIMEOUT_MS = "3000"
 @pytest.fixture(scope="module", params=SERVERS)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     data = tmp_path_factory.mktemp(request.param) / "data"
-    with thrown_away(lately(request.param, data, transactionTimeOut=TIMEOUT_MS)) as server:
+    with disposable(quick_server(request.param, data, transactionTimeOut=TIMEOUT_MS)) as server:
         yield server
 
 
@@ -63,7 +63,7 @@ def group(client: Client, undecided: object, request: pytest.FixtureRequest) -> 
 
 
 def bare(message: Message) -> Message:
-    said = essence(message)
+    said = comparable(message)
     said["properties"] = {name: value for name, value in said["properties"].items() if name not in ADDED}
     return said
 
@@ -217,7 +217,7 @@ def test_end_transaction_for_the_wrong_message_is_refused(client: Client) -> Non
 @pytest.mark.parametrize("makes", [("reference", "headrace"), ("headrace", "reference"), ("headrace", "headrace")])
 def test_pending_transactions_are_checked_after_a_restart(java: Java, tmp_path: Path, makes: tuple[str, str]) -> None:
     topic, group = "Pending", f"pending-{'-'.join(makes)}"
-    with handed_on(lately(makes[0], tmp_path / "data", transactionCheckInterval="600000")) as server:
+    with stopped_cleanly(quick_server(makes[0], tmp_path / "data", transactionCheckInterval="600000")) as server:
         client = Client(java, server)
         client.create_topic(topic, 1)
         sent = transact(client, group, topic, 3, "unknown", checked="commit")
@@ -231,7 +231,7 @@ def test_pending_transactions_are_checked_after_a_restart(java: Java, tmp_path: 
     store.rename(again / "store")
     # A broker checks in vain, and counts the check, before it knows the producer.
     settings = {"transactionTimeOut": TIMEOUT_MS, "transactionCheckMax": "100"}
-    with thrown_away(lately(makes[1], again, **settings)) as server:
+    with disposable(quick_server(makes[1], again, **settings)) as server:
         client = Client(java, server)
         client.create_topic(topic, 1)
         others = transact(client, group, topic, 1, "commit", first=30)  # so that the broker knows the producer

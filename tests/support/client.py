@@ -121,7 +121,7 @@ class Client:
         return [message for queue in queues for message in queue["messages"]]
 
 
-def essence(message: Message) -> Message:
+def comparable(message: Message) -> Message:
     """What must be equal at the sender and at every receiver."""
     properties = {name: value for name, value in message["properties"].items() if name not in _ADDED_BY_RECEIVER}
     # The broker drops a true WAIT from what it stores and adds its cluster's name.
@@ -152,7 +152,7 @@ def assert_exactly(received: list[Message], sent: list[Message]) -> None:
     assert not foreign, f"{len(foreign)} messages were never sent, such as {next(iter(foreign))}"
     for message in received:
         original = wanted[message["msgId"]]
-        assert essence(message) == essence(original)
+        assert comparable(message) == comparable(original)
         if original.get("queueOffset") is not None:
             assert place(message) == place(original)
             assert message.get("offsetMsgId") in (None, original["offsetMsgId"])

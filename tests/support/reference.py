@@ -92,7 +92,7 @@ _Made = TypeVar("_Made", Reference, Appliance, Reference | Appliance)
 
 
 @contextmanager
-def thrown_away(server: _Made) -> Iterator[_Made]:
+def disposable(server: _Made) -> Iterator[_Made]:
     """A server for a fixture whose store is not needed afterwards; it takes gigabytes and is removed.
 
     Apache's needs ten seconds to stop cleanly and is killed.

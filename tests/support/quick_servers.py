@@ -18,16 +18,16 @@ SETTINGS = {
 SERVERS: dict[str, type[Reference] | type[Appliance]] = {"reference": Reference, "headrace": Appliance}
 
 
-def lately(make: str, data: Path, **settings: str) -> Reference | Appliance:
+def quick_server(make: str, data: Path, **settings: str) -> Reference | Appliance:
     """A running server of this kind; `settings` override some of SETTINGS."""
     return SERVERS[make](data, settings=SETTINGS | settings)
 
 
-def join(client: Client, group: str, topic: str) -> None:
+def create_group(client: Client, group: str, topic: str) -> None:
     """Returns when name servers know the group's retry topic.
 
-    The broker creates it when it first hears of the group. A consumer started earlier looks for it again half a minute
-    later.
+    The broker creates it at the group's first request. A consumer that was started earlier looks for it again only after half a
+    minute.
     """
     client.consume(f"{group}-joins", topic, group=group)
     route = {"topic": f"%RETRY%{group}"}

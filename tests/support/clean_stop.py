@@ -1,10 +1,10 @@
-"""Servers that stop cleanly because another one opens their store; Apache's without unrelated waits.
+"""Servers that stop cleanly because another one opens their store, without Apache's unrelated waits.
 
-    with handed_on(Reference(data)) as server:
+    with stopped_cleanly(Reference(data)) as server:
         ...
     shutil.copytree(server.store, ...)
 
-The store is closed then, as the broker closes it when it is told to end.
+The store is then closed, as by a broker that stops on SIGTERM.
 """
 
 import os
@@ -24,15 +24,15 @@ VIP = -2
 
 
 @contextmanager
-def handed_on(server: _Made) -> Iterator[_Made]:
+def stopped_cleanly(server: _Made) -> Iterator[_Made]:
     """A server whose store is opened afterwards: it stops as on SIGTERM, or is killed if the test has failed."""
     with server:
         yield server
         if isinstance(server, Reference):
-            _leave(server)
+            _stop_cleanly(server)
 
 
-def _leave(server: Reference) -> None:
+def _stop_cleanly(server: Reference) -> None:
     """Stops the broker cleanly, and kills the name server, which keeps no data and would take three seconds.
 
     The broker's connection threads end after three seconds, or as soon as a connection does: each port gets a
