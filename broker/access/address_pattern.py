@@ -148,9 +148,9 @@ def _v6_range(text: str) -> AddressPattern:
                 raise _out_of_scope(text)
             head = _v6_head(text)
             group = len(_pieces(head, ":"))
-            # compat: RocketMQ takes these too, and fails whenever it compares an address with one.
-            if not 1 <= group < V6_GROUPS or "." in head:
-                raise _unusable(text)
+            # compat: RocketMQ takes a head that no address can have, and fails for an address that begins like it.
+            if group >= V6_GROUPS or "." in head:
+                return NOTHING
             return AddressRange(is_v6=True, head=head, group=group, low=found[0], high=found[1])
     raise _unusable(text)
 

@@ -49,6 +49,7 @@ public class Interop {
         Talking.addCommands(COMMANDS);
         Relaying.addCommands(COMMANDS);
         Administering.addCommands(COMMANDS);
+        Access.addCommands(COMMANDS);
         ExecutorService threads = Executors.newCachedThreadPool(task -> {
             Thread thread = new Thread(task);
             thread.setDaemon(true);
