@@ -45,7 +45,7 @@ test-export-kills: $(VENV)/bytecode build/compiled  ## kill exports at a hundred
 	    tests/crash/test_spark_export_kills.py $(ARGS)
 
 test-fresh:  ## run the README's commands on minimal Debian machines (as root; FORM=short: fast tests only)
-	packaging/fresh/fresh $(or $(FORM),full) $(or $(SUITES),bookworm trixie testing)
+	packaging/fresh/test-machines $(or $(FORM),full) $(or $(SUITES),bookworm trixie testing)
 
 bench: $(VENV)/bytecode build/compiled java  ## compare with Apache's broker; appends to bench/RESULTS.md
 	$(BIN)/python bench/compare.py $(ARGS)
@@ -104,10 +104,10 @@ build/sanitized/built: $(HOT) $(TYPES) setup.py | $(VENV)/installed
 # The virtual environment. Missing Python, headers and compiler are installed from Debian packages.
 $(BIN)/python:
 	@if [ -z "$(PYTHON)" ] || ! $(PYTHON) -c 'import ensurepip, venv, sys; assert sys.version_info >= (3, 11)' 2>/dev/null; \
-	    then packaging/need "the virtual environment" python3 python3-venv; fi
+	    then packaging/ensure-packages "the virtual environment" python3 python3-venv; fi
 	@if ! command -v cc >/dev/null || ! $$(command -v python3.11 || command -v python3) -c 'import os, sysconfig, sys; \
 	    sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))'; \
-	    then packaging/need "compiling the hot modules" gcc libc6-dev python3-dev || echo "continuing without a compiler"; fi
+	    then packaging/ensure-packages "compiling the hot modules" gcc libc6-dev python3-dev || echo "continuing without a compiler"; fi
 	@echo "creating $(VENV)"
 	@$$(command -v python3.11 || command -v python3) -m venv $(VENV)
 
@@ -138,4 +138,4 @@ $(VENV)/bytecode: $(VENV)/testing
 # Java, Maven and a C compiler for the official client, Apache's servers and the load generator.
 java:
 	@command -v java >/dev/null && command -v javac >/dev/null && command -v mvn >/dev/null && command -v cc >/dev/null || \
-	    packaging/need "the comparison with Apache's own servers and client" default-jdk-headless maven gcc libc6-dev
+	    packaging/ensure-packages "the comparison with Apache's own servers and client" default-jdk-headless maven gcc libc6-dev

@@ -18,12 +18,13 @@ from typing import Final
 from appliance import preflight, process
 from appliance.broker_group import BrokerGroup
 from appliance.child import Inheritance
-from appliance.configuration import BrokerConfiguration, Configuration, Sources, read_configuration
+from appliance.configuration_reader import Sources, read_configuration
 from appliance.control_requests import ControlRequests
 from appliance.control_server import ControlServer
+from appliance.effective_configuration import BrokerConfiguration, Configuration
 from appliance.errors import PreflightFailed
 from appliance.log_channel import LogChannel, log_to
-from appliance.role_set import RoleSet, Timeouts
+from appliance.role_supervisor import RoleSupervisor, Timeouts
 from appliance.role_table import ROLE_TABLES, ApplianceSettings, RoleTables
 from appliance.service_manager import notify
 from appliance.signal_pipe import SignalPipe
@@ -177,14 +178,14 @@ def _supervise(
     except OSError as error:
         raise PreflightFailed(f"data folder {paths.data}: {error.strerror}: {error.filename}") from error
 
-    def let_go_of_all_but(own: BrokerGroup | None) -> None:
-        control.let_go()
+    def release_all_but(own: BrokerGroup | None) -> None:
+        control.release()
         made.signals.close()
         selector.close()
         made.lock.close()
         for group in groups:
             if group is not own:
-                group.let_go()
+                group.release()
 
     def log_as(role: str) -> None:
         if role != "logger":
@@ -202,8 +203,8 @@ def _supervise(
                 name, instance, instance.bells.get(name), stop_fd, may_stop
             ),
             stacks_fd=stacks_fd,
-            let_go=lambda: let_go_of_all_but(group),
-            let_go_of_lock=group.release_lock,
+            release=lambda: release_all_but(group),
+            release_lock=group.release_lock,
             log_as=log_as,
             orphan_patience_ms=configuration.appliance.role_stop_timeout,
         )
@@ -219,7 +220,7 @@ def _supervise(
     timeouts = Timeouts(configuration.appliance.heartbeat_timeout, configuration.appliance.role_stop_timeout)
     own_roles = tables.appliance(configuration)
     pages = RolePages.anonymous([role.name for role in own_roles])
-    own = RoleSet(
+    own = RoleSupervisor(
         "",
         own_roles,
         lambda: ApplianceSettings(configuration, made.channel),
@@ -227,8 +228,8 @@ def _supervise(
             pages=pages,
             make_context=lambda name, stop_fd, may_stop: ApplianceRoleContext(name, pages, None, stop_fd, may_stop),
             stacks_fd=stacks_fd,
-            let_go=lambda: let_go_of_all_but(None),
-            let_go_of_lock=lambda: None,
+            release=lambda: release_all_but(None),
+            release_lock=lambda: None,
             log_as=log_as,
             orphan_patience_ms=configuration.appliance.role_stop_timeout,
         ),

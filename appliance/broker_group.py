@@ -22,10 +22,11 @@ from typing import Any
 
 from appliance import preflight
 from appliance.child import Inheritance
-from appliance.configuration import BrokerConfiguration, Sources, read_changes
+from appliance.configuration_reader import Sources, read_changes
+from appliance.effective_configuration import BrokerConfiguration
 from appliance.errors import ApplianceError, ConfigurationError, PreflightFailed
-from appliance.role_life import ManagedRole
-from appliance.role_set import RoleSet, Timeouts
+from appliance.managed_role import ManagedRole
+from appliance.role_supervisor import RoleSupervisor, Timeouts
 from appliance.role_table import BrokerRole, filter_role_names
 from ipc.control_block import ControlBlock
 from ipc.errors import IpcError
@@ -64,7 +65,7 @@ class BrokerGroup:
         self.was_clean = True
         """Whether its last stop left nothing to be recovered."""
         self.instance: Instance | None = None
-        self.roles: RoleSet[RoleContext, BrokerConfiguration] | None = None
+        self.roles: RoleSupervisor[RoleContext, BrokerConfiguration] | None = None
         self._table = roles(configuration)
         self._current = CurrentConfiguration(configuration, sources)
         self._lock: StoreLock | None = None
@@ -138,7 +139,9 @@ class BrokerGroup:
         """Hand the roles to supervision. `earlier`: the appliance's own roles, which these may wait for."""
         self.is_to_start_again = False
         control = None if self.instance is None else self.instance.control
-        self.roles = RoleSet(self.label, self._table, self._current.read, inheritance, timeouts, control, earlier)
+        self.roles = RoleSupervisor(
+            self.label, self._table, self._current.read, inheritance, timeouts, control, earlier
+        )
 
     # ---- down
 
@@ -154,7 +157,9 @@ class BrokerGroup:
     def close(self) -> None:
         """When its roles have ended: leave the store in order if it is, and give it up."""
         if self.roles is not None and self.instance is not None:
-            has_run_once = all(life.has_run for life in self.roles.lives.values() if life.role.runs_once)
+            has_run_once = all(
+                managed.has_run for managed in self.roles.managed_roles.values() if managed.role.runs_once
+            )
             self.was_clean = self.roles.was_clean and has_run_once and is_store_whole(self.instance.control)
             if self.was_clean:
                 with contextlib.suppress(FileNotFoundError):
@@ -178,7 +183,7 @@ class BrokerGroup:
             self._lock.close()
             self._lock = None
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """In a child that is not of this group: release all that is this group's."""
         self.release_lock()
         if self.instance is not None:

@@ -22,7 +22,7 @@ from typing import Final, Generic, NoReturn
 
 from appliance import exit_code, process
 from appliance.errors import ApplianceError
-from appliance.orphan import OrphanOrder
+from appliance.orphan_stop import OrphanStopOrder
 from appliance.role import C, Role, S
 from appliance.signal_pipe import STOP_ROLE, StopPipe
 from ipc.role_pages import RolePages
@@ -40,7 +40,7 @@ class Child:
     reason_fd: int
     gate_fd: int
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Its turn has come: let it begin its work."""
         try:
             os.write(self.gate_fd, b"\0")
@@ -66,9 +66,9 @@ class Inheritance(Generic[C]):
     make_context: Callable[[str, int, Callable[[], bool]], C]
     """Makes the context of a role out of its name, its stop pipe and `may_stop`."""
     stacks_fd: int
-    let_go: Callable[[], None]
+    release: Callable[[], None]
     """Releases what belongs to the supervisor alone, and to other brokers."""
-    let_go_of_lock: Callable[[], None]
+    release_lock: Callable[[], None]
     """Releases the store's lock, in a role that does not write to the store."""
     log_as: Callable[[str], None]
     orphan_patience_ms: int
@@ -126,13 +126,13 @@ def _be_child(
         stop_pipe = _set_signals(inheritance.stacks_fd)
         gc.disable()
         process.set_title(full_name)
-        inheritance.let_go()
+        inheritance.release()
         if not role.holds_store:
-            inheritance.let_go_of_lock()
+            inheritance.release_lock()
         inheritance.log_as(full_name)
         process.end_with_parent(supervisor_pid, STOP_ROLE)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        order = OrphanOrder(inheritance.pages.health, role.outlives, supervisor_pid, inheritance.orphan_patience_ms)
+        order = OrphanStopOrder(inheritance.pages.health, role.outlives, supervisor_pid, inheritance.orphan_patience_ms)
         code = _run(role, settings, inheritance, stop_pipe.fd, order, ends)
     except BaseException as error:  # noqa: BLE001  nothing may carry a child back into the supervisor's loop unseen
         ends.say_reason(one_line(error))
@@ -152,7 +152,7 @@ def _set_signals(stacks_fd: int) -> StopPipe:
 
 
 def _run(
-    role: Role[C, S], settings: S, inheritance: Inheritance[C], stop_fd: int, order: OrphanOrder, ends: _Ends
+    role: Role[C, S], settings: S, inheritance: Inheritance[C], stop_fd: int, order: OrphanStopOrder, ends: _Ends
 ) -> int:
     try:
         role.prepare()

@@ -21,8 +21,8 @@ from typing import Any, Final
 from appliance.broker_group import BrokerGroup, GroupState
 from appliance.control_server import Answer
 from appliance.errors import PreflightFailed
-from appliance.role_life import ManagedRole, Phase
-from appliance.role_set import RoleSet
+from appliance.managed_role import ManagedRole, Phase
+from appliance.role_supervisor import RoleSupervisor
 from appliance.status import broker_status, role_statuses, store_status
 from appliance.supervisor import Supervisor
 from headrace.model.option import nearest_key
@@ -76,7 +76,7 @@ class ControlRequests:
         else:
             state = "running" if supervisor.is_ready else "starting"
         roles: dict[str, Any] = {}
-        for one in supervisor.role_sets():
+        for one in supervisor.role_supervisors():
             roles.update(role_statuses(one, now_ms))
         status = {"state": state, **self._about, "uptime_ms": now_ms - self._began_ms, "roles": roles}
         own = supervisor.own
@@ -99,44 +99,49 @@ class ControlRequests:
             answer({"ok": True, "clean": is_clean, "reason": error})
 
     def _about_unknown_role(self, role: object) -> str:
-        roles = [*self._brokers, *(life.name for one in self._supervisor.role_sets() for life in one.lives.values())]
+        roles = [
+            *self._brokers,
+            *(managed.name for one in self._supervisor.role_supervisors() for managed in one.managed_roles.values()),
+        ]
         near = nearest_key(role, roles) if isinstance(role, str) and len(role) <= _SHOWN_CHARACTERS else None
         hint = f" (did you mean {near}?)" if near else ""
         return f"role {_shown(role)} not found{hint}; existing roles: {', '.join(roles)}"
 
     # ---- one role
 
-    def _handle_role(self, command: str, roles: RoleSet[Any, Any], life: ManagedRole[Any, Any], answer: Answer) -> None:
+    def _handle_role(
+        self, command: str, roles: RoleSupervisor[Any, Any], managed: ManagedRole[Any, Any], answer: Answer
+    ) -> None:
         if self._supervisor.is_stopping:
             answer(_refusal("the appliance is stopping"))
-        elif life.role.runs_once:
-            answer(_refusal(f"{life.name} runs once at startup and cannot be started or stopped on its own"))
+        elif managed.role.runs_once:
+            answer(_refusal(f"{managed.name} runs once at startup and cannot be started or stopped on its own"))
         elif roles.is_stopping:
-            broker = life.name.partition("/")[0]
+            broker = managed.name.partition("/")[0]
             answer(_refusal(f"{broker} is stopped; start it with: headrace start {broker}"))
         else:
-            logger.info("role command received command=%s role=%s", command, life.name)
+            logger.info("role command received command=%s role=%s", command, managed.name)
             if command == "start":
-                if life.phase is Phase.STOPPED:
-                    roles.start_role(life)
-                elif life.phase is Phase.STOPPING:
-                    life.is_to_start_again = True
+                if managed.phase is Phase.STOPPED:
+                    roles.start_role(managed)
+                elif managed.phase is Phase.STOPPING:
+                    managed.is_to_start_again = True
             else:
-                roles.stop_role(life, monotonic_ms(), and_start=command == "restart")
-            self._answer_when_role_is(Phase.STOPPED if command == "stop" else Phase.RUNNING, roles, life, answer)
+                roles.stop_role(managed, monotonic_ms(), and_start=command == "restart")
+            self._answer_when_role_is(Phase.STOPPED if command == "stop" else Phase.RUNNING, roles, managed, answer)
 
     def _answer_when_role_is(
-        self, phase: Phase, roles: RoleSet[Any, Any], life: ManagedRole[Any, Any], answer: Answer
+        self, phase: Phase, roles: RoleSupervisor[Any, Any], managed: ManagedRole[Any, Any], answer: Answer
     ) -> None:
         def is_done() -> bool:
             if not answer.is_wanted:
                 return True
-            if life.phase is phase:
-                answer({"ok": True, "role": life.name, "state": phase.value, "pid": life.pid})
+            if managed.phase is phase:
+                answer({"ok": True, "role": managed.name, "state": phase.value, "pid": managed.pid})
                 return True
             if self._supervisor.is_stopping or roles.is_stopping:
                 what = "the appliance" if self._supervisor.is_stopping else "its broker"
-                answer(_refusal(f"{what} is stopping; {life.name} is {life.phase.value}"))
+                answer(_refusal(f"{what} is stopping; {managed.name} is {managed.phase.value}"))
                 return True
             return False
 

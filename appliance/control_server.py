@@ -84,7 +84,7 @@ class ControlServer:
         self._handle = handle
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """In a child: close the descriptors. The socket stays the supervisor's."""
         for client in self._clients:
             client.connection.close()

@@ -1,4 +1,4 @@
-"""When a role that died is started again, and when the supervisor stops trying.
+"""When a role that died is restarted, and when the supervisor gives up. `role_supervisor` carries it out.
 
 Only numbers go in and come out. A role that had served for a while comes back at once. One that dies before that comes back
 after a back-off, which doubles from death to death. The supervisor gives up only on a role that was never ready: one that

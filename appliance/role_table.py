@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from appliance import process
-from appliance.configuration import BrokerConfiguration, Configuration
+from appliance.effective_configuration import BrokerConfiguration, Configuration
 from appliance.log_channel import LogChannel
 from appliance.role import Role, qualified_name
 from ipc.control_block import ControlBlock

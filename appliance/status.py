@@ -14,7 +14,7 @@ With several brokers, a role of one is called `NAME/ROLE`, and what belongs to o
 
      "brokers": {NAME: {"state", "reason", "address", "store", "offsets", "lag", "rates", "counters", "findings"}, …}
 
-A role's state is one of `role_life.Phase`, a broker's one of `broker_group.GroupState`. A role without a process has pid and heartbeat age
+A role's state is one of `managed_role.Phase`, a broker's one of `broker_group.GroupState`. A role without a process has pid and heartbeat age
 null, an expendable one the age always. A broker that never had its store has no offsets.
 """
 
@@ -22,26 +22,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from appliance.broker_group import BrokerGroup
-from appliance.role_life import ManagedRole
-from appliance.role_set import RoleSet
+from appliance.managed_role import ManagedRole
+from appliance.role_supervisor import RoleSupervisor
 from ipc.health_page import RoleHealth
 
 
-def role_statuses(roles: RoleSet[Any, Any], now_ms: int) -> dict[str, dict[str, Any]]:
+def role_statuses(roles: RoleSupervisor[Any, Any], now_ms: int) -> dict[str, dict[str, Any]]:
     """The roles of one set, by the names that operators call them."""
     health = roles.read_health()
-    return {life.name: role_status(life, health[name], now_ms) for name, life in roles.lives.items()}
+    return {managed.name: role_status(managed, health[name], now_ms) for name, managed in roles.managed_roles.items()}
 
 
-def role_status(life: ManagedRole[Any, Any], health: RoleHealth, now_ms: int) -> dict[str, Any]:
+def role_status(managed: ManagedRole[Any, Any], health: RoleHealth, now_ms: int) -> dict[str, Any]:
     """One role's part of the status."""
-    has_process = life.pid is not None
+    has_process = managed.pid is not None
     return {
-        "pid": life.pid,
-        "state": life.phase.value,
+        "pid": managed.pid,
+        "state": managed.phase.value,
         "restarts": max(0, health.start_count - 1),
         "heartbeat_age_ms": max(0, now_ms - health.heartbeat_ms)
-        if has_process and not life.role.is_expendable
+        if has_process and not managed.role.is_expendable
         else None,
         "long_call": health.long_call if has_process else None,
     }

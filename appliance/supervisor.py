@@ -17,8 +17,8 @@ from typing import Any, Final
 from appliance.broker_group import BrokerGroup, GroupState
 from appliance.child import Inheritance
 from appliance.errors import ApplianceError, PreflightFailed
-from appliance.role_life import ManagedRole
-from appliance.role_set import RoleSet, Timeouts
+from appliance.managed_role import ManagedRole
+from appliance.role_supervisor import RoleSupervisor, Timeouts
 from appliance.service_manager import notify
 from appliance.signal_pipe import SignalPipe
 from ipc.errors import StoreLocked
@@ -54,7 +54,7 @@ class Supervisor:
 
     def __init__(
         self,
-        own: RoleSet[Any, Any],
+        own: RoleSupervisor[Any, Any],
         groups: Sequence[BrokerGroup],
         inherit: Callable[[BrokerGroup], Inheritance[RoleContext]],
         signals: SignalPipe,
@@ -115,15 +115,15 @@ class Supervisor:
             logger.warning("broker warning broker=%s warning=%r", group.name, warning)
         self._start_roles(group)
 
-    def find_role(self, name: str) -> tuple[RoleSet[Any, Any], ManagedRole[Any, Any]] | None:
+    def find_role(self, name: str) -> tuple[RoleSupervisor[Any, Any], ManagedRole[Any, Any]] | None:
         """A role by the name that operators call it, and its set."""
-        for roles in self.role_sets():
-            for life in roles.lives.values():
-                if life.name == name:
-                    return roles, life
+        for roles in self.role_supervisors():
+            for managed in roles.managed_roles.values():
+                if managed.name == name:
+                    return roles, managed
         return None
 
-    def role_sets(self) -> list[RoleSet[Any, Any]]:
+    def role_supervisors(self) -> list[RoleSupervisor[Any, Any]]:
         """The appliance's own roles, then those of each broker."""
         return [self.own, *(group.roles for group in self.groups.values() if group.roles is not None)]
 
@@ -145,7 +145,7 @@ class Supervisor:
     def _step_once(self) -> None:
         now_ms = monotonic_ms()
         self._notice_stall(now_ms)
-        for roles in self.role_sets():
+        for roles in self.role_supervisors():
             roles.step(now_ms, self._awake_since_ms)
         if self.own.error is not None and self._error is None:
             self._end(self.own.error)
@@ -160,7 +160,7 @@ class Supervisor:
         self._waiting = [is_done for is_done in self._waiting if not is_done()]
 
     def _is_busy(self) -> bool:
-        return self.is_stopping or bool(self._waiting) or any(roles.is_busy for roles in self.role_sets())
+        return self.is_stopping or bool(self._waiting) or any(roles.is_busy for roles in self.role_supervisors())
 
     def _notice_stall(self, now_ms: int) -> None:
         """Not to take the others' silence for a hang when the whole machine, or this process, was stalled."""
@@ -174,7 +174,7 @@ class Supervisor:
             if number in {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}:
                 if self.is_stopping:
                     # Not a way to hurry: what is not flushed yet would be at risk.
-                    alive = [name for roles in self.role_sets() for name in roles.alive]
+                    alive = [name for roles in self.role_supervisors() for name in roles.alive]
                     self._announce.say(f"still stopping: waiting for {', '.join(alive) or 'cleanup'}")
                 else:
                     self._announce.say(f"{number.name}: stopping")
@@ -183,7 +183,7 @@ class Supervisor:
     # ---- brokers
 
     def _start_roles(self, group: BrokerGroup) -> None:
-        group.start(self._inherit(group), self._timeouts, self.own.lives)
+        group.start(self._inherit(group), self._timeouts, self.own.managed_roles)
 
     def _follow(self, group: BrokerGroup) -> None:
         """Act on what has become of a broker's roles."""

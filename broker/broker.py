@@ -1,6 +1,6 @@
 """The broker process: creates its parts, starts them, and stops them in order.
 
-The composition root, with `settings`, `tables`, `deliveries`, `waiting` and `requests` beside it: nobody else knows all of the broker's parts; each of them is given what it uses and no more.
+The composition root, with `settings`, `tables`, `delivery_services`, `offset_waiters` and `request_handlers` beside it: nobody else knows all of the broker's parts; each of them is given what it uses and no more.
 """
 
 import asyncio
@@ -11,25 +11,25 @@ from ssl import SSLContext
 
 from broker.access.access_control import AccessControl
 from broker.access.acl_folder import AclFolder
-from broker.admin.families import admin_families
+from broker.admin.admin_processors import make_admin_processors
 from broker.admin.fixed_values import fixed_values
 from broker.broker_conf import BrokerConf
 from broker.config import BrokerConfig
-from broker.deliveries import Deliveries
+from broker.delivery_services import DeliveryServices
 from broker.errors import PortTaken
 from broker.findings.board import make_finding_board
 from broker.findings.lost_messages import LostMessages
 from broker.live_config import LiveConfig
+from broker.offset_waiters import OffsetWaiters
 from broker.pulling.store_reader import StoreReader
 from broker.registration import Registration
-from broker.requests import Requests
+from broker.request_handlers import RequestHandlers
 from broker.role_notifier import RoleNotifier
 from broker.sending.store_writer import StoreWriter
 from broker.settings import Settings
 from broker.statistics.counters import Counters
 from broker.statistics.traffic import Traffic
 from broker.tables import Tables
-from broker.waiting import Waiting
 from headrace.model.address_list import parse_networks
 from headrace.protocol.request_access import ADMIN_CODES
 from headrace.remoting.admin_gate import UNAUTHENTICATED, AdminGate
@@ -144,7 +144,7 @@ class _Broker:
         await self._listen(server, settings.port, requests.main, requests.main_hot_path)
         if settings.port + FAST_PORT_OFFSET > 0:
             await self._listen(server, settings.port + FAST_PORT_OFFSET, requests.fast, requests.fast_hot_path)
-        self._waiting.wakeups.attach(loop)
+        self._waiters.wakeups.attach(loop)
         await self._registration.start()
         functions = self._tables.functions
         lost = LostMessages(
@@ -161,7 +161,7 @@ class _Broker:
                     Counters(
                         context.counters,
                         self._tables.stats,
-                        lambda: len(self._waiting.held),
+                        lambda: len(self._waiters.held),
                         server,
                         self._reading.unreadable,
                     )
@@ -175,7 +175,7 @@ class _Broker:
             ),
             asyncio.create_task(self._tables.filters.keep()),
             asyncio.create_task(self._tables.offsets.keep(settings.broker.flush_consumer_offset_interval / 1000)),
-            *self._deliveries.start(),
+            *self._services.start(),
             *([asyncio.create_task(functions.keep())] if functions is not None else []),
             *([asyncio.create_task(self._access.keep())] if self._access is not None else []),
         ]
@@ -192,7 +192,7 @@ class _Broker:
         self._context.running()
         beating = asyncio.create_task(self._beat())
         try:
-            return await self._deliveries.deliver_timers()
+            return await self._services.deliver_timers()
         finally:
             beating.cancel()
             self._release()
@@ -218,7 +218,7 @@ class _Broker:
         logger.info("broker stopping connections=%d", len(server.connections))
         await self._registration.stop()
         self._writing.refuse()
-        loop, wakeups = asyncio.get_running_loop(), self._waiting.wakeups
+        loop, wakeups = asyncio.get_running_loop(), self._waiters.wakeups
         deadline = loop.time() + self._settings.store.sync_flush_timeout / 1000
         while self._writing.gate.has_waiting and loop.time() < deadline:
             self._context.beat()
@@ -231,7 +231,7 @@ class _Broker:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._tables.functions is not None:
             self._tables.functions.close()
-        self._deliveries.persist()
+        self._services.persist()
         self._tables.filters.persist()
         self._release()
 
@@ -245,7 +245,7 @@ class _Broker:
         """What reads and writes the store. Dispatch has to have caught up."""
         context, settings, control = self._context, self._settings, self._control
         queue_table = context.instance.queue_table()
-        self._waiting = waiting = Waiting(context, queue_table)
+        self._waiters = waiters = OffsetWaiters(context, queue_table)
         clock = asyncio.get_running_loop().time
         # order: before anything is appended, and before the queue offsets are read.
         self._tables.deleted_topics.recover(control.min_offset, control.wrote_offset)
@@ -255,16 +255,16 @@ class _Broker:
             queue_table,
             self._tables.deleted_topics.offset_of,
             self._role_notifier.appended,
-            waiting.ask,
+            waiters.ask,
             clock,
             self._tables.stats.store,
         )
-        waiting.join(lambda: writing.gate.has_waiting, writing.gate.release)
-        waiting.join(lambda: writing.appender.is_waiting_for_file, writing.appender.file_reserved)
+        waiters.join(lambda: writing.gate.has_waiting, writing.gate.release)
+        waiters.join(lambda: writing.appender.is_waiting_for_file, writing.appender.file_reserved)
         self._reading = StoreReader(settings, control, queue_table)
-        self._deliveries = Deliveries(settings, control, self._tables, self._reading, writing.appender)
+        self._services = DeliveryServices(settings, control, self._tables, self._reading, writing.appender)
 
-    def _make_requests(self) -> Requests:
+    def _make_requests(self) -> RequestHandlers:
         """Who answers requests."""
         context, settings, live, tables, writing, reading = (
             self._context,
@@ -274,7 +274,7 @@ class _Broker:
             self._writing,
             self._reading,
         )
-        families = admin_families(
+        admin_processors = make_admin_processors(
             settings,
             self._control,
             live,
@@ -288,8 +288,10 @@ class _Broker:
             self._traffic,
             self._access,
         )
-        mark = self._context.client_mark
-        return Requests(settings, live, tables, self._waiting, writing, reading, self._deliveries, families, mark)
+        mark = self._context.current_client
+        return RequestHandlers(
+            settings, live, tables, self._waiters, writing, reading, self._services, admin_processors, mark
+        )
 
     def _make_gate(self) -> AdminGate:
         """Who may change the broker."""
@@ -313,8 +315,8 @@ class _Broker:
             self._context.beat()
             self._writing.look()
             self._reading.release_deleted()
-            self._waiting.wakeups.look()
-            self._waiting.held.expire(loop.time())
+            self._waiters.wakeups.look()
+            self._waiters.held.expire(loop.time())
             counters.add()
             if loop.time() >= next_expiry:
                 next_expiry = loop.time() + _EXPIRE_CLIENTS_S

@@ -1,6 +1,6 @@
 """Writes the page of request codes: `python -m broker.manual [page]`.
 
-The page is docs/reference/request-codes.md, made whole from `request_table`. A test fails when it is stale.
+The page is docs/reference/request-codes.md, made whole from `served_requests`. A test fails when it is stale.
 """
 
 import sys
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from broker.request_table import NAME_SERVER, ROCKETMQ_5, SERVED, TO_CLIENTS, UNUSED
+from broker.served_requests import NAME_SERVER, ROCKETMQ_5, SERVED, TO_CLIENTS, UNUSED
 from headrace.protocol.request_access import ACCESS
 from headrace.protocol.request_code import RequestCode
 
@@ -16,7 +16,7 @@ PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "r
 
 
 _TEXT: Final = """\
-<!-- made by `python -m broker.manual` from broker/request_table.py: do not edit -->
+<!-- made by `python -m broker.manual` from broker/served_requests.py: do not edit -->
 
 # Request codes
 

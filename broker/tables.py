@@ -7,8 +7,8 @@ from broker.clients.offsets import OffsetTable
 from broker.clients.queue_visits import QueueVisits
 from broker.delays.delay_offsets import DelayOffsets
 from broker.delays.delivered_copies import LevelsFile
+from broker.filtering.consumer_filter_table import ConsumerFilterTable
 from broker.filtering.filter_functions import FilterFunctions
-from broker.filtering.filters import ConsumerFilterTable
 from broker.json_file import JsonFile
 from broker.settings import Settings
 from broker.statistics.broker_stats import BrokerStats

@@ -13,7 +13,7 @@
               word 10      length of the role's name in bytes                        the supervisor
               word 16…31   text of the long call, UTF-8                              the role
               word 32…39   the role's name                                           the supervisor
-              word 40…47   the client whose request it handles (`client_mark`)       the role
+              word 40…47   the client whose request it handles (`current_client`)       the role
 
 While no process of a role exists (before the fork, after the wait) the supervisor speaks for it: that is a hand-over, not a
 second writer. Times are of the monotonic clock, which all processes of a machine share; they mean nothing after a reboot.
@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ipc.cells import store_bytes, store_cell
-from ipc.client_mark import CLIENT_BYTES, ClientMark, read_client
+from ipc.current_client import CLIENT_BYTES, CurrentClient, read_client
 from ipc.posix import Segment
 from ipc.segment_header import HEADER_WORDS, magic_of, store_header
 from ipc.seqlock import Seqlock
@@ -120,9 +120,9 @@ class HealthRow:
         """The announced call is done."""
         self._store_call(b"", 0)
 
-    def client_mark(self) -> ClientMark:
+    def current_client(self) -> CurrentClient:
         """Where it stores whose request it handles."""
-        return ClientMark(self._view, (self._word + CLIENT) * 8)
+        return CurrentClient(self._view, (self._word + CLIENT) * 8)
 
     def _store_call(self, text: bytes, until_ms: int) -> None:
         words, word = self._words, self._word
@@ -146,7 +146,7 @@ class SupervisedRow:
         """About to fork it: one start more; it is given the time from now on to show life, and has no client yet."""
         store_cell(self._words, self._word + START_COUNT, self._words[self._word + START_COUNT] + 1)
         self._role.long_call_over()
-        self._role.client_mark().end()
+        self._role.current_client().end()
         self._role.beat(monotonic_ms())
         self._role.state("starting")
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ipc.bells import Bell
-from ipc.client_mark import ClientMark
 from ipc.control_block import ControlBlock
 from ipc.counter_page import CounterPage
+from ipc.current_client import CurrentClient
 from ipc.health_page import monotonic_ms
 from ipc.instance import Instance
 from ipc.role_pages import RolePages
@@ -49,7 +49,7 @@ class ApplianceRoleContext:
         self.stop_fd = stop_fd
         self.counters: CounterPage = pages.counters(name, [MISSED_RINGS])
         self._health = pages.health.row(name)
-        self.client_mark: ClientMark = self._health.client_mark()
+        self.current_client: CurrentClient = self._health.current_client()
         self._missed_rings = self.counters.index_of(MISSED_RINGS)
         self._may_stop = may_stop
         self._is_told = False

@@ -10,7 +10,7 @@ from broker.access.acl_editor import AccountChange
 from broker.access.acl_file import MIN_KEY_LENGTH
 from broker.access.acl_listing import list_acl
 from broker.access.errors import BadAclFile
-from broker.admin.handling import AdminHandler, done, refuse, respond
+from broker.admin.admin_handler import AdminHandler, done, refuse, respond
 from broker.config import BrokerConfig
 from headrace.protocol import fastjson
 from headrace.protocol.acl_signature import ACCESS_KEY, is_signed

@@ -5,7 +5,7 @@ The broker deletes nothing: it asks the process that may, through a count in sha
 
 from collections.abc import Callable, Mapping
 
-from broker.admin.handling import AdminHandler, done
+from broker.admin.admin_handler import AdminHandler, done
 from headrace.protocol.remoting_command import RemotingCommand
 from headrace.protocol.request_code import RequestCode
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-from broker.admin.handling import AdminHandler, refuse, respond
-from broker.admin.online import OnlineClient, OnlineClients
+from broker.admin.admin_handler import AdminHandler, refuse, respond
+from broker.admin.connected_clients import ConnectedClient, ConnectedClients
 from broker.clients.offsets import OffsetTable
 from headrace.model.consumption import ConsumeFromWhere, ConsumeType, MessageModel
 from headrace.protocol.bodies.connections import (
@@ -32,7 +32,7 @@ E = TypeVar("E", bound=StrEnum)
 class ClientAdmin:
     """Answers from the table of connected clients and from what groups have committed."""
 
-    def __init__(self, clients: OnlineClients, offsets: OffsetTable) -> None:
+    def __init__(self, clients: ConnectedClients, offsets: OffsetTable) -> None:
         self._clients = clients
         self._offsets = offsets
 
@@ -87,19 +87,19 @@ class ClientAdmin:
         return respond(command, GroupList(sorted(groups)))
 
 
-def _connections(clients: Iterable[OnlineClient]) -> list[Connection]:
+def _connections(clients: Iterable[ConnectedClient]) -> list[Connection]:
     return [
         Connection(client.client_id, client.connection.remote, _language(client), client.version) for client in clients
     ]
 
 
-def _producer_info(client: OnlineClient) -> ProducerInfo:
+def _producer_info(client: ConnectedClient) -> ProducerInfo:
     # compat: the text of a Java InetSocketAddress has the slash, and tools print it as it comes.
     address = f"/{client.connection.remote}"
     return ProducerInfo(client.client_id, address, _language(client), client.version, client.last_update_ms)
 
 
-def _language(client: OnlineClient) -> LanguageCode:
+def _language(client: ConnectedClient) -> LanguageCode:
     return client.language if client.language is not None else LanguageCode.OTHER
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from broker.admin.handling import AdminHandler, done, refuse, respond_text
+from broker.admin.admin_handler import AdminHandler, done, refuse, respond_text
 from broker.live_config import LiveConfig
 from headrace.errors import RemoteProtocolError
 from headrace.protocol.bodies.properties_text import decode_properties_text, encode_properties_text

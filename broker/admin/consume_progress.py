@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from broker.admin.handling import AdminHandler, refuse, respond
-from broker.admin.online import OnlineClients, subscribes_elsewhere
+from broker.admin.admin_handler import AdminHandler, refuse, respond
+from broker.admin.connected_clients import ConnectedClients, subscribes_elsewhere
 from broker.admin.queue_facts import NO_TIME, QueueFacts
 from broker.clients.groups import GroupTable
 from broker.clients.offsets import OffsetTable
@@ -51,7 +51,7 @@ class ConsumeProgress:
         topics: TopicTable,
         groups: GroupTable,
         offsets: OffsetTable,
-        clients: OnlineClients,
+        clients: ConnectedClients,
         queues: QueueFacts,
         broker_address: str,
         group_tps: Callable[[str, str], float] = no_tps,

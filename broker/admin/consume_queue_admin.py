@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from broker.admin.handling import AdminHandler, refuse, respond
-from broker.admin.online import OnlineClients
+from broker.admin.admin_handler import AdminHandler, refuse, respond
+from broker.admin.connected_clients import ConnectedClients
 from headrace.model.subscription import SubscriptionData, is_tag_type
 from headrace.protocol import fastjson
 from headrace.protocol.bodies.stats import ConsumeQueueData, QueryConsumeQueueResponseBody
@@ -24,7 +24,7 @@ class ConsumeQueueAdmin:
         self,
         bounds: Callable[[str, int], tuple[int, int]],
         entries: Callable[[str, int, int], memoryview | None],
-        clients: OnlineClients,
+        clients: ConnectedClients,
     ) -> None:
         """`entries(topic, queue_id, queue_offset)`: bytes from that entry on, as many as one file has."""
         self._bounds = bounds

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping
 
-from broker.admin.handling import AdminHandler, done, refuse, respond_text
+from broker.admin.admin_handler import AdminHandler, done, refuse, respond_text
 from broker.admin.topic_admin import ON_SLAVE
 from broker.clients.groups import GroupTable
 from broker.clients.offsets import OffsetTable

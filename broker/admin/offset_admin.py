@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from broker.admin.handling import AdminHandler, done, respond, respond_text
-from broker.admin.online import OnlineClients, subscribes_elsewhere
+from broker.admin.admin_handler import AdminHandler, done, respond, respond_text
+from broker.admin.connected_clients import ConnectedClients, subscribes_elsewhere
 from broker.clients.offsets import OffsetTable
 from broker.topics.topics import TopicTable
 from headrace.protocol.bodies.stats import QueryCorrectionOffsetBody
@@ -23,7 +23,7 @@ class OffsetAdmin:
         self,
         topics: TopicTable,
         offsets: OffsetTable,
-        clients: OnlineClients,
+        clients: ConnectedClients,
         bounds: Callable[[str, int], tuple[int, int]],
         delay_offsets: Callable[[], Mapping[int, int]],
     ) -> None:

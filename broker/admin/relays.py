@@ -7,7 +7,7 @@ client gives is passed on as it is.
 import logging
 from collections.abc import Callable, Mapping
 
-from broker.admin.handling import AdminHandler, refuse
+from broker.admin.admin_handler import AdminHandler, refuse
 from broker.clients.clients import Client, ClientTable
 from broker.clients.offsets import OffsetTable
 from broker.topics.topics import TopicTable

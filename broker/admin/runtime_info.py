@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
-from broker.admin.handling import AdminHandler, respond
+from broker.admin.admin_handler import AdminHandler, respond
 from broker.config import BrokerConfig
 from broker.statistics.store_stats import StoreStats
 from broker.statistics.traffic import (

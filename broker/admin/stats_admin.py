@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from broker.admin.handling import AdminHandler, refuse, respond
+from broker.admin.admin_handler import AdminHandler, refuse, respond
 from broker.statistics.broker_stats import BrokerStats
 from broker.statistics.stats_item import DAY, HOUR, MINUTE, StatsItem, Window
 from headrace.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem

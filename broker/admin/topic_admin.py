@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from broker.admin.handling import AdminHandler, done, refuse, respond, respond_text
+from broker.admin.admin_handler import AdminHandler, done, refuse, respond, respond_text
 from broker.topics.topics import TopicTable
 from headrace.model import names
 from headrace.model.topic_config import TopicConfig, TopicFilterType

@@ -4,11 +4,11 @@ import time
 from collections.abc import Awaitable, Generator, Sequence
 from typing import Final
 
-from broker import guard
+from broker import handler_errors
 from broker.clients.clients import Client, ClientTable, ConsumerGroup
 from broker.clients.groups import GroupTable
 from broker.config import BrokerConfig
-from broker.filtering.filters import PullFilters
+from broker.filtering.pull_filters import PullFilters
 from broker.topics.topics import READ_WRITE, TopicTable
 from headrace.errors import RemoteProtocolError
 from headrace.model import names
@@ -81,7 +81,7 @@ class ClientProcessor:
 
     def register(self, *tables: HandlerTable) -> None:
         """Serves these requests on these ports."""
-        guard.register(
+        handler_errors.register(
             tables,
             {
                 RequestCode.HEART_BEAT: self.heartbeat,

@@ -1,6 +1,6 @@
 """LOCK_BATCH_MQ and UNLOCK_BATCH_MQ: orderly consumers lock their queues (remoting spec 4.17)."""
 
-from broker import guard
+from broker import handler_errors
 from broker.clients.queue_visits import QueueVisits
 from broker.clients.rebalance_locks import RebalanceLocks
 from headrace.errors import RemoteProtocolError
@@ -21,7 +21,9 @@ class LockProcessor:
 
     def register(self, *tables: HandlerTable) -> None:
         """Serves them on these ports."""
-        guard.register(tables, {RequestCode.LOCK_BATCH_MQ: self.lock, RequestCode.UNLOCK_BATCH_MQ: self.unlock})
+        handler_errors.register(
+            tables, {RequestCode.LOCK_BATCH_MQ: self.lock, RequestCode.UNLOCK_BATCH_MQ: self.unlock}
+        )
 
     def lock(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
         """Locks what is free; answers which of the queues the client owns now."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from broker import guard
+from broker import handler_errors
 from broker.clients.offsets import OffsetTable
 from broker.clients.queue_visits import QueueVisits
 from headrace.protocol.headers.offset import (
@@ -48,7 +48,7 @@ class OffsetProcessor:
 
     def register(self, *tables: HandlerTable) -> None:
         """Serves these requests on these ports."""
-        guard.register(
+        handler_errors.register(
             tables,
             {
                 RequestCode.QUERY_CONSUMER_OFFSET: self.query,

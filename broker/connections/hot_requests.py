@@ -12,15 +12,13 @@ from broker.appending.appender import Appender
 from broker.pulling.hot_pull import PullPath
 from broker.response_codes import code_of_put
 from broker.sending.hot_send import COMPILED, PARTIAL, SendPath
-from headrace.model.host import encode_host
+from headrace.model.host import V4_SIZE, encode_host
+from headrace.model.sys_flag import BORN_HOST_V6
 from headrace.protocol.frame import FrameDecoder, frame_size
 from headrace.protocol.remoting_command import RemotingCommand
 from headrace.remoting.connection import Connection
-from ipc.client_mark import ClientMark, encode_client
+from ipc.current_client import CurrentClient, encode_client
 from store.status import PutMessageStatus
-
-_BORN_HOST_V6 = 0x10
-_V4_HOST_LENGTH = 8
 
 
 class HotRequests:
@@ -42,7 +40,7 @@ class HotRequests:
     )
 
     def __init__(
-        self, connection: Connection, path: SendPath, pulls: PullPath | None, appender: Appender, mark: ClientMark
+        self, connection: Connection, path: SendPath, pulls: PullPath | None, appender: Appender, mark: CurrentClient
     ) -> None:
         """`pulls` is None on a port that does not serve them."""
         self._connection = connection
@@ -60,7 +58,7 @@ class HotRequests:
         """The peer is known: its address becomes the born host of its messages."""
         self._client = encode_client(self._channel.remote)
         self._born_host = encode_host(self._channel.remote_address)
-        self._born_flag = _BORN_HOST_V6 if len(self._born_host) > _V4_HOST_LENGTH else 0
+        self._born_flag = BORN_HOST_V6 if len(self._born_host) > V4_SIZE else 0
 
     def lost(self, reason: str) -> None:
         """Nothing is kept for a connection that is lost."""

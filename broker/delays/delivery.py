@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from broker.appending.restored import restored
+from broker.appending.message_copies import restore_message
 from broker.delays.delay_offsets import DelayOffsets
 from broker.delays.delivered_copies import Likeness, delivered_since, likeness
 from headrace.errors import RemoteProtocolError
@@ -204,7 +204,7 @@ class DelayDelivery:
             logger.error("unreadable delayed message skipped level=%d offset=%d", level, offset)
             self._unreadable(level - 1, offset, physical_offset)
             return True
-        message = restored(record)
+        message = restore_message(record)
         if message is None:
             logger.error("delayed message without a destination skipped level=%d offset=%d", level, offset)
             return True

@@ -7,7 +7,7 @@ from functools import lru_cache
 from broker.clients.clients import ClientTable
 from broker.clients.groups import GroupTable
 from broker.config import BrokerConfig
-from broker.filtering.filters import Refused
+from broker.filtering.pull_filters import Refused
 from broker.pulling.selectors import Selector, Selectors
 from broker.topics.topics import TopicTable
 from headrace.model import permission, pull_sys_flag

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-from broker import guard
+from broker import handler_errors
 from broker.clients.queue_visits import QueueVisits
 from broker.pulling.hot_pull import PullPath, PullPlan
 from broker.pulling.long_polling import LongPolling
@@ -58,7 +58,7 @@ class PullProcessor:
     def register(self, main: HandlerTable) -> None:
         """Serves pulls on the main port only. # compat: RocketMQ's fast port answers them with code 3."""
         codes = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
-        guard.register((main,), dict.fromkeys(codes, self.pull))
+        handler_errors.register((main,), dict.fromkeys(codes, self.pull))
 
     def pull(
         self, connection: Connection, command: RemotingCommand

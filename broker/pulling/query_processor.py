@@ -6,7 +6,7 @@ A client's id without a topic is looked for in all topics, which is ours: Rocket
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 
-from broker import guard
+from broker import handler_errors
 from headrace.protocol.headers.query import (
     QueryMessageRequestHeader,
     QueryMessageResponseHeader,
@@ -46,7 +46,9 @@ class QueryProcessor:
 
     def register(self, *tables: HandlerTable) -> None:
         """Serves these requests on these ports."""
-        guard.register(tables, {RequestCode.QUERY_MESSAGE: self.query, RequestCode.VIEW_MESSAGE_BY_ID: self.view})
+        handler_errors.register(
+            tables, {RequestCode.QUERY_MESSAGE: self.query, RequestCode.VIEW_MESSAGE_BY_ID: self.view}
+        )
 
     def query(
         self, _connection: Connection, command: RemotingCommand

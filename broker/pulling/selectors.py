@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from broker.filtering.filter_functions import FilterFunctions
-from broker.filtering.filters import PullFilters, Refused
+from broker.filtering.pull_filters import PullFilters, Refused
 from broker.filtering.python_filters import PythonFilterFailed
 from headrace.model.subscription import SubscriptionData
 from headrace.protocol.headers.pull import PullMessageRequestHeader

@@ -7,7 +7,7 @@ answerer is told whether the push was taken; where it was stored is in the answe
 import time
 from collections.abc import Callable
 
-from broker import guard
+from broker import handler_errors
 from broker.appending.appender import Appender
 from broker.clients.clients import Client, ClientTable
 from broker.config import BrokerConfig
@@ -53,7 +53,7 @@ class ReplyProcessor:
     def register(self, *tables: HandlerTable) -> None:
         """Serves both forms of the request on these ports."""
         codes = (RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
-        guard.register(tables, dict.fromkeys(codes, self.reply))
+        handler_errors.register(tables, dict.fromkeys(codes, self.reply))
 
     async def reply(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
         """Pushes the answer, stores it, and says how both went."""

@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
-from broker import guard
+from broker import handler_errors
 from broker.appending.appender import Appender
-from broker.appending.restored import copied
+from broker.appending.message_copies import copy_message
 from broker.clients.groups import GroupTable
 from broker.config import BrokerConfig
-from broker.delays.delays import Delays
+from broker.delays.delay_redirect import DelayRedirect
 from broker.statistics.broker_stats import BrokerStats
 from broker.topics.topics import TopicTable
 from headrace.model import names, permission, properties
@@ -46,7 +46,7 @@ class SendBackProcessor:
         topics: TopicTable,
         groups: GroupTable,
         appender: Appender,
-        delays: Delays,
+        delays: DelayRedirect,
         by_offset: Callable[[int], bytes | None],
         stats: BrokerStats,
     ) -> None:
@@ -60,7 +60,7 @@ class SendBackProcessor:
 
     def register(self, *tables: HandlerTable) -> None:
         """Serves the request on these ports."""
-        guard.register(tables, {RequestCode.CONSUMER_SEND_MSG_BACK: self.send_back})
+        handler_errors.register(tables, {RequestCode.CONSUMER_SEND_MSG_BACK: self.send_back})
 
     def send_back(
         self, _connection: Connection, command: RemotingCommand
@@ -113,10 +113,10 @@ class SendBackProcessor:
         found.setdefault(properties.ORIGIN_MESSAGE_ID, record.offset_message_id)
         if record.reconsume_times >= most or header.delay_level < 0:
             dead = self._topics.create_on_send_back(names.dlq_topic(header.group), DLQ_QUEUES)
-            message = copied(record, dead.name, 0)
+            message = copy_message(record, dead.name, 0)
             found[properties.DELAY] = "0"
         else:
-            message = copied(record, retry.name, random.randrange(queues))
+            message = copy_message(record, retry.name, random.randrange(queues))
             found[properties.DELAY] = str(header.delay_level or FIRST_RETRY_LEVEL + record.reconsume_times)
         message.reconsume_times = record.reconsume_times + 1
         if not self._delays.redirect(message, found):

@@ -9,18 +9,18 @@ import random
 import time
 from collections.abc import Awaitable
 
-from broker import guard
+from broker import handler_errors
 from broker.appending.appender import Appender
 from broker.clients.groups import GroupTable
 from broker.config import BrokerConfig
-from broker.delays.delays import Delays, delay_level
+from broker.delays.delay_redirect import DelayRedirect, delay_level
 from broker.response_codes import code_of_put
 from broker.sending.hot_send import MALFORMED, MAX_BATCH, SendPath
 from broker.statistics.broker_stats import BrokerStats
 from broker.timers.recall_handle import RecallHandle
-from broker.timers.timers import DELIVERED_RECORD, Outcome, Timers, cancels, due_of_record
+from broker.timers.timer_redirect import DELIVERED_RECORD, Outcome, TimerRedirect, cancels, due_of_record
 from broker.topics.topics import TopicTable
-from broker.transactions import half
+from broker.transactions import half_messages
 from headrace.errors import RemoteProtocolError
 from headrace.model import names, permission, properties, sys_flag
 from headrace.model.host import Host
@@ -57,8 +57,8 @@ class SendProcessor:
         appender: Appender,
         path: SendPath,
         store_host: Host,
-        delays: Delays,
-        timers: Timers,
+        delays: DelayRedirect,
+        timers: TimerRedirect,
         stats: BrokerStats,
     ) -> None:
         self._config = config
@@ -75,14 +75,14 @@ class SendProcessor:
     def register(self, *tables: HandlerTable) -> None:
         """Serves the sends on these ports."""
         codes = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
-        guard.register(tables, dict.fromkeys(codes, self.send))
+        handler_errors.register(tables, dict.fromkeys(codes, self.send))
 
     def send(self, connection: Connection, command: RemotingCommand) -> RemotingCommand | Awaitable[RemotingCommand]:
         """Checks, stores, and tells where; an awaitable only where the answer has to wait for the store or is long."""
         try:
             return self._send(connection, command)
-        except guard.FAILURES as error:
-            return self.answer(command, ResponseCode.SYSTEM_ERROR, guard.failure_remark(command, error))
+        except handler_errors.FAILURES as error:
+            return self.answer(command, ResponseCode.SYSTEM_ERROR, handler_errors.failure_remark(command, error))
 
     def _send(self, connection: Connection, command: RemotingCommand) -> RemotingCommand | Awaitable[RemotingCommand]:
         # compat: RocketMQ misses these fields only where it reads them.
@@ -183,7 +183,7 @@ class SendProcessor:
         found = properties.decode_properties(header.properties or "")
         found[properties.CLUSTER] = self._config.broker_cluster_name
         found.pop(DELIVERED_RECORD, None)
-        is_half = half.is_prepared(found, header.reconsume_times)
+        is_half = half_messages.is_prepared(found, header.reconsume_times)
         if is_half and self._config.reject_transaction_message:
             return ResponseCode.NO_PERMISSION, (
                 f"the broker {self._config.broker_name} rejects transactional messages (rejectTransactionMessage=true)"
@@ -192,7 +192,7 @@ class SendProcessor:
         message.body = command.body
         message.wait_store = found.get(properties.WAIT, "true").lower() == "true"
         if is_half:
-            half.prepare(message, found)
+            half_messages.make_half_message(message, found)
             return message
         outcome = self._timers.redirect(message, found)
         if outcome in _REFUSED_TIMERS:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from broker.timers.timers import DELIVERED_RECORD, due_of_record
+from broker.timers.timer_redirect import DELIVERED_RECORD, due_of_record
 from headrace.model import properties
 from headrace.model.names import TIMER_TOPIC
 from store.query.by_bytes import search

@@ -11,14 +11,14 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from broker.appending.restored import restored
+from broker.appending.message_copies import restore_message
 from broker.errors import ConfigFileUnreadable
 from broker.timers.bucket_files import SPAN_MS, BucketFiles, bucket_of
 from broker.timers.checkpoint import Checkpoint, CheckpointFile
 from broker.timers.delivered_copies import Delivered, delivered_since
 from broker.timers.entry import ENTRY, ENTRY_SIZE, due_of, pack
 from broker.timers.rocketmq5_progress import Rocketmq5Progress
-from broker.timers.timers import DELIVERED_RECORD, cancels, due_of_record
+from broker.timers.timer_redirect import DELIVERED_RECORD, cancels, due_of_record
 from broker.timers.wheel import Wheel
 from headrace.errors import RemoteProtocolError
 from headrace.model import properties
@@ -386,7 +386,7 @@ class TimerDelivery:
         if f"{topic}+{unique_id}" in cancelled:
             self.cancelled += 1
             return True
-        message = restored(record)
+        message = restore_message(record)
         if message is None:
             logger.error("timer without a destination skipped physical_offset=%d", physical_offset)
             return True

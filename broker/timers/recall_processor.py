@@ -8,11 +8,11 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from broker import guard
+from broker import handler_errors
 from broker.appending.appender import Appender
 from broker.config import BrokerConfig
 from broker.timers.recall_handle import RecallHandle
-from broker.timers.timers import Outcome, Timers
+from broker.timers.timer_redirect import Outcome, TimerRedirect
 from broker.topics.topics import TopicTable
 from headrace.errors import RemoteProtocolError
 from headrace.model import permission, properties
@@ -37,7 +37,7 @@ class RecallProcessor:
         config: BrokerConfig,
         topics: TopicTable,
         appender: Appender,
-        timers: Timers,
+        timers: TimerRedirect,
         store_host: Host,
         *,
         is_slave: bool,
@@ -53,7 +53,7 @@ class RecallProcessor:
 
     def register(self, *tables: HandlerTable) -> None:
         """Serves the request on these ports."""
-        guard.register(tables, {RequestCode.RECALL_MESSAGE: self.recall})
+        handler_errors.register(tables, {RequestCode.RECALL_MESSAGE: self.recall})
 
     def recall(self, connection: Connection, command: RemotingCommand) -> RemotingCommand | Awaitable[RemotingCommand]:
         """RECALL_MESSAGE (370); the answer has the message's id."""

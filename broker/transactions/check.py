@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from broker.clients.offsets import NO_OFFSET, OffsetTable
-from broker.transactions.half import REMOVED, asked_again, discarded, immune
+from broker.transactions.half_messages import REMOVED, half_to_check_again, half_to_discard, half_to_keep_immune
 from broker.transactions.verdict import Ops, Rules, Verdict, advanced, asked_enough, check_times, first_offset, judge
 from headrace.model import properties
 from headrace.model.message import MessageExt
@@ -168,7 +168,7 @@ class TransactionCheck:
             "half message discarded queue_offset=%d message=%s checks=%s",
             half.queue_offset, half.message_id, half.properties.get(properties.TRANSACTION_CHECK_TIMES, "0"),
         )  # fmt: skip
-        return self.store(discarded(half, found)) is not None
+        return self.store(half_to_discard(half, found)) is not None
 
     def ask(self, half: MessageExt) -> None:
         """Asks the half message's producer."""
@@ -253,7 +253,7 @@ class _Round:
         """The verdict, and whether it is carried out and the next half message may come."""
         verdict = self._judge(half)
         if verdict is Verdict.PUT_BACK:
-            if self._check.store(immune(half, check_times(half))) is not None:
+            if self._check.store(half_to_keep_immune(half, check_times(half))) is not None:
                 return verdict, True
             verdict = self._judge(half, can_put_back=False)
         if verdict is Verdict.RESOLVED:
@@ -273,7 +273,7 @@ class _Round:
 
     def _ask(self, half: MessageExt) -> bool:
         """Stores the half message again, and asks about that copy."""
-        again = asked_again(half, check_times(half))
+        again = half_to_check_again(half, check_times(half))
         result = self._check.store(again)
         if result is None:
             return False

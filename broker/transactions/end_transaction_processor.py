@@ -7,13 +7,13 @@ may commit and be gone. Nothing keeps a half message from being committed twice:
 import time
 from collections.abc import Awaitable, Callable
 
-from broker import guard
+from broker import handler_errors
 from broker.appending.appender import Appender
-from broker.appending.restored import copied
-from broker.delays.delays import Delays
+from broker.appending.message_copies import copy_message
+from broker.delays.delay_redirect import DelayRedirect
 from broker.response_codes import code_of_put
-from broker.timers.timers import Outcome, Timers
-from broker.transactions.half import committed, op_message
+from broker.timers.timer_redirect import Outcome, TimerRedirect
+from broker.transactions.half_messages import committed_message, op_message
 from headrace.model import properties, sys_flag
 from headrace.model.host import Host
 from headrace.model.message import MessageExt
@@ -38,8 +38,8 @@ class EndTransactionProcessor:
     def __init__(
         self,
         appender: Appender,
-        delays: Delays,
-        timers: Timers,
+        delays: DelayRedirect,
+        timers: TimerRedirect,
         by_offset: Callable[[int], bytes | None],
         store_host: Host,
         *,
@@ -54,7 +54,7 @@ class EndTransactionProcessor:
 
     def register(self, *tables: HandlerTable) -> None:
         """Serves the requests on these ports."""
-        guard.register(
+        handler_errors.register(
             tables,
             {RequestCode.END_TRANSACTION: self.end, RequestCode.RESUME_CHECK_HALF_MESSAGE: self.resume_check},
         )
@@ -95,7 +95,7 @@ class EndTransactionProcessor:
         return half
 
     def _commit(self, command: RemotingCommand, half: MessageExt) -> Answer:
-        found = committed(half)
+        found = committed_message(half)
         if found is None:
             return response_to(command, ResponseCode.SYSTEM_ERROR, "the half message has no REAL_TOPIC or REAL_QID")
         message, left = found
@@ -133,7 +133,7 @@ class EndTransactionProcessor:
         if data is None:
             return response_to(command, ResponseCode.SYSTEM_ERROR, f"{_NOT_PUT_BACK} No record begins at {offset}.")
         half = decode_record(data)
-        message = copied(half, TRANSACTION_HALF_TOPIC, 0)
+        message = copy_message(half, TRANSACTION_HALF_TOPIC, 0)
         found = half.properties | {properties.TRANSACTION_CHECK_TIMES: "0"}
         message.properties = properties.encode_properties(found).encode()
         result = self._appender.append(message)

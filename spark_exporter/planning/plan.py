@@ -30,8 +30,8 @@ from spark_exporter.errors import SourceError
 from spark_exporter.planning.log_end import find_record_from, find_record_since, find_settled_end, written_segments
 from spark_exporter.planning.queue_cuts import QueueCuts
 from spark_exporter.planning.shares import even_parts
+from spark_exporter.reading.next_record import find_next_record
 from spark_exporter.reading.range_scan import ByteRange
-from spark_exporter.reading.resync import find_record
 from spark_exporter.reading.segments import Segment, find_commit_log, list_segments, open_segment, read_some
 
 LEAST_RANGE_BYTES: Final = 64 << 20
@@ -155,7 +155,7 @@ def _cut(whole: ByteRange, parts: int, cuts: QueueCuts) -> list[ByteRange]:
             wanted = whole.start + whole.size_bytes * part // parts
             found = cuts.find(wanted, min(whole.end, wanted + whole.size_bytes // parts))
             if found is None or not _is_record(descriptor, whole.segment, found, whole.limit):
-                found = find_record(descriptor, whole.segment, wanted, whole.limit)
+                found = find_next_record(descriptor, whole.segment, wanted, whole.limit)
             if found is not None and places[-1] < found < whole.end:
                 places.append(found)
     places.append(whole.end)

@@ -18,9 +18,9 @@ import pyarrow as pa
 from spark_exporter.errors import DamagedRecords
 from spark_exporter.reading import property_columns, record_columns
 from spark_exporter.reading.arrow_batches import as_batch
+from spark_exporter.reading.next_record import find_next_record
 from spark_exporter.reading.record_choice import RecordChoice
 from spark_exporter.reading.record_columns import RecordColumns
-from spark_exporter.reading.resync import find_record
 from spark_exporter.reading.schema import QUARANTINE, chosen
 from spark_exporter.reading.segments import Segment, open_segment, read_into
 
@@ -165,7 +165,7 @@ class RangeScan:
     def _pass_over(self, descriptor: int, reason: str) -> Damage:
         """Go on at the next place where a record is sure to be; what lies before it is damage."""
         start = self.position
-        found = find_record(descriptor, self._range.segment, start + 1, self._range.limit)
+        found = find_next_record(descriptor, self._range.segment, start + 1, self._range.limit)
         self.position = self._range.limit if found is None else found
         return self._damage(descriptor, start, self.position - start, reason)
 

@@ -21,7 +21,7 @@ _HEAD_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class PathProbe:
     """What is to be seen. Pickles."""
 
     segments: tuple[tuple[Segment, bytes], ...]
@@ -52,14 +52,16 @@ class Sight:
 _CURE = "name one that all nodes share, or a URL"
 
 
-def check_shared_paths(segments: Sequence[Segment], target: Location, run: Callable[[Sight], Iterator[str]]) -> None:
+def check_shared_paths(
+    segments: Sequence[Segment], target: Location, run: Callable[[PathProbe], Iterator[str]]
+) -> None:
     """Raises SourceError or TargetError in one line if a worker does not see what the driver does. `run`: has each worker look."""
     some = {segments[0].path: segments[0], segments[-1].path: segments[-1]} if segments else {}
     folder = target.at(f"_export/probe-{secrets.token_hex(8)}")
-    sight = Sight(tuple((each, _head(each)) for each in some.values()), folder, secrets.token_hex(16).encode())
+    probe = PathProbe(tuple((each, _head(each)) for each in some.values()), folder, secrets.token_hex(16).encode())
     with _nothing_left(target, folder):
-        folder.write(_NOTE, sight.secret)
-        missing = set(run(sight)) - set(folder.sizes())
+        folder.write(_NOTE, probe.secret)
+        missing = set(run(probe)) - set(folder.sizes())
         if missing:
             raise TargetError(
                 f"{target.uri}: files written there by {len(missing)} workers are not visible here: {_CURE}"

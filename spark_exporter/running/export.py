@@ -22,7 +22,7 @@ from spark_exporter.fault_point import fault_point
 from spark_exporter.planning.plan import LEAST_RANGE_BYTES, Plan, Source, join, open_source
 from spark_exporter.reading.range_scan import ByteRange, ScanOptions
 from spark_exporter.running.engines.engine import Engine
-from spark_exporter.running.hold import CLEANING_LEVEL, Hold
+from spark_exporter.running.segment_hold import CLEANING_LEVEL, SegmentHold
 from spark_exporter.storage.location import Location
 from spark_exporter.targets.ledger import Commit, Ledger, Progress, TargetSpec
 from spark_exporter.targets.open_sink import open_sink
@@ -149,7 +149,7 @@ class Export:
         summary = Summary(plan.start, plan.start)
         for note in _missing_files(plan):
             self._note(summary, note)
-        with Hold(source.commit_log, self._run, self._request.cleaning_level) as hold:
+        with SegmentHold(source.commit_log, self._run, self._request.cleaning_level) as hold:
             ranges = hold.take(plan.ranges) if plan.ranges else []
             if hold.problem:
                 self._note(summary, hold.problem)
@@ -256,7 +256,7 @@ class _Committer:
         self._gathered: list[RangeResult] = []
         self._since = time.monotonic()
 
-    def take(self, result: RangeResult, hold: Hold) -> None:
+    def take(self, result: RangeResult, hold: SegmentHold) -> None:
         """One more range. Commits when it is time."""
         self._gathered.append(result)
         if time.monotonic() - self._since >= self._export.commit_every_s:

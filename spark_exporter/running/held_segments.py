@@ -1,4 +1,4 @@
-"""Counts the segments that exports hold in a store (see `hold`), for `headrace status`.
+"""Counts the segments that exports hold in a store (see `segment_hold`), for `headrace status`.
 
 It needs nothing but the standard library: the appliance asks here, and may have none of the exporter's packages.
 """
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 FOLDER: Final = "hold"
-"""Beside the CommitLog's folder; `hold` says what is in it."""
+"""Beside the CommitLog's folder; `segment_hold` says what is in it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from ipc.counter_page import CounterPage
 from ipc.instance import Instance
 from ipc.publish.dispatch import DispatchPublisher
-from store.commit_log.resync import find_record
+from store.commit_log.next_record import find_next_record
 from store.config import StoreConfig
 from store.consume_queue.writer import ConsumeQueueWriter
 from store.dispatch.cleaning import Cleaning
@@ -169,7 +169,9 @@ class Dispatcher:
 
         RocketMQ skips the rest of the file even if records follow: they would be in no queue.
         """
-        position = find_record(file, self._offset - file.start_offset + 1, end - file.start_offset, check_crc=False)
+        position = find_next_record(
+            file, self._offset - file.start_offset + 1, end - file.start_offset, check_crc=False
+        )
         to = self._offset if self._is_slave and end < file.end_offset else end
         if position >= 0:
             to = file.start_offset + position

@@ -15,8 +15,8 @@ import logging
 
 from ipc.control_block import ControlBlock
 from ipc.publish.log import LogPublisher
+from store.commit_log.next_record import find_next_record
 from store.commit_log.record_check import BLANK, NO_ROOM, REASONS, check_record, store_timestamp_of
-from store.commit_log.resync import find_record
 from store.commit_log.tail import wipe
 from store.config import RECORD_MARGIN, StoreConfig
 from store.errors import HaError
@@ -150,7 +150,7 @@ class SlaveLog:
         # A record that was not whole at the last look may begin some way before what was copied then.
         longest = self._config.effective_max_message_size + RECORD_MARGIN
         start = max(offset + 1, self._searched_offset - longest) - file.start_offset
-        position = find_record(file, start, copied, check_crc=True)
+        position = find_next_record(file, start, copied, check_crc=True)
         self._searched_offset = file.start_offset + copied
         if position >= 0:
             return file.start_offset + position

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE, EXT_ADDRESS_BASE, EXT_UNIT_HEAD, EXT_UNIT_HEAD_SIZE
 from store.consume_queue.ext_reader import ExtUnit
+from store.filter.entry_selector import EntrySelector
 from store.filter.message_filter import MessageFilter
 from store.filter.pull_limits import PullLimits
-from store.filter.selection import Selector
 from store.paths import StorePaths, file_name
 from store.query.get import GetResult, MessageGetter
 from store.query.sources import PullSources, QueueEntries
@@ -37,7 +37,7 @@ class FilteredGetter:
         self._unreadable = sources.unreadable
         self._chosen = _ChosenEntries(sources.queues)
         self._getter = MessageGetter(replace(sources, queues=self._chosen))
-        self._selector = Selector(self._view_around, sources.log.file_size)
+        self._selector = EntrySelector(self._view_around, sources.log.file_size)
         self._warming = MessageGetter(sources)
 
     def get(self, topic: str, queue_id: int, offset: int, max_count: int, message_filter: MessageFilter) -> GetResult:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from headrace.protocol.big_endian import load_i32
 from headrace.protocol.record_layout import TOTAL_SIZE_AT
-from store.commit_log.resync import find_record
+from store.commit_log.next_record import find_next_record
 from store.mapped_file_queue import MappedFileQueue
 
 
@@ -36,7 +36,7 @@ def find_discarded(
             continue
         beat()
         position = max(end_offset - start, 0)
-        while (position := find_record(file, position, file.size_bytes, check_crc)) >= 0:
+        while (position := find_next_record(file, position, file.size_bytes, check_crc)) >= 0:
             records += 1
             last = start + position
             first = last if first < 0 else first

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import broker
 from broker.manual import PAGE, format_page
-from broker.request_table import NAME_SERVER, ROCKETMQ_5, SERVED, TO_CLIENTS, UNUSED
+from broker.served_requests import NAME_SERVER, ROCKETMQ_5, SERVED, TO_CLIENTS, UNUSED
 from headrace.protocol.request_access import ACCESS, ADMIN_CODES, Access
 from headrace.protocol.request_code import RequestCode
 from support.admin_world import AdminWorld
@@ -37,10 +37,10 @@ def test_every_handled_request_is_in_the_table() -> None:
     for folder in ("processors", "admin"):
         for path in sorted((PACKAGE / folder).glob("*.py")):
             unlisted = codes_in(path) - SERVED.keys() - TO_CLIENTS
-            assert not unlisted, f"{path.name} handles {unlisted}: move them to SERVED in broker/request_table.py"
+            assert not unlisted, f"{path.name} handles {unlisted}: move them to SERVED in broker/served_requests.py"
 
 
-def test_admin_families_serve_the_listed_codes(tmp_path: Path) -> None:
+def test_admin_processors_serve_the_listed_codes(tmp_path: Path) -> None:
     listed = {code for code, module in SERVED.items() if module.startswith("broker.admin.")}
     assert AdminWorld(tmp_path).handlers.codes() == listed
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spark_exporter.planning.plan import open_source
-from spark_exporter.running.hold import Hold
+from spark_exporter.running.segment_hold import SegmentHold
 from support.appliance import Appliance
 from support.plain_sender import PlainSender
 
@@ -28,7 +28,7 @@ def test_status_reports_segments_held_by_exports(tmp_path: Path) -> None:
         with PlainSender(appliance.ports[1]) as sender:
             sender.send(1)
         source = open_source(appliance.store)
-        with Hold(source.commit_log, "run", cleaning_level=1.0) as hold:
+        with SegmentHold(source.commit_log, "run", cleaning_level=1.0) as hold:
             hold.take(source.plan(0, source.find_end()).ranges)
             assert hold.problem is None
             assert appliance.status()["held"] == {"runs": 1, "segments": 1, "kept_bytes": 0}

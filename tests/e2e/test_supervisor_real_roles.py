@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from appliance.configuration import Sources, read_configuration
+from appliance.configuration_reader import Sources, read_configuration
 from appliance.role_table import appliance_roles, broker_roles
 from headrace.protocol.bodies.properties_text import decode_properties_text
 from headrace.protocol.request_code import RequestCode

@@ -14,6 +14,7 @@ from typing import Any
 
 from broker.access.access_control import AccessControl
 from broker.admin.acl_admin import AclAdmin
+from broker.admin.admin_handler import AdminProcessor, register
 from broker.admin.cleaning_admin import CleaningAdmin
 from broker.admin.client_admin import ClientAdmin
 from broker.admin.config_admin import ConfigAdmin
@@ -21,7 +22,6 @@ from broker.admin.consume_progress import ConsumeProgress
 from broker.admin.consume_queue_admin import ConsumeQueueAdmin
 from broker.admin.fixed_values import fixed_values
 from broker.admin.group_admin import GroupAdmin
-from broker.admin.handling import AdminFamily, register
 from broker.admin.offset_admin import OffsetAdmin
 from broker.admin.queue_facts import QueueFacts
 from broker.admin.relays import Relays
@@ -124,7 +124,7 @@ class AdminWorld:
         live.on_change(registration.options_changed)
         facts = QueueFacts(self.config.broker_name, self.bounds, self.store_time)
         topics, groups, offsets, clients = self.topics, self.groups, self.offsets, self.clients
-        self.families: list[AdminFamily] = [
+        self.families: list[AdminProcessor] = [
             TopicAdmin(topics, registration.register_topic, topics.delete, self.queues_dropped, is_slave=is_slave),
             GroupAdmin(groups, offsets, is_slave=is_slave),
             ClientAdmin(clients, offsets),

@@ -39,10 +39,10 @@ from spark_exporter.reading.arrow_batches import as_batch
 from store.commit_log.record_check import check_record, queue_key_at, store_timestamp_of
 from store.consume_queue.cursor import QueueCursor
 from store.dispatch.walk import BAD, END, LogWalk
+from store.filter.entry_selector import EntrySelector
 from store.filter.message_filter import ExpressionFilter
 from store.filter.program import Program
 from store.filter.pull_limits import PullLimits
-from store.filter.selection import Selector
 from store.filter.sql_compile import compile_expression
 from store.index.cursor import IndexCursor
 from store.index.layout import HEADER, file_size
@@ -566,7 +566,7 @@ class Gathered(_LogTarget):
         codes = {1, 2} if end & 1 else None
         gatherer.gather(whole, codes, 20, end, end // 2, 3000, 16, 1500, 8)
         body = gatherer.body()
-        selector = Selector(lambda offset: file if 0 <= offset < LOG_FILE else None, LOG_FILE)
+        selector = EntrySelector(lambda offset: file if 0 <= offset < LOG_FILE else None, LOG_FILE)
         selected = selector.select(
             whole,
             self._filters[end % len(self._filters)],

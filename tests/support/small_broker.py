@@ -26,8 +26,9 @@ from broker.clients.queue_visits import QueueVisits
 from broker.clients.rebalance_locks import RebalanceLocks
 from broker.config import BrokerConfig
 from broker.connections.hot_requests import HotRequests
-from broker.delays.delays import Delays
-from broker.filtering.filters import ConsumerFilterTable, PullFilters
+from broker.delays.delay_redirect import DelayRedirect
+from broker.filtering.consumer_filter_table import ConsumerFilterTable
+from broker.filtering.pull_filters import PullFilters
 from broker.json_file import JsonFile
 from broker.pulling.held_pulls import HeldPulls
 from broker.pulling.hot_pull import PullPath, PullPlan
@@ -43,7 +44,7 @@ from broker.sending.send_back_processor import SendBackProcessor
 from broker.sending.send_processor import SendProcessor
 from broker.statistics.broker_stats import BrokerStats
 from broker.timers.recall_processor import RecallProcessor
-from broker.timers.timers import TimerRules, Timers
+from broker.timers.timer_redirect import TimerRedirect, TimerRules
 from broker.topics.topics import TopicTable
 from broker.transactions.end_transaction_processor import EndTransactionProcessor
 from headrace.model.delay_level import parse_delay_levels
@@ -61,8 +62,8 @@ from headrace.remoting.connection import Connection, make_channel
 from headrace.remoting.deadlines import Deadlines
 from headrace.remoting.endpoint import Endpoint
 from headrace.remoting.handlers import HandlerTable
-from ipc.client_mark import CLIENT_BYTES, ClientMark
 from ipc.control_layout import ALLOCATED_OFFSET
+from ipc.current_client import CLIENT_BYTES, CurrentClient
 from ipc.instance import Instance
 from ipc.publish.housekeeper import HousekeeperPublisher
 from ipc.publish.log import LogPublisher
@@ -163,11 +164,11 @@ class SmallBroker:
         by_time = TimeQuery(queues, reader)
         self.by_key = KeyQuery(self.paths, self.store_config, reader)
         is_slave = self.store_config.is_slave
-        self.delays = Delays(parse_delay_levels(self.store_config.message_delay_level))
+        self.delays = DelayRedirect(parse_delay_levels(self.store_config.message_delay_level))
         self.ahead_ms = 0
         self.stands_at_ms: int | None = None
         """What the clock of timers says but for `ahead_ms`; None: it goes."""
-        self.timers = Timers(
+        self.timers = TimerRedirect(
             lambda: TimerRules(self.config.timer_wheel_enable, self.config.timer_max_delay_sec * 1000),
             lambda: self.topics.create_on_send_back(TIMER_TOPIC, 1),
             self.clock_ms,
@@ -316,7 +317,7 @@ class SmallBroker:
 
     def hot_path(self, connection: Connection) -> HotRequests:
         """Lets the sends and pulls of a connection take the hot paths."""
-        mark = ClientMark(memoryview(bytearray(CLIENT_BYTES)), 0)
+        mark = CurrentClient(memoryview(bytearray(CLIENT_BYTES)), 0)
         return HotRequests(connection, self.path, self.pull_path, self.appender, mark)
 
     def run(self, work: Callable[[], object]) -> None:

@@ -14,7 +14,7 @@ import time
 
 from appliance import boot
 from appliance.cli import main as cli
-from appliance.configuration import BrokerConfiguration
+from appliance.effective_configuration import BrokerConfiguration
 from appliance.role import Role
 from appliance.role_table import ApplianceRole, ApplianceSettings, BrokerRole, RoleTables, _mark_store, _run_logger
 from ipc.publish.recover import RecoverPublisher

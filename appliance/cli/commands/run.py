@@ -62,7 +62,7 @@ def command(
     # What the supervisor needs is imported here, so that --help and mistakes answer at once. It all stays: no collecting.
     gc.disable()
     from appliance.boot import run_appliance  # noqa: PLC0415
-    from appliance.configuration import Sources  # noqa: PLC0415
+    from appliance.configuration_reader import Sources  # noqa: PLC0415
     from appliance.supervisor import Announcements  # noqa: PLC0415
 
     sources = Sources(data, broker_conf, appliance_toml, nameserver_conf, settings, host, nameserver_port, port)

@@ -23,8 +23,8 @@ from spark_exporter import errors
 from spark_exporter.errors import DamagedRecords, ExportError, MissingPackage
 from spark_exporter.reading.range_scan import ByteRange
 from spark_exporter.reading.segments import Segment
-from spark_exporter.reading.shared_paths import Sight, check_shared_paths
-from spark_exporter.running.engines.held_signals import held_signals
+from spark_exporter.reading.shared_paths import PathProbe, check_shared_paths
+from spark_exporter.running.engines.deferred_signals import deferred_signals
 from spark_exporter.running.engines.java_home import java_for_spark
 from spark_exporter.running.engines.local import LocalEngine
 from spark_exporter.storage.location import Location
@@ -124,12 +124,12 @@ class SparkEngine:
             return
         context = self._open()
         if not _is_local(context.master):
-            check_shared_paths(segments, target, lambda sight: self._look(context, sight))
+            check_shared_paths(segments, target, lambda probe: self._look(context, probe))
 
-    def _look(self, context: SparkContext, sight: Sight) -> Iterator[str]:
+    def _look(self, context: SparkContext, probe: PathProbe) -> Iterator[str]:
         """Has every worker look: a task for each core, so that Spark gives each executor some."""
         cores = self._count_cores(context)
-        tasks = context.parallelize(range(cores), cores).mapPartitions(_Look(sight))
+        tasks = context.parallelize(range(cores), cores).mapPartitions(_Look(probe))
         answers: list[str] = []
         errors_seen: list[Exception] = []
 
@@ -183,7 +183,7 @@ class SparkEngine:
                 os.environ["JAVA_HOME"] = str(java_home)
                 try:
                     # A JVM that is left while it starts cannot tell us where it is, and stays for ever.
-                    with held_signals():
+                    with deferred_signals():
                         gateway = launch_gateway(conf, {"stdout": self._log, "stderr": self._log})  # type: ignore[no-untyped-call]
                 finally:
                     _restore("JAVA_HOME", before)
@@ -311,12 +311,12 @@ class _Job:
 class _Look:
     """What a task does to see whether its worker sees what the driver does. Pickles."""
 
-    def __init__(self, sight: Sight) -> None:
-        self._sight = sight
+    def __init__(self, probe: PathProbe) -> None:
+        self._probe = probe
 
     def __call__(self, _numbers: Iterable[int]) -> Iterator[str]:
         try:
-            yield json.dumps({"name": self._sight.look()})
+            yield json.dumps({"name": self._probe.look()})
         except ExportError as error:
             # Told, not raised: another worker that Spark would try might see it.
             yield json.dumps({"refused": str(error), "kind": type(error).__name__})

@@ -5,7 +5,7 @@ import pytest
 
 from appliance.boot import listening_ports
 from appliance.broker_group import CurrentConfiguration
-from appliance.configuration import Sources, read_configuration
+from appliance.configuration_reader import Sources, read_configuration
 
 
 def change(path: Path, text: str) -> None:

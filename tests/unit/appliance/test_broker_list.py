@@ -3,7 +3,8 @@ from typing import Any
 
 import pytest
 
-from appliance.configuration import BrokerConfiguration, Sources, check_file, read_changes, read_configuration
+from appliance.configuration_reader import Sources, check_file, read_changes, read_configuration
+from appliance.effective_configuration import BrokerConfiguration
 from appliance.errors import ConfigurationError, PreflightFailed
 from appliance.paths import AppliancePaths
 from appliance.preflight import check_layout

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from appliance.configuration import Sources, check_file, read_changes, read_configuration
+from appliance.configuration_reader import Sources, check_file, read_changes, read_configuration
 from appliance.errors import ConfigurationError
 
 

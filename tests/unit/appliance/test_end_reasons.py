@@ -4,7 +4,7 @@ import pytest
 
 from appliance.child import one_line
 from appliance.errors import PreflightFailed
-from appliance.role_life import End
+from appliance.managed_role import End
 from store.errors import UnexpectedFile
 
 

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from appliance.configuration import Sources, read_configuration
+from appliance.configuration_reader import Sources, read_configuration
 from appliance.role_table import BrokerRole, appliance_roles, broker_roles
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from broker.config import BrokerConfig
-from broker.filtering.filters import ConsumerFilterTable, PullFilters, RetryFilter
+from broker.filtering.consumer_filter_table import ConsumerFilterTable
+from broker.filtering.pull_filters import PullFilters, RetryFilter
 from broker.json_file import JsonFile
 from headrace.model.subscription import SubscriptionData
 from headrace.protocol.record import encode_record

@@ -2,14 +2,14 @@
 
 import pytest
 
-from broker.delays.delays import Delays, delay_level
+from broker.delays.delay_redirect import DelayRedirect, delay_level
 from headrace.errors import RemoteProtocolError
 from headrace.model import sys_flag
 from headrace.model.properties import decode_properties
 from store.commit_log.message import MessageToStore
 from support.small_broker import Peer, SmallBroker
 
-DELAYS = Delays((1000, 5000, 10_000))
+DELAYS = DelayRedirect((1000, 5000, 10_000))
 
 
 def redirected(found: dict[str, str], flags: int = 0) -> tuple[MessageToStore, bool]:

@@ -8,7 +8,7 @@ import pytest
 
 from broker.clients.client_processor import ClientProcessor
 from broker.filtering.filter_functions import FilterFunctions
-from broker.filtering.filters import PullFilters
+from broker.filtering.pull_filters import PullFilters
 from broker.filtering.python_filters import PythonFilterFailed
 from broker.pulling.selectors import FunctionReader
 from headrace.model.message import MessageExt

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ipc.cells import store_cell
-from ipc.client_mark import encode_client
+from ipc.current_client import encode_client
 from ipc.health_page import (
     CALL_GENERATION,
     FIRST_ROW_WORD,
@@ -138,7 +138,7 @@ def test_reader_never_sees_a_partial_announcement(
 
 def test_current_client_is_shown_until_its_request_is_finished(segment: Segment) -> None:
     page = HealthPage(segment)
-    mark = page.row("broker").client_mark()
+    mark = page.row("broker").current_client()
     assert page.read_client("broker") == ""
     mark.begin(encode_client("[2001:db8::1]:40404"))
     assert page.read_client("broker") == "[2001:db8::1]:40404"
@@ -151,7 +151,7 @@ def test_current_client_is_shown_until_its_request_is_finished(segment: Segment)
 
 def test_client_address_of_any_length_stays_in_its_row(segment: Segment) -> None:
     page = HealthPage(segment)
-    page.row("flush").client_mark().begin(encode_client("é" * 100))
+    page.row("flush").current_client().begin(encode_client("é" * 100))
     assert page.read_client("flush") == "é" * 32
     assert page.read_client("broker") == ""
     assert list(page.read()) == ROLES
@@ -159,6 +159,6 @@ def test_client_address_of_any_length_stays_in_its_row(segment: Segment) -> None
 
 def test_restarted_role_has_no_current_client(segment: Segment) -> None:
     page = HealthPage(segment)
-    page.row("broker").client_mark().begin(encode_client("192.0.2.1:1"))
+    page.row("broker").current_client().begin(encode_client("192.0.2.1:1"))
     page.supervised_row("broker").starting()
     assert page.read_client("broker") == ""

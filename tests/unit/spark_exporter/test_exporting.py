@@ -19,7 +19,7 @@ from spark_exporter.running.engines import local, open_engine
 from spark_exporter.running.engines.local import LocalEngine
 from spark_exporter.running.export import Export, Summary, follow
 from spark_exporter.running.held_segments import HeldSegments, count_held
-from spark_exporter.running.hold import TOO_FULL, Hold, delete_abandoned
+from spark_exporter.running.segment_hold import TOO_FULL, SegmentHold, delete_abandoned
 from spark_exporter.running.status import read_status
 from spark_exporter.running.verify import verify
 from spark_exporter.storage import location
@@ -445,7 +445,7 @@ def test_segments_held_by_a_dead_run_are_released(tmp_path: Path) -> None:
     log = write_log(tmp_path, [b"x" * 1000] * 100)
     source = open_source(tmp_path)
     ranges = source.plan(0, source.find_end()).ranges
-    hold = Hold(source.commit_log, "alive")
+    hold = SegmentHold(source.commit_log, "alive")
     held = hold.take(ranges)
     assert hold.problem is None
     assert [Path(each.segment.held_path).parent for each in held] == [tmp_path / "hold" / "alive"] * len(ranges)

@@ -10,9 +10,9 @@ from spark_exporter.errors import DamagedRecords, SourceError
 from spark_exporter.planning.log_end import find_settled_end
 from spark_exporter.planning.plan import Source, join, open_source
 from spark_exporter.planning.shares import even_parts, longest_share
+from spark_exporter.reading.next_record import find_next_record
 from spark_exporter.reading.range_scan import ByteRange, RangeScan, ScanOptions
 from spark_exporter.reading.record_choice import RecordChoice
-from spark_exporter.reading.resync import find_record
 from spark_exporter.reading.segments import find_commit_log, list_segments, open_segment
 from support.small_log import STORE_MS, SmallLog, write_log
 
@@ -52,7 +52,7 @@ def test_record_bytes_inside_a_body_are_not_taken_for_a_record(tmp_path: Path) -
     assert offsets(source, 0, log.end, workers=20) == log.offsets
     with open_segment(source.segments[0]) as descriptor:
         for wanted in random.Random(1).sample(range(log.end), 50):
-            found = find_record(descriptor, source.segments[0], wanted, log.end)
+            found = find_next_record(descriptor, source.segments[0], wanted, log.end)
             assert found == next(
                 (offset for offset in [*log.offsets, None] if offset is None or offset >= wanted), None
             )

@@ -13,7 +13,7 @@ def command(file: str) -> None:
     Prints a warning for each key that has no effect. Fails with one line if a value is invalid or, in appliance.toml, if a
     key is unknown.
     """
-    from appliance.configuration import check_file  # noqa: PLC0415  slow to import
+    from appliance.configuration_reader import check_file  # noqa: PLC0415  slow to import
 
     warnings = check_file(file)
     for warning in warnings:

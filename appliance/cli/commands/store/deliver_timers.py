@@ -38,7 +38,8 @@ def command(path: str, broker: str | None, broker_conf: str | None, settings: tu
     """
     root = store_root(path, broker)
     from appliance.boot import run_appliance  # noqa: PLC0415
-    from appliance.configuration import BrokerConfiguration, Sources  # noqa: PLC0415
+    from appliance.configuration_reader import Sources  # noqa: PLC0415
+    from appliance.effective_configuration import BrokerConfiguration  # noqa: PLC0415
     from appliance.role_table import BrokerRole, RoleTables, appliance_roles, broker_roles  # noqa: PLC0415
     from appliance.supervisor import Announcements  # noqa: PLC0415
     from ipc.role_context import RoleContext  # noqa: PLC0415

@@ -13,12 +13,12 @@ from headrace.client.consuming.consumer import Consumer
 from headrace.client.consuming.consumer_settings import PushOptions, PushSettings
 from headrace.client.consuming.process_queue import ProcessQueue
 from headrace.client.consuming.puller import Puller
+from headrace.client.consuming.push.assigned_queues import AssignedQueues
 from headrace.client.consuming.push.consume_call import HandlerCalls, Handlers
 from headrace.client.consuming.push.consume_concurrent import ConcurrentService
 from headrace.client.consuming.push.consume_handler import Handler, HandlerFunction
 from headrace.client.consuming.push.consume_orderly import MAX_TIMES, OrderlyService
 from headrace.client.consuming.push.consume_result import ConsumeContext, Failure
-from headrace.client.consuming.push.held_queues import HeldQueues
 from headrace.client.consuming.push.loop_watch import LoopWatch
 from headrace.client.consuming.push.message_stream import MessageHandout, MessageStream
 from headrace.client.consuming.push.queue_locks import FIRST_REFRESH_S, REFRESH_S, QueueLocks
@@ -83,7 +83,7 @@ class PushConsumer(Consumer):
         )
         self._calls: HandlerCalls | None = None
         self._service: ConcurrentService | OrderlyService | None = None
-        self._held: HeldQueues | None = None
+        self._assigned: AssignedQueues | None = None
         self._plan: PullPlan | None = None
         self._send_back: SendBack | None = None
         self._tracing: TraceDispatcher | None = None
@@ -236,7 +236,7 @@ class PushConsumer(Consumer):
                 workers=self._workers, batch_size=settings.batch_size, name=f"headrace-{self._group}",
             )  # fmt: skip
         puller = Puller(instance, self._group)
-        self._held = HeldQueues(instance, store, settings.start_from, puller, locks, instance.start_task)
+        self._assigned = AssignedQueues(instance, store, settings.start_from, puller, locks, instance.start_task)
         self._plan = PullPlan(
             puller, store, self._subscriptions, self._statistics, self._limits, settings.pull_batch_size,
             seconds(settings.pull_interval), settings.post_subscription, settings.is_broadcast, locks is not None,
@@ -257,9 +257,11 @@ class PushConsumer(Consumer):
         self._watch_loop()
         self._rebalancing = instance.start_task(self._rebalance.run(), "rebalance")
         if locks is not None:
-            self._tasks.append(instance.start_task(self._refresh_locks(self._held), "queue locks"))
+            self._tasks.append(instance.start_task(self._refresh_locks(self._assigned), "queue locks"))
         if isinstance(self._service, ConcurrentService) and send_back is not None:
-            self._tasks.append(instance.start_task(self._clean_expired(self._service, self._held), "expired messages"))
+            self._tasks.append(
+                instance.start_task(self._clean_expired(self._service, self._assigned), "expired messages")
+            )
         self._rebalance.soon()
 
     def _watch_loop(self) -> None:
@@ -269,13 +271,13 @@ class PushConsumer(Consumer):
     async def _end(self, instance: ClientInstance) -> None:
         assert self._rebalance is not None
         assert self._service is not None
-        assert self._held is not None
+        assert self._assigned is not None
         assert self._store is not None
         await self._rebalance.close(self._rebalancing)
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)
-        await self._held.stop_pulling()
+        await self._assigned.stop_pulling()
         if self._watch is not None:
             self._watch.close()
         if self._handout is not None:
@@ -286,7 +288,7 @@ class PushConsumer(Consumer):
             await self._store.persist(self._queues_held(), wait=True)
         except (HeadraceError, OSError) as error:
             logger.warning("final offsets not stored group=%s reason=%s", self._group, error)
-        await self._held.close()
+        await self._assigned.close()
         await instance.unregister_consumer(self._group)
         await self._service.close()
         if self._tracing is not None:
@@ -295,44 +297,44 @@ class PushConsumer(Consumer):
     # -- queues -----------------------------------------------------------------------------------------------------------
 
     async def _assign(self, topic: str, _queues: Sequence[MessageQueue], own: Sequence[MessageQueue]) -> bool:
-        held, service, plan, instance = self._held, self._service, self._plan, self._instance
-        assert held is not None
+        assigned, service, plan, instance = self._assigned, self._service, self._plan, self._instance
+        assert assigned is not None
         assert service is not None
         assert plan is not None
-        lost = await held.lose(topic, own)
-        taken, is_whole = await held.take(own)
+        lost = await assigned.lose(topic, own)
+        taken, is_whole = await assigned.take(own)
         if lost or taken:
-            self._share_limits(len(held))
+            self._share_limits(len(assigned))
             self._subscriptions.touch(topic)
             # order: brokers reject a pull whose subscription is newer than the one they know.
             await instance.send_heartbeat()
-            held.start(
+            assigned.start(
                 taken, service, lambda process_queue: instance.start_task(QueuePull(plan, process_queue).run(), "pull")
             )
             instance.emit(
-                EventKind.REBALANCED, topic=topic, group=self._group, detail=f"{len(held.queues(topic))} queues"
+                EventKind.REBALANCED, topic=topic, group=self._group, detail=f"{len(assigned.queues(topic))} queues"
             )
         return is_whole
 
     async def _release_unsubscribed(self) -> None:
-        assert self._held is not None
-        for process_queue in self._held:
+        assert self._assigned is not None
+        for process_queue in self._assigned:
             if process_queue.queue.topic not in self._subscriptions:
-                await self._held.release(process_queue)
+                await self._assigned.release(process_queue)
 
-    def _share_limits(self, held: int) -> None:
-        settings, held = self._settings, max(held, 1)
+    def _share_limits(self, assigned: int) -> None:
+        settings, assigned = self._settings, max(assigned, 1)
         if settings.topic_threshold is not None:
-            self._limits.count = max(1, settings.topic_threshold // held)
+            self._limits.count = max(1, settings.topic_threshold // assigned)
         if settings.topic_threshold_mib is not None:
-            self._limits.size_mib = max(1, settings.topic_threshold_mib // held)
+            self._limits.size_mib = max(1, settings.topic_threshold_mib // assigned)
 
     def _offset_illegal(self, process_queue: ProcessQueue, offset: int) -> None:
         process_queue.drop()
 
         async def begin_anew() -> None:
-            assert self._held is not None
-            await self._held.release(process_queue, offset)
+            assert self._assigned is not None
+            await self._assigned.release(process_queue, offset)
             self.rebalance_soon()
 
         self._instance.start_task(begin_anew(), "offset correction")
@@ -345,21 +347,21 @@ class PushConsumer(Consumer):
         logger.error("subscription rejected group=%s reason=%s", self._group, error)
         self._instance.emit(EventKind.CONSUMER_ERROR, group=self._group, detail=str(error))
 
-    async def _refresh_locks(self, held: HeldQueues) -> None:
+    async def _refresh_locks(self, assigned: AssignedQueues) -> None:
         await asyncio.sleep(FIRST_REFRESH_S)
         while True:
-            await held.refresh_locks()
+            await assigned.refresh_locks()
             await asyncio.sleep(REFRESH_S)
 
-    async def _clean_expired(self, service: ConcurrentService, held: HeldQueues) -> None:
+    async def _clean_expired(self, service: ConcurrentService, assigned: AssignedQueues) -> None:
         timeout_s = seconds(self._settings.consume_timeout)
         while True:
             await asyncio.sleep(timeout_s)
-            for process_queue in held:
+            for process_queue in assigned:
                 await service.clean_expired(process_queue, timeout_s)
 
     def _queues_held(self) -> Collection[MessageQueue]:
-        return [] if self._held is None else self._held.queues()
+        return [] if self._assigned is None else self._assigned.queues()
 
     # -- what its instance asks -------------------------------------------------------------------------------------------
 
@@ -376,14 +378,14 @@ class PushConsumer(Consumer):
         self._instance.start_task(self._reset(topic, offsets), "offset reset")
 
     async def _reset(self, topic: str, offsets: dict[MessageQueue, int]) -> None:
-        held, rebalance, store = self._held, self._rebalance, self._store
-        assert held is not None
+        assigned, rebalance, store = self._assigned, self._rebalance, self._store
+        assert assigned is not None
         assert rebalance is not None
         assert store is not None
         async with self._resetting:
             rebalance.is_paused = True
             try:
-                mine = [one for one in held if one.queue.topic == topic and one.queue in offsets]
+                mine = [one for one in assigned if one.queue.topic == topic and one.queue in offsets]
                 for process_queue in mine:
                     process_queue.drop()
                     process_queue.clear()
@@ -392,7 +394,7 @@ class PushConsumer(Consumer):
                 while any(one.outstanding for one in mine) and time.monotonic() < end:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
                 for process_queue in mine:
-                    await held.release(process_queue, offsets[process_queue.queue])
+                    await assigned.release(process_queue, offsets[process_queue.queue])
                 logger.info("offsets reset group=%s topic=%s queues=%d", self._group, topic, len(mine))
             finally:
                 rebalance.is_paused = self.is_paused
@@ -402,9 +404,9 @@ class PushConsumer(Consumer):
         """Returns the runtime information for administration tools."""
         info = await super().running_info(with_stacks=with_stacks)
         info.status_table = self._statistics.table()
-        assert self._held is not None
+        assert self._assigned is not None
         assert self._store is not None
-        for process_queue in self._held:
+        for process_queue in self._assigned:
             offset = self._store.memory(process_queue.queue)
             if offset is None:
                 try:

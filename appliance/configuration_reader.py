@@ -1,0 +1,384 @@
+"""Reads files, flags and `--set` into one `Configuration`, or fails with one clear line.
+
+For each key the strongest source counts: a flag, then `--set`, then its file, then the default. `broker.conf` holds the keys
+of broker and store as Apache's has them; an unknown key there is a warning that names the nearest known key. In
+`appliance.toml` and `--set` it is an error. A `storePathRootDir` other than the broker's store is an error, never a new empty store.
+
+An appliance has one broker, or those that `appliance.toml` lists (`broker_list`). What `-c`, `--set` and `--host` give is for all of them;
+a listed broker's own broker.conf and table are stronger than `-c`. No two brokers may share a port, a store, a file or an identity.
+
+Nothing is written here and no role is started; `headrace config check` runs the same code.
+"""
+
+import os
+import socket
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from appliance.broker_list import BrokerEntry, read_broker_list
+from appliance.config import DEFAULT_TLS_CONFIG_FILE, ApplianceConfig
+from appliance.effective_configuration import BrokerConfiguration, Configuration
+from appliance.errors import ConfigurationError
+from appliance.paths import AppliancePaths, BrokerPaths
+from broker.config import ACCEPTED_UNUSED as BROKER_UNUSED
+from broker.config import BrokerConfig
+from headrace.errors import RemoteProtocolError
+from headrace.model.option import format_value, from_mapping, is_changeable, keys_of, nearest_key, parse_value
+from headrace.model.tls_settings import KEYS as TLS_KEYS
+from headrace.model.tls_settings import TlsSettings, parse_tls_settings
+from headrace.protocol.bodies.properties_text import decode_properties_text
+from nameserver.config import NameServerConfig
+from store.config import ACCEPTED_UNUSED as STORE_UNUSED
+from store.config import StoreConfig
+from store.errors import BadStoreConfig
+
+T = TypeVar("T")
+C = TypeVar("C", BrokerConfig, StoreConfig)
+
+_UNUSED = {**BROKER_UNUSED, **STORE_UNUSED}
+_WILDCARDS = ("0.0.0.0", "::", "")
+_LISTS = ("broker", "brokers")
+_SHARED = ("adminAllow", "allowUnauthenticatedAdmin")
+"""Options of broker and name server that are given once for both."""
+_ONLY_BROKER = "broker"  # not its brokerName, which a file may change while the appliance runs
+PORT_SPACING = 10
+"""From the port of a broker to that of the next one in the list: VIP channel and HA (port - 2, port + 1) never meet."""
+
+
+class Given(NamedTuple):
+    """An option's text and where it was given."""
+
+    text: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where to look: what the flags of `headrace run` say, None where one is not given."""
+
+    data: str = "./data"
+    broker_conf: str | None = None
+    appliance_toml: str | None = None
+    nameserver_conf: str | None = None
+    settings: Sequence[str] = ()
+    host: str | None = None
+    nameserver_port: int | None = None
+    port: int | None = None
+
+
+def read_configuration(sources: Sources) -> Configuration:
+    """The configuration that `sources` give together. Raises ConfigurationError, whose text names source and key."""
+    warnings: list[str] = []
+    paths = AppliancePaths(os.path.abspath(sources.data))
+    broker_keys = {**keys_of(BrokerConfig), **keys_of(StoreConfig)}
+    appliance_keys = keys_of(ApplianceConfig)
+
+    weak: dict[str, Given] = {}
+    entries: list[BrokerEntry] = []
+    if sources.broker_conf is not None:
+        weak.update(_read_broker_conf(sources.broker_conf, broker_keys, warnings))
+    if sources.appliance_toml is not None:
+        given, entries = _read_toml(sources.appliance_toml, appliance_keys, broker_keys)
+        weak.update(given)
+    strong = _read_settings(sources.settings, {**broker_keys, **appliance_keys}, warnings)
+    for key, flag, value in (
+        ("host", "--host", sources.host),
+        ("brokerIP1", "--host", _announced(sources.host)),
+        ("nameserverPort", "--nameserver-port", sources.nameserver_port),
+        ("listenPort", "--port", sources.port),
+    ):
+        if value is not None:
+            strong[key] = Given(str(value), flag)
+
+    given = {**weak, **strong}
+    nameserver = _nameserver(sources, given, warnings)
+    appliance = _make(ApplianceConfig, given)
+    tls = _read_tls(appliance, paths, warnings)
+    announced = _announced(appliance.host)
+    if announced is not None:
+        weak.setdefault("brokerIP1", Given(announced, "host"))
+    if appliance.nameserver_enable:
+        local = "127.0.0.1" if appliance.host in _WILDCARDS else appliance.host
+        weak.setdefault("namesrvAddr", Given(f"{local}:{appliance.nameserver_port}", "nameserverPort"))
+
+    is_only = len(entries) <= 1
+    brokers: list[BrokerConfiguration] = []
+    for entry in entries or [BrokerEntry("", "--data", None, "", {})]:
+        own = _read_entry(entry, broker_keys, warnings)
+        given = {**weak, **own, **strong}
+        if entry.name:
+            given.setdefault("brokerName", Given(entry.name, entry.source))
+        if brokers:
+            port = Given(str(brokers[-1].broker.listen_port + PORT_SPACING), "the port of the previous broker")
+            given["listenPort"] = own.get("listenPort", port)
+        # Options that are changed by request are one broker's: they never go into a file that several read.
+        file = entry.conf or (sources.broker_conf if is_only else None)
+        place = paths.broker("" if is_only else entry.name, entry.store)
+        _place_store(given, place, paths, entry)
+        brokers.append(replace(_make_broker(entry.name, is_only, place, given, appliance, file), tls=tls))
+    _check_apart(brokers)
+    return Configuration(paths, appliance, nameserver, tuple(brokers), warnings, tls)
+
+
+def _make_broker(
+    name: str,
+    is_only: bool,
+    paths: BrokerPaths,
+    given: Mapping[str, Given],
+    appliance: ApplianceConfig,
+    file: str | None,
+) -> BrokerConfiguration:
+    """One broker's configuration out of what was given, each option checked by itself."""
+    broker = _make(BrokerConfig, given)
+    store = _make(StoreConfig, given)
+    try:
+        _check_ports(broker, appliance)
+        _check_store(store)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"[[broker]] {name}: {error}" if name else str(error)) from error
+    return BrokerConfiguration(
+        name or _ONLY_BROKER,
+        is_only,
+        paths,
+        appliance,
+        broker,
+        store,
+        None if file is None else Path(file).resolve(),
+    )
+
+
+def read_changes(configuration: BrokerConfiguration, sources: Sources) -> BrokerConfiguration:
+    """The same configuration with what may be changed at run time as `sources` say it now: for a role that is started again.
+
+    Everything else stays as it was, whatever has been written into the files meanwhile: the roles must agree. Raises
+    ConfigurationError.
+    """
+    now = read_configuration(sources).find_broker(configuration.name)
+    return replace(
+        configuration,
+        broker=_take_changeable(configuration.broker, now.broker),
+        store=_take_changeable(configuration.store, now.store),
+    )
+
+
+def _take_changeable(old: C, new: C) -> C:
+    names = [field.name for field in fields(old) if is_changeable(field)]
+    return replace(old, **{name: getattr(new, name) for name in names})
+
+
+def _announced(host: str | None) -> str | None:
+    """The address that clients are told when we listen on `host`; None where that would not help them."""
+    if host is None or host in _WILDCARDS:
+        return None
+    try:
+        # A record's store host is an address, never a name; of several the IPv4 one, which every client can use.
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except socket.gaierror as error:
+        raise ConfigurationError(f"host={host}: {error.strerror}") from error
+    return str(min(found, key=lambda entry: entry[0] != socket.AF_INET)[4][0])
+
+
+def check_file(path: str) -> list[str]:
+    """Warnings about one file: appliance.toml by its ending, otherwise broker.conf. Raises ConfigurationError."""
+    if path.endswith(".toml"):
+        broker_keys = {**keys_of(BrokerConfig), **keys_of(StoreConfig)}
+        given, entries = _read_toml(path, keys_of(ApplianceConfig), broker_keys)
+        _make(ApplianceConfig, given)
+        return read_configuration(Sources(appliance_toml=path)).warnings if entries else []
+    warnings: list[str] = []
+    given = _read_broker_conf(path, {**keys_of(BrokerConfig), **keys_of(StoreConfig)}, warnings)
+    _make(BrokerConfig, given)
+    _check_store(_make(StoreConfig, given))
+    return warnings
+
+
+def _make(configuration: type[T], given: Mapping[str, Given]) -> T:
+    """One dataclass out of what was given. Each value is parsed by itself first, so that the error names its source."""
+    known = keys_of(configuration)
+    for key, (text, source) in given.items():
+        if key in known:
+            _try(source, lambda key=key, text=text: parse_value(known[key], text))  # type: ignore[misc]
+    return _try("configuration", lambda: from_mapping(configuration, {key: text for key, (text, _) in given.items()}))
+
+
+def _try(source: str, make: Callable[[], T]) -> T:
+    try:
+        return make()
+    except ValueError as error:
+        raise ConfigurationError(f"{source}: {error}") from error
+
+
+def _check_store(store: StoreConfig) -> None:
+    try:
+        store.check()
+        store.paths()
+    except BadStoreConfig as error:
+        raise ConfigurationError(str(error)) from error
+
+
+def _read_text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError as error:
+        raise ConfigurationError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path}: not UTF-8 text (byte {error.start})") from error
+
+
+def _read_properties(path: str) -> dict[str, str]:
+    try:
+        return decode_properties_text(_read_text(path))
+    except RemoteProtocolError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+
+
+def _read_tls(appliance: ApplianceConfig, paths: AppliancePaths, warnings: list[str]) -> TlsSettings:
+    """The settings of tlsConfigFile. Certificates and keys that it names are read, so that an error ends the start."""
+    path = appliance.tls_config_file
+    if not path and os.path.exists(DEFAULT_TLS_CONFIG_FILE):
+        path = DEFAULT_TLS_CONFIG_FILE
+    texts = _read_properties(path) if path else {}
+    warnings.extend(f"{path}: {_unknown(key, TLS_KEYS)}; ignored" for key in texts if key not in TLS_KEYS)
+    source = path or "configuration"
+    settings = _try(source, lambda: parse_tls_settings(texts, appliance.tls_mode, paths.self_made_certificate))
+    if settings.server.files or settings.client.files:
+        from headrace.remoting import tls_context  # noqa: PLC0415  OpenSSL is loaded only where certificates are configured
+
+        _try(source, lambda: tls_context.check_files(settings))
+    return settings
+
+
+def _read_broker_conf(path: str, known: Mapping[str, Any], warnings: list[str]) -> dict[str, Given]:
+    given: dict[str, Given] = {}
+    for key, text in _read_properties(path).items():
+        if key in known:
+            given[key] = Given(text.strip(), path)
+        elif key in _UNUSED:
+            warnings.append(f"{path}: {key} has no effect: {_UNUSED[key]}")
+        else:
+            warnings.append(f"{path}: {_unknown(key, (*known, *_UNUSED))}; ignored")
+    return given
+
+
+def _read_toml(
+    path: str, known: Mapping[str, Any], broker_keys: Mapping[str, Any]
+) -> tuple[dict[str, Given], list[BrokerEntry]]:
+    try:
+        values = tomllib.loads(_read_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+    entries = read_broker_list(values, path, broker_keys)
+    values = {key: value for key, value in values.items() if key not in _LISTS}
+    for key, value in values.items():
+        if key not in known:
+            raise ConfigurationError(f"{path}: {_unknown(key, (*known, *_LISTS))}")
+        if not isinstance(value, str | int | float | bool):
+            raise ConfigurationError(f"{path}: {key}: expected a single value")
+    return {key: Given(format_value(value), path) for key, value in values.items()}, entries
+
+
+def _read_entry(entry: BrokerEntry, known: Mapping[str, Any], warnings: list[str]) -> dict[str, Given]:
+    """What a listed broker has of its own: its broker.conf, and stronger than that its table."""
+    given = {} if entry.conf is None else _read_broker_conf(entry.conf, known, warnings)
+    given.update((key, Given(text, entry.source)) for key, text in entry.options.items())
+    return given
+
+
+def _read_settings(settings: Iterable[str], known: Mapping[str, Any], warnings: list[str]) -> dict[str, Given]:
+    given: dict[str, Given] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        key = key.strip()
+        if not equals:
+            raise ConfigurationError(f"--set {setting}: expected KEY=VALUE")
+        if key in known:
+            given[key] = Given(text.strip(), f"--set {key}")
+        elif key in _UNUSED:
+            warnings.append(f"--set {key} has no effect: {_UNUSED[key]}")
+        else:
+            raise ConfigurationError(f"--set {setting}: {_unknown(key, known)}")
+    return given
+
+
+def _unknown(key: str, known: Iterable[str]) -> str:
+    near = nearest_key(key, known)
+    return f"unknown key {key}" + (f" (did you mean {near}?)" if near else "")
+
+
+def _nameserver(sources: Sources, given: dict[str, Given], warnings: list[str]) -> NameServerConfig:
+    """The name server's configuration. Its listenPort is our nameserverPort; the stronger of the two sources counts.
+
+    What is not in its file of who may administer it is as in the brokers' configuration.
+    """
+    path = sources.nameserver_conf
+    texts = {} if path is None else _read_properties(path)
+    keys = keys_of(NameServerConfig)
+    if path is not None:
+        warnings.extend(f"{path}: {_unknown(key, keys)}; ignored" for key in texts if key not in keys)
+        if "listenPort" in texts and "nameserverPort" not in given:
+            given["nameserverPort"] = Given(texts["listenPort"].strip(), path)
+    shared = {key: given[key] for key in _SHARED if key in given}
+    return _make(NameServerConfig, shared | {key: Given(text.strip(), str(path)) for key, text in texts.items()})
+
+
+def _place_store(given: dict[str, Given], broker: BrokerPaths, paths: AppliancePaths, entry: BrokerEntry) -> None:
+    """Make storePathRootDir the broker's store, or refuse when it says something else. rocketmqHome is the broker's folder by default."""
+    if os.path.realpath(broker.store) == os.path.realpath(paths.data):
+        raise ConfigurationError(
+            f"{entry.source}: store={entry.store} is the data folder itself; use a folder below it"
+        )
+    said = given.get("storePathRootDir")
+    if said is not None and os.path.realpath(said.text) != os.path.realpath(broker.store):
+        if entry.name:
+            whose, hint = entry.name, f'set store = "{said.text}" in its [[broker]] table'
+        else:
+            is_movable = os.path.basename(said.text) == "store"
+            whose, hint = (
+                f"--data {paths.data}",
+                f"use --data {os.path.dirname(said.text)}" if is_movable else "remove the key",
+            )
+        raise ConfigurationError(
+            f"{said.source}: storePathRootDir={said.text}, but the store of {whose} is {broker.store}: {hint}"
+        )
+    given["storePathRootDir"] = Given(broker.store, entry.source)
+    # Relative to where the appliance was started, like all paths of a command.
+    home = given.get("rocketmqHome")
+    given["rocketmqHome"] = Given(os.path.abspath(home.text) if home and home.text else broker.folder, "rocketmqHome")
+
+
+def _check_ports(broker: BrokerConfig, appliance: ApplianceConfig) -> None:
+    ports = {"listenPort": broker.listen_port, "the VIP channel": broker.fast_port, "HA": broker.listen_port + 1}
+    for what, port in ports.items():
+        if not 1 <= port <= 65_535:
+            raise ConfigurationError(f"listenPort={broker.listen_port}: {what} would be port {port}")
+        if appliance.nameserver_enable and port == appliance.nameserver_port:
+            raise ConfigurationError(f"port {port} is used by both nameserverPort and {what}; change one of them")
+
+
+def _check_apart(brokers: Sequence[BrokerConfiguration]) -> None:
+    """See that no two brokers share what only one can have. Raises ConfigurationError."""
+    taken: dict[tuple[str, object], str] = {}
+    for one in brokers:
+        paths = one.store_paths
+        claims: list[tuple[str, object, str]] = [
+            *(("port", port, f"port {port}") for port in one.listening_ports()),
+            *(
+                ("folder", os.path.realpath(folder), f"the folder {folder}")
+                for folder in {paths.root, paths.commit_log, paths.consume_queue, paths.index, paths.config}
+            ),
+            (
+                "identity",
+                (one.broker.broker_cluster_name, one.broker.broker_name, one.broker.broker_id),
+                f"brokerName={one.broker.broker_name} with brokerId={one.broker.broker_id}",
+            ),
+        ]
+        if one.broker_conf is not None:
+            claims.append(("file", one.broker_conf, f"the file {one.broker_conf}"))
+        for kind, value, text in claims:
+            other = taken.setdefault((kind, value), one.name)
+            if other != one.name:
+                raise ConfigurationError(f"brokers {other} and {one.name} both use {text}; give each its own")

@@ -1,0 +1,189 @@
+"""ManagedRole: one role under supervision: its process, its phase, and how its last process ended.
+
+`role_supervisor` decides; this file carries it out: fork, stop, SIGABRT, SIGKILL, wait. A role is forked again only after its
+predecessor has been waited for, so a role never has two processes.
+"""
+
+import enum
+import os
+import signal
+from dataclasses import dataclass
+from typing import Generic
+
+from appliance import exit_code
+from appliance.child import Child, Inheritance, fork_role
+from appliance.health_watch import Verdict, judge
+from appliance.role import C, Role, S
+from appliance.signal_pipe import STOP_ROLE
+from ipc.health_page import RoleHealth, monotonic_ms
+
+
+class Phase(enum.Enum):
+    """Where a role is in its life, as `headrace status` says it."""
+
+    WAITING = "waiting"  # to be started, but its pause is not over
+    PREPARING = "preparing"  # forked, waits at its gate for what must come before
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    STOPPED = "stopped"  # stays down until it is started
+    ENDED = "ended"  # ran once, ended well
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a process ended. `code` is negative for a signal, as in Python's own libraries.
+
+    `lived_ms` counts from its start, `served_ms` from when it was ready, 0 if it never was. `client` is the address whose
+    request it was handling, empty if there is none.
+    """
+
+    code: int
+    reason: str
+    lived_ms: int
+    was_asked: bool
+    served_ms: int = 0
+    client: str = ""
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether somebody else's SIGKILL ended it."""
+        return self.code == -signal.SIGKILL
+
+    @property
+    def could_not_start(self) -> bool:
+        """Whether it said itself that it cannot start."""
+        return self.code == exit_code.COULD_NOT_START
+
+    def __str__(self) -> str:
+        """For people: the reason where there is one, else the code or the signal's name."""
+        how = f"ended by {_signal_name(-self.code)}" if self.code < 0 else f"ended with exit code {self.code}"
+        return f"{how} ({self.reason})" if self.reason else how
+
+
+class ManagedRole(Generic[C, S]):
+    """The supervisor's record of one role. `name` is what operators call it, with its broker where there are several."""
+
+    def __init__(self, role: Role[C, S], name: str, inheritance: Inheritance[C]) -> None:
+        self.role = role
+        self.name = name
+        self.phase = Phase.WAITING
+        self.has_run = False
+        """Whether it was running once, or has ended well: what roles that come after it wait for. Stays so."""
+        self.starts_from_ms = 0
+        self.short_lives = 0
+        self.is_to_start_again = False
+        self.ended_badly = False
+        """Whether its last process ended otherwise than with 0 after being told to."""
+        self._inheritance = inheritance
+        self._health = inheritance.pages.health
+        self._row = self._health.supervised_row(role.name)
+        self._child: Child | None = None
+        self._began_ms = 0
+        self._ready_at_ms: int | None = None
+        self._stop_by_ms = 0
+        self._aborted_at_ms: int | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The pid of its process, None while there is none."""
+        return self._child.pid if self._child else None
+
+    def fork(self, settings: S) -> None:
+        """Make its process, which waits at its gate. Raises OSError when the system has no room for one."""
+        self._row.starting()
+        self._began_ms = monotonic_ms()
+        self._ready_at_ms = None
+        self._aborted_at_ms = None
+        self._child = fork_role(self.role, self.name, settings, self._inheritance)
+        self._row.forked(self._child.pid)
+        self.phase = Phase.PREPARING
+
+    def release(self) -> None:
+        """Let its process begin its work."""
+        if self._child is not None:
+            self._began_ms = monotonic_ms()
+            self._child.release()
+            self.phase = Phase.STARTING
+
+    def became_ready(self) -> None:
+        """It has stored that it is running."""
+        self._ready_at_ms = monotonic_ms()
+        self.phase = Phase.RUNNING
+        if not self.role.runs_once:
+            self.has_run = True
+
+    @property
+    def client(self) -> str:
+        """The address whose request it handles, empty if there is none. True of a role that hangs or has died."""
+        return self._health.read_client(self.role.name)
+
+    def tell_to_stop(self, now_ms: int, timeout_ms: int) -> None:
+        """Send `STOP_ROLE` (SIGKILL to an expendable one); after `timeout_ms` it is made to end."""
+        if self._child is None:
+            self.phase = Phase.STOPPED
+            return
+        if self.phase is not Phase.STOPPING:
+            self.phase = Phase.STOPPING
+            self._stop_by_ms = now_ms + timeout_ms
+            os.kill(self._child.pid, signal.SIGKILL if self.role.is_expendable else STOP_ROLE)
+
+    def abort(self, now_ms: int) -> None:
+        """Make it write its stacks and end (SIGABRT); `RoleSupervisor._watch` kills it if it does not."""
+        if self._child is not None:
+            self._aborted_at_ms = now_ms
+            os.kill(self._child.pid, signal.SIGABRT)
+
+    def kill(self) -> None:
+        """End it at once (SIGKILL)."""
+        if self._child is not None:
+            os.kill(self._child.pid, signal.SIGKILL)
+
+    def is_late_to_stop(self, now_ms: int) -> bool:
+        """Whether it was told to stop and has not within its time."""
+        return self.phase is Phase.STOPPING and now_ms > self._stop_by_ms and self._aborted_at_ms is None
+
+    def judge(self, health: RoleHealth, now_ms: int, timeout_ms: int, awake_since_ms: int) -> Verdict:
+        """What its signs of life say; `awake_since_ms`: when the supervisor itself last came back from a stall."""
+        if self._child is None or self.phase is Phase.PREPARING or self.role.is_expendable:
+            return Verdict.ALIVE
+        return judge(
+            now_ms,
+            last_sign_ms=max(health.heartbeat_ms, self._began_ms, awake_since_ms),
+            long_call_until_ms=health.long_call_until_ms,
+            timeout_ms=timeout_ms,
+            aborted_at_ms=self._aborted_at_ms,
+        )
+
+    def reap(self) -> End | None:
+        """How its process ended, once; None while it lives or there is none."""
+        if self._child is None:
+            return None
+        pid, status = os.waitpid(self._child.pid, os.WNOHANG)
+        if pid == 0:
+            return None
+        # order: before its row is cleared. It may have died between being ready and our looking.
+        if self.phase is Phase.STARTING and self._health.read_role(self.role.name).state in {"running", "stopping"}:
+            self.became_ready()
+        now_ms = monotonic_ms()
+        end = End(
+            code=os.waitstatus_to_exitcode(status),
+            reason=self._child.read_reason(),
+            lived_ms=now_ms - self._began_ms,
+            was_asked=self.phase is Phase.STOPPING,
+            served_ms=now_ms - self._ready_at_ms if self._ready_at_ms is not None and self.has_run else 0,
+            client=self.client,
+        )
+        self._child = None
+        self.ended_badly = not self.role.is_expendable and (
+            end.code != exit_code.CLEAN or not (end.was_asked or self.role.runs_once)
+        )
+        self._row.ended("failed" if self.ended_badly else "stopped")
+        return end
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # a real-time signal has no name of its own
+        return f"signal {number}"

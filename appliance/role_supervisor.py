@@ -1,0 +1,296 @@
+"""RoleSupervisor: starts, restarts and stops the roles of one table: those of one broker, or the appliance's own.
+
+Start: all roles are forked. Each is released when the roles that it comes after have run and its condition holds.
+
+Restart: `_on_end` is called when a role's process has ended. `restart_policy` decides from numbers whether the role is forked again, and after which back-off. A role
+that has been ready is restarted for as long as it takes. A role that was never ready fails the whole set if it reports that it cannot start, or
+keeps dying; the supervisor decides what follows. `health_watch` decides when a silent role is killed.
+
+Stop: in the order of `stops`. A step begins when all roles of the step before it have ended.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic
+
+from appliance import exit_code
+from appliance.child import Inheritance
+from appliance.errors import ApplianceError, RoleFailedToStart, RoleGivenUp
+from appliance.health_watch import Verdict
+from appliance.managed_role import End, ManagedRole, Phase
+from appliance.rates import RateWindow
+from appliance.restart_policy import FORK_BACKOFF_MS, GiveUp, Restart, decide_restart
+from appliance.role import C, Role, S, qualified_name
+from ipc.control_block import ControlBlock
+from ipc.health_page import RoleHealth
+
+_LEVELS: Final = frozenset({"held_pulls", "connections"})
+"""Counters of what there is now; how fast these change is of no use to anybody."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long the supervisor waits before it acts. Milliseconds."""
+
+    heartbeat_timeout_ms: int
+    role_stop_timeout_ms: int
+
+
+class RoleSupervisor(Generic[C, S]):
+    """The roles of one table under supervision."""
+
+    def __init__(
+        self,
+        broker: str,
+        roles: Sequence[Role[C, S]],
+        settings: Callable[[], S],
+        inheritance: Inheritance[C],
+        timeouts: Timeouts,
+        control: ControlBlock | None = None,
+        earlier: Mapping[str, ManagedRole[Any, Any]] | None = None,
+    ) -> None:
+        """`broker` stands before the roles' names, unless it is empty. `settings()` is called at each start of a role.
+
+        `control` has the offsets that roles wait for; `earlier` are roles of another set that these may wait for.
+        """
+        self.managed_roles = {
+            role.name: ManagedRole(role, qualified_name(broker, role.name), inheritance) for role in roles
+        }
+        self.rates = RateWindow()
+        self.is_ready = False
+        self.is_stopping = False
+        self.was_clean = True
+        """Whether every role ended well when it was told to; final when `is_down` after `stop`."""
+        self.error: ApplianceError | None = None
+        """Why the set cannot start."""
+        self._pages = inheritance.pages
+        self._settings = settings
+        self._timeouts = timeouts
+        self._control = control
+        self._earlier = earlier or {}
+        self._step_began_ms = 0
+        self._step = -1
+
+    @property
+    def is_down(self) -> bool:
+        """Whether no role has a process."""
+        return not any(managed.pid for managed in self.managed_roles.values())
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a role is on its way up, or the set on its way down."""
+        return (self.is_stopping and not self.is_down) or any(
+            managed.phase in {Phase.WAITING, Phase.PREPARING, Phase.STARTING} for managed in self.managed_roles.values()
+        )
+
+    @property
+    def alive(self) -> list[str]:
+        """The names of the roles that have a process."""
+        return [managed.name for managed in self.managed_roles.values() if managed.pid]
+
+    # ---- for requests
+
+    def stop(self) -> None:
+        """Begin to stop all roles, in their order."""
+        if not self.is_stopping:
+            self.is_stopping = True
+            for managed in self.managed_roles.values():
+                if managed.pid is None:
+                    self.was_clean = self.was_clean and not managed.ended_badly
+                if managed.phase is Phase.WAITING:
+                    managed.phase = Phase.STOPPED
+
+    def stop_role(self, managed: ManagedRole[C, S], now_ms: int, *, and_start: bool) -> None:
+        """Tell a role to stop, to stay down or to be started again."""
+        managed.is_to_start_again = and_start
+        managed.tell_to_stop(now_ms, self._timeouts.role_stop_timeout_ms)
+        if managed.phase is Phase.STOPPED and and_start:
+            self.start_role(managed)
+
+    def start_role(self, managed: ManagedRole[C, S]) -> None:
+        """Let a role that is down be started again, at once."""
+        managed.phase = Phase.WAITING
+        managed.starts_from_ms = 0
+        managed.short_lives = 0
+
+    # ---- the supervisor's round
+
+    def step(self, now_ms: int, awake_since_ms: int) -> None:
+        """Notice what has happened, and do what is next. `awake_since_ms`: when the supervisor last came back from a stall."""
+        for managed in self.managed_roles.values():
+            end = managed.reap()
+            if end is not None:
+                self._on_end(managed, end, now_ms)
+        health = self.read_health()
+        for name, managed in self.managed_roles.items():
+            if managed.phase is Phase.STARTING and health[name].state in {"running", "stopping"}:
+                managed.became_ready()
+                logger.info("role ready role=%s pid=%s", managed.name, managed.pid)
+            self._watch(managed, health[name], now_ms, awake_since_ms)
+        if self.is_stopping:
+            self._advance_stop(now_ms)
+        elif self.error is None:
+            self._advance_start(now_ms)
+        if self.rates.is_due(now_ms):
+            self.rates.add(now_ms, self.read_counters())
+
+    def read_health(self) -> dict[str, RoleHealth]:
+        """The health of every role, by its name in the table."""
+        return self._pages.health.read()
+
+    def read_role_counters(self) -> dict[str, dict[str, int]]:
+        """All counters of every role, by its name in the table."""
+        return self._pages.read_counters()
+
+    def read_counters(self) -> dict[str, int]:
+        """What rates are made of: the offsets that grow, and every counter as `<role>.<counter>`."""
+        counters = {}
+        if self._control is not None:
+            counters = {
+                "wrote_bytes": self._control.wrote_offset,
+                "flushed_bytes": self._control.flushed_offset,
+                "reput_bytes": self._control.reput_offset,
+            }
+        for role, values in self.read_role_counters().items():
+            counters.update((f"{role}.{name}", value) for name, value in values.items() if name not in _LEVELS)
+        return counters
+
+    # ---- one role
+
+    def _on_end(self, managed: ManagedRole[C, S], end: End, now_ms: int) -> None:
+        _log_end(managed, end)
+        for other in self.managed_roles.values():
+            if other.role.ends_with == managed.role.name and other.phase in {Phase.STARTING, Phase.RUNNING}:
+                self.stop_role(other, now_ms, and_start=True)
+        if end.was_asked or self.is_stopping:
+            managed.phase = Phase.STOPPED
+            if self.is_stopping:
+                self.was_clean = self.was_clean and not managed.ended_badly
+            elif managed.is_to_start_again:
+                self.start_role(managed)
+        elif managed.role.runs_once and end.code == exit_code.CLEAN:
+            managed.phase = Phase.ENDED
+            managed.has_run = True
+            if managed.role.afterwards is not None:
+                try:
+                    managed.role.afterwards(self._settings())
+                except OSError as error:
+                    self._fail(managed, RoleFailedToStart(f"after {managed.name}: {error.filename}: {error.strerror}"))
+        else:
+            self._restart_or_fail(managed, end, now_ms)
+
+    def _restart_or_fail(self, managed: ManagedRole[C, S], end: End, now_ms: int) -> None:
+        # Foreign code can end with any code; a reason is given only before it begins.
+        if managed.role.is_expendable and end.could_not_start and end.reason:
+            logger.error("role disabled role=%s reason=%r", managed.name, end.reason)
+            managed.phase = Phase.STOPPED
+            return
+        if end.could_not_start and not managed.has_run:
+            managed.ended_badly = False  # it had not begun
+            self._fail(managed, RoleFailedToStart(f"{managed.name} could not start: {end.reason or end}"))
+            return
+        decision = decide_restart(
+            served_ms=end.served_ms,
+            short_lives_before=managed.short_lives,
+            was_killed=end.was_killed,
+            was_ever_ready=managed.has_run,
+            is_expendable=managed.role.is_expendable,
+        )
+        match decision:
+            case Restart(backoff_ms, short_lives):
+                logger.warning(
+                    "role restart scheduled role=%s deaths=%d backoff_ms=%d", managed.name, short_lives, backoff_ms
+                )
+                managed.short_lives = short_lives
+                managed.phase = Phase.WAITING
+                managed.starts_from_ms = now_ms + backoff_ms
+            case GiveUp(short_lives):
+                self._fail(managed, RoleGivenUp(f"{managed.name} died {short_lives} times before it was ready: {end}"))
+
+    def _fail(self, managed: ManagedRole[C, S], error: ApplianceError) -> None:
+        managed.phase = Phase.STOPPED
+        self.error = self.error or error
+
+    def _watch(self, managed: ManagedRole[C, S], health: RoleHealth, now_ms: int, awake_since_ms: int) -> None:
+        if managed.is_late_to_stop(now_ms):
+            logger.error("role stop timed out role=%s timeout_ms=%d", managed.name, self._timeouts.role_stop_timeout_ms)
+            managed.abort(now_ms)
+        match managed.judge(health, now_ms, self._timeouts.heartbeat_timeout_ms, awake_since_ms):
+            case Verdict.DUMP_STACKS:
+                logger.error(
+                    "role silent role=%s silent_ms=%d pid=%s%s action='dump stacks to logs/stacks.log and kill'",
+                    managed.name,
+                    now_ms - health.heartbeat_ms,
+                    managed.pid,
+                    _about_client(managed.client),
+                )
+                managed.abort(now_ms)
+            case Verdict.KILL:
+                managed.kill()
+            case Verdict.ALIVE:
+                pass
+
+    # ---- all of them
+
+    def _advance_start(self, now_ms: int) -> None:
+        for managed in self.managed_roles.values():
+            if managed.phase is Phase.PREPARING and self._may_begin(managed):
+                managed.release()
+            if managed.phase is Phase.WAITING and now_ms >= managed.starts_from_ms:
+                try:
+                    managed.fork(self._settings())
+                except OSError as error:
+                    if managed.role.is_expendable or managed.has_run:
+                        logger.warning(
+                            "role fork failed role=%s error=%r backoff_ms=%d",
+                            managed.name,
+                            error.strerror,
+                            FORK_BACKOFF_MS,
+                        )
+                        managed.starts_from_ms = now_ms + FORK_BACKOFF_MS
+                        continue
+                    self._fail(managed, RoleFailedToStart(f"{managed.name}: fork failed: {error.strerror}"))
+                    return
+        self.is_ready = self.is_ready or all(
+            managed.phase in {Phase.RUNNING, Phase.ENDED, Phase.STOPPED} or managed.role.is_expendable
+            for managed in self.managed_roles.values()
+        )
+
+    def _may_begin(self, managed: ManagedRole[C, S]) -> bool:
+        before = (self.managed_roles.get(name) or self._earlier[name] for name in managed.role.after)
+        return all(other.has_run for other in before) and (
+            self._control is None or managed.role.starts_when(self._control)
+        )
+
+    def _advance_stop(self, now_ms: int) -> None:
+        """Tell those whose turn it is; the next turn comes when all of these are gone."""
+        alive = [managed for managed in self.managed_roles.values() if managed.pid]
+        step = min((managed.role.stops for managed in alive), default=-1)
+        if step != self._step:
+            self._step, self._step_began_ms = step, now_ms
+        is_overdue = now_ms - self._step_began_ms > self._timeouts.role_stop_timeout_ms
+        for managed in alive:
+            if managed.role.stops != step or managed.phase is Phase.STOPPING:
+                continue
+            if self._control is None or managed.role.stops_when(self._control) or is_overdue:
+                managed.tell_to_stop(now_ms, self._timeouts.role_stop_timeout_ms)
+
+
+def _log_end(managed: ManagedRole[C, S], end: End) -> None:
+    is_expected = end.code in {exit_code.CLEAN, exit_code.COULD_NOT_START} or (
+        managed.role.is_expendable and end.was_asked
+    )
+    if is_expected and not (end.could_not_start and managed.has_run):
+        # One that never was ready and reports why is announced by whoever started the appliance, in one line.
+        logger.info("role ended role=%s how=%r lived_ms=%d", managed.name, str(end), end.lived_ms)
+    else:
+        logger.warning(
+            "role died role=%s how=%r lived_ms=%d%s", managed.name, str(end), end.lived_ms, _about_client(end.client)
+        )
+
+
+def _about_client(client: str) -> str:
+    return f" client={client}" if client else ""

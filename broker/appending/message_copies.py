@@ -1,0 +1,36 @@
+"""Makes messages to store out of records: restores one that waited in an internal topic, or copies one to another queue (store spec 10.4).
+
+What it carries is the waiting record's: the body as it is, compressed or not, who sent it and when, the number of
+attempts. `# compat:` its property string is the waiting record's, byte for byte, so that REAL_TOPIC, REAL_QID and DELAY
+are still there when a consumer reads it.
+"""
+
+from headrace.model import properties
+from headrace.model.message import MessageExt
+from store.commit_log.message import MessageToStore
+
+
+def restore_message(record: MessageExt) -> MessageToStore | None:
+    """The message as it was before it was hidden; None if the record does not say where it was to go."""
+    topic = record.properties.get(properties.REAL_TOPIC)
+    queue_id = record.properties.get(properties.REAL_QUEUE_ID, "")
+    if not topic or not (queue_id.isascii() and queue_id.isdecimal()):
+        return None
+    return copy_message(record, topic, int(queue_id))
+
+
+def copy_message(record: MessageExt, topic: str, queue_id: int) -> MessageToStore:
+    """A copy of the record for this queue, with its properties as they are stored; nobody waits for the disk."""
+    return MessageToStore(
+        topic,
+        queue_id,
+        record.body,
+        record.properties_raw,
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp=record.born_timestamp,
+        born_host=record.born_host,
+        store_host=record.store_host,
+        reconsume_times=record.reconsume_times,
+        wait_store=False,
+    )

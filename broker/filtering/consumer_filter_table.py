@@ -1,0 +1,218 @@
+"""ConsumerFilterTable: the SQL92 filters of consumer groups by topic, stored in `config/consumerFilter.json`.
+
+Heartbeats register a group's expressions; a group that is gone leaves its filters dead, and after a day they are forgotten. The file
+has RocketMQ's format (store/filter/consumer_filter.py) and follows every ten seconds and at the stop.
+
+With `enableCalcFilterBitMap` dispatch reads the file and makes bit maps of what it finds in it. A bit map may only be believed for
+messages that were stored when dispatch knew the filter. So a filter is born a second later than it is registered, the file is
+written at once, and if that took longer the filter is born anew; until it is written no bit map counts for it.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection, Generator, Iterable
+from dataclasses import replace
+
+from broker.config import BrokerConfig
+from broker.json_file import JsonFile
+from headrace.model.subscription import PYTHON, SubscriptionData, is_tag_type
+from store.filter.bloom import BloomFilter
+from store.filter.consumer_filter import ConsumerFilterData, FilterTable, compile_filter, decode_filters, encode_filters
+from store.filter.message_filter import ExpressionFilter
+from store.filter.refusal import Refusal
+
+logger = logging.getLogger(__name__)
+
+SAVE_INTERVAL_S = 10.0
+_LOADED_DEAD_MS = 30_000  # compat: what is loaded counts as dead since half a minute, the interval of heartbeats
+_LEAD_MS = 1000  # limit: writing a small file takes some milliseconds, a busy disk perhaps a tenth of a second
+_ATTEMPTS = 3
+
+
+class ConsumerFilterTable:
+    """Filters by topic and group. Owned by the broker's event loop; not for several threads."""
+
+    def __init__(
+        self, json_file: JsonFile, config: BrokerConfig, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    ) -> None:
+        """Reads the file. Raises ConfigFileUnreadable, ValueError for options that give no Bloom filter."""
+        self._file = json_file
+        self._config = config
+        self._now_ms = now_ms
+        self._bloom = BloomFilter(config.max_error_rate_of_bloom_filter, config.expect_consumer_num_use_filter)
+        self._table: FilterTable = {}
+        self._ready: dict[tuple[str, str], ExpressionFilter] = {}
+        self._unwritten: set[tuple[str, str]] = set()
+        self._is_changed = False
+        self._load()
+
+    # -- what heartbeats say ----------------------------------------------------------------------------------------------
+
+    def register(self, group: str, subscriptions: Collection[SubscriptionData]) -> None:
+        """Takes the group's expressions; its filters for topics that it does not list are dead. (Functions are not kept here.)"""
+        for _ in self.register_steps(group, subscriptions):
+            pass
+
+    def register_steps(self, group: str, subscriptions: Collection[SubscriptionData]) -> Generator[None, None, None]:
+        """As `register`, an expression at a step."""
+        subscriptions = [one for one in subscriptions if one.expression_type != PYTHON]
+        for subscription in subscriptions:
+            if not is_tag_type(subscription.expression_type) and subscription.sub_string:
+                self._register_one(group, subscription)
+                yield
+        listed = {subscription.topic for subscription in subscriptions}
+        for data in self._of_group(group):
+            if data.topic not in listed:
+                self._let_die(data)
+        self._write_if_dispatch_reads()
+
+    def forget_groups_beyond(self, connected: Collection[str]) -> None:
+        """Filters of groups without a consumer are dead."""
+        for groups in self._table.values():
+            for group, data in groups.items():
+                if group not in connected:
+                    self._let_die(data)
+
+    def _register_one(self, group: str, subscription: SubscriptionData) -> None:
+        topic, version = subscription.topic, subscription.sub_version
+        known = self._table.get(topic, {}).get(group)
+        if known is not None and version <= known.client_version:
+            # compat: only a newer subscription changes a filter; the one that is known revives it.
+            if version == known.client_version and known.is_dead:
+                self._put(replace(known, dead_time=0))
+            return
+        bits = self._bloom.data_of(group, topic)
+        data = ConsumerFilterData(
+            group, topic, subscription.sub_string, subscription.expression_type, bits, self._birth(), version
+        )
+        if known is not None and (known.expression, known.expression_type, known.bloom_filter_data) == (
+            data.expression, data.expression_type, bits,
+        ):  # fmt: skip
+            self._put(replace(known, client_version=version, dead_time=0))
+            return
+        compiled = compile_filter(data.expression, data.expression_type)
+        if isinstance(compiled, Refusal):
+            logger.warning("filter rejected group=%s topic=%s reason=%s", group, topic, compiled)
+            if known is not None:
+                del self._table[topic][group]
+                self._ready.pop((topic, group), None)
+                self._is_changed = True
+            return
+        self._unwritten.add((topic, group))
+        self._put(data)
+        logger.info("filter registered group=%s topic=%s expression=%r", group, topic, data.expression)
+
+    def _birth(self) -> int:
+        return self._now_ms() + (_LEAD_MS if self._config.enable_calc_filter_bit_map else 0)
+
+    def _put(self, data: ConsumerFilterData) -> None:
+        self._table.setdefault(data.topic, {})[data.consumer_group] = data
+        self._ready.pop((data.topic, data.consumer_group), None)
+        self._is_changed = True
+
+    def _let_die(self, data: ConsumerFilterData) -> None:
+        if not data.is_dead:
+            data.dead_time = max(self._now_ms(), data.born_time)
+            self._is_changed = True
+            logger.info("filter inactive group=%s topic=%s", data.consumer_group, data.topic)
+
+    # -- asking -----------------------------------------------------------------------------------------------------------
+
+    def find(self, topic: str, group: str) -> ConsumerFilterData | None:
+        """The group's filter of the topic, dead or alive."""
+        return self._table.get(topic, {}).get(group)
+
+    def filter_of(self, topic: str, group: str) -> ExpressionFilter | None:
+        """The same, ready to be asked."""
+        key = topic, group
+        ready = self._ready.get(key)
+        if ready is None:
+            data = self.find(topic, group)
+            program = data.program() if data is not None else None
+            if data is None or program is None:
+                return None
+            counts = key not in self._unwritten and self._bloom.is_valid(data.bloom_filter_data)
+            ready = ExpressionFilter(program, data.bloom_filter_data if counts else None, data.born_time)
+            self._ready[key] = ready
+        return ready
+
+    def _of_group(self, group: str) -> Iterable[ConsumerFilterData]:
+        return [groups[group] for groups in self._table.values() if group in groups]
+
+    # -- the file ---------------------------------------------------------------------------------------------------------
+
+    def persist(self) -> None:
+        """Forgets what has been dead for long, and writes the file if anything has changed. Raises OSError; call it again then."""
+        self._purge()
+        if not self._is_changed:
+            return
+        for _ in range(_ATTEMPTS):
+            if self._config.enable_calc_filter_bit_map:
+                self._bear_late_ones()
+            self._file.save(encode_filters(self._table))
+            self._is_changed = False
+            if self._config.enable_calc_filter_bit_map and self._has_late_ones():
+                continue
+            for key in self._unwritten:
+                self._ready.pop(key, None)
+            self._unwritten.clear()
+            return
+        # The disk is slow beyond measure: expressions are evaluated, and the next call tries again.
+        self._is_changed = True
+
+    async def keep(self, interval_s: float = SAVE_INTERVAL_S) -> None:
+        """Persists every `interval_s` seconds until it is cancelled; a disk that refuses is said and tried again."""
+        while True:
+            await asyncio.sleep(interval_s)
+            self._try_persist()
+
+    def _write_if_dispatch_reads(self) -> None:
+        if self._unwritten and self._config.enable_calc_filter_bit_map:
+            self._try_persist()
+
+    def _try_persist(self) -> None:
+        try:
+            self.persist()
+        except OSError as error:
+            logger.warning("consumer filters not saved, will retry error=%s", error)
+
+    def _bear_late_ones(self) -> None:
+        """What is about to be written for the first time counts from a second later on."""
+        for topic, group in self._unwritten:
+            data = self.find(topic, group)
+            if data is not None:
+                was_dead = data.is_dead
+                data.born_time = self._birth()
+                data.dead_time = data.born_time if was_dead else 0
+
+    def _has_late_ones(self) -> bool:
+        now = self._now_ms()
+        found = (self.find(topic, group) for topic, group in self._unwritten)
+        return any(data.born_time <= now for data in found if data is not None)
+
+    def _purge(self) -> None:
+        now, span = self._now_ms(), self._config.filter_data_clean_time_span
+        for topic in list(self._table):
+            groups = self._table[topic]
+            for group in [name for name, data in groups.items() if data.is_dead and now - data.dead_time >= span]:
+                del groups[group]
+                self._ready.pop((topic, group), None)
+                self._is_changed = True
+                logger.info("filter removed group=%s topic=%s", group, topic)
+            if not groups:
+                del self._table[topic]
+                self._is_changed = True
+
+    def _load(self) -> None:
+        table = self._file.load(decode_filters) or {}
+        everyone = [data for groups in table.values() for data in groups.values()]
+        if not all(self._bloom.is_valid(data.bloom_filter_data) for data in everyone):
+            # compat: RocketMQ drops the whole file too; the groups' next heartbeats bring what is still wanted.
+            logger.warning("consumer filters discarded, the Bloom filter parameters have changed")
+            return
+        dead_since = self._now_ms() - _LOADED_DEAD_MS
+        for data in everyone:
+            if data.dead_time == 0:
+                data.dead_time = max(dead_since, data.born_time)
+        self._table = table

@@ -1,0 +1,53 @@
+"""OffsetWaiters: all that waits for another process's offset: held pulls, responses at the ack gate, appends without a file.
+
+One place knows whether anything waits, which is when the broker wants to be rung. When the broker is rung, all of them are tried again.
+"""
+
+from collections.abc import Callable
+
+from broker.pulling.held_pulls import HeldPulls, QueueKey
+from broker.wakeups import Wakeups
+from ipc.queue_table import QueueTable
+from ipc.role_context import RoleContext
+
+
+class OffsetWaiters:
+    """`ask` is called by whoever begins to wait."""
+
+    def __init__(self, context: RoleContext, queue_table: QueueTable) -> None:
+        self._changed_rows = context.instance.changed_rows_reader()
+        self._queue_keys = _QueueKeys(queue_table)
+        self._others: list[tuple[Callable[[], bool], Callable[[], object]]] = []
+        self.wakeups = Wakeups(context.bell, context.control, self._is_anyone_waiting, self._look)  # type: ignore[arg-type]
+        self.ask = self.wakeups.ask
+        self.held = HeldPulls(self.ask)
+
+    def join(self, is_waiting: Callable[[], bool], go_on: Callable[[], object]) -> None:
+        """Somebody else may wait; `go_on` is called before held pulls are looked at."""
+        self._others.append((is_waiting, go_on))
+
+    def _is_anyone_waiting(self) -> bool:
+        return bool(len(self.held)) or any(is_waiting() for is_waiting, _ in self._others)
+
+    def _look(self) -> None:
+        for _, go_on in self._others:
+            go_on()
+        if len(self.held):
+            rows = self._changed_rows.take()
+            self.held.arrived(self.held.queues() if rows is None else self._queue_keys.of(rows))
+
+
+class _QueueKeys:
+    """Names the queues of rows of the queue table."""
+
+    def __init__(self, table: QueueTable) -> None:
+        self._table = table
+        self._keys: dict[int, QueueKey] = {}
+        self._seen_changes = -1
+
+    def of(self, rows: list[int]) -> list[QueueKey]:
+        """The queues of these rows, each once; rows freed meanwhile are skipped."""
+        if self._table.changes != self._seen_changes:
+            self._seen_changes = self._table.changes
+            self._keys = {row: (topic.decode(), queue_id) for row, topic, queue_id, *_ in self._table.rows()}
+        return [self._keys[row] for row in dict.fromkeys(rows) if row in self._keys]

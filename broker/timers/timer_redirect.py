@@ -1,0 +1,121 @@
+"""TimerRedirect: stores a message that has a delivery time in the timer topic (store spec 10.6).
+
+The properties are RocketMQ 5's, and so is what they mean; but a time is kept to the millisecond, where RocketMQ 5 rounds it down to a
+second. A delay level wins over a time.
+"""
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from headrace.model import properties, sys_flag
+from headrace.model.names import TIMER_TOPIC
+from store.commit_log.message import MessageToStore
+
+DELIVERED_RECORD: Final = "TIMER_PHYSICAL_OFFSET"
+"""Property of a delivered message: where the record is that waited for it. Clients cannot send it."""
+
+ASKING: Final = (properties.TIMER_DELAY_SEC, properties.TIMER_DELAY_MS, properties.TIMER_DELIVER_MS)
+"""What a client may ask with; the first that is there counts."""
+
+MARK_ROOM: Final = 64
+"""Bytes that the properties of a waiting message leave free for DELIVERED_RECORD."""
+
+_PROPERTIES_LIMIT = 32767
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+
+
+class Outcome(Enum):
+    """What came of it."""
+
+    NO_TIMER = auto()
+    """It is to be delivered at once."""
+    WAITS = auto()
+    ILLEGAL = auto()
+    """The time is not a number, or further off than messages may wait; or it cancels a message that may be delivered already."""
+    DISABLED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class TimerRules:
+    """The broker's settings."""
+
+    enabled: bool
+    longest_ms: int
+
+
+class TimerRedirect:
+    """Times of one broker. `rules()` are the settings as they are now."""
+
+    def __init__(
+        self,
+        rules: Callable[[], TimerRules],
+        ensure_topic: Callable[[], object],
+        clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        """`ensure_topic()` makes the timer topic if it does not exist: the queues of topics that nobody knows are deleted."""
+        self._rules = rules
+        self._ensure_topic = ensure_topic
+        self._clock_ms = clock_ms
+
+    def redirect(self, message: MessageToStore, found: dict[str, str]) -> Outcome:
+        """Lets the message wait if `found`, its properties, asks for a time; they then include what is needed to deliver it.
+
+        With a delay level the asking properties are taken out of `found`.
+        """
+        if not sys_flag.is_queued(message.sys_flag) or not any(name in found for name in ASKING):
+            return Outcome.NO_TIMER
+        if _is_delayed(found):
+            for name in ASKING:
+                found.pop(name, None)
+            return Outcome.NO_TIMER
+        if properties.TIMER_OUT_MS in found:
+            # Somebody sends on what was delivered by a timer.
+            return Outcome.NO_TIMER
+        rules, now_ms = self._rules(), self._clock_ms()
+        if not rules.enabled:
+            return Outcome.DISABLED
+        due_ms = _due(found, now_ms)
+        if due_ms is None or due_ms - now_ms > rules.longest_ms:
+            return Outcome.ILLEGAL
+        if due_ms <= now_ms:
+            return Outcome.ILLEGAL if properties.TIMER_DEL_UNIQKEY in found else Outcome.NO_TIMER
+        found[properties.TIMER_OUT_MS] = str(due_ms)
+        found[properties.REAL_TOPIC] = message.topic
+        found[properties.REAL_QUEUE_ID] = str(message.queue_id)
+        message.properties = properties.encode_properties(found).encode()
+        if len(message.properties) > _PROPERTIES_LIMIT - MARK_ROOM:
+            return Outcome.ILLEGAL
+        self._ensure_topic()
+        message.topic = TIMER_TOPIC
+        message.queue_id = 0
+        return Outcome.WAITS
+
+
+def cancels(found: dict[str, str]) -> bool:
+    """Whether a waiting record is one that cancels another."""
+    return properties.TIMER_DEL_UNIQKEY in found
+
+
+def due_of_record(found: dict[str, str]) -> int | None:
+    """When a record of the timer topic is due, in ms; None if it does not say."""
+    text = found.get(properties.TIMER_OUT_MS, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+
+
+def _is_delayed(found: dict[str, str]) -> bool:
+    text = found.get(properties.DELAY, "0")
+    return bool(_WHOLE.fullmatch(text)) and int(text) > 0
+
+
+def _due(found: dict[str, str], now_ms: int) -> int | None:
+    name = next(name for name in ASKING if name in found)
+    if not _WHOLE.fullmatch(found[name]):
+        return None
+    asked = int(found[name])
+    if name == properties.TIMER_DELAY_SEC:
+        return now_ms + asked * 1000
+    return now_ms + asked if name == properties.TIMER_DELAY_MS else asked
