@@ -13,7 +13,6 @@ import pytest
 
 NOT_SERVED: Final[dict[str, str]] = {
     "acl": "aclEnable and the requests that change accounts",
-    "tls": "connections by TLS",
 }
 """What is not served: a word for it, and what it is."""
 

@@ -42,15 +42,17 @@ class Reference:
         settings: dict[str, str] | None = None,
         ports: tuple[int, int] | None = None,
         more: tuple[str, ...] = (),
+        tls: tuple[str, ...] | None = None,
     ) -> None:
         """`settings`: broker keys. `ports`: name server's and broker's. `more`: further arguments of `reference up`.
 
-        If flags are set, TLS applies only to settings with signatures (aclEnable).
+        If flags are set, TLS applies only to settings with signatures (aclEnable), or with `tls`: further flags of both JVMs.
         """
         self.data = data
         self.ports = ports or free_ports()
         sets = [f"--set={key}={value}" for key, value in {**PATIENT, **(settings or {})}.items()]
-        flags = (*self.flags, WITHOUT_TLS) if self.flags and "aclEnable" not in (settings or {}) else self.flags
+        without_tls = bool(self.flags) and tls is None and "aclEnable" not in (settings or {})
+        flags = (*self.flags, WITHOUT_TLS) if without_tls else (*self.flags, *(tls or ()))
         _run("up", str(data), f"--namesrv-port={self.ports[0]}", f"--port={self.ports[1]}", *sets, *more, flags=flags)
 
     @property
