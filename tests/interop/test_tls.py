@@ -11,7 +11,7 @@ from support.appliance import Appliance
 from support.client import Client, assert_exactly
 from support.headrace_process import headrace
 from support.java import QUICK_START, Java
-from support.reference import Reference, thrown_away
+from support.reference import Reference, disposable
 from support.sdk import await_registered, dump, eventually, patient, producing, run
 from support.servers import Server
 
@@ -39,7 +39,7 @@ def servers(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[d
     with ExitStack() as stack:
         started: dict[str, Server] = {
             "reference": stack.enter_context(
-                thrown_away(Reference(folder / "reference", tls=(f"-Dtls.config.file={properties}",)))
+                disposable(Reference(folder / "reference", tls=(f"-Dtls.config.file={properties}",)))
             ),
             "headrace": stack.enter_context(Appliance(folder / "data", settings={"tlsConfigFile": str(properties)})),
         }
