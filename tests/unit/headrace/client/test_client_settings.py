@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from headrace import ClientConfig, ConfigError, Credentials, Producer, ProducerSettings
+from headrace import ClientConfig, ConfigError, Credentials, Producer, ProducerSettings, Tls
 from headrace.client.cluster.client_id import build_client_id, fresh_instance_name, local_address
 from headrace.client.durations import epoch_ms, milliseconds
 from headrace.client.namespace import unwrap, unwrap_any, wrap
@@ -130,3 +130,36 @@ def test_points_in_time_are_aware_datetimes_or_milliseconds() -> None:
         epoch_ms(datetime(2026, 1, 1))  # noqa: DTZ001 - that it is naive is the point
     assert milliseconds(timedelta(seconds=2)) == 2000
     assert milliseconds(0.0001) == 1
+
+
+def test_tls_settings_are_read_from_the_environment() -> None:
+    assert ClientConfig.from_env({}).tls is False
+    assert ClientConfig.from_env({"ROCKETMQ_TLS_ENABLE": "false", "ROCKETMQ_TLS_CA": "/ca"}).tls is False
+    assert ClientConfig.from_env({"ROCKETMQ_TLS_ENABLE": "true"}).tls == Tls()
+    environment = {
+        "ROCKETMQ_TLS_ENABLE": "TRUE",
+        "ROCKETMQ_TLS_CA": "/ca",
+        "ROCKETMQ_TLS_CERTIFICATE": "/certificate",
+        "ROCKETMQ_TLS_KEY": "/key",
+        "ROCKETMQ_TLS_KEY_PASSWORD": "secret",
+        "ROCKETMQ_TLS_VERIFY": "false",
+        "ROCKETMQ_TLS_CHECK_HOST_NAME": "false",
+    }
+    tls = ClientConfig.from_env(environment).tls
+    assert tls == Tls("/ca", "/certificate", "/key", "secret", verify=False, check_host_name=False)
+    assert "secret" not in repr(tls)
+    assert ClientConfig.from_env(environment, tls=True).tls is True
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [({"certificate": "/c"}, "together"), ({"key": "/k"}, "together")],
+)
+def test_client_certificate_without_its_key_is_refused(settings: dict[str, str], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        Tls(**settings)  # type: ignore[arg-type]
+
+
+def test_flags_in_the_environment_must_be_true_or_false() -> None:
+    with pytest.raises(ConfigError, match="ROCKETMQ_TLS_VERIFY=no"):
+        Tls.from_env({"ROCKETMQ_TLS_ENABLE": "true", "ROCKETMQ_TLS_VERIFY": "no"})
