@@ -15,6 +15,7 @@ from broker.admin.admin_processors import make_admin_processors
 from broker.admin.fixed_values import fixed_values
 from broker.broker_conf import BrokerConf
 from broker.config import BrokerConfig
+from broker.connections.acl_admission import AclAdmission
 from broker.delivery_services import DeliveryServices
 from broker.errors import PortTaken
 from broker.findings.board import make_finding_board
@@ -34,7 +35,7 @@ from headrace.model.address_list import parse_networks
 from headrace.protocol.request_access import ADMIN_CODES
 from headrace.remoting.admin_gate import UNAUTHENTICATED, AdminGate
 from headrace.remoting.connection import Connection
-from headrace.remoting.endpoint import MakeHotPath
+from headrace.remoting.endpoint import Admit, MakeHotPath
 from headrace.remoting.handlers import HandlerTable
 from headrace.remoting.server import RemotingServer
 from headrace.remoting.server_tls import ServerTls
@@ -136,7 +137,7 @@ class _Broker:
         server = RemotingServer(
             requests.main,
             on_close=self._connection_closed,
-            admit=self._make_gate().admit,
+            admit=self._make_admit(),
             idle_timeout_s=settings.broker.server_channel_max_idle_time_seconds,
             buffer_limit=settings.broker.max_connection_buffer_bytes,
             tls=self._tls,
@@ -293,13 +294,19 @@ class _Broker:
             settings, live, tables, self._waiters, writing, reading, self._services, admin_processors, mark
         )
 
-    def _make_gate(self) -> AdminGate:
-        """Who may change the broker."""
+    def _make_admit(self) -> Admit:
+        """What decides which requests the peer of a connection may make."""
         config = self._settings.broker
         if config.allow_unauthenticated_admin:
             logger.warning(UNAUTHENTICATED, "broker")
-        networks = parse_networks("adminAllow", config.admin_allow)
-        return AdminGate("broker", ADMIN_CODES, networks, is_disabled=config.allow_unauthenticated_admin)
+        gate = AdminGate(
+            "broker",
+            ADMIN_CODES,
+            parse_networks("adminAllow", config.admin_allow),
+            is_disabled=config.allow_unauthenticated_admin,
+            advice=", or use an admin account" if config.acl_enable else "",
+        )
+        return gate.admit if self._access is None else AclAdmission(self._access, gate).admit
 
     def _connection_closed(self, connection: Connection, _reason: str) -> None:
         self._tables.clients.connection_closed(connection)

@@ -143,7 +143,7 @@ class BrokerConfig:
         help="Memory that all connections of the role may use together for frames that are not complete and answers that are not sent"
         " (bytes, at least 67108864); above it large frames wait, then idle connections are closed.",
     )
-    acl_enable: bool = option(False, help="Whether requests are checked against plain_acl.yml.")
+    acl_enable: bool = option(False, help="Whether requests have to be signed by an account in the ACL files.")
     admin_allow: str = option(
         "",
         help="Addresses and networks, joined by commas, from which requests that change the broker are allowed; the broker's own host is"
@@ -167,11 +167,6 @@ class BrokerConfig:
 
     def __post_init__(self) -> None:
         """Fills in what was not given: the host's name and its addresses. Raises ValueError for what cannot be kept to."""
-        if self.acl_enable:
-            raise ValueError(
-                "aclEnable=true is not supported: requests are not checked against plain_acl.yml, so the broker would be unprotected;"
-                " set aclEnable=false and restrict access to the broker's ports"
-            )
         check_limit(self.max_connection_buffer_bytes, "maxConnectionBufferBytes")
         parse_networks("adminAllow", self.admin_allow)
         if not self.broker_name:

@@ -96,6 +96,7 @@ _EXTRACTORS: Final[Mapping[int, Callable[[RemotingCommand], _Found]]] = {
     Code.SEND_MESSAGE_V2: _send_v2,
     Code.CONSUMER_SEND_MSG_BACK: _send_back,
     Code.PULL_MESSAGE: _pull,
+    Code.LITE_PULL_MESSAGE: _pull,
     Code.QUERY_MESSAGE: _query,
     Code.HEART_BEAT: _heartbeat,
     Code.UNREGISTER_CLIENT: _unregister,

@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import broker
-from broker.manual import PAGE, format_page
+from broker.manual import ACCESS_PAGE, PAGE, format_access_page, format_page
 from broker.served_requests import NAME_SERVER, ROCKETMQ_5, SERVED, TO_CLIENTS, UNUSED
 from headrace.protocol.request_access import ACCESS, ADMIN_CODES, Access
 from headrace.protocol.request_code import RequestCode
@@ -66,3 +66,4 @@ def test_requests_that_change_something_are_for_administrators() -> None:
 
 def test_request_codes_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == format_page(), "stale: run `python -m broker.manual`"
+    assert ACCESS_PAGE.read_text(encoding="utf-8") == format_access_page(), "stale: run `python -m broker.manual`"

@@ -14,11 +14,11 @@ PATIENCE_S = 30.0
 
 
 class PlainClient:
-    """Connects to one address, `host:port`."""
+    """Connects to one address, `host:port`, from the address `source` of this host if it is given."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, source: str | None = None) -> None:
         host, port = address.rsplit(":", 1)
-        self._socket = socket.create_connection((host, int(port)), PATIENCE_S)
+        self._socket = socket.create_connection((host, int(port)), PATIENCE_S, source and (source, 0))
         self._decoder = FrameDecoder()
         self.told: list[RemotingCommand] = []
         """What the broker has asked of this client, unanswered."""

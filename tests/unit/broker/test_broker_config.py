@@ -83,6 +83,7 @@ def test_time_between_registrations_is_bounded(given: int, seconds: float) -> No
     assert BrokerConfig(register_name_server_period=given).register_period_s == seconds
 
 
-def test_configuration_that_only_seems_to_protect_is_refused() -> None:
-    with pytest.raises(ValueError, match="aclEnable=true is not supported: requests are not checked"):
-        from_mapping(BrokerConfig, {"aclEnable": "true"})
+@pytest.mark.parametrize("text", ["localhost", "10.0.0.1/8"])
+def test_invalid_admin_allow_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="adminAllow="):
+        from_mapping(BrokerConfig, {"adminAllow": text})
