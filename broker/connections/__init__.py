@@ -1,1 +1,1 @@
-"""A client's connection to the broker, and what every request passes through."""
+"""A client's connection to the broker, and the checks that every request passes."""

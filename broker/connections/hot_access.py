@@ -1,4 +1,4 @@
-"""HotAccess: what hot paths ask about the accounts that sign sends and pulls.
+"""HotAccess: permissions of the accounts that sign sends and pulls, for the hot paths.
 
 It remembers the permissions that were looked up under the rules in force. The signature of each request is checked by the hot paths themselves.
 """
@@ -24,7 +24,7 @@ class HotAccess:
         self._consumers: dict[tuple[bytes, str, str], SigningKey] = {}
 
     def replace_rules(self, rules: AccessRules) -> None:
-        """Goes by these rules from now on."""
+        """Uses these rules from now on."""
         self._rules = rules
         self._senders.clear()
         self._consumers.clear()

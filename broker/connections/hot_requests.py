@@ -1,7 +1,7 @@
-"""HotRequests: the hot path of a client's connection. What one read brings becomes one batch in the log and one write.
+"""HotRequests: the hot path of a client's connection. The frames of one read become one batch in the log and one write.
 
-Sends of the common form go through `SendPath` in bulk, pulls through `PullPath`; every other frame is handled as a command. Answers leave
-after the batch is published, those that wait for disk or slave when the ack gate lets them. Without a compiler all frames are
+Sends of the common form go through `SendPath` in bulk, pulls through `PullPath`; every other frame is handled as a command. Responses are sent
+after the batch is published; those that wait for disk or slave are sent when the ack gate releases them. Without a compiler all frames are
 handled as commands, which is faster than the interpreted hot path; so are all frames of a connection whose admission checks sends and pulls.
 """
 
@@ -22,7 +22,7 @@ from store.status import PutMessageStatus
 
 
 class HotRequests:
-    """The `HotPath` of one connection. It uses what is public of the connection and of its channel."""
+    """The `HotPath` of one connection. It uses only public members of the connection and its channel."""
 
     __slots__ = (
         "_appender",
@@ -55,13 +55,13 @@ class HotRequests:
         self._began_ns = self._puts_before = self._gets_before = 0
 
     def opened(self) -> None:
-        """The peer is known: its address becomes the born host of its messages."""
+        """The peer is connected: its address becomes the born host of its messages."""
         self._client = encode_client(self._channel.remote)
         self._born_host = encode_host(self._channel.remote_address)
         self._born_flag = BORN_HOST_V6 if len(self._born_host) > V4_SIZE else 0
 
     def lost(self, reason: str) -> None:
-        """Nothing is kept for a connection that is lost."""
+        """Nothing is kept for a lost connection."""
 
     def take_answer(self, command: RemotingCommand) -> bool:  # noqa: ARG002
         """The hot path asks nothing."""
@@ -75,7 +75,7 @@ class HotRequests:
             self._gets_before = self._pulls.pulls_answered
 
     def take(self, data: bytes, position: int) -> int:
-        """Sends in bulk, pulls by the short way, everything else frame by frame."""
+        """Handles sends in bulk, pulls on the hot path, and everything else frame by frame."""
         connection = self._connection
         if not COMPILED:
             return connection.take_frames(data, position)
@@ -104,7 +104,7 @@ class HotRequests:
         return end
 
     def end_batch(self) -> None:
-        """Makes its messages visible, and answers them."""
+        """Publishes the batch and answers its requests."""
         began_ns, pulls = self._began_ns, self._pulls
         # order: before anything is written. The channel writes nothing if this fails.
         self._appender.publish()

@@ -1,11 +1,11 @@
 """ConsumerFilterTable: the SQL92 filters of consumer groups by topic, stored in `config/consumerFilter.json`.
 
-Heartbeats register a group's expressions; a group that is gone leaves its filters dead, and after a day they are forgotten. The file
-has RocketMQ's format (store/filter/consumer_filter.py) and follows every ten seconds and at the stop.
+Heartbeats register a group's expressions. Filters of a group without consumers become inactive and are removed after a day. The file
+has RocketMQ's format (store/filter/consumer_filter.py) and is written every ten seconds and at the stop.
 
-With `enableCalcFilterBitMap` dispatch reads the file and makes bit maps of what it finds in it. A bit map may only be believed for
-messages that were stored when dispatch knew the filter. So a filter is born a second later than it is registered, the file is
-written at once, and if that took longer the filter is born anew; until it is written no bit map counts for it.
+With `enableCalcFilterBitMap` dispatch reads the file and stores bit maps of the filters in it. A bit map is valid only for
+messages stored after dispatch knew the filter. So the `bornTime` of a filter is a second after its registration, the file is
+written at once, and if that took longer, `bornTime` is set again. Until the file is written, bit maps are not used for the filter.
 """
 
 import asyncio
@@ -25,18 +25,18 @@ from store.filter.refusal import Refusal
 logger = logging.getLogger(__name__)
 
 SAVE_INTERVAL_S = 10.0
-_LOADED_DEAD_MS = 30_000  # compat: what is loaded counts as dead since half a minute, the interval of heartbeats
-_LEAD_MS = 1000  # limit: writing a small file takes some milliseconds, a busy disk perhaps a tenth of a second
+_LOADED_DEAD_MS = 30_000  # compat: loaded filters count as inactive for half a minute, the interval of heartbeats
+_LEAD_MS = 1000  # limit: writing a small file takes a few milliseconds, on a busy disk perhaps 0.1 s
 _ATTEMPTS = 3
 
 
 class ConsumerFilterTable:
-    """Filters by topic and group. Owned by the broker's event loop; not for several threads."""
+    """Filters by topic and group. Used only in the broker's event loop."""
 
     def __init__(
         self, json_file: JsonFile, config: BrokerConfig, now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     ) -> None:
-        """Reads the file. Raises ConfigFileUnreadable, ValueError for options that give no Bloom filter."""
+        """Reads the file. Raises ConfigFileUnreadable; ValueError for invalid options of the Bloom filter."""
         self._file = json_file
         self._config = config
         self._now_ms = now_ms
@@ -50,12 +50,12 @@ class ConsumerFilterTable:
     # -- what heartbeats say ----------------------------------------------------------------------------------------------
 
     def register(self, group: str, subscriptions: Collection[SubscriptionData]) -> None:
-        """Takes the group's expressions; its filters for topics that it does not list are dead. (Functions are not kept here.)"""
+        """Registers the group's expressions; its filters for other topics become inactive. (Functions are not kept here.)"""
         for _ in self.register_steps(group, subscriptions):
             pass
 
     def register_steps(self, group: str, subscriptions: Collection[SubscriptionData]) -> Generator[None, None, None]:
-        """As `register`, an expression at a step."""
+        """As `register`, one expression per step."""
         subscriptions = [one for one in subscriptions if one.expression_type != PYTHON]
         for subscription in subscriptions:
             if not is_tag_type(subscription.expression_type) and subscription.sub_string:
@@ -68,7 +68,7 @@ class ConsumerFilterTable:
         self._write_if_dispatch_reads()
 
     def forget_groups_beyond(self, connected: Collection[str]) -> None:
-        """Filters of groups without a consumer are dead."""
+        """Deactivates the filters of a group without consumers."""
         for groups in self._table.values():
             for group, data in groups.items():
                 if group not in connected:
@@ -78,7 +78,7 @@ class ConsumerFilterTable:
         topic, version = subscription.topic, subscription.sub_version
         known = self._table.get(topic, {}).get(group)
         if known is not None and version <= known.client_version:
-            # compat: only a newer subscription changes a filter; the one that is known revives it.
+            # compat: only a newer subscription changes a filter; the same one activates it again.
             if version == known.client_version and known.is_dead:
                 self._put(replace(known, dead_time=0))
             return
@@ -120,11 +120,11 @@ class ConsumerFilterTable:
     # -- asking -----------------------------------------------------------------------------------------------------------
 
     def find(self, topic: str, group: str) -> ConsumerFilterData | None:
-        """The group's filter of the topic, dead or alive."""
+        """The group's filter of the topic, active or not."""
         return self._table.get(topic, {}).get(group)
 
     def filter_of(self, topic: str, group: str) -> ExpressionFilter | None:
-        """The same, ready to be asked."""
+        """The same, compiled."""
         key = topic, group
         ready = self._ready.get(key)
         if ready is None:
@@ -143,7 +143,7 @@ class ConsumerFilterTable:
     # -- the file ---------------------------------------------------------------------------------------------------------
 
     def persist(self) -> None:
-        """Forgets what has been dead for long, and writes the file if anything has changed. Raises OSError; call it again then."""
+        """Removes filters that have been inactive for long, and writes the file if anything has changed. Raises OSError; call it again then."""
         self._purge()
         if not self._is_changed:
             return
@@ -158,11 +158,11 @@ class ConsumerFilterTable:
                 self._ready.pop(key, None)
             self._unwritten.clear()
             return
-        # The disk is slow beyond measure: expressions are evaluated, and the next call tries again.
+        # The disk is too slow: expressions are evaluated without bit maps, and the next call tries again.
         self._is_changed = True
 
     async def keep(self, interval_s: float = SAVE_INTERVAL_S) -> None:
-        """Persists every `interval_s` seconds until it is cancelled; a disk that refuses is said and tried again."""
+        """Persists every `interval_s` seconds until it is cancelled; a failed write is logged and retried."""
         while True:
             await asyncio.sleep(interval_s)
             self._try_persist()
@@ -178,7 +178,7 @@ class ConsumerFilterTable:
             logger.warning("consumer filters not saved, will retry error=%s", error)
 
     def _bear_late_ones(self) -> None:
-        """What is about to be written for the first time counts from a second later on."""
+        """Sets the `bornTime` of filters written for the first time to a second from now."""
         for topic, group in self._unwritten:
             data = self.find(topic, group)
             if data is not None:
@@ -208,7 +208,7 @@ class ConsumerFilterTable:
         table = self._file.load(decode_filters) or {}
         everyone = [data for groups in table.values() for data in groups.values()]
         if not all(self._bloom.is_valid(data.bloom_filter_data) for data in everyone):
-            # compat: RocketMQ drops the whole file too; the groups' next heartbeats bring what is still wanted.
+            # compat: RocketMQ discards the whole file too; the groups' next heartbeats register current filters again.
             logger.warning("consumer filters discarded, the Bloom filter parameters have changed")
             return
         dead_since = self._now_ms() - _LOADED_DEAD_MS

@@ -1,15 +1,15 @@
-"""FilterFunctions: the operator's functions as pulls use them. Which there are, which worker runs which, how each fares.
+"""FilterFunctions: the installed functions, the worker that runs each of them, and their statistics.
 
-A function gets a worker when it is first asked, and keeps it; where all workers are taken, one is called away from the function that has
-been asked least lately. It has one worker, so its pulls take turns and a slow one holds up its own consumers only.
+A function gets a worker at its first use and keeps it; if all workers are in use, the worker of the function that has been idle
+longest is reassigned. A function has one worker, so its pulls take turns, and a slow function delays only its own consumers.
 
-    one message      over which it fails is not wanted; counted, the last reason kept
-    its process      died, overran, lied, could not be loaded: the pull is refused, the next one gets another worker
-    three of these   within a minute: disabled, until there is a new version of the file (`headrace filter put` or `enable`)
+    fails on a message        the message is not wanted; counted, with the last reason
+    fails as a process        died, timed out, sent an invalid response, or could not be loaded: the pull is refused, the next one gets another worker
+    three such failures       within a minute: disabled until there is a new version of the file (`headrace filter put` or `enable`)
 
-What operators are told is in `config/pythonFilters.json`, written by this file alone, about once a second while something changes, and read
-by the supervisor for `headrace status` and by `headrace filter list`. It is also the record of which functions are disabled. Not synced: after
-a power cut a function may be tried anew.
+The report for operators is `config/pythonFilters.json`, written only here, about once a second while something changes, and read
+by the supervisor for `headrace status` and by `headrace filter list`. It also records which functions are disabled. It is not synced: after
+a power cut a disabled function may be used again.
 """
 
 import asyncio
@@ -32,22 +32,22 @@ logger = logging.getLogger(__name__)
 MOST_FAILURES: Final = 3
 WITHIN_S: Final = 60.0
 CANDIDATES_MOST: Final = 800
-"""Messages looked at for one pull, as for the other filters."""
+"""Messages examined for one pull, as for the other filters."""
 
-_LOOK_S: Final = 1.0  # limit: how late a changed file is noticed; a stat a second is nothing
-_START_S: Final = 20.0  # limit: an interpreter starts in a fifth of a second, on a machine that stands still in ten
+_LOOK_S: Final = 1.0  # limit: how late a changed file is noticed; one stat per second costs nothing
+_START_S: Final = 20.0  # limit: an interpreter starts in 0.2 s, on a stalled machine in 10 s
 _LOAD_S: Final = 5.0
-_BUSY_S: Final = 5.0  # limit: a worker is called away from a function that was not asked for so long
+_BUSY_S: Final = 5.0  # limit: the worker of a function that was idle for this long can be reassigned
 _RETRY_S: Final = 0.05
 _REPORT_S: Final = 1.0
-_SAY_S: Final = 10.0  # limit: a function that fails over each message is a line in the log all ten seconds
+_SAY_S: Final = 10.0  # limit: a function that fails on each message logs one line every ten seconds
 _SHARE_LEAST: Final = 0.04
-_LATEST: Final = 0.2  # weight of the last batch in what is expected of the next
+_LATEST: Final = 0.2  # weight of the last batch in the estimate for the next
 
 
 @dataclass(slots=True)
 class Account:
-    """What operators are told of one version of a function. Times are wall-clock milliseconds, `busy_ms` is time spent asking."""
+    """The statistics of one version of a function. Times are wall-clock milliseconds; `busy_ms` is the time of its calls."""
 
     version: str
     calls: int = 0
@@ -59,7 +59,7 @@ class Account:
     last_reason: str = ""
     last_failure_ms: int = 0
     out_of_use: str = ""
-    """Why; empty: it is in use."""
+    """Why it is disabled; empty if it is not."""
 
 
 @dataclass(slots=True, eq=False)
@@ -76,13 +76,13 @@ class _Function:
     asked_at: float = 0.0
     said_at: float = float("-inf")
     share: float = 1.0
-    """How many of its messages it wants, about."""
+    """The estimated share of messages that it wants."""
     seconds: float = 0.0
-    """How long it takes over one, about."""
+    """The estimated time per message."""
 
 
 class FilterFunctions:
-    """All functions. `workers`: where their processes listen. Owned by the broker's event loop."""
+    """All functions. `workers`: the sockets of their processes. Used only in the broker's event loop."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class FilterFunctions:
     # -- asking -----------------------------------------------------------------------------------------------------------
 
     def find(self, name: str) -> FilterFunction | str:
-        """The function as it is now, or why it cannot be used, with what to do. At most a system call a second."""
+        """The current function, or why it cannot be used and the remedy. At most one system call per second."""
         if not self._places:
             return f"filter function {name} cannot run: the broker has no filter workers; set pythonFilterWorkers"
         function = self._functions.get(name)
@@ -127,21 +127,21 @@ class FilterFunctions:
         return function.found
 
     def most_candidates(self, name: str, wanted: int) -> int:
-        """How many messages to show the function for a pull of so many, by what it wanted and how long it took before."""
+        """How many messages to pass to the function for a pull of this size, by its earlier selectivity and speed."""
         function = self._functions.get(name)
         if function is None:
             return wanted
         most = int(wanted / max(function.share, _SHARE_LEAST)) + 1
         if function.seconds:
-            # A quarter of its time: what it will take is only guessed.
+            # A quarter of the timeout, because the time is only an estimate.
             most = min(most, int(self._config.python_filter_timeout / 1000 / 4 / function.seconds) + 1)
         return max(1, min(most, CANDIDATES_MOST))
 
     async def match(self, name: str, show: Callable[[], list[bytes]]) -> list[bool]:
-        """Which of the whole records it wants. Raises PythonFilterFailed.
+        """Returns which of these complete records it wants. Raises PythonFilterFailed.
 
-        `show` is called for them when the function's turn has come: whoever waits for it keeps none. Whoever waits may be cancelled;
-        once it is asked it is asked to the end all the same, since its worker is in the middle of an answer.
+        `show` is called for the records at the function's turn, so that waiting pulls keep none in memory. A waiting pull may be cancelled,
+        but a call that has begun is completed, because its worker is in the middle of a response.
         """
         function = self._functions.get(name)
         if function is None:
@@ -156,7 +156,7 @@ class FilterFunctions:
         function.turn.release()
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever asked has it, if they are still there
+            task.exception()  # the caller has the error, if it was not cancelled
 
     async def _match(self, function: _Function, show: Callable[[], list[bytes]]) -> list[bool]:
         account = function.account
@@ -187,7 +187,7 @@ class FilterFunctions:
     # -- functions --------------------------------------------------------------------------------------------------------
 
     def _look(self, name: str, known: _Function | None) -> _Function | None:
-        """The function as its file has it now; a new one where the version is another."""
+        """The function in its file; a new one if the version has changed."""
         version = self._folder.version(name)
         if known is not None and version == known.found.version:
             return known
@@ -288,12 +288,12 @@ class FilterFunctions:
                     last = error
                     self._release(function)
                     continue
-                if function.place is not place:  # let go of meanwhile: there is another version
+                if function.place is not place:  # released meanwhile: there is another version
                     self._release(function)
                     raise NoWorker(found.name, "was replaced while it ran")
                 logger.info("filter function started name=%s worker=%s", found.name, place.stem)
                 return function.worker
-            # The supervisor restarts workers within a moment.
+            # The supervisor restarts workers soon.
             await asyncio.sleep(_RETRY_S)
         raise last
 
@@ -321,7 +321,7 @@ class FilterFunctions:
             function.place = None
 
     def close(self) -> None:
-        """Ends all workers, and writes the report."""
+        """Stops all workers and writes the report."""
         for task in self._tasks:
             task.cancel()
         for function in self._functions.values():
@@ -353,7 +353,7 @@ class FilterFunctions:
         temporary = self._report.with_name(self._report.name + ".tmp")
         try:
             self._report.parent.mkdir(parents=True, exist_ok=True)
-            temporary.unlink(missing_ok=True)  # one that a kill left, or a link: nothing is written through it
+            temporary.unlink(missing_ok=True)  # left by a kill, or a symbolic link: nothing is written through it
             with temporary.open("x", encoding="utf-8") as file:
                 file.write(json.dumps(said, indent=1))
             temporary.replace(self._report)

@@ -1,7 +1,7 @@
-"""The broker's end of a filter worker: gives it a function, asks it which messages it wants, and kills it when it overruns.
+"""The broker's side of a filter worker: loads a function into it, requests which messages it wants, and kills it at its deadline.
 
-One worker serves one function, so a function harms nobody but itself. What the worker says is checked: it runs foreign code. After
-a failure the connection is closed and the worker gone; the supervisor starts another, which may be called again.
+A worker serves one function, so a function can affect only its own consumers. Responses are checked, because the worker runs foreign code.
+After a failure the connection is closed and the worker killed; the supervisor starts another.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from store.filter.python.wire import FAILED, HEAD, LOAD, MATCH, REASON_MAX, YES,
 
 
 class PythonFilterFailed(Exception):  # noqa: N818  (it says what happened)
-    """The worker did not answer as it should. `reason` is for the operator, who knows the function by `name`."""
+    """The worker failed. `reason` is for the operator, who knows the function as `name`."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"the filter function {name} {reason}")
@@ -26,27 +26,27 @@ class PythonFilterFailed(Exception):  # noqa: N818  (it says what happened)
 
 
 class NoWorker(PythonFilterFailed):
-    """Nobody answered: not the function's fault."""
+    """No worker responded; this is not a failure of the function."""
 
 
 class PythonFilterWorker:
-    """A worker with its function. Made by `call`; for one request after the other."""
+    """A worker with its function, created by `call`; one request at a time."""
 
     def __init__(self, name: str, pid_fd: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.name = name
         self.last_error = ""
-        """What the function did wrong last, for the operator."""
+        """The function's last failure, for the operator."""
         self.messages_failed = 0
-        """Over how many messages it has done something wrong."""
+        """The number of messages on which it failed."""
         self._pid_fd = pid_fd
         self._reader = reader
         self._writer = writer
 
     @classmethod
     async def call(cls, name: str, source: str, path: Path, start_s: float, load_s: float | None = None) -> Self:
-        """Calls the worker that listens at `path`, and gives it the function.
+        """Connects to the worker that listens at `path`, and loads the function.
 
-        It may take `start_s` seconds to answer, and then `load_s` (as long, if not given) for the function's own lines. Raises NoWorker;
+        The worker may take `start_s` seconds to start, and then `load_s` (by default the same) to load the function. Raises NoWorker;
         PythonFilterFailed, for a function that cannot be used.
         """
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -71,9 +71,9 @@ class PythonFilterWorker:
         return worker
 
     async def match(self, records: list[bytes], deadline_s: float) -> list[bool]:
-        """Which of these whole records the function wants; a message over which it fails is not wanted, and `last_error` says why.
+        """Returns which of these complete records the function wants; a message on which it fails is not wanted, and `last_error` has the reason.
 
-        Raises PythonFilterFailed when it has taken longer than `deadline_s` for all of them, or has answered nonsense; it is dead then.
+        Raises PythonFilterFailed if it takes longer than `deadline_s` for all of them or sends an invalid response; it is then killed.
         """
         answer = await self._ask(MATCH, b"".join(records), len(records) + REASON_MAX, deadline_s)
         verdicts, reason = answer[: len(records)], answer[len(records) :]
@@ -86,12 +86,12 @@ class PythonFilterWorker:
         return [verdict == YES for verdict in verdicts]
 
     def close(self) -> None:
-        """Ends the worker."""
+        """Kills the worker."""
         self._kill()
 
     @property
     def is_dead(self) -> bool:
-        """Whether it was ended, by `close`, after a failure, or by others while nobody asked it."""
+        """Whether it has ended: by `close`, after a failure, or killed while idle."""
         if self._reader.at_eof():
             self._kill()
         return self._pid_fd < 0
@@ -113,7 +113,7 @@ class PythonFilterWorker:
             self._kill()
             raise PythonFilterFailed(self.name, "ended its process") from error
         except asyncio.CancelledError:
-            # Its answer, not read, would be taken for that to the next question.
+            # Its unread response would be taken for that to the next request.
             self._kill()
             raise
 
@@ -127,7 +127,7 @@ class PythonFilterWorker:
 
 
 async def _receive_handle(connection: socket.socket) -> int:
-    """The worker's descriptor of itself, with which it greets."""
+    """The pidfd of the worker, which it sends in its handshake."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     loop.add_reader(connection, readable.set)

@@ -1,1 +1,1 @@
-"""Pulls and queries: from the frame to the records of the log and their answer; pulls that are held."""
+"""Pulls and queries: from the frame to the records of the log and their response; held pulls."""

@@ -1,4 +1,4 @@
-"""HeldPulls: the table of pulls that found nothing and wait for a message, by queue and by deadline (store spec 13.5).
+"""HeldPulls: the table of pulls that found no message and wait for one, by queue and by deadline (store spec 13.5).
 
 Dispatch rings when rows of the queue table have changed, and names the rows in a ring, so the cost of a bell does not grow
 with the number of held pulls. A pull is tried again when its queue has grown, and answered at its deadline in any case
@@ -49,7 +49,7 @@ class HeldPulls:
         return self._size
 
     def hold(self, pull: HeldPull) -> None:
-        """Keeps the pull until it is answered."""
+        """Holds the pull until it is answered."""
         self._by_queue.setdefault(pull.queue, {})[pull] = None
         tick = pull.tick
         if tick not in self._by_tick:

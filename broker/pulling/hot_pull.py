@@ -1,9 +1,9 @@
 # cython: wraparound=False, cdivision=True
 # ruff: noqa: PLR1714  (a set or tuple to look in is an object; comparisons are C)
-"""The hot path of a pull: from the bytes of a PULL_MESSAGE frame to the bytes of its answer.
+"""The hot path of a pull: from the bytes of a PULL_MESSAGE frame to the bytes of its response.
 
 Like `hot_send`, it takes the common frame only (types in the `.pxd`): a plain JSON header, codes 11 and 361, a plan that the plain path made
-for pulls of this kind, messages that are there. Pulls that find nothing, that are held, refused or far behind are left, untouched, to the
+for pulls of this kind, existing messages. Pulls that find nothing, that are held, refused or far behind are left, unchanged, to the
 plain path (broker/pulling/pull_processor.py). A plan holds the results of the checks; all plans are forgotten when a topic, a group, a
 subscription or an option changes.
 """
@@ -57,7 +57,7 @@ _SIGNATURE = 11
 
 
 class PullPlan:
-    """What the checks of a pull came to: which messages, from which broker next, of how many queues; and what came of it since the counts were taken."""
+    """The result of the checks of a pull: which messages, the next broker, the number of queues; and the counts since they were last taken."""
 
     def __init__(
         self, group: str, topic: str, queue_count: int, codes: set[int] | None, suggested_broker: int, slow_broker: int
@@ -71,14 +71,14 @@ class PullPlan:
         self.messages_out = 0
         self.bytes_out = 0
         self.pulls = memoryview(bytearray(8 * max(queue_count, 1))).cast("q")
-        """How many were answered, by queue."""
+        """The number of answered pulls by queue."""
 
 
 class PullPath:
     """Answers the pulls it finds prepared.
 
     `read(plan, queue_id, offset, max_count)` gathers into the gatherer and returns (next, least, most, is_far_behind), or
-    None where the plain path must see to it. `commit(group, topic, queue_id, offset)` takes a consumer's offset.
+    None if the plain path must handle the pull. `commit(group, topic, queue_id, offset)` stores a consumer's offset.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class PullPath:
         self._tail = b',"remark":"FOUND","serializeTypeCurrentRPC":"JSON","version":%d}' % version
         self._counted: list[PullPlan] = []
         self.pulls_answered = 0
-        """Pulls that were answered here, since the start."""
+        """Pulls answered here since the start."""
         self._scan = HeaderScan((_PULL, _LITE_PULL), _FIELDS, ignores_others=True)
         self._signed = SignedFrame()
 
@@ -109,7 +109,7 @@ class PullPath:
         sub_version: int,
         expression_type: str | None,
     ) -> None:
-        """Lets pulls of this kind be answered here from now on. At most some thousand kinds are kept."""
+        """Prepares pulls of this kind to be answered here. At most a few thousand kinds are kept."""
         if len(self._plans) >= 65536:  # limit: kinds of pulls, each a few hundred bytes
             self._plans.clear()
         key = (
@@ -123,11 +123,11 @@ class PullPath:
         self._plans[key] = plan
 
     def forget_plans(self) -> None:
-        """Something that plans were made of has changed."""
+        """Discards all plans, because something they depend on has changed."""
         self._plans.clear()
 
     def take_counts(self) -> list[tuple[str, str, int, int, dict[int, int]]]:
-        """What was answered since the last time: group, topic, messages, bytes, and pulls by queue."""
+        """Returns what was answered since the last call: group, topic, messages, bytes, and pulls by queue."""
         counts = []
         for plan in self._counted:
             pulls = {}
@@ -142,7 +142,7 @@ class PullPath:
         return counts
 
     def answer(self, data: bytes, position: int, access: Any = None) -> bytes | None:
-        """The whole answer to the frame at `position`, which is complete; None: the plain path's.
+        """Returns the complete response to the complete frame at `position`; None leaves it to the plain path.
 
         `access`: a `broker.connections.hot_access.HotAccess` if the frame has to be signed by an account that may pull.
         """
@@ -157,7 +157,7 @@ class PullPath:
         return copy_bytes(p, start, start + max(self._scan.lengths[field], 0))
 
     def _may_pull(self, p: bytes, plan: PullPlan, access: Any) -> bool:
-        """Whether the scanned frame is signed by an account that may pull as the plan does, as far as is known here."""
+        """Whether the scanned frame is signed by an account that is known here to be allowed such a pull."""
         key = access.key_of_consumer(self._field(p, _ACCESS_KEY), plan.group, plan.topic)
         return key is not None and self._signed.is_signed(p, self._scan, _SIGNATURE, key)
 

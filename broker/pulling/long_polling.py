@@ -1,11 +1,11 @@
-"""LongPolling: holds pulls that found nothing, and evaluates them anew until there is an answer (store spec 13.5).
+"""LongPolling: holds pulls that found no message, and evaluates them again until they can be answered (store spec 13.5).
 
     queue has grown ──┐                                 ┌─► a wanted message, a refusal: answer
                       ├─► check ─► select ─► conclude ──┤
-    deadline ─────────┘                                 └─► nothing wanted: hold on, behind what was looked at
+    deadline ─────────┘                                 └─► nothing wanted: hold again, after the examined messages
 
-Topic, group, subscription and function are looked up each time. A pull by tags or expression is evaluated when it is its turn on the
-connection; one by a filter function in a task, because another process selects.
+Topic, group, subscription and function are looked up each time. A pull by tags or expression is evaluated in its turn on the
+connection, a pull by a filter function in a task, because another process selects its messages.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Progress:
-    """How far a held pull has come: no message below queue offset `offset` is one that `selector` wants."""
+    """The progress of a held pull: `selector` wants no message below queue offset `offset`."""
 
     selector: Selector
     offset: int
@@ -55,7 +55,7 @@ class LongPolling:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def hold(self, pull: PullRequest, selector: Selector) -> float:
-        """Holds a pull for which there was no message; returns for how many seconds at most."""
+        """Holds a pull without messages; returns the maximum time in seconds."""
         config = self._config
         hold_ms = pull.header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
         hold_s = max(hold_ms, 0) / 1000
@@ -77,7 +77,7 @@ class LongPolling:
     # -- here -------------------------------------------------------------------------------------------------------------
 
     def _evaluate_in_turn(self, pull: PullRequest, progress: _Progress, last: bool) -> bool:
-        """Evaluates the pull once the consumer has read what it was sent; returns whether it is answered, or will be."""
+        """Evaluates the pull once the consumer has read earlier responses; returns whether it is answered or will be."""
         is_answered = last or pull.connection.is_held
 
         def work() -> RemotingCommand | None:
@@ -140,7 +140,7 @@ class LongPolling:
     # -- both -------------------------------------------------------------------------------------------------------------
 
     def _check(self, pull: PullRequest, progress: _Progress) -> CheckedPull | RemotingCommand:
-        """Checks the pull anew; the answer if it is refused, or has to be sent again because its group now selects in the other way."""
+        """Checks the pull again; returns a response if it is refused, or must be repeated because its group now selects in another way."""
         header = pull.header
         checked = self._checks.check(header)
         if not isinstance(checked, CheckedPull):
@@ -152,14 +152,14 @@ class LongPolling:
             )
             return self._answers.answer(pull, checked, nothing, ResponseCode.PULL_RETRY_IMMEDIATELY)
         if before != checked.selector:
-            # Messages that were passed may be wanted now.
+            # Messages skipped before may be wanted now.
             progress.offset = header.queue_offset
         return checked
 
     def _conclude(
         self, pull: PullRequest, progress: _Progress, checked: CheckedPull, result: GetResult, last: bool
     ) -> RemotingCommand | None:
-        """The answer; None: the pull is held on. Its consumer learns of messages that were passed at the deadline."""
+        """The response; None: the pull stays held. At the deadline its consumer learns about skipped messages."""
         asked = pull.header.queue_offset
         code = code_of_get(result.status, asked)
         if not last:

@@ -1,4 +1,4 @@
-"""PullAnswers: answers to pulls, what they count, and the event of a corrected offset (store spec, 3.5)."""
+"""PullAnswers: responses to pulls, their statistics, and the event of a corrected offset (store spec, 3.5)."""
 
 import logging
 import time
@@ -25,7 +25,7 @@ _SEPARATORS = str.maketrans("", "", NAME_VALUE_SEPARATOR + PROPERTY_SEPARATOR)
 
 
 class PullAnswers:
-    """Makes the answers. `append` stores the event of a corrected offset.
+    """Creates the responses. `append` stores the event of a corrected offset.
 
     A slave, which may lag, lets consumers try again instead of correcting their offsets, unless `offsetCheckInSlave` is set.
     """
@@ -43,7 +43,7 @@ class PullAnswers:
         self._append = append
 
     def answer(self, pull: PullRequest, checked: CheckedPull, result: GetResult, code: ResponseCode) -> RemotingCommand:
-        """The answer with what was read, or where to continue."""
+        """The response with the messages that were read, or with the offset to continue at."""
         suggested = checked.slow_broker if result.suggest_slave else checked.suggested_broker
         if code == ResponseCode.PULL_OFFSET_MOVED:
             if not self._store_config.is_slave or self._store_config.offset_check_in_slave:

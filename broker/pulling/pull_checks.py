@@ -1,4 +1,4 @@
-"""PullChecks: whether a pull is allowed, which messages it wants and from which broker the next ones come (remoting spec 4.10)."""
+"""PullChecks: whether a pull is allowed, which messages it wants, and which broker serves the next pull (remoting spec 4.10)."""
 
 import time
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from headrace.protocol.response_code import ResponseCode
 
 @dataclass(frozen=True, slots=True)
 class CheckedPull:
-    """What the checks found. It holds until a topic, a group, a subscription or an option changes."""
+    """The result of the checks. It is valid until a topic, a group, a subscription or an option changes."""
 
     topic: TopicConfig
     selector: Selector
@@ -36,7 +36,7 @@ class CheckedPull:
 
 
 class PullChecks:
-    """Checks pulls against the tables, as they are now."""
+    """Checks pulls against the current tables."""
 
     def __init__(
         self, config: BrokerConfig, topics: TopicTable, groups: GroupTable, clients: ClientTable, selectors: Selectors
@@ -138,5 +138,5 @@ class PullChecks:
 
 @lru_cache(maxsize=4096)  # limit: distinct tag lists that clients pull with
 def _codes_of(expression: str) -> set[int] | None:
-    """Hashes of the tags in an expression, None for all; not to be changed. Raises ValueError."""
+    """Hashes of the tags in an expression, None for all; do not modify. Raises ValueError."""
     return None if expression == ALL else set(SubscriptionData.build("", expression).code_set)

@@ -26,10 +26,10 @@ from headrace.remoting.handlers import HandlerTable
 from store.query.get import GetResult
 
 Commit = Callable[[str, str, int, int], object]
-"""Takes a consumer's offset: group, topic, queue id, queue offset."""
+"""Stores a consumer's offset: group, topic, queue id, queue offset."""
 
 _ENTRIES_READ = (ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY)
-"""The codes of pulls that found entries to look at, wanted or not."""
+"""Response codes of pulls that examined entries, wanted or not."""
 
 _UNREAD = {"commitOffset": "0", "suspendTimeoutMillis": "0", "subVersion": "0"}
 """Fields that a pull should have, but that are read only with certain bits of its sysFlag."""
@@ -47,7 +47,7 @@ class PullProcessor:
         commit: Commit | None,
         path: PullPath | None = None,
     ) -> None:
-        """`commit` is None on a slave, which takes no offsets. `path` is the hot path, prepared here for pulls to come."""
+        """`commit` is None on a slave, which stores no offsets. `path` is the hot path, prepared here for later pulls."""
         self._checks = checks
         self._answers = answers
         self._polling = polling
@@ -106,7 +106,7 @@ class PullProcessor:
         return self._settle(pull, checked, result)
 
     def _settle(self, pull: PullRequest, checked: CheckedPull, result: GetResult) -> RemotingCommand | None:
-        """Commits the offset in the request, and answers, or holds a pull for which there was no message."""
+        """Commits the offset in the request, and answers, or holds a pull without messages."""
         header = pull.header
         code = code_of_get(result.status, header.queue_offset)
         if header.max_msg_nums < 0 and code in _ENTRIES_READ:
@@ -124,8 +124,8 @@ class PullProcessor:
 
 
 def _prepare(path: PullPath, header: PullMessageRequestHeader, checked: CheckedPull, selector: TagSelector) -> None:
-    """Lets the hot path answer such pulls from now on. What was checked holds until it forgets its plans."""
-    if header.expression_type == "":  # not the same as none, which it looks like there
+    """Prepares the hot path to answer such pulls. The checks are valid until it discards its plans."""
+    if header.expression_type == "":  # differs from none, although it looks the same there
         return
     topic = checked.topic
     plan = PullPlan(

@@ -1,4 +1,4 @@
-"""PullRequest: a pull as its client sent it. It never changes, however often a held one is evaluated."""
+"""PullRequest: a pull as its client sent it; immutable, however often a held pull is evaluated."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from headrace.remoting.connection import Connection
 
 @dataclass(frozen=True, slots=True)
 class PullRequest:
-    """Who pulls, and what. Answers to `command` are sent on `connection`."""
+    """Who pulls, and what. The response to `command` is sent on `connection`."""
 
     connection: Connection
     command: RemotingCommand

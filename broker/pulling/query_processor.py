@@ -1,6 +1,6 @@
 """QUERY_MESSAGE by key and VIEW_MESSAGE_BY_ID by physical offset (remoting spec 4.13).
 
-A client's id without a topic is looked for in all topics, which is ours: RocketMQ finds nothing there.
+A unique id without a topic is searched in all topics, unlike in RocketMQ, which finds nothing.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from store.query.by_key import KeyQueryResult
 QueryByKey = Callable[[str, str, int, int, int], KeyQueryResult]
 ViewByOffset = Callable[[int], bytes | None]
 
-_TOPICS_AT_ONCE = 16  # limit: some milliseconds of looking through indexes, for which other requests wait
+_TOPICS_AT_ONCE = 16  # limit: a few milliseconds of searching indexes, during which other requests wait
 
 
 class QueryProcessor:
-    """Answers searches. `by_key(topic, key, most, begin_ms, end_ms)`; `by_offset(physical_offset)` is None for no record.
+    """Answers queries. `by_key(topic, key, most, begin_ms, end_ms)`; `by_offset(physical_offset)` returns None if there is no record.
 
     `topics()` are the names of all topics.
     """
@@ -65,7 +65,7 @@ class QueryProcessor:
         )
 
     async def _query_all(self, command: RemotingCommand, header: QueryMessageRequestHeader) -> RemotingCommand:
-        """The messages with an id, of the first topic that has any."""
+        """The messages with an id in the first topic that has any."""
         most = self._config.default_query_max_num
         for number, topic in enumerate(sorted(self._topics()), 1):
             found = self._by_key(topic, header.key, most, header.begin_timestamp, header.end_timestamp)
@@ -96,7 +96,7 @@ def _told(command: RemotingCommand, header: QueryMessageRequestHeader, found: Ke
             ResponseCode.QUERY_NOT_FOUND,
             f"can not find message: {where} has the key {header.key} in that time; "
             "widen the time range, and see that messageIndexEnable is on",
-            # compat: where nothing was found RocketMQ does not say how far the index has come.
+            # compat: if nothing was found, RocketMQ does not return the progress of the index.
             QueryMessageResponseHeader(0, 0).to_ext(),
         )
     ext = QueryMessageResponseHeader(found.last_update_timestamp, found.last_update_physical_offset).to_ext()
@@ -104,6 +104,6 @@ def _told(command: RemotingCommand, header: QueryMessageRequestHeader, found: Ke
 
 
 def _as_json(answer: RemotingCommand) -> RemotingCommand:
-    # compat: these two successes come with a JSON header, whatever the request's was (remoting spec 1.5).
+    # compat: these two successful responses have a JSON header, whatever the request's was (remoting spec 1.5).
     answer.serialize_type = SerializeType.JSON
     return answer

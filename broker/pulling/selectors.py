@@ -4,8 +4,8 @@
     FilterSelector     messages that an SQL92 expression selects, or the filter of a retry topic
     FunctionSelector   messages that a filter function selects in another process (docs/protocol/filters.md)
 
-The checks choose a selector each time that they look at a pull. Two selectors are equal if they want the same messages: a held pull whose
-selector is replaced by an equal one need not look again at messages that it has passed.
+The checks choose a selector at each evaluation of a pull. Two selectors are equal if they want the same messages: a held pull whose
+selector is replaced by an equal one need not examine skipped messages again.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class TagSelector:
     """Selects by tags."""
 
     codes: set[int] | None
-    """Hashes of the wanted tags; None: all messages. Not to be changed."""
+    """Hashes of the wanted tags; None: all messages. Do not modify."""
     getter: MessageGetter = field(compare=False)
     run_warm: Warm = field(compare=False)
 
@@ -69,7 +69,7 @@ class FilterSelector:
 
 
 class FunctionReader:
-    """Reads messages and has a filter function select among them. The broker serves others until the function has answered."""
+    """Reads messages and lets a filter function select among them. The broker serves other requests until the function has answered."""
 
     def __init__(self, functions: FilterFunctions, getter: FunctionFilteredGetter, warm: Warm) -> None:
         self._functions = functions
@@ -77,9 +77,9 @@ class FunctionReader:
         self._warm = warm
 
     async def read(self, function: str, header: PullMessageRequestHeader, offset: int) -> GetResult | Refused:
-        """The messages from a queue offset on that the function wants, among the next few hundred.
+        """The messages from a queue offset on that the function wants, among the next several hundred.
 
-        # order: if there is no message, nothing is awaited after the look, so that the pull is held before the next message arrives.
+        # order: if there is no message, nothing is awaited after the check, so that the pull is held before the next message arrives.
         """
         getter, place, most = self._getter, (header.topic, header.queue_id, offset), max(header.max_msg_nums, 1)
         if getter.is_cold(*place):
@@ -140,13 +140,13 @@ class Selectors:
         return TagSelector(codes, self._getter, self._warm)
 
     def of_request(self, header: PullMessageRequestHeader, codes: set[int] | None) -> Selector | Refused:
-        """For a pull that brings its own expression; `codes` if that is one of tags."""
+        """For a pull with its own expression; `codes` if it is an expression of tags."""
         return self._choose(codes, self._filters.of_request(header.topic, header.subscription, header.expression_type))
 
     def of_subscription(
         self, header: PullMessageRequestHeader, subscription: SubscriptionData, codes: set[int] | None
     ) -> Selector | Refused:
-        """For a pull by a subscription of its group; `codes` if that is one of tags."""
+        """For a pull by a subscription of its group; `codes` if it is a subscription by tags."""
         found = self._filters.of_subscription(header.consumer_group, subscription, header.sub_version)
         return self._choose(codes, found)
 
@@ -158,7 +158,7 @@ class Selectors:
         if isinstance(found, FilterFunction):
             assert self._functions is not None, "filters found a function, so there are functions"
             return FunctionSelector(found, self._functions)
-        # compat: RocketMQ selects by tags alone where there are any.
+        # compat: RocketMQ selects by tags alone if there are any.
         if codes is None and found is not None:
             return FilterSelector(found, self._filtered, self._warm)
         return TagSelector(codes, self._getter, self._warm)

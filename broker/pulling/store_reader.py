@@ -1,4 +1,4 @@
-"""The reading end of the store: messages by queue, by key, by time and by place, and the threads that read what is no longer in memory."""
+"""StoreReader: reads messages by queue, key, time and physical offset, and has the threads that read messages no longer in memory."""
 
 import asyncio
 from collections.abc import Awaitable, Iterator
@@ -22,7 +22,7 @@ from store.query.unreadable_records import UnreadableRecords
 
 
 class StoreReader:
-    """Looks no further than what others have published."""
+    """Reads only what other processes have published."""
 
     def __init__(self, settings: Settings, control: ControlBlock, queue_table: QueueTable) -> None:
         config, paths = settings.store, settings.paths
@@ -53,7 +53,7 @@ class StoreReader:
         return self.log.store_timestamp_at(first, size)
 
     def release_deleted(self) -> None:
-        """Lets go of files that have been deleted, so that the disk has their space. Called by the clock; many files take several calls."""
+        """Releases deleted files, so that their disk space is freed. Called periodically; many files take several calls."""
         control = self._control
         if control.min_offset != self._released_offset:
             self._released_offset = control.min_offset

@@ -42,14 +42,14 @@ __all__ = ["COMPILED", "MALFORMED", "MAX_BATCH", "NO_FILE", "OTHER", "PARTIAL", 
 COMPILED = cython.compiled
 
 NO_FILE = 3
-"""The next CommitLog file is not reserved yet: try this frame again."""
+"""The next CommitLog file is not reserved yet: retry this frame."""
 
 MAX_BATCH = 65_536
-"""The most messages of a batch."""
+"""Maximum number of messages in a batch."""
 # limit: a message of an official client has at least 22 bytes, a body of 1 and a UNIQ_KEY of 41 in a batch, so its largest batch (4 MiB, its
 # maxMessageSize) holds no more. The largest batch takes 20 to 30 ms of the event loop, and its ids fit the answer's header.
 MALFORMED = -1
-"""A batch's body that is not a list of messages."""
+"""The body of a batch is not a list of messages."""
 
 _ONEWAY = 2
 _HOST_V6_BITS = BORN_HOST_V6 | STORE_HOST_V6
@@ -59,7 +59,7 @@ _SCANNED = SCANNED
 _NO_FILE = NO_FILE
 _BATCH_LIMIT = MAX_BATCH
 _MALFORMED = MALFORMED
-_COPIED = 1024  # bytes of a body for which a copy is quicker than a view
+_COPIED = 1024  # bodies up to this size are copied faster than viewed
 
 _SEND = 310
 _SEND_BATCH = 320
@@ -78,7 +78,7 @@ _SIGNATURE = 15
 
 
 class HotTopic:
-    """A topic to which anybody may send, and what was sent to it since the counts were taken."""
+    """A topic without restrictions, and the counts of sends to it since they were last taken."""
 
     def __init__(self, name: str, queues: TopicQueues, queue_count: int, sys_flag: int) -> None:
         self.name = name
@@ -91,10 +91,10 @@ class HotTopic:
 
 
 class SendPath:
-    """Appends the sends it finds in a buffer and writes their answers.
+    """Appends the sends in a buffer and writes their responses.
 
-    With `hold` the answers of messages that wait for the store are gathered apart (`take_held`), to be sent when the
-    log is as safe as the broker's settings ask.
+    With `hold` the responses to messages that wait for the store are collected separately (`take_held`), to be sent when the
+    log is as safe as the broker's settings require.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class SendPath:
         self.stopped_at = _PARTIAL
 
     def prepare_topic(self, topic: bytes, queue_count: int, sys_flag: int) -> None:
-        """From now on takes sends to `topic` (queues below `queue_count`; `sys_flag` is added to each message)."""
+        """Accepts sends to `topic` from now on (queues below `queue_count`; `sys_flag` is added to each message)."""
         known = self._topics.get(topic)
         if known is None:
             self._topics[topic] = HotTopic(topic.decode(), self.appender.queues_of(topic), queue_count, sys_flag)
@@ -145,7 +145,7 @@ class SendPath:
         return self._topics
 
     def take_counts(self) -> list[tuple[str, int, int, int]]:
-        """What was appended since the last time: requests, messages and bytes of each topic."""
+        """Returns what was appended since the last call: requests, messages and bytes of each topic."""
         counts = []
         for topic in self._counted:
             counts.append((topic.name, topic.requests_in, topic.messages_in, topic.bytes_in))
@@ -156,11 +156,11 @@ class SendPath:
         return counts
 
     def take_answers(self) -> bytes:
-        """The answers that may go now."""
+        """The responses that can be sent now."""
         return self._answers.now.take()
 
     def take_held(self) -> bytes:
-        """The answers that wait until the log is safe up to its present end."""
+        """The responses that wait until the log is safe up to its current end."""
         return self._answers.held.take()
 
     def take(self, data: bytes, position: int, born_host: bytes, born_flag: int, access: Any = None) -> int:
@@ -184,7 +184,7 @@ class SendPath:
             position = scan.end
 
     def _append(self, p: bytes, data: bytes, born_host: bytes, born_flag: int, access: Any) -> int:
-        """Appends the scanned frame's messages and writes its answer; PARTIAL (go on), OTHER or NO_FILE."""
+        """Appends the messages of the scanned frame and writes its response; returns PARTIAL (continue), OTHER or NO_FILE."""
         scan = self._scan
         start = scan.starts[_BATCH]
         length = scan.lengths[_BATCH]
@@ -240,7 +240,7 @@ class SendPath:
         return _PARTIAL
 
     def _may_send(self, p: bytes, access: Any) -> bool:
-        """Whether the scanned frame is signed by an account that may send to its topic, as far as is known here."""
+        """Whether the scanned frame is signed by an account that is known here to be allowed to send to its topic."""
         scan = self._scan
         start = scan.starts[_TOPIC]
         topic = copy_bytes(p, start, start + max(scan.lengths[_TOPIC], 0))
@@ -249,7 +249,7 @@ class SendPath:
         return key is not None and self._signed.is_signed(p, scan, _SIGNATURE, key)
 
     def count_batch(self, body: bytes) -> int:
-        """How many messages a batch's body holds: MALFORMED if it cannot be read, more than MAX_BATCH if it has too many, however many."""
+        """The number of messages in the body of a batch: MALFORMED if it is invalid, above MAX_BATCH if there are too many."""
         return self._measure(body, 0, len(body))
 
     def put_batch(
@@ -282,11 +282,11 @@ class SendPath:
         return self._put_batch(body, body, 0, len(body))
 
     def message_ids(self) -> str:
-        """The ids of these messages, joined by commas as in the answer."""
+        """The ids of these messages, joined by commas as in the response."""
         return self._answers.message_ids()
 
     def _measure(self, p: bytes, at: int, body_length: int) -> int:
-        """Counts the messages of a batch's body, up to one more than there may be; MALFORMED.
+        """Counts the messages in the body of a batch, up to one above the maximum; MALFORMED.
 
         `_batch_bytes` are their bodies and properties then, `_longest` the longest properties, each with a separator.
         """
@@ -319,7 +319,7 @@ class SendPath:
     def _put_batch(self, p: bytes, data: bytes, body: int, body_length: int) -> int:
         """Appends the messages of a batch's body, contiguous in one file, each with its own and the batch's properties (store spec, 2.7).
 
-        Returns how many; 0: not for this path, -1: no file. All of them or none.
+        Returns how many; 0: not for this path, -1: no file. Appends all of them or none.
         """
         end = body + body_length
         stored = self._stored
@@ -356,7 +356,7 @@ class SendPath:
         properties: memoryview,
         properties_length: int,
     ) -> int:
-        """Appends one message of the frame in hand, and notes its id. 1; -1: no file."""
+        """Appends one message of the current frame, and records its id. Returns 1; -1: no file."""
         crc = 0
         if body_length:
             if body_length <= _COPIED:

@@ -1,7 +1,7 @@
 """SEND_REPLY_MESSAGE: a consumer's reply to a waiting producer (remoting spec 4.7).
 
-The answer is pushed to the producer whose client id it names, and stored too unless an operator forbade that. The
-answerer is told whether the push was taken; where it was stored is in the answer either way.
+The reply is pushed to the producer whose client id it names, and also stored unless disabled. The response to the
+consumer contains whether the push succeeded, and where the reply was stored.
 """
 
 import time
@@ -30,7 +30,7 @@ PUSH_TIMEOUT_MS = 10_000
 
 
 class ReplyProcessor:
-    """Passes answers on. The checks are those of every send, and `sends` does them."""
+    """Forwards replies. `sends` performs the checks of every send."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class ReplyProcessor:
         handler_errors.register(tables, dict.fromkeys(codes, self.reply))
 
     async def reply(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
-        """Pushes the answer, stores it, and says how both went."""
+        """Pushes the reply, stores it, and returns both results."""
         header = parse_send_header(command.code, command.ext_fields)
         topic = self._sends.check(header)
         if not isinstance(topic, TopicConfig):
@@ -88,7 +88,7 @@ class ReplyProcessor:
         queue_id: int,
         found: dict[str, str],
     ) -> str | None:
-        """Hands the answer to the client that asked; what went wrong, in a sentence, or None."""
+        """Pushes the reply to the requester; returns the error as a sentence, or None."""
         asker = found.get(properties.REPLY_TO_CLIENT)
         if not asker:
             return f"{properties.REPLY_TO_CLIENT} is missing: the reply names no requesting client"

@@ -15,7 +15,7 @@ _HEX = b"0123456789ABCDEF"
 
 
 class AnswerBuffer:
-    """Answers one after the other, until they are taken."""
+    """A buffer of responses until they are taken."""
 
     def __init__(self) -> None:
         self._memory = memoryview(bytearray(65536))
@@ -24,7 +24,7 @@ class AnswerBuffer:
         self.length = 0
 
     def take(self) -> bytes:
-        """The answers since the last time."""
+        """Returns the responses since the last call."""
         answers = copy_bytes(self.out, 0, self.length)
         self.length = 0
         return answers
@@ -40,7 +40,7 @@ class AnswerBuffer:
 
 
 class SendAnswers:
-    """The answers that may go now, those that wait for the store, and the ids of the messages of the request in hand."""
+    """The responses that can be sent now, those that wait for the store, and the message ids of the current request."""
 
     def __init__(self, store_host: bytes, region: str, trace_on: bool, version: int, hold: bool) -> None:
         """`hold`: the answers of messages that wait for the store are gathered apart."""
@@ -60,7 +60,7 @@ class SendAnswers:
         self._ids_length = 0
 
     def begin(self, count: int) -> None:
-        """The next request has at most so many messages; no id is noted yet."""
+        """Begins a request with at most so many messages."""
         self._ids_length = 0
         size = count * (len(self._id_before_offset) + _OFFSET_DIGITS + 1)
         if size > self._ids_room:
@@ -69,7 +69,7 @@ class SendAnswers:
             self._ids_room = size
 
     def note_id(self, physical_offset: int) -> None:
-        """One more message of the request has been stored there."""
+        """Records the location of one more stored message of the request."""
         before = self._id_before_offset
         length = len(before)
         at = self._ids_length
@@ -87,7 +87,7 @@ class SendAnswers:
         self._ids_length = at
 
     def message_ids(self) -> str:
-        """The ids that have been noted, joined by commas."""
+        """The recorded ids, joined by commas."""
         return copy_bytes(self._ids, 0, self._ids_length).decode()
 
     def write(self, opaque: int, queue_offset: int, queue_id: int, waits: bool) -> None:

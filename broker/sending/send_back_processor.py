@@ -32,7 +32,7 @@ from store.commit_log.message import MessageToStore, PutResult
 from store.status import PutMessageStatus
 
 FIRST_RETRY_LEVEL: Final = 3
-"""The delay level of the first retry where the consumer leaves it to the broker; each further one is a level longer."""
+"""The delay level of the first retry if the consumer leaves it to the broker; each further retry uses the next level."""
 
 DLQ_QUEUES: Final = 1
 
@@ -77,7 +77,7 @@ class SendBackProcessor:
                 f"the broker {self._config.broker_name} is not writable (brokerPermission); enable write permission: brokerPermission=6"
             ))  # fmt: skip
         if group.retry_queue_count <= 0:
-            # compat: a group without retry queues has no retries, and the consumer is told that all is well.
+            # compat: a group without retry queues has no retries, and the response is success.
             return response_to(command, ResponseCode.SUCCESS)
         retry = self._topics.create_on_send_back(
             names.retry_topic(header.group),

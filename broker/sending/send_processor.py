@@ -1,6 +1,6 @@
 """Sends on the plain path: everything that the hot path does not handle (remoting spec 4.4 to 4.6).
 
-SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE; topics made by a first send; retry topics and dead letters; queues that
+SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE; topics created by a first send; retry topics and dead letters; queues that
 the broker chooses. Every answer, refusals too, carries MSG_REGION and TRACE_ON. `HotTopics` prepares the hot path with
 the topics for which these checks have nothing to say.
 """
@@ -39,7 +39,7 @@ from store.status import PutMessageStatus
 Refused = tuple[ResponseCode, str]
 
 _UNREAD = {"producerGroup": "", "defaultTopic": "", "defaultTopicQueueNums": "0", "a": "", "c": "", "d": "0"}
-"""Fields that a send should have, but that nobody reads unless a topic is to be made."""
+"""Fields that are only needed to create a topic."""
 
 
 _IDS_AT_ONCE = 4096  # limit: an answer with more ids takes milliseconds to encode, apart from the append
@@ -78,7 +78,7 @@ class SendProcessor:
         handler_errors.register(tables, dict.fromkeys(codes, self.send))
 
     def send(self, connection: Connection, command: RemotingCommand) -> RemotingCommand | Awaitable[RemotingCommand]:
-        """Checks, stores, and tells where; an awaitable only where the answer has to wait for the store or is long."""
+        """Checks and stores the message; returns its location, or an awaitable if the response must wait for the store or is long."""
         try:
             return self._send(connection, command)
         except handler_errors.FAILURES as error:
@@ -160,7 +160,7 @@ class SendProcessor:
         return topic
 
     def choose_queue(self, header: SendMessageRequestHeader, topic: TopicConfig) -> int:
-        """The queue that was asked for, or any where none was. Raises RemoteProtocolError for a topic without one."""
+        """The requested queue, or any if none was requested. Raises RemoteProtocolError for a topic without queues."""
         if header.queue_id >= 0:
             return header.queue_id
         if topic.write_queue_count <= 0:
@@ -239,7 +239,7 @@ class SendProcessor:
     def message(
         self, connection: Connection, header: SendMessageRequestHeader, topic: str, queue_id: int, flags: int
     ) -> MessageToStore:
-        """What is stored of a request, its body and its properties to be filled in."""
+        """The stored fields of a request, without its body and its properties."""
         return MessageToStore(
             topic,
             queue_id,
@@ -256,7 +256,7 @@ class SendProcessor:
     def _retried(
         self, command: RemotingCommand, header: SendMessageRequestHeader, topic: TopicConfig, queue_id: int
     ) -> tuple[str, int] | Refused:
-        """Where the message goes: a retry topic's may have been tried often enough for the dead letters (4.5, step 1)."""
+        """The destination: a message of a retry topic that was retried too often becomes a dead letter (4.5, step 1)."""
         if not names.is_retry_topic(topic.name):
             return topic.name, queue_id
         name = names.group_of_retry_topic(topic.name)
@@ -282,7 +282,7 @@ class SendProcessor:
     # -- answers ----------------------------------------------------------------------------------------------------------
 
     def _recall_handle(self, message: MessageToStore) -> str | None:
-        """With what the producer may cancel the message; None unless it waits for its time."""
+        """The recall handle of a timer message; None for others."""
         if message.topic != names.TIMER_TOPIC:
             return None
         found = properties.decode_properties(message.properties.decode())
@@ -322,7 +322,7 @@ class SendProcessor:
         return self.answer(command, code, remarks.get(status, status.value))
 
     def answer(self, command: RemotingCommand, code: ResponseCode, remark: str | None = None) -> RemotingCommand:
-        """The answer to a send, with what every one of them says."""
+        """The response to a send, with the fields that all of them have."""
         ext = {"MSG_REGION": self._config.region_id, "TRACE_ON": "true" if self._config.trace_on else "false"}
         return response_to(command, code, remark, ext)
 
@@ -348,7 +348,7 @@ _REFUSED_TIMERS: dict[Outcome, Refused] = {
 
 
 class HotTopics:
-    """Keeps the hot path's prepared topics true to the table of topics."""
+    """Updates the prepared topics of the hot path when the table of topics changes."""
 
     def __init__(self, config: BrokerConfig, topics: TopicTable, path: SendPath) -> None:
         self._config = config

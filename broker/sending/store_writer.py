@@ -1,7 +1,7 @@
 """StoreWriter: creates the appender, the ack gate and the hot path of sends.
 
-On a master this process is the log's writer. Bytes that its predecessor copied but did not publish are cleared before anything is appended, and the
-next queue offsets are read from the queue table, which is why dispatch must have caught up.
+On a master this process is the log writer. Bytes that its predecessor copied but did not publish are wiped before anything is appended. The
+next queue offsets are read from the queue table, so dispatch must have caught up.
 """
 
 from collections.abc import Callable
@@ -62,12 +62,12 @@ class StoreWriter:
         return self._is_writeable and self._control.running_flags() == 0
 
     def look(self) -> None:
-        """Tells the hot path whether writing is allowed now; releases a file of the log that has been deleted."""
+        """Updates whether the hot path may write; releases deleted files of the log."""
         self.path.writeable = self._may_write()
         self._files.release_deleted(self._control.min_offset)
 
     def refuse(self) -> None:
-        """From now on nothing is taken."""
+        """Accepts no more messages."""
         self._is_writeable = False
         self.path.writeable = False
 
@@ -79,7 +79,7 @@ def _log_end(
     files: AppendedFiles,
     deleted_below: Callable[[bytes], int],
 ) -> CommitLogAppender:
-    """The log's writer, beginning where everybody knows that the log ends."""
+    """The log writer, starting at the published end of the log."""
     control, config, paths = context.control, settings.store, settings.paths
     wrote_offset, append_limit = control.wrote_offset, control.append_limit
     if append_limit > wrote_offset and not config.is_slave:
@@ -97,6 +97,6 @@ def _log_end(
         files.populate,
     )
     for _, topic, queue_id, _, max_queue_offset, max_physical_offset in queue_table.rows():
-        if max_physical_offset > deleted_below(topic):  # else dispatch is about to remove the queue
+        if max_physical_offset > deleted_below(topic):  # otherwise dispatch is about to remove the queue
             log.queues_of(topic).advance(queue_id, max_queue_offset)
     return log

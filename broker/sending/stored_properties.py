@@ -1,6 +1,6 @@
 # cython: wraparound=False, cdivision=True
 
-"""Makes the property string that a record stores of the one that a send carries: part of the hot path of sends.
+"""Converts the properties of a send to the property string of a record: part of the hot path of sends.
 
 compat: properties without a name or a value are dropped, as when Apache's broker parses the string and writes it again.
 """
@@ -70,7 +70,7 @@ class StoredProperties:
         return self.length <= MAX_PROPERTIES_LENGTH
 
     def take(self, properties: bytes) -> None:
-        """Makes `text` of properties that the plain path has checked, at most MAX_PROPERTIES_LENGTH bytes."""
+        """Creates `text` from properties that the plain path has checked, at most MAX_PROPERTIES_LENGTH bytes."""
         self.length = len(properties)
         store_bytes(self.text, 0, properties, 0, self.length)
 

@@ -1,12 +1,12 @@
 # cython: wraparound=False, cdivision=True
-"""Appends records to the CommitLog: encodes them straight into the mapped file and publishes where the log ends.
+"""Appends records to the CommitLog: encodes them directly into the mapped file and publishes the end of the log.
 
 Compiled where there is a compiler (types in the `.pxd`), plain Python elsewhere; both write the same bytes. The layout of a record is drawn in headrace/protocol/record_layout.
 
-Only one process may hold a `CommitLogAppender`: the log's writer. Nobody sees a record before `publish`, which is
-called once for a batch. What it must never do: touch a byte at or beyond the published `append_limit` (a writer that is
-started again wipes from `wrote_offset` to there, so that nothing unpublished comes back to life), write into a file
-that the housekeeper has not reserved yet, or let a record cross a file's end.
+Only one process may have a `CommitLogAppender`: the log writer. No record is visible before `publish`, which is
+called once for a batch. It must never write a byte at or beyond the published `append_limit` (a restarted writer
+wipes from `wrote_offset` to there, so that unpublished records do not reappear), write into a file
+that the housekeeper has not reserved yet, or let a record cross the end of a file.
 """
 
 import array
@@ -43,7 +43,7 @@ if not cython.compiled:
         TOTAL_SIZE_AT,
     )
 
-_LIMIT_AHEAD = 256 * 1024  # limit: what a restart wipes at most beyond the end, against one more store a batch
+_LIMIT_AHEAD = 256 * 1024  # limit: the maximum that a restart wipes beyond the end, against one more store per batch
 
 
 class TopicQueues:
@@ -75,18 +75,18 @@ class TopicQueues:
 
 
 def _address_of(view: memoryview) -> memoryview:
-    # Compiled code hands this on: a typed view is some 200 bytes, too many for a call for each number.
+    # Compiled code passes this on: a typed view takes about 200 bytes, too expensive to pass in a call for each number.
     if cython.compiled:
         return cython.address(view[0])  # type: ignore[return-value]
     return view
 
 
 class CommitLogAppender:
-    """The writing end of the CommitLog.
+    """The writer of the CommitLog.
 
     `open_file(start_offset)` maps the reserved file that starts there and returns its writable view. `words` is the
-    control block, `allocated_word` the place of `allocated_offset` in it. `populate(start, end)` prepares memory that is
-    about to be stored to.
+    control block, `allocated_word` the index of `allocated_offset` in it. `populate(start, end)` prepares memory that will
+    be written next.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class CommitLogAppender:
         self.queues: dict[bytes, TopicQueues] = {}
 
     def begin(self) -> None:
-        """Takes the clock for the records that follow; store timestamps never go back."""
+        """Sets the store timestamp of the next records; store timestamps never decrease."""
         now = int(time.time() * 1000)
         self.store_timestamp = max(self.store_timestamp, now)
 
@@ -126,7 +126,7 @@ class CommitLogAppender:
         return queues
 
     def forget_topic(self, topic: bytes) -> None:
-        """The queues of `topic` are gone: the next message begins at queue offset 0 again."""
+        """Removes the queues of `topic`: the next message begins at queue offset 0 again."""
         self.queues.pop(topic, None)
 
     @property
@@ -135,11 +135,11 @@ class CommitLogAppender:
         return self._file_size - END_FILE_MIN_BLANK_LENGTH
 
     def ensure(self, size: int) -> bool:
-        """Makes `size` bytes fit the current file, going on in the next where they do not; False: that is not reserved yet.
+        """Makes room for `size` bytes, in the next file if they do not fit the current one; False: that file is not reserved yet.
 
         `size` is at most `largest_record`.
         """
-        # Twice after a start: first the file in which the log ends is opened, and it may have no room left.
+        # Twice after a start: first the last file of the log is opened, which may have no room left.
         while self.wrote_offset + size + END_FILE_MIN_BLANK_LENGTH > self._file_end:
             if not self._roll():
                 return False
@@ -156,7 +156,7 @@ class CommitLogAppender:
         view = self._open_file(start)
         if start == self._file_end and self._file_end > self._file_start:
             blank = self._file_end - self.wrote_offset
-            # order: the limit is raised before the first byte beyond it is touched.
+            # order: the limit is raised before the first byte beyond it is written.
             self._raise_limit(self.wrote_offset + END_FILE_MIN_BLANK_LENGTH)
             at = self.wrote_offset - self._file_start
             out = _address_of(self._view)
@@ -196,7 +196,7 @@ class CommitLogAppender:
         """Copies one record; returns its physical offset, -1 while the next file is not reserved.
 
         Hosts are the address bytes followed by a 4-byte port; their flags must be in `sys_flag`. `queued` is False for
-        prepared and rolled-back messages, which carry queue offset 0 and take none.
+        prepared and rolled-back messages, which have queue offset 0 and do not increment it.
         """
         topic: bytes = queues.topic
         topic_length = len(topic)
@@ -206,7 +206,7 @@ class CommitLogAppender:
         if self.wrote_offset + size + END_FILE_MIN_BLANK_LENGTH > self._file_end and not self.ensure(size):
             return -1
         physical_offset = self.wrote_offset
-        # order: the limit is raised before the first byte beyond it is touched.
+        # order: the limit is raised before the first byte beyond it is written.
         if physical_offset + size > self._append_limit:
             self._raise_limit(physical_offset + size)
         queue_offset = queues.next_offset(queue_id) if queued else 0
@@ -280,7 +280,7 @@ class CommitLogAppender:
         )
 
     def publish(self) -> bool:
-        """Publishes the log's end after a batch; True when it has moved, so that bells are worth a look."""
+        """Publishes the end of the log after a batch; True if it has moved, so that bells must be checked."""
         if self.wrote_offset == self._published_offset:
             return False
         self._published_offset = self.wrote_offset
@@ -289,7 +289,7 @@ class CommitLogAppender:
 
 
 class _MortalPublisher:
-    """A publisher that may die before and after it publishes: for crash tests, which choose it, so that others pay nothing."""
+    """A publisher with fault points before and after publishing, used only by crash tests so that it costs nothing otherwise."""
 
     def __init__(self, publisher: LogPublisher) -> None:
         self._publisher = publisher

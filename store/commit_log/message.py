@@ -1,7 +1,7 @@
-"""What the broker hands to the appender, and what it gets back.
+"""The input and the result of an append.
 
-`properties` is the property string as it is to be stored (`name 0x01 value` joined by 0x02, UTF-8): what a request's
-properties become before they are stored is the business of the broker's processors (spec of sends), not of the log.
+`properties` is the stored property string (`name 0x01 value` joined by 0x02, UTF-8). The broker's processors convert the
+properties of a request to it (spec of sends).
 """
 
 from dataclasses import dataclass
@@ -25,12 +25,12 @@ class MessageToStore:
     reconsume_times: int = 0
     prepared_transaction_offset: int = 0
     wait_store: bool = True
-    """Answer only when the record is as safe as the broker's settings ask (property WAIT)."""
+    """Whether the response waits until the record is as safe as the broker's settings require (property WAIT)."""
 
 
 @dataclass(slots=True)
 class PutResult:
-    """Where a message, or the first of a batch, was appended; without offsets when it was refused."""
+    """Where a message, or the first of a batch, was appended; without offsets if it was refused."""
 
     status: PutMessageStatus
     physical_offset: int = -1
@@ -38,9 +38,9 @@ class PutResult:
     queue_offset: int = -1
     store_timestamp: int = 0
     message_ids: str = ""
-    """The message's id; those of a batch joined by commas, as clients are told them."""
+    """The id of the message; the ids of a batch joined by commas, as in responses."""
 
     @property
     def end_offset(self) -> int:
-        """Where the log ended after the append: what an acknowledgement waits for."""
+        """The end of the log after the append, for which an acknowledgement waits."""
         return self.physical_offset + self.size_bytes

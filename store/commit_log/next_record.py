@@ -10,9 +10,9 @@ _REST_OF_RECORD = RECORD_OVERHEAD - MAGIC_AT - len(MAGIC_START)  # the least tha
 
 
 def find_next_record(file: MappedFile, position: int, limit: int, check_crc: bool) -> int:
-    """Where the first whole record at or behind `position` begins; -1 without one that ends at or before `limit`.
+    """The position of the first intact record at or after `position`; -1 if none ends at or before `limit`.
 
-    Positions count in the file. Holes are not read.
+    Positions are relative to the file. Holes are not read.
     """
     while position < limit:
         size = check_record(file.view, position, limit, file.start_offset + position, check_crc)
@@ -29,7 +29,7 @@ def find_next_record(file: MappedFile, position: int, limit: int, check_crc: boo
 
 
 def _seek(file: MappedFile, position: int, what: int) -> int:
-    """The first position from here on that is data, or in a hole; the end of the file without one."""
+    """The first position from here on that has data or is in a hole; the end of the file if there is none."""
     try:
         return min(os.lseek(file.fd, position, what), file.size_bytes)
     except OSError:

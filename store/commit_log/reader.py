@@ -1,7 +1,7 @@
-"""Reads what is published of the CommitLog: bytes between `min_offset` and `wrote_offset`, straight from the mapping.
+"""Reads the published part of the CommitLog, from `min_offset` to `wrote_offset`, directly from the mapping.
 
-Every process may have a reader; none may see beyond `wrote_offset`, where bytes may be half a record. What is returned are
-views of the mapping: they cost nothing and copy nothing, and stay valid when the file is deleted meanwhile.
+Every process may have a reader; none may read beyond `wrote_offset`, where a record may be incomplete. The results are
+views of the mapping: they copy nothing, and stay valid if the file is deleted meanwhile.
 """
 
 from typing import Protocol
@@ -15,11 +15,11 @@ from store.paths import StorePaths
 
 
 class PublishedOffsets(Protocol):
-    """The cells that bound what may be read: a ControlBlock has them."""
+    """The cells that limit what may be read: a ControlBlock has them."""
 
     @property
     def min_offset(self) -> int:
-        """First physical offset still kept."""
+        """First physical offset that is still stored."""
 
     @property
     def wrote_offset(self) -> int:
@@ -36,7 +36,7 @@ class CommitLogReader:
         self._current: MappedFile | None = None
 
     def file_for(self, offset: int) -> MappedFile | None:
-        """The file that contains this offset, mapped; None if it is deleted or not yet reserved."""
+        """The mapped file that contains this offset; None if it is deleted or not yet reserved."""
         current = self._current
         if current is not None and current.start_offset <= offset < current.end_offset:
             return current
@@ -45,14 +45,14 @@ class CommitLogReader:
         return self._current
 
     def release_deleted(self) -> None:
-        """Lets go of the files below `min_offset`. Cheap where nothing has moved: every process that reads the log calls it often."""
+        """Releases the files below `min_offset`. Cheap if nothing has changed: every process that reads the log calls it often."""
         min_offset = self._control.min_offset
         if self._current is not None and self._current.end_offset <= min_offset:
             self._current = None
         self._files.forget_before(min_offset)
 
     def read(self, offset: int, size_bytes: int) -> memoryview | None:
-        """Exactly these bytes, or None where they are not all published, kept, and in one file."""
+        """Exactly these bytes, or None if they are not all published, still stored, and in one file."""
         if offset < self._control.min_offset or size_bytes < 0 or offset + size_bytes > self._control.wrote_offset:
             return None
         file = self.file_for(offset)
@@ -73,15 +73,15 @@ class CommitLogReader:
         return file.view[offset - start : min(end - start, file.size_bytes)]
 
     def record_at(self, offset: int) -> memoryview | None:
-        """The record that begins here; None where nothing is published or kept, or the file ends in a blank.
+        """The record that begins here; None if nothing is published or stored here, or a blank record begins here.
 
-        Raises CorruptRecord if the bytes are no record although they are published (lengths, magic, place; not the CRC).
+        Raises CorruptRecord if the published bytes are not a record (lengths, magic, physical offset; not the CRC).
         """
         size = self.record_size_at(offset)
         return None if size is None else self.read(offset, size)
 
     def copy_record(self, offset: int) -> bytes | None:
-        """The whole record that begins at any offset a client may name; None where none is published or kept, or none begins here.
+        """The complete record that begins at an offset given by a client; None if none is published or stored, or none begins here.
 
         Stricter than RocketMQ, which takes the four bytes at any offset for a size and sends what follows.
         """
@@ -113,6 +113,6 @@ class CommitLogReader:
         return store_timestamp_of(data, 0)
 
     def close(self) -> None:
-        """Lets go of all mappings."""
+        """Releases all mappings."""
         self._current = None
         self._files.close()

@@ -1,8 +1,8 @@
 # cython: wraparound=False, cdivision=True
-"""Whether bytes of the CommitLog are a record, and of which queue: what recovery and inspection ask of millions of places.
+"""Checks whether bytes of the CommitLog are a record, and of which queue: called by recovery and inspection for millions of records.
 
-Stricter than RocketMQ in one point: a record must state the physical offset at which it is stored. Bytes of a file's former life are
-whole records, only of another place. Compiled where there is a compiler (types in the `.pxd`), plain Python elsewhere.
+Stricter than RocketMQ in one point: a record must contain the physical offset at which it is stored. Bytes left over from earlier use of
+a file are valid records with another offset. Compiled if there is a compiler (types in the `.pxd`), plain Python otherwise.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ from isal.isal_zlib import crc32
 from headrace.protocol import big_endian, record_layout
 
 if cython.compiled:
-    from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER  # its length costs no call
+    from cython.cimports.cpython.memoryview import PyMemoryView_GET_BUFFER  # a tuple, whose length costs no call
 else:
     from headrace.model.sys_flag import INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
     from headrace.protocol.big_endian import address_of, copy_bytes, load_i32
@@ -28,7 +28,7 @@ else:
         read_record,
     )
 
-# What check_record returns instead of a record's size.
+# Results of check_record that are not the size of a record.
 BLANK: Final = record_layout.BLANK_RECORD
 NO_ROOM: Final = record_layout.NO_ROOM
 NO_MAGIC: Final = record_layout.NO_MAGIC
@@ -42,7 +42,7 @@ _WRONG_CRC = WRONG_CRC
 
 
 def check_record(view: memoryview, position: int, limit: int, physical_offset: int, check_crc: bool) -> int:
-    """The size of the valid record at `position` of a file's view, or BLANK, or one of the negative reasons.
+    """The size of the valid record at `position` in the view of a file, or BLANK, or one of the negative reasons.
 
     A caller that expects a record of a size that was read from a file first checks that this size is positive.
     Nothing at or beyond `limit`, or outside the view, is read. Store spec, section 5, "Record check".
@@ -62,8 +62,8 @@ def check_record(view: memoryview, position: int, limit: int, physical_offset: i
 def queue_key_at(view: memoryview, position: int) -> bytes | None:
     """The key of its queue (the bytes of the queue id, then the topic's) for the valid record at a position of a view.
 
-    None if it has no entry in a ConsumeQueue: prepared and rolled-back messages, and RocketMQ 5's batches, which have queues
-    of another kind.
+    None if it has no entry in a ConsumeQueue: prepared and rolled-back messages, and RocketMQ 5's batches, which have another
+    kind of queue.
     """
     data = address_of(view)
     parts = find_parts(data, position, position + load_i32(data, position + TOTAL_SIZE_AT))

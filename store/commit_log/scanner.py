@@ -1,6 +1,6 @@
-"""The walk over the records and blanks of the CommitLog, used by recovery and by inspection.
+"""Iterates over the records and blanks of the CommitLog, for recovery and inspection.
 
-Reads mapped bytes only; knows no published offset; changes nothing.
+Reads only mapped bytes, does not use published offsets, and changes nothing.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class Kind(Enum):
-    """What lies at an offset of the log."""
+    """What is at an offset of the log."""
 
     RECORD = "record"
     BLANK = "blank"
@@ -35,7 +35,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A record, the blank that fills a file's end, or the first bytes that are neither; `reason` says why not."""
+    """A record, the blank at the end of a file, or the first bytes that are neither; `reason` says why."""
 
     kind: Kind
     physical_offset: int
@@ -45,7 +45,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """Where the valid records of a log stop, and why; `last_record_offset` and `last_timestamp` are -1 if there was none."""
+    """Where the valid records of a log end, and why; `last_record_offset` and `last_timestamp` are -1 if there are none."""
 
     offset: int
     reason: str
@@ -55,7 +55,7 @@ class LogEnd:
 
 
 class LogSource(Protocol):
-    """What a scan reads from: a MappedFileQueue or a CommitLogReader."""
+    """The source of a scan: a MappedFileQueue or a CommitLogReader."""
 
     def file_for(self, offset: int) -> MappedFile | None:
         """The file that contains this offset, or None."""
@@ -64,7 +64,7 @@ class LogSource(Protocol):
 def scan(source: LogSource, start: int, end: int | None, check_crc: bool) -> Iterator[Stretch]:
     """The records and blanks of the log from `start` (a record's begin) up to `end`, or up to the last file.
 
-    The first thing that is neither is given as BAD and ends the scan. A missing file ends it without a word.
+    The first bytes that are neither are returned as BAD and end the scan. A missing file ends it silently.
     """
     offset = start
     while end is None or offset < end:
@@ -89,7 +89,7 @@ def scan(source: LogSource, start: int, end: int | None, check_crc: bool) -> Ite
 
 
 def find_end(source: LogSource, start: int, check_crc: bool) -> LogEnd:
-    """Where the valid records that begin at `start` stop: the same walk as `scan`, without an object a record."""
+    """Where the valid records that begin at `start` end: like `scan`, without an object for each record."""
     offset, records, last_offset, last_timestamp = start, 0, -1, -1
     reason = "last file"
     while (file := source.file_for(offset)) is not None:
@@ -109,7 +109,7 @@ def find_end(source: LogSource, start: int, check_crc: bool) -> LogEnd:
 
 
 def walk(view: memoryview, position: int, limit: int, start_offset: int, check_crc: bool) -> tuple[int, int, int, int]:
-    """Goes over the valid records of one file: (position after them, how many, position of the last, what stopped it)."""
+    """Scans the valid records of one file: (position after them, their number, position of the last, why it ended)."""
     count, last = 0, -1
     while True:
         size = check_record(view, position, limit, start_offset + position, check_crc)

@@ -1,11 +1,11 @@
-"""Wipes what lies beyond the end of the log, in place: the files keep their length.
+"""Wipes the bytes beyond the end of the log in place: the files keep their length.
 
-Bytes copied but never published are often whole records that lie exactly where the next ones would end; left alone they
-could come back to life in a later recovery. So whoever becomes the log's writer wipes first: a restarted writer from
+Bytes copied but never published are often complete records that begin exactly where the next ones will end; they
+could reappear in a later recovery. So the log writer wipes them first: a restarted writer from
 `wrote_offset` to `append_limit`, recovery everything.
 
-A kill in the middle leaves a part of it wiped; the next one wipes all of it again. What is wiped is durable when `wipe`
-returns: else a power cut could bring the old bytes back under a new record.
+After a kill in the middle, the next writer wipes all of it again. The wipe is durable when `wipe`
+returns: otherwise a power cut could restore old bytes after a new record.
 """
 
 import os
@@ -17,9 +17,9 @@ from store.paths import StorePaths
 
 
 def wipe(paths: StorePaths, config: StoreConfig, start: int, end: int) -> None:
-    """Makes the log's bytes from physical offset `start` up to `end` zero, durably; files that do not exist are passed over.
+    """Sets the bytes of the log from physical offset `start` to `end` to zero, durably; missing files are skipped.
 
-    For the log's writer and recovery only. Raises OSError, SyncFailed.
+    For the log writer and recovery only. Raises OSError, SyncFailed.
     """
     size = config.mapped_file_size_commit_log
     for file_start in range(start - start % size, end, size):

@@ -50,15 +50,15 @@ class Cleaning:
         self._is_working = False
 
     def open(self) -> None:
-        """Drops the queues that a predecessor, or the appliance before, has left. Raises DeletedTopicsUnreadable."""
+        """Drops the queues left by a predecessor or an earlier appliance. Raises DeletedTopicsUnreadable."""
         self._noticed_requests = self._control.clean_topics_requests
         self._drop_deleted()
 
     def notice_deletions(self) -> None:
         """Drops the queues of topics that were deleted since the last call. Raises DeletedTopicsUnreadable.
 
-        # order: after the log's end was read, and before anything up to there is dispatched. Who deletes a topic asks before
-        # anything is appended to a new one of the same name.
+        # order: after the end of the log was read, and before anything up to there is dispatched. A deletion is requested before
+        # anything is appended to a new topic of the same name.
         """
         requests = self._control.clean_topics_requests
         if requests != self._noticed_requests:
@@ -78,7 +78,7 @@ class Cleaning:
         )
 
     def step(self) -> None:
-        """Some of the work. Publishes the rows it moves; OSError and StoreError come through, and the rest is done another time."""
+        """Does some of the work and publishes the changed rows. After an OSError or StoreError the next call continues."""
         if not self._is_working:
             self._is_working = True
             self._work = self._clean()

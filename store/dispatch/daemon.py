@@ -1,9 +1,9 @@
 """The dispatch role's loop: wait for `wrote_offset`, dispatch, publish, ring the broker.
 
-While messages come and nobody waits for them (the broker asks to be rung only for held pulls and answers), the role naps by the clock
-instead of asking to be rung: the broker is saved a system call a batch, and batches are larger. Cleaning is done while there
-are no records, and now and then in between where they never end. The role ends when it is told to stop and has caught up with the log, which nobody
-writes any more then; it ends as failed if it cannot catch up, so that the store counts as not cleanly closed.
+While messages arrive and no pull or response waits for them, the role sleeps for fixed intervals
+instead of requesting a bell: this saves the broker a system call per batch, and batches are larger. Cleaning is done while there
+are no records, and occasionally in between if there always are. The role ends when it is told to stop and has caught up with the log, which no
+process writes any more; it fails if it cannot catch up, so that the store counts as not cleanly closed.
 """
 
 import logging
@@ -18,12 +18,12 @@ from store.paths import StorePaths
 
 logger = logging.getLogger(__name__)
 
-_OPEN_LIMIT_MS = 600_000  # limit: 50,000 queues take some seconds, on a cold disk minutes
-_WAIT_MS = 1000  # limit: a bell is rung for all that comes; this is the net below it
-_NAP_MS = 1  # limit: what a message may be undispatched while nobody waits for it; RocketMQ's own pause
-_BUSY_MS = 20  # limit: so long after the last record there is likely to be another
-_CLEANING_MS = 50  # limit: a step of cleaning takes some milliseconds, and held pulls wait for it
-_RETRY_MS = 1000  # compat: RocketMQ tries again after a second
+_OPEN_LIMIT_MS = 600_000  # limit: 50,000 queues take seconds, on a cold disk minutes
+_WAIT_MS = 1000  # limit: a bell is rung for every change; this timeout is only the safety net
+_NAP_MS = 1  # limit: how long a message may be undispatched while no pull waits for it; RocketMQ's own pause
+_BUSY_MS = 20  # limit: within this time after a record another one is likely
+_CLEANING_MS = 50  # limit: a step of cleaning takes a few milliseconds, and held pulls wait for it
+_RETRY_MS = 1000  # compat: RocketMQ retries after a second
 
 
 def run(context: RoleContext, config: StoreConfig, paths: StorePaths, bit_map: BitMap = no_bit_map) -> None:
@@ -46,7 +46,7 @@ def _loop(context: RoleContext, dispatcher: Dispatcher) -> None:
     busy_until_ms = next_cleaning_ms = 0
     while True:
         dispatcher.release_deleted()
-        # order: before the batch, so that the last look comes after the last record
+        # order: before the batch, so that the last check follows the last record
         is_stopping = context.take_stop_order()
         has_moved = dispatcher.try_batch()
         if dispatcher.failure is not None:

@@ -1,8 +1,8 @@
 """Dispatch: a batch of records into both indexes, then the rows, then `reput_offset`, then the bells.
 
-Killed at any instant and started again it continues from `reput_offset`. What it had built beyond that is built again over
+Killed at any instant and restarted, it continues from `reput_offset`. Entries beyond that are written again over
 the same bytes, or skipped: the ConsumeQueues continue from their published rows, the IndexFile from its last linked entry.
-No record is ever skipped for want of space: the batch is tried again until there is some.
+No record is ever skipped for lack of space: the batch is retried until there is space.
 """
 
 import logging
@@ -26,7 +26,7 @@ from store.paths import StorePaths
 
 logger = logging.getLogger(__name__)
 
-_BATCH_BYTES = 1 << 20  # limit: a millisecond of 1 KiB records; held pulls wait for the end of a batch
+_BATCH_BYTES = 1 << 20  # limit: a millisecond with records of 1 KiB; held pulls wait for the end of a batch
 _BATCH_RECORDS = 8192 if IS_COMPILED else 256  # limit: a few milliseconds of small ones
 _QUEUE_ATTEMPTS = 30  # compat: RocketMQ tries a ConsumeQueue 30 times, an IndexFile 3 times, a second apart
 _INDEX_ATTEMPTS = 3
@@ -39,7 +39,7 @@ COUNTERS = (RECORDS, BAD_RECORDS, REFUSED_RECORDS, FAILED_BATCHES)
 
 
 class Dispatcher:
-    """Dispatch without its loop: `open` once, then `try_batch` as long as there is something."""
+    """Dispatch without its loop: call `open` once, then `try_batch` while there are records."""
 
     def __init__(
         self,
@@ -83,10 +83,10 @@ class Dispatcher:
         self._failures = 0
         self._reported_offset = -1
         self.failure: Exception | None = None
-        """Why the last batch stopped: the disk is full, or the log cannot be read. None: it did not."""
+        """Why the last batch stopped: the disk is full, or the log cannot be read. None if it did not."""
 
     def open(self) -> None:
-        """Takes over what is on disk. Raises WrongFileLength, UnexpectedFile, DeletedTopicsUnreadable, OSError."""
+        """Opens the files on disk. Raises WrongFileLength, UnexpectedFile, DeletedTopicsUnreadable, OSError."""
         self._queues.load(self._offset, self._control.min_offset)
         self.cleaning.open()
         self._queues.publish()
@@ -100,7 +100,7 @@ class Dispatcher:
         return self._control.confirm_offset() > self._offset
 
     def try_batch(self) -> bool:
-        """Dispatches some records and publishes them. False: there were none, or `failure` says why it did not continue."""
+        """Dispatches some records and publishes them. False: there were none, or `failure` has the reason."""
         self.failure = None
         end = self._control.confirm_offset()
         if self._offset < self._control.min_offset:
@@ -123,7 +123,7 @@ class Dispatcher:
         return self._offset > before
 
     def release_deleted(self) -> None:
-        """Releases CommitLog files that have been deleted; once a round of the loop."""
+        """Releases deleted CommitLog files; called once per round of the loop."""
         min_offset = self._control.min_offset
         if min_offset == self._released_offset:
             return
@@ -165,9 +165,9 @@ class Dispatcher:
         return file
 
     def _pass_bad_record(self, file: MappedFile, end: int) -> None:
-        """Continues at the next whole record. Without one, over all that can be read, or on a slave, whose log may be behind, over a whole file only.
+        """Continues at the next intact record. Without one, skips everything readable; on a slave, whose log may be behind, only a whole file.
 
-        RocketMQ skips the rest of the file even if records follow: they would be in no queue.
+        RocketMQ skips the rest of the file even if records follow, which are then in no queue.
         """
         position = find_next_record(
             file, self._offset - file.start_offset + 1, end - file.start_offset, check_crc=False
@@ -197,7 +197,7 @@ class Dispatcher:
         completed = self._index.completed_timestamp if self._index is not None else 0
         has_full_index = completed > self._index_timestamp
         self._index_timestamp = max(completed, self._index_timestamp)
-        # order: rows first: who sees the offset finds its entries.
+        # order: rows first, so that readers of the offset find the entries.
         self._publisher.reput(self._offset, self._reput_timestamp, self._index_timestamp)
         fault_point("reput.published")
         self._bells["broker"].ring()
@@ -229,7 +229,7 @@ class Dispatcher:
             logger.error("dispatch failed, will retry reput_offset=%d error=%s", self._offset, error)
 
     def _recover(self) -> None:
-        """A batch went well: RocketMQ leaves a record out after some attempts and so can never write again; we left nothing out."""
+        """A batch succeeded. Nothing was skipped; RocketMQ skips a record after some attempts and then never clears the error."""
         if self._failures:
             logger.info("dispatch resumed reput_offset=%d failures=%d", self._offset, self._failures)
             self._failures = 0

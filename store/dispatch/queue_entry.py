@@ -1,7 +1,7 @@
 """The plain path of ConsumeQueue entries: everything unusual that the compiled walk does not handle.
 
-It comes here with the first record of a queue, at a file's end, with delayed messages (their tags code is the time of delivery),
-with messages that name further queues (multi-dispatch, light queues), and always if queues are extended.
+These are the first record of a queue, the end of a file, delayed messages (their tags code is the delivery time),
+messages that name further queues (multi-dispatch, light queues), and all messages if queues are extended.
 """
 
 import logging
@@ -32,7 +32,7 @@ BitMap = Callable[[bytes, int, bytes], bytes]
 
 
 def no_bit_map(_topic: bytes, _physical_offset: int, _properties: bytes) -> bytes:
-    """Where no filters are evaluated ahead."""
+    """Used if no filters are evaluated by dispatch."""
     return b""
 
 
@@ -55,7 +55,7 @@ class QueueEntries:
         self.deleted: dict[bytes, int] = {}
         """Topics with the physical offset below which their records belong to no queue."""
         self.refused = 0
-        """Records whose topic or queue id cannot be a directory's name."""
+        """Records whose topic or queue id cannot name a directory."""
 
     def put(
         self,
@@ -68,7 +68,7 @@ class QueueEntries:
         sys_flag: int,  # noqa: ARG002  (one signature for all that may be behind the walk)
         properties: bytes,
     ) -> None:
-        """Puts a record's entries, the main queue's first. Raises StoreFull, OSError; then it may be called again."""
+        """Writes the entries of a record, the main queue's first. Raises StoreFull, OSError; it may then be called again."""
         decoded = decode_properties(properties.decode(errors="replace"))
         code = self._tags_code(topic, decoded, store_timestamp)
         cursor = self._open(topic, queue_id, physical_offset) if physical_offset >= self.deleted.get(topic, 0) else None
@@ -95,7 +95,7 @@ class QueueEntries:
             return None
 
     def clean_expired(self) -> None:
-        """Deletes the files of units that no entry needs any more."""
+        """Deletes the files of units without entries."""
         for (topic, queue_id), units in list(self._units.items()):
             cursor = self._writer.find(topic, queue_id)
             address = self._address_at(cursor, cursor.min_position) if cursor is not None else None
@@ -103,7 +103,7 @@ class QueueEntries:
                 units.clean_expired(address)
 
     def forget(self, topic: bytes, queue_id: int) -> None:
-        """The queue is gone; so are its units."""
+        """Removes the units of a deleted queue."""
         units = self._units.pop((topic, queue_id), None)
         if units is not None:
             units.close()

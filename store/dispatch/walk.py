@@ -1,13 +1,13 @@
 # cython: wraparound=False, cdivision=True
 """Walks over the records of a mapped CommitLog file and dispatches each: its ConsumeQueue entry, then its keys.
 
-The hot module of dispatch: compiled where there is a compiler (types in the `.pxd`), plain Python elsewhere, with the same bytes
-as result. One call goes over a batch. A record costs a look at its lengths, a scan of its properties, one 20-byte entry, and
-a hash and an entry for each key. All that is unusual is done by plain Python functions which are called for
-that record only: a new queue, a file's end, delay topics, multi-dispatch, extended queues.
+The hot module of dispatch: compiled if there is a compiler (types in the `.pxd`), plain Python otherwise, with the same
+result. One call handles a batch. A record costs a check of its lengths, a scan of its properties, one 20-byte entry, and
+a hash and an entry for each key. Unusual cases are handled by plain Python functions that are called for
+that record only: a new queue, the end of a file, delay topics, multi-dispatch, extended queues.
 
-A record whose lengths disagree, or which states another physical offset, is not dispatched; the caller decides where to
-continue. The walk never reads at or beyond `limit`, up to which records are published.
+A record with inconsistent lengths, or with another physical offset, is not dispatched; the caller decides where to
+continue. The walk never reads at or beyond `limit`, the end of the published records.
 """
 
 from collections.abc import Callable
@@ -40,23 +40,23 @@ IS_COMPILED: Final = bool(cython.compiled)
 END: Final = 0
 """`stop` was reached, or so many records were done."""
 BLANK: Final = 1
-"""The blank record that ends a file lies at `position`."""
+"""The blank record that ends a file is at `position`."""
 BAD: Final = 2
-"""What lies at `position` is no record; `bad_reason` says why."""
+"""There is no record at `position`; `bad_reason` says why."""
 
 _END = END
 _BLANK = BLANK
 _BAD = BAD
 _HASH_MAX = 2147483647
 _NEVER = 1 << 62
-_QUEUE_IDS_KEPT = 4096  # limit: a topic's queues beyond are found the slow way
+_QUEUE_IDS_KEPT = 4096  # limit: further queues of a topic are found the slow way
 
 PutUnusual = Callable[[bytes, int, int, int, int, int, int, bytes], None]
 """(topic, queue_id, queue_offset, physical_offset, size, store_timestamp, sys_flag, properties): puts a record's entries."""
 
 
 class _Topic:
-    """What the walk remembers of a topic: the hash of `topic#`, and the cursors of its queues by queue id.
+    """The walk's cache of a topic: the hash of `topic#`, and the cursors of its queues by queue id.
 
     Records below `usual_from` go through `put_unusual`: those from before a deletion of the topic, and all of delayed messages.
     """
@@ -68,7 +68,7 @@ class _Topic:
         self.queues: list[QueueCursor | None] = []
 
     def keep(self, cursor: QueueCursor) -> None:
-        """Remember the cursor of a queue."""
+        """Stores the cursor of a queue."""
         if 0 <= cursor.queue_id < _QUEUE_IDS_KEPT:
             while len(self.queues) <= cursor.queue_id:
                 self.queues.append(None)
@@ -76,7 +76,7 @@ class _Topic:
 
 
 class LogWalk:
-    """Dispatches records one after the other; `position` is in the file and always at the first one not done."""
+    """Dispatches records one after another; `position` is relative to the file and always at the first one not dispatched."""
 
     def __init__(
         self,

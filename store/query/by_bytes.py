@@ -1,6 +1,6 @@
 """Finds records in the log that contain given bytes. Used to find deliveries of a killed broker.
 
-What the disk has damaged is skipped up to the next whole record.
+Damaged records are skipped up to the next intact one.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from headrace.protocol.record import decode_record
 from headrace.protocol.record_layout import MAGIC_AT, MAGIC_START
 from store.commit_log.record_check import BLANK, check_record
 
-_STRETCH = 1 << 20  # limit: a few milliseconds; others have their turn in between
+_STRETCH = 1 << 20  # limit: a few milliseconds; other requests are served in between
 
 
 def search(
@@ -19,7 +19,7 @@ def search(
 ) -> Iterator[list[MessageExt]]:
     """The records between two physical offsets that have the bytes `mark` anywhere, those of a range at each step.
 
-    `start` is where a record or blank begins. What no longer exists, and what is damaged, is skipped.
+    A record or blank begins at `start`. Deleted and damaged records are skipped.
     """
     offset = start
     while offset < end:
@@ -37,9 +37,9 @@ def search(
 
 
 def _search(data: bytes, offset: int, mark: bytes, found: list[MessageExt]) -> int:
-    """Looks at the whole records at the beginning of the data, which is at a physical offset. Returns how many bytes those are."""
+    """Searches the complete records at the beginning of the data, which begins at a physical offset. Returns their total size in bytes."""
     at, view = 0, memoryview(data)
-    # A look at each record's lengths costs less than the record's own storing did; what has no mark is not looked into.
+    # Only the lengths of records are read; a record without the mark is not decoded.
     mark_at = data.find(mark)
     while (size := check_record(view, at, len(data), offset + at, check_crc=False)) > 0:
         if at <= mark_at < at + size:
@@ -54,6 +54,6 @@ def _search(data: bytes, offset: int, mark: bytes, found: list[MessageExt]) -> i
 
 
 def _distance_to_magic(data: bytes) -> int:
-    """How far behind its beginning the data may have a record, going by the magic code; at least 1."""
+    """How far from its beginning the data may have the next record, according to the magic code; at least 1."""
     found = data.find(MAGIC_START, 1 + MAGIC_AT)
     return found - MAGIC_AT if found >= 0 else max(1, len(data) - MAGIC_AT - len(MAGIC_START) + 1)

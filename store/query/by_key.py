@@ -1,7 +1,7 @@
 """Messages of a topic with a key, through the IndexFiles.
 
-Stricter than RocketMQ: what the index finds is counted only if the record is of that topic and has that key, so that two keys
-with one hash do not take each other's places in the answer. Nothing a RocketMQ client would keep is lost by that.
+Stricter than RocketMQ: a message counts only if its record has the topic and the key, so that keys
+with the same hash do not displace each other in the response. RocketMQ's clients discard such messages anyway.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from store.query.unreadable_records import NO_QUEUE, UnreadableRecords
 
 @dataclass(frozen=True, slots=True)
 class KeyQueryResult:
-    """Whole records one after another, oldest first, and how far the index had come (ms; physical offset)."""
+    """Complete records one after another, oldest first, and the last update of the index (ms; physical offset)."""
 
     body: bytes
     last_update_timestamp: int

@@ -1,10 +1,10 @@
 """Queue offsets by store time, and store times by queue offset.
 
-RocketMQ picks the file to search by the files' modification times, which for a mapped file say when the kernel last wrote it
-back, and after a copy nothing. Here it is the first file whose last message is not too early. Within that file the search is
-RocketMQ's, step for step: its answer is the nearest message of the file, and which of several of one millisecond depends on
-the steps. In the place of a record that the disk has damaged its nearest neighbour is asked, or damage in one place would lead the
-search past all that is on one side of it.
+RocketMQ selects the file to search by modification times, which for a mapped file are the times of the kernel's last write-back,
+and are meaningless after a copy. Here it is the first file whose last message is not too early. Within that file the search is
+RocketMQ's, step by step: the result is the nearest message in the file, and which of several of one millisecond depends on
+the steps. Instead of a damaged record its nearest neighbour is read; otherwise one damaged record would exclude everything on one
+side of it.
 """
 
 from bisect import bisect_left
@@ -16,11 +16,11 @@ from store.commit_log.reader import CommitLogReader
 from store.consume_queue.reader import ConsumeQueueReader
 
 _NONE = -1
-_NEIGHBOURS = 4096  # limit: entries asked in the place of a damaged one on each side, some milliseconds
+_NEIGHBOURS = 4096  # limit: entries read instead of a damaged one on each side, a few milliseconds
 
 
 class TimeQuery:
-    """Asks ConsumeQueues and the log for times. One for each process; not for several threads."""
+    """Searches ConsumeQueues and the log by time. One for each process; not thread-safe."""
 
     def __init__(self, queues: ConsumeQueueReader, log: CommitLogReader) -> None:
         self._queues = queues
@@ -49,12 +49,12 @@ class TimeQuery:
         return self._search(entries, low - first, first, timestamp_ms)
 
     def timestamp_at(self, topic: str, queue_id: int, queue_offset: int) -> int:
-        """When the message at this queue offset was stored, ms; -1 if it does not exist or no longer kept."""
+        """When the message at this queue offset was stored, ms; -1 if it does not exist or is deleted."""
         entry = self._queues.entry(topic, queue_id, queue_offset)
         return _NONE if entry is None else self._log.store_timestamp_at(entry[0], entry[1])
 
     def earliest_timestamp(self, topic: str, queue_id: int) -> int:
-        """When the first message still kept in the queue was stored, ms; -1 without one."""
+        """When the first message in the queue was stored, ms; -1 without one."""
         min_offset, max_offset = self._queues.bounds(topic, queue_id)
         return self._first_known(topic, queue_id, range(min_offset, min(max_offset, min_offset + _NEIGHBOURS)))
 
@@ -62,7 +62,7 @@ class TimeQuery:
         return self._first_known(topic, queue_id, range(end - 1, max(first, end - _NEIGHBOURS) - 1, -1))
 
     def _first_known(self, topic: str, queue_id: int, queue_offsets: Iterable[int]) -> int:
-        """When the first of these was stored whose record can be read; -1 without one, or where one is no longer kept."""
+        """When the first of these with a readable record was stored; -1 without one, or if one is deleted."""
         for queue_offset in queue_offsets:
             entry = self._queues.entry(topic, queue_id, queue_offset)
             if entry is None:
@@ -73,9 +73,9 @@ class TimeQuery:
         return _NONE
 
     def _search(self, entries: memoryview, skipped: int, first: int, timestamp_ms: int) -> int:
-        """RocketMQ's halving over one file, in bytes from the file's begin; `entries` begin `skipped` entries into it.
+        """RocketMQ's binary search in one file, in bytes from its beginning; `entries` begin `skipped` entries into it.
 
-        Messages that are no longer kept count as too early.
+        Deleted messages count as too early.
         """
         start = skipped * ENTRY_SIZE
         low, high = start, start + len(entries) - ENTRY_SIZE
@@ -105,11 +105,11 @@ class TimeQuery:
             else:
                 is_left = abs(timestamp_ms - left_timestamp) <= abs(timestamp_ms - right_timestamp)
                 target = left if is_left else right
-        # compat: where nothing was found Java has the place -1, and -1 / 20 is 0 there: the file's begin.
+        # compat: if nothing is found, Java has the position -1, and -1 / 20 is 0: the beginning of the file.
         return first + max(target, 0) // ENTRY_SIZE
 
     def _known_near(self, entries: memoryview, start: int, middle: int, low: int, high: int) -> tuple[int, int]:
-        """Place and store time of the middle entry, or of the nearest whose record can be read; -1 if it is no longer kept."""
+        """Position and store time of the middle entry, or of the nearest with a readable record; -1 if it is deleted."""
         reach = _NEIGHBOURS * ENTRY_SIZE
         behind = range(middle, min(high, middle + reach) + 1, ENTRY_SIZE)
         before = range(middle - ENTRY_SIZE, max(low, middle - reach) - 1, -ENTRY_SIZE)

@@ -1,7 +1,7 @@
 """Reads the messages of a queue that pass a filter: `MessageGetter.get` for pulls that select by more than tags.
 
-The getter is given the chosen entries in place of the queue's, and knows no difference; here it is set right where the next pull
-begins. At most some eight hundred entries are looked at for one pull, as in RocketMQ, wanted or not.
+The getter receives the selected entries instead of the queue's; the start of the next pull is corrected here.
+At most about eight hundred entries are examined for one pull, as in RocketMQ, wanted or not.
 """
 
 import os
@@ -18,9 +18,9 @@ from store.query.get import GetResult, MessageGetter
 from store.query.sources import PullSources, QueueEntries
 from store.status import GetMessageStatus
 
-_ENTRIES_BYTES = 16_000  # entries looked at for one pull at least, as RocketMQ does
-_WARM_BYTES = 8 << 20  # limit: 800 records of 10 KiB; of larger ones the later may have to wait for the disk
-_UNIT_READ = EXT_UNIT_HEAD_SIZE + 512  # limit: a bit map for some thousand groups; a longer one is read as none
+_ENTRIES_BYTES = 16_000  # minimum of entries examined for one pull, as in RocketMQ
+_WARM_BYTES = 8 << 20  # limit: 800 records of 10 KiB; with larger records, later ones may have to be read from disk
+_UNIT_READ = EXT_UNIT_HEAD_SIZE + 512  # limit: a bit map for a few thousand groups; a longer one is ignored
 
 
 class FilteredGetter:
@@ -41,7 +41,7 @@ class FilteredGetter:
         self._warming = MessageGetter(sources)
 
     def get(self, topic: str, queue_id: int, offset: int, max_count: int, message_filter: MessageFilter) -> GetResult:
-        """Up to `max_count` messages from queue offset `offset` on that the filter lets pass."""
+        """Up to `max_count` messages from queue offset `offset` on that the filter selects."""
         entries = self._queues.entries(topic, queue_id, offset)
         if entries is None or len(entries) < ENTRY_SIZE:
             self._chosen.entries_chosen = None
@@ -73,7 +73,7 @@ class FilteredGetter:
         return self._warming.is_cold(topic, queue_id, offset)
 
     def plan_warming(self, topic: str, queue_id: int, offset: int) -> list[tuple[int, int, int]]:
-        """What `warm` is to read before `get`, which may look at all these records and want none."""
+        """What `warm` must read before `get`, which may examine all these records and select none."""
         return self._warming.plan_warming(topic, queue_id, offset, _ENTRIES_BYTES // ENTRY_SIZE, _WARM_BYTES)
 
     def release_deleted(self) -> None:
@@ -97,7 +97,7 @@ class FilteredGetter:
 
 
 class _ChosenEntries:
-    """A queue as it would be if it held nothing but the chosen entries from an offset on."""
+    """A queue that contains only the selected entries from an offset on."""
 
     def __init__(self, queues: QueueEntries) -> None:
         self._queues = queues

@@ -1,8 +1,8 @@
 """Reads candidate messages of a queue for a filter function, and builds the response from the selected ones.
 
-For filters that cannot be asked in passing: another process is shown all candidates of a pull at once. So there are two steps with a wait
-between them, `candidates` and `choose`, and nothing is kept from one to the other but bytes. A pull's limits (store spec, 3.5) count what is
-wanted; what is shown has limits of its own.
+For filters in another process, which evaluates all candidates of a pull at once. So there are two steps with a wait
+between them, `candidates` and `choose`, which share nothing but bytes. The limits of a pull (store spec, 3.5) apply to
+selected messages; candidates have their own limits.
 """
 
 from dataclasses import dataclass, replace
@@ -12,14 +12,14 @@ from store.query.get import GetResult, MessageGetter
 from store.query.sources import PullSources
 from store.status import GetMessageStatus
 
-# limit: putting more together would hold up the event loop for milliseconds; 800 messages of 1.3 KiB
+# limit: copying more would block the event loop for milliseconds; 800 messages of 1.3 KiB
 _SHOWN_BYTES = 1 << 20
 _SHOWN_COUNT = 800
 
 
 @dataclass(frozen=True, slots=True)
 class _ShownLimits:
-    """How much is put together for one judgement."""
+    """Maximum bytes for one evaluation."""
 
     max_transfer_bytes_on_message_in_memory: int = _SHOWN_BYTES
     max_transfer_count_on_message_in_memory: int = _SHOWN_COUNT
@@ -28,7 +28,7 @@ class _ShownLimits:
 
 
 class FunctionFilteredGetter:
-    """Gets messages to be judged. Not for several threads."""
+    """Reads candidate messages. Not thread-safe."""
 
     def __init__(self, sources: PullSources) -> None:
         self._sources = sources
@@ -37,7 +37,7 @@ class FunctionFilteredGetter:
         self._getter = MessageGetter(sources, _ShownLimits())
 
     def candidates(self, topic: str, queue_id: int, offset: int, most: int) -> GetResult:
-        """Up to `most` messages from a queue offset on. Where there are none it is the answer to the pull."""
+        """Up to `most` messages from a queue offset on; if there are none, the result of the pull."""
         return self._getter.get(topic, queue_id, offset, most, None)
 
     def is_cold(self, topic: str, queue_id: int, offset: int) -> bool:
@@ -53,7 +53,7 @@ class FunctionFilteredGetter:
         self._getter.release_deleted()
 
     def choose(self, shown: GetResult, verdicts: list[bool], max_count: int) -> GetResult:
-        """The answer to a pull: of the candidates those that are wanted, up to `max_count`. The next pull begins behind the last one looked at."""
+        """The result of a pull: the selected candidates, up to `max_count`. The next pull begins after the last examined one."""
         config = self._config
         in_memory_from = self._control.wrote_offset - self._sources.in_memory_bytes
         taken: list[bytes] = []
@@ -83,7 +83,7 @@ class FunctionFilteredGetter:
 
 
 def split_records(body: bytes) -> list[bytes]:
-    """Whole records that are one after another, one by one."""
+    """Iterates over consecutive complete records."""
     records: list[bytes] = []
     at = 0
     while at < len(body):

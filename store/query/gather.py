@@ -1,12 +1,12 @@
 # cython: wraparound=False, cdivision=True
 """Gathers the records of a pull: walks ConsumeQueue entries, keeps those whose tags match, copies their records.
 
-One of the four hot modules (types in gather.pxd). One memcpy a record into one buffer beats vectored sends for messages
-of ordinary size. Used on published entries only; each record is nevertheless checked to be the one that the entry speaks
-of (`record_check`, without the CRC), because the file under it may have been deleted meanwhile, or the disk may have damaged it.
+A hot module (types in gather.pxd). One memcpy per record into one buffer is faster than vectored sends for messages
+of ordinary size. Used on published entries only; each record is nevertheless compared with its entry
+(`record_check`, without the CRC), because the file may have been deleted meanwhile, or the record may be damaged.
 
-Two cases are told apart. A file that is gone is passed over whole. A record that cannot be read in a file that is there costs
-its own entry only: RocketMQ goes on at the next file, which hides up to 1 GiB of messages.
+There are two cases. A deleted file is skipped completely. For an unreadable record in an existing file, only
+its entry is skipped; RocketMQ continues at the next file, which hides up to 1 GiB of messages.
 """
 
 from collections.abc import Callable
@@ -31,16 +31,16 @@ else:
 _COPIED = 1
 _GONE = 0
 _UNREADABLE = -1
-_HEAD_ROOM = 512  # before the records: room for the head of the frame that carries them
+_HEAD_ROOM = 512  # before the records: room for the header of their frame
 _LARGEST_HEAD = 504
 
 
 class Gatherer:
-    """Gathers one pull after the other; the result of the last one is in its attributes.
+    """Gathers the records of one pull at a time; its attributes have the result of the last one.
 
-    `length`: bytes of records (`body()`); `count`: records; `examined`: entries looked at, so that the next pull begins
-    that much further on; `last_physical_offset`: of the last entry looked at, -1 without one; `removing`: an entry's
-    record has gone or cannot be read; `unreadable`: (number among the entries, physical offset) of those that cannot be read.
+    `length`: bytes of records (`body()`); `count`: records; `examined`: examined entries, after which the next pull
+    begins; `last_physical_offset`: of the last examined entry, -1 without one; `removing`: the record of an entry
+    is deleted or unreadable; `unreadable`: (number among the entries, physical offset) of unreadable records.
     """
 
     def __init__(self, file_for: Callable[[int], memoryview | None], file_size: int) -> None:
@@ -57,7 +57,7 @@ class Gatherer:
         self.unreadable: list[tuple[int, int]] = []
 
     def body(self) -> bytes:
-        """The records gathered last, one after the other as they are stored."""
+        """The records gathered last, as they are stored."""
         return bytes(self._out[_HEAD_ROOM : _HEAD_ROOM + self.length])
 
     def frame(self, head: bytes) -> bytes:
@@ -78,7 +78,7 @@ class Gatherer:
         return bytes(out[start : _HEAD_ROOM + self.length])
 
     def release(self) -> None:
-        """Lets go of the file that was read last, which may have been deleted."""
+        """Releases the file read last, which may have been deleted."""
         self._view = memoryview(b"\0")
         self._data = address_of(self._view)
         self._file_start = self._file_end = -1
@@ -95,10 +95,10 @@ class Gatherer:
         disk_bytes: int,
         disk_count: int,
     ) -> None:
-        """Gathers from `entries_view` (whole entries) what a pull may carry (store spec, 3.5).
+        """Gathers the records of a pull from `entries_view` (whole entries; store spec, 3.5).
 
         `codes`: hashes of the wanted tags, None for all. Records below `in_memory_from` count as far behind and have
-        the smaller limits. The first matching record is taken whatever the limits.
+        smaller limits. The first matching record is copied whatever the limits.
         """
         entries = address_of(entries_view)
         at = 0
@@ -126,7 +126,7 @@ class Gatherer:
                     break
             if codes is not None:
                 tags_code = load_i32(entries, at + ENTRY_TAGS_HASH_AT)
-                # The address of an extended unit says nothing of tags: the consumer, who looks again, decides (store spec, 3.6).
+                # The address of an extended unit is not a hash of tags: the consumer, which checks tags again, decides (store spec, 3.6).
                 if tags_code not in codes and load_i32(entries, at + ENTRY_TAGS_CODE_AT) >= -1:
                     at += ENTRY_SIZE
                     continue
@@ -144,7 +144,7 @@ class Gatherer:
         self.examined = at // ENTRY_SIZE
 
     def _copy(self, physical_offset: int, size: int, wrote_offset: int) -> int:
-        """Copies a record to the end of the buffer; says whether it did, its file is gone, or it cannot be read."""
+        """Copies a record to the end of the buffer; returns whether it succeeded, its file is deleted, or it is unreadable."""
         if not self._file_start <= physical_offset < self._file_end:
             if physical_offset < 0 or physical_offset >= wrote_offset:
                 return _UNREADABLE
@@ -157,7 +157,7 @@ class Gatherer:
             self._file_end = self._file_start + self._file_size
         start = physical_offset - self._file_start
         limit = min(self._file_end, wrote_offset) - self._file_start
-        # A blank is no record, and its answer, 0, no size of one.
+        # A blank is not a record, and its result, 0, is not a size.
         if size <= 0 or check_record(self._view, start, limit, physical_offset, False) != size:
             return _UNREADABLE
         data = self._data

@@ -1,8 +1,8 @@
-"""Reads messages of one queue from an offset on: what a pull asks of the store (store spec, 3.5).
+"""Reads messages of one queue from an offset on, for pulls (store spec, 3.5).
 
-Nothing here waits. Records far behind the log's end may not be in memory, and a page fault on a mapping stalls the whole
-process; whoever asks for such (`is_cold`) first lets `warm` read them on a thread, where the kernel brings them in without
-holding anybody up.
+Nothing here waits. Records far behind the end of the log may not be in memory, and a page fault on a mapping stalls the whole
+process. Callers check for this (`is_cold`) and first call `warm` on a thread, which reads the records into memory without
+stalling other requests.
 """
 
 import errno
@@ -14,14 +14,14 @@ from store.query.gather import Gatherer
 from store.query.sources import PullSources, TransferLimits
 from store.status import GetMessageStatus
 
-_ENTRIES_BYTES = 16_000  # entries looked at for one pull at least, as RocketMQ does
-_WARM_WINDOW = 256 << 20  # limit: what is nearer to the log's end is taken to be in memory
-_GAP = 64 << 10  # limit: other queues' records between two of a pull that are read along
+_ENTRIES_BYTES = 16_000  # minimum of entries examined for one pull, as in RocketMQ
+_WARM_WINDOW = 256 << 20  # limit: records nearer to the end of the log are assumed to be in memory
+_GAP = 64 << 10  # limit: bytes of other queues between two records of a pull that are read as well
 
 
 @dataclass(slots=True)
 class GetResult:
-    """What was found, and where the next pull begins. `body` holds the records as they are stored."""
+    """The messages found, and where the next pull begins. `body` has the records as they are stored."""
 
     status: GetMessageStatus
     next_begin_offset: int
@@ -33,11 +33,11 @@ class GetResult:
 
 
 class MessageGetter:
-    """Gets messages for pulls. Not for several threads, `warm` excepted."""
+    """Reads messages for pulls. Not thread-safe, except `warm`."""
 
     def __init__(self, sources: PullSources, limits: TransferLimits | None = None) -> None:
         """`limits` of a pull: those of the options unless given."""
-        # Not asked of `sources` for each pull; the options, which may change, are.
+        # Read from `sources` once; the options, which may change, are read for each pull.
         self._sources = sources
         self._limits: TransferLimits = limits or sources.config
         self._queues = sources.queues
@@ -51,7 +51,7 @@ class MessageGetter:
 
     def _view_around(self, physical_offset: int) -> memoryview | None:
         file = self._log.file_for(physical_offset)
-        # A slice of its own: the gatherer may still hold it when the file is released.
+        # A separate slice: the gatherer may still hold it when the file is released.
         return file.view[:] if file is not None and physical_offset >= self._control.min_offset else None
 
     def get(self, topic: str, queue_id: int, offset: int, max_count: int, codes: set[int] | None) -> GetResult:
@@ -92,7 +92,7 @@ class MessageGetter:
     ) -> tuple[int, int, int, bool] | None:
         """`get` for the hot path: the messages stay in `gatherer`.
 
-        (next offset, lowest, one beyond the highest, whether a slave is to be suggested); None where there are no messages,
+        (next offset, lowest, one after the highest, whether to suggest a slave); None if there are no messages,
         or they may have to be read from disk.
         """
         entries = self._queues.entries(topic, queue_id, offset)
@@ -107,7 +107,7 @@ class MessageGetter:
     def _gather(
         self, topic: str, queue_id: int, offset: int, entries: memoryview, max_count: int, codes: set[int] | None
     ) -> bool:
-        """Gathers. Returns whether the last entry looked at is far behind the log's end."""
+        """Gathers. Returns whether the last examined entry is far behind the end of the log."""
         limits = self._limits
         wrote_offset = self._control.wrote_offset
         in_memory_from = wrote_offset - self._sources.in_memory_bytes
@@ -132,7 +132,7 @@ class MessageGetter:
         self.gatherer.release()
 
     def _nothing(self, status: GetMessageStatus, offset: int, corrected: int, least: int, most: int) -> GetResult:
-        # compat: a slave that lags must not send consumers back, so it leaves their offset as it is.
+        # compat: a lagging slave must not reset consumers, so it does not correct their offset.
         if self._config.is_slave and not self._config.offset_check_in_slave:
             corrected = offset
         return GetResult(status, corrected, least, most)
@@ -146,13 +146,13 @@ class MessageGetter:
         return -1 if entries is None or len(entries) < ENTRY_SIZE else ENTRY.unpack_from(entries)[0]
 
     def is_far_behind(self, physical_offset: int) -> bool:
-        """Whether a message counts as no longer in memory, as RocketMQ reckons (store spec, 3.5)."""
+        """Whether a message counts as no longer in memory, by RocketMQ's rule (store spec, 3.5)."""
         return self._control.wrote_offset - physical_offset > self._sources.in_memory_bytes
 
     def is_cold(self, topic: str, queue_id: int, offset: int) -> bool:
         """Whether the next messages may have to be read from disk: `warm` them first.
 
-        The kernel is asked whether the first one's page is in memory, which does not wait for the disk.
+        Asks the kernel whether the page of the first one is in memory, without waiting for the disk.
         """
         return self._may_fault(self.physical_offset_at(topic, queue_id, offset))
 
@@ -167,7 +167,7 @@ class MessageGetter:
         except BlockingIOError:
             return True
         except OSError as error:
-            if error.errno != errno.EOPNOTSUPP:  # a file system that cannot tell: take it for cold
+            if error.errno != errno.EOPNOTSUPP:  # not supported by the file system: assume that it is cold
                 raise
             return True
         return False
@@ -175,9 +175,9 @@ class MessageGetter:
     def plan_warming(
         self, topic: str, queue_id: int, offset: int, max_count: int, most_bytes: int | None = None
     ) -> list[tuple[int, int, int]]:
-        """What `warm` is to read: descriptors of its own (`warm` closes them), positions, lengths. Neighbours are read at once.
+        """What `warm` must read: separate descriptors (`warm` closes them), positions, lengths. Adjacent ranges are merged.
 
-        `most_bytes`: as many as a pull of recent messages may carry unless given.
+        `most_bytes`: by default the maximum of a pull from recent messages.
         """
         entries = self._queues.entries(topic, queue_id, offset)
         limit = self._limits.max_transfer_bytes_on_message_in_memory if most_bytes is None else most_bytes
@@ -204,7 +204,7 @@ class MessageGetter:
 
 
 def warm(plan: list[tuple[int, int, int]]) -> None:
-    """Brings parts of files into memory. For a thread: the interpreter lock is free while the kernel reads."""
+    """Reads parts of files into memory. Called on a thread: the interpreter lock is free while the kernel reads."""
     for fd, position, length in plan:
         try:
             os.pread(fd, length, position)

@@ -10,7 +10,7 @@ from store.query.unreadable_records import UnreadableRecords
 
 
 class QueueEntries(Protocol):
-    """What is read of ConsumeQueues here; a ConsumeQueueReader has it."""
+    """The ConsumeQueues; a ConsumeQueueReader."""
 
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         """Lowest queue offset and the one after the highest; (0, 0) for a queue that is missing."""
@@ -20,7 +20,7 @@ class QueueEntries(Protocol):
 
 
 class TransferLimits(Protocol):
-    """The most that a pull carries; a StoreConfig has them."""
+    """The limits of a pull; a StoreConfig has them."""
 
     @property
     def max_transfer_bytes_on_message_in_memory(self) -> int:
@@ -41,9 +41,9 @@ class TransferLimits(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PullSources:
-    """The queues, the log, the progress of it, the options, the machine's memory, and who is told of damage.
+    """The queues, the log, its progress, the options, the machine's memory, and the report of damage.
 
-    Options change while the broker runs: ask for `in_memory_bytes` and the fields of `config` each time, and copy neither.
+    Options may change while the broker runs: read `in_memory_bytes` and the fields of `config` each time.
     """
 
     queues: QueueEntries
@@ -55,10 +55,10 @@ class PullSources:
 
     @property
     def in_memory_bytes(self) -> int:
-        """What is nearer to the log's end counts as being in memory, as RocketMQ reckons (store spec, 3.5)."""
+        """Records nearer to the end of the log count as being in memory, by RocketMQ's rule (store spec, 3.5)."""
         return self.memory_bytes * self.config.access_message_in_memory_max_ratio // 100
 
     @property
     def entries_per_file(self) -> int:
-        """How many entries a file of a ConsumeQueue has."""
+        """The number of entries in a ConsumeQueue file."""
         return self.config.consume_queue_file_size // ENTRY_SIZE

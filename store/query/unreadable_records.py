@@ -1,7 +1,7 @@
 """UnreadableRecords: counts records that an index points to but that cannot be read, and logs each once.
 
-Such a record is in a file that is there, within the published log, and fails the record check: the disk has damaged it. Whoever
-reads by an index skips that one record and reports it here.
+Such a record is in an existing file, within the published log, and fails the record check, so it is damaged. Readers that use
+an index skip only that record and report it here.
 """
 
 import logging
@@ -10,14 +10,14 @@ from typing import Final
 logger = logging.getLogger(__name__)
 
 NO_QUEUE: Final = -1
-"""Stands for queue and queue offset where a record was not read by its queue."""
+"""Used as queue and queue offset of a record that was not read by its queue."""
 
-_REMEMBERED_MAX = 65_536  # limit: some MB; what is met beyond may be counted again
-_LOGGED_MAX = 1000  # limit: lines for one process; a lost gigabyte would have a million
+_REMEMBERED_MAX = 65_536  # limit: a few MB; further records may be counted more than once
+_LOGGED_MAX = 1000  # limit: lines of one process; a lost gigabyte would cause a million
 
 
 class UnreadableRecords:
-    """One for each process. `count`: different records so far."""
+    """One for each process. `count`: distinct records so far."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -26,7 +26,7 @@ class UnreadableRecords:
     def met(
         self, topic: str, queue_id: int, queue_offset: int, physical_offset: int, reason: str = "no valid record"
     ) -> None:
-        """A record was skipped because it cannot be read."""
+        """Reports a record that was skipped because it is unreadable."""
         if physical_offset in self._known:
             return
         if len(self._known) >= _REMEMBERED_MAX:
