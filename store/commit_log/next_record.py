@@ -1,4 +1,4 @@
-"""Finds the next whole record behind damage. Dispatch continues there, and recovery counts what a cut of the log discards."""
+"""Finds the next intact record after damage. Dispatch continues there, and recovery counts what a cut of the log discards."""
 
 import os
 
