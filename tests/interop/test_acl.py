@@ -1,0 +1,55 @@
+"""Access control allows and refuses the same requests as Apache's broker, with the same code and remark."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.acl_requests import ACCOUNTS, REFUSAL, Row, rows
+from support.appliance import Appliance
+from support.plain_client import PlainClient
+from support.reference import Reference, disposable
+from support.sdk import await_registered
+from support.servers import Server
+
+SETTINGS = {"aclEnable": "true", "brokerName": "guarded"}
+Answer = tuple[int, str | None]
+
+
+def with_accounts(home: Path, text: str) -> Path:
+    """Writes the file of accounts."""
+    (home / "conf").mkdir(parents=True)
+    (home / "conf" / "plain_acl.yml").write_text(text)
+    return home
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server]]:
+    """Apache's broker and ours, with the same accounts."""
+    folder = tmp_path_factory.mktemp("acl")
+    home = with_accounts(folder / "home", ACCOUNTS)
+    with_accounts(folder / "ours", ACCOUNTS)
+    with (
+        disposable(Reference(folder / "apache", settings=SETTINGS, more=(f"--home={home}",))) as apache,
+        disposable(Appliance(folder / "ours", settings=SETTINGS)) as ours,
+    ):
+        for server in (apache, ours):
+            await_registered(server.name_server)
+        yield apache, ours
+
+
+def answers(server: Server) -> dict[Row, Answer]:
+    """The answers to all requests, made one after the other."""
+    with PlainClient(server.broker) as client:
+        return {row: row.ask(client) for row in rows()}
+
+
+@pytest.mark.slow
+def test_every_request_is_allowed_or_refused_as_by_apaches_broker(servers: tuple[Server, Server]) -> None:
+    apaches, ours = map(answers, servers)
+    refused = [row for row, (_, remark) in apaches.items() if remark is not None]
+    assert len(apaches) > 2000
+    assert len(apaches) / 5 < len(refused) < len(apaches) * 4 / 5
+    assert {apaches[row][1].removeprefix(REFUSAL).split()[0] for row in refused} == {"No", "Check", "Need"}
+    differ = {str(row): (apaches[row], ours[row]) for row in apaches if apaches[row] != ours[row]}
+    assert not differ, f"{len(differ)} of {len(apaches)} rows differ: {dict(list(differ.items())[:10])}"
