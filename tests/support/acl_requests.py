@@ -6,7 +6,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from headrace.model.subscription import SubscriptionData
 from headrace.protocol.acl_signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, sign
@@ -20,7 +20,7 @@ from support.plain_client import PlainClient
 SECRET: Final = "secret-of-all"
 REFUSAL: Final = "org.apache.rocketmq.acl.common.AclException: "
 
-_PERMISSIONS: Final = {
+_PERMISSIONS: Final[dict[str, dict[str, Any]]] = {
     "denied1": {},
     "publisher": {"defaultTopicPerm": "PUB"},
     "subscriber": {"defaultTopicPerm": "SUB", "defaultGroupPerm": "SUB"},
