@@ -41,6 +41,7 @@ C = TypeVar("C", BrokerConfig, StoreConfig)
 _UNUSED = {**BROKER_UNUSED, **STORE_UNUSED}
 _WILDCARDS = ("0.0.0.0", "::", "")
 _LISTS = ("broker", "brokers")
+_OF_ALL_ROLES = ("tlsMode", "tlsConfigFile")
 _SHARED = ("adminAllow", "allowUnauthenticatedAdmin")
 """Options of broker and name server that are given once for both."""
 _ONLY_BROKER = "broker"  # not its brokerName, which a file may change while the appliance runs
@@ -183,12 +184,15 @@ def _announced(host: str | None) -> str | None:
 
 def check_file(path: str) -> list[str]:
     """Warnings about one file: appliance.toml by its ending, otherwise broker.conf. Raises ConfigurationError."""
+    warnings: list[str] = []
     if path.endswith(".toml"):
         broker_keys = {**keys_of(BrokerConfig), **keys_of(StoreConfig)}
         given, entries = _read_toml(path, keys_of(ApplianceConfig), broker_keys)
-        _make(ApplianceConfig, given)
-        return read_configuration(Sources(appliance_toml=path)).warnings if entries else []
-    warnings: list[str] = []
+        appliance = _make(ApplianceConfig, given)
+        if entries:
+            return read_configuration(Sources(appliance_toml=path)).warnings
+        _read_tls(appliance, AppliancePaths(""), warnings)
+        return warnings
     given = _read_broker_conf(path, {**keys_of(BrokerConfig), **keys_of(StoreConfig)}, warnings)
     _make(BrokerConfig, given)
     _check_store(_make(StoreConfig, given))
@@ -259,6 +263,9 @@ def _read_broker_conf(path: str, known: Mapping[str, Any], warnings: list[str]) 
             given[key] = Given(text.strip(), path)
         elif key in _UNUSED:
             warnings.append(f"{path}: {key} has no effect: {_UNUSED[key]}")
+        elif key in _OF_ALL_ROLES:
+            # An ignored key would leave ports open that its author believes to be protected.
+            raise ConfigurationError(f"{path}: {key} applies to all roles; set it in appliance.toml or with --set")
         else:
             warnings.append(f"{path}: {_unknown(key, (*known, *_UNUSED))}; ignored")
     return given

@@ -75,13 +75,14 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
 
     def begin(self, context: "ssl.SSLContext | asyncio.Future[ssl.SSLContext]", data: bytes) -> None:
         """Starts the handshake with the bytes read so far, when the context is there."""
+        self._incoming.write(data)
         if isinstance(context, ssl.SSLContext):
-            self._start(context, data)
-            return
-        self._transport.pause_reading()
-        context.add_done_callback(lambda done: self._take_context(done, data))
+            self._start(context)
+        else:
+            self._transport.pause_reading()
+            context.add_done_callback(self._take_context)
 
-    def _take_context(self, done: "asyncio.Future[ssl.SSLContext]", data: bytes) -> None:
+    def _take_context(self, done: "asyncio.Future[ssl.SSLContext]") -> None:
         error = None if done.cancelled() else done.exception()
         if self._has_failed or self._transport.is_closing():
             return
@@ -89,18 +90,21 @@ class TlsLayer(asyncio.Transport, asyncio.Protocol):
             self._fail(f"no certificate: {error or 'the server is stopping'}")
             return
         self._transport.resume_reading()
-        self._start(done.result(), data)
+        self._start(done.result())
 
-    def _start(self, context: ssl.SSLContext, data: bytes) -> None:
+    def _start(self, context: ssl.SSLContext) -> None:
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
-        self.data_received(data)
+        self.data_received(b"")
 
     # -- asyncio calls these ----------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
         """Decrypts, and hands on what is plain."""
         tls = self._tls
-        if tls is None or self._has_failed:
+        if self._has_failed:
+            return
+        if tls is None:
+            self._incoming.write(data)
             return
         pieces: list[bytes] = []
         try:

@@ -7,7 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from headrace import Admin, ConnectError, Credentials, Message, PermissionDenied
+from headrace import (
+    Admin,
+    ConnectError,
+    Credentials,
+    LitePullConsumer,
+    Message,
+    PermissionDenied,
+    PushConsumer,
+    ReceivedMessage,
+    StartFrom,
+    TransactionProducer,
+    TransactionState,
+)
 from support.not_served import NOT_SERVED
 from support.reference import Reference, disposable
 from support.sdk import await_registered, dump, eventually, patient, producing, run
@@ -89,6 +101,47 @@ def test_account_is_limited_to_its_permissions(guarded: Reference) -> None:
             await admin.update_account("fresh-one", "fresh-secret", default_topic_permission="PUB", broker=broker)
             assert (await admin.acl_version(broker)).all_acl_file_version != before
             await admin.delete_account("fresh-one", broker=broker)
+
+    run(main())
+
+
+def test_every_kind_of_client_signs_its_requests(guarded: Reference) -> None:
+    """Half messages and their ends, checks, traces, pushes with heartbeats and commits, lite pulls."""
+    topic = "Kinds"
+
+    async def main() -> None:
+        config = patient(guarded, credentials=TESTER)
+        taken: list[bytes] = []
+        consumer = PushConsumer("kinds-push", config, start_from=StartFrom.FIRST, trace=True)
+
+        @consumer.handler(topic)
+        async def take(message: ReceivedMessage) -> None:
+            taken.append(message.body)
+
+        transactions = TransactionProducer("kinds-transactions", config, check=lambda _message: True, send_timeout=60)
+        async with transactions:
+            done = await transactions.send_in_transaction(
+                Message(topic, b"whole"), execute=lambda _message, _argument: True
+            )
+            assert done.state is TransactionState.COMMIT
+        async with producing(config, "kinds", trace=True) as producer, Admin(config) as admin:
+            await producer.send(Message(topic, b"traced"))
+            await dump(admin, topic, 2)
+            async with consumer:
+
+                async def all_there() -> bool:
+                    return sorted(taken) == [b"traced", b"whole"]
+
+                await eventually(all_there, "both consumed")
+        async with LitePullConsumer("kinds-lite", config, start_from=StartFrom.FIRST) as lite:
+            lite.subscribe(topic)
+            found: list[bytes] = []
+
+            async def polled() -> bool:
+                found.extend([message.body for message in await lite.poll(1)])
+                return sorted(found) == [b"traced", b"whole"]
+
+            await eventually(polled, "both polled")
 
     run(main())
 

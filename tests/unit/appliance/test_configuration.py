@@ -190,3 +190,28 @@ def test_binary_file_is_reported_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "broker.conf").write_bytes(b"a=\xff\n")
     with pytest.raises(ConfigurationError, match="not UTF-8"):
         check_file(str(tmp_path / "broker.conf"))
+
+
+def test_tls_settings_come_from_the_named_file_and_tls_mode_overrides_it(tmp_path: Path) -> None:
+    properties = write(tmp_path / "tls.properties", "tls.server.mode=enforcing\ntls.server.mod=x\n")
+    for settings, mode in ([], "enforcing"), (["tlsMode=disabled"], "disabled"):
+        sources = Sources(data=str(tmp_path), settings=[f"tlsConfigFile={properties}", *settings])
+        configuration = read_configuration(sources)
+        assert configuration.tls.mode == configuration.brokers[0].tls.mode == mode
+        assert configuration.tls.self_made == str(tmp_path / "tls" / "self-made.pem")
+        (warning,) = configuration.warnings
+        assert "tls.server.mod (did you mean tls.server.mode?)" in warning
+    assert read_configuration(Sources(data=str(tmp_path))).tls.mode == "permissive"
+
+
+def test_tls_keys_in_broker_conf_are_refused_because_they_would_be_ignored(tmp_path: Path) -> None:
+    conf = write(tmp_path / "broker.conf", "tlsMode=enforcing\n")
+    with pytest.raises(ConfigurationError, match="tlsMode applies to all roles"):
+        read_configuration(Sources(data=str(tmp_path), broker_conf=conf))
+
+
+def test_config_check_reads_the_certificates_that_appliance_toml_names(tmp_path: Path) -> None:
+    write(tmp_path / "tls.properties", "tls.server.certPath=/nowhere.pem\ntls.server.keyPath=/nowhere.key\n")
+    toml = write(tmp_path / "appliance.toml", f'tlsConfigFile = "{tmp_path}/tls.properties"\n')
+    with pytest.raises(ConfigurationError, match=r"tls\.server\.certPath=/nowhere\.pem: No such file or directory"):
+        check_file(toml)

@@ -5,6 +5,7 @@ import logging
 import random
 import ssl
 import stat
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +18,15 @@ from headrace.errors import ConfigError, ConnectError, RemotingError
 from headrace.model.tls_settings import TlsSettings, parse_tls_settings
 from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.remoting_command import RemotingCommand, create_request, response_to
-from headrace.remoting import Connection, HandlerTable, RemotingClient, RemotingServer, server_tls, tls_layer
+from headrace.remoting import (
+    Connection,
+    HandlerTable,
+    RemotingClient,
+    RemotingServer,
+    server_tls,
+    tls_context,
+    tls_layer,
+)
 from headrace.remoting.server_tls import ServerTls
 from headrace.remoting.tls_context import server_context
 from headrace.remoting.tls_layer import subject_of
@@ -223,6 +232,35 @@ def test_certificate_that_cannot_be_made_fails_the_handshake_with_the_reason(
 
     run(main())
     assert any("cannot write the self-made certificate" in line for line in warnings_in(caplog))
+
+
+def test_bytes_that_arrive_while_the_certificate_is_loaded_are_kept(
+    run: Any, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_load = threading.Event()
+    loaded = tls_context.server_context
+
+    def load(settings: TlsSettings) -> ssl.SSLContext:
+        assert may_load.wait(60)
+        return loaded(settings)
+
+    monkeypatch.setattr(server_tls, "server_context", load)
+    may_load.clear()
+
+    async def main() -> None:
+        async with serving(certificates.settings()) as (server, port):
+            first, *others = (asyncio.create_task(ask(port)) for _ in range(3))
+            await until(lambda: len([each for each in server.connections if each.channel.is_encrypted]) == 3)
+            async with peer_of(port) as plain:
+                assert (await plain.ask(ECHO, b"x")).body == b"x"
+            may_load.set()
+            await asyncio.gather(first, *others)
+
+    async def ask(port: int) -> None:
+        async with peer_of(port, certificates.client()) as peer:
+            assert (await peer.ask(ECHO, b"x")).body == b"x"
+
+    run(main())
 
 
 # -- handshakes that fail -------------------------------------------------------------------------------------------------
