@@ -1,8 +1,8 @@
-"""From a configuration to a running appliance and back to nothing: what is made before the first fork, and put away last.
+"""Starts an appliance from its configuration and cleans up after it: everything before the first fork and after the last role.
 
-In this order: the limits of this process; the data folder and its lock; the stores with theirs; the checks of `preflight`; shared memory
-and bells; the log channel; the control socket; then the supervisor's loop. Put away in the opposite order. `abort` goes only if all
-went well; shared memory goes in any case; what a killed predecessor left is cleared by the next start, under the lock.
+In this order: the limits of this process; the data folder and its lock; the stores and their locks; the checks of `preflight`; shared memory
+and bells; the log channel; the control socket; then the supervisor's loop. Cleaned up in the opposite order. `abort` is removed only after
+a clean stop, shared memory always. The next start removes what a killed predecessor left, under the lock.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 def run_appliance(sources: Sources, announce: Announcements, tables: RoleTables = ROLE_TABLES) -> Result:
-    """Run until told to stop. Raises ApplianceError when it cannot begin."""
+    """Run until stopped. Raises ApplianceError if it cannot start."""
     started = time.monotonic()
     configuration = read_configuration(sources)
     process.fill_standard_streams()
@@ -70,7 +70,7 @@ def run_appliance(sources: Sources, announce: Announcements, tables: RoleTables 
         for group in groups:
             if group.is_open and not is_only:
                 _try_group(group, groups, announce, group.check_ports)
-        # From here on a signal is noted, and acted upon when the loop begins. Before, it ends us: nothing is there yet.
+        # From here on signals are recorded and handled when the loop begins. Earlier ones end the process, which has created nothing yet.
         signals = SignalPipe(SIGNALS)
         stack.callback(signals.close)
         for group in groups:
@@ -91,7 +91,7 @@ class _Made:
 
 
 def listening_ports(configuration: Configuration, brokers: Iterable[BrokerConfiguration]) -> dict[int, str]:
-    """Every port that the appliance's own roles and those of these brokers listen on, and what for."""
+    """Every port on which the appliance's own roles and those of these brokers listen, with its purpose."""
     ports = (
         {configuration.appliance.nameserver_port: "name server"} if configuration.appliance.nameserver_enable else {}
     )
@@ -101,7 +101,7 @@ def listening_ports(configuration: Configuration, brokers: Iterable[BrokerConfig
 
 
 def _take_lock(configuration: Configuration) -> StoreLock:
-    """The lock of the data folder, which a supervisor holds, and no other process."""
+    """The lock of the data folder, held only by the supervisor."""
     path = configuration.paths.lock
     try:
         return StoreLock.take(path)
@@ -115,9 +115,9 @@ def _take_lock(configuration: Configuration) -> StoreLock:
 
 
 def _take_stores(configuration: Configuration, groups: Sequence[BrokerGroup], announce: Announcements) -> None:
-    """Take the store of each broker. Roles of a supervisor that died may still drain with it in hand: waits for these, for a while.
+    """Lock the store of each broker. Roles of a dead supervisor may still be finishing their work on it: waits for them for a limited time.
 
-    Raises PreflightFailed when there is no broker that can have its store.
+    Raises PreflightFailed if no broker can lock its store.
     """
     deadline = time.monotonic() + configuration.appliance.store_lock_wait / 1000
     announced: set[str] = set()
@@ -148,7 +148,7 @@ def _take_stores(configuration: Configuration, groups: Sequence[BrokerGroup], an
 def _try_group(
     group: BrokerGroup, groups: Sequence[BrokerGroup], announce: Announcements, step: Callable[[], None]
 ) -> None:
-    """One step of a broker's start. Its failure is the appliance's only if there is no other broker that may start."""
+    """One step of the start of a broker. Its failure ends the appliance only if no other broker can start."""
     try:
         step()
     except PreflightFailed as error:
@@ -238,7 +238,7 @@ def _supervise(
     supervisor = Supervisor(own, groups, inherit, made.signals, selector, timeouts, announce, say_ready)
     requests = ControlRequests(supervisor, {"pid": os.getpid(), "data": paths.data})
     control.serve(requests.handle)
-    # What there is now stays for good: the collector need not look at it, and children need not copy it by looking.
+    # Existing objects stay for ever: the collector need not visit them, and children need not copy their pages for that.
     gc.freeze()
     gc.enable()
     result = supervisor.run()

@@ -1,14 +1,14 @@
 """A broker group: one broker of the appliance, from its configuration to its roles.
 
-It owns what no other broker may touch: the store with its lock, the shared memory, the roles. What serves all brokers (name server,
-logger, control socket) belongs to the appliance. A group starts, recovers, fails, stops and starts again by itself::
+It owns what no other broker may use: the store with its lock, the shared memory, the roles. What serves all brokers (name server,
+logger, control socket) belongs to the appliance. A group starts, recovers, fails, stops and restarts independently::
 
     take_store   folders, the store's lock, space
     check_ports
     make_memory  shared memory and bells
     start        the roles; recover is the first
-    stop         the roles, in the order in which data flows
-    close        `abort` goes if all went well; shared memory goes and the lock is released in any case
+    stop         the roles, in the order of the data flow
+    close        removes `abort` after a clean stop; always removes shared memory and releases the lock
 
 The shared memory stays mapped in the supervisor until the next start, so that the last offsets can still be shown.
 """
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 class GroupState(enum.Enum):
-    """What a group is doing, as `headrace status` shows it."""
+    """The state of a group, as shown by `headrace status`."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -48,7 +48,7 @@ class GroupState(enum.Enum):
 
 
 class BrokerGroup:
-    """One broker, as the supervisor runs it."""
+    """One broker under supervision."""
 
     def __init__(
         self,
@@ -58,12 +58,12 @@ class BrokerGroup:
     ) -> None:
         self.name = configuration.name
         self.label = configuration.label
-        """What stands before the names of its roles: empty for the only broker."""
+        """The prefix of the names of its roles; empty for the only broker."""
         self.is_to_start_again = False
         self.error: ApplianceError | None = None
-        """Why it could not start the last time."""
+        """Why its last start failed."""
         self.was_clean = True
-        """Whether its last stop left nothing to be recovered."""
+        """Whether its last stop was clean."""
         self.instance: Instance | None = None
         self.roles: RoleSupervisor[RoleContext, BrokerConfiguration] | None = None
         self._table = roles(configuration)
@@ -72,12 +72,12 @@ class BrokerGroup:
 
     @property
     def configuration(self) -> BrokerConfiguration:
-        """Its configuration as its roles were last told."""
+        """The configuration that its roles were last started with."""
         return self._current.last
 
     @property
     def is_open(self) -> bool:
-        """Whether it holds its store."""
+        """Whether it holds the lock of its store."""
         return self._lock is not None
 
     @property
@@ -94,7 +94,7 @@ class BrokerGroup:
     def take_store(self) -> list[str]:
         """Make the folders, lock the store, check space. Returns warnings.
 
-        Raises StoreLocked where another process holds the store; PreflightFailed.
+        Raises StoreLocked if another process holds the lock; PreflightFailed.
         """
         configuration = self.configuration
         paths = configuration.store_paths
@@ -114,11 +114,11 @@ class BrokerGroup:
         return warnings
 
     def check_ports(self) -> None:
-        """See that its ports are free. Raises PreflightFailed."""
+        """Check that its ports are free. Raises PreflightFailed."""
         preflight.check_ports(self.configuration.host, self.configuration.listening_ports())
 
     def make_memory(self) -> None:
-        """Create shared memory and bells, in place of what the last start left. Raises PreflightFailed."""
+        """Create shared memory and bells, replacing those of the last start. Raises PreflightFailed."""
         if self.instance is not None:
             self.roles = None  # order: before the pages that it reads
             self.instance.close()
@@ -136,7 +136,7 @@ class BrokerGroup:
     def start(
         self, inheritance: Inheritance[RoleContext], timeouts: Timeouts, earlier: dict[str, ManagedRole[Any, Any]]
     ) -> None:
-        """Hand the roles to supervision. `earlier`: the appliance's own roles, which these may wait for."""
+        """Start the roles. `earlier`: the appliance's own roles, for which these may wait."""
         self.is_to_start_again = False
         control = None if self.instance is None else self.instance.control
         self.roles = RoleSupervisor(
@@ -146,7 +146,7 @@ class BrokerGroup:
     # ---- down
 
     def fail(self, error: ApplianceError) -> None:
-        """Note why it cannot start. Roles that already run are told to stop; without any it gives up the store."""
+        """Record why it cannot start. Stops running roles; without any, releases the store."""
         self.error = error
         self.is_to_start_again = False
         if self.roles is None:
@@ -155,7 +155,7 @@ class BrokerGroup:
             self.roles.stop()
 
     def close(self) -> None:
-        """When its roles have ended: leave the store in order if it is, and give it up."""
+        """Called when its roles have ended: marks the store as clean if it is, and releases it."""
         if self.roles is not None and self.instance is not None:
             has_run_once = all(
                 managed.has_run for managed in self.roles.managed_roles.values() if managed.role.runs_once
@@ -167,7 +167,7 @@ class BrokerGroup:
         self.abandon()
 
     def abandon(self) -> None:
-        """Remove the names of shared memory and sockets, and release the lock, whatever state the store is in."""
+        """Remove the names of shared memory and sockets, and release the lock, whatever the state of the store."""
         if self.is_open and self.instance is not None:
             self.instance.unlink()
             for name in filter_role_names(self.configuration):
@@ -178,20 +178,20 @@ class BrokerGroup:
     # ---- in children
 
     def release_lock(self) -> None:
-        """Release the store's lock in this process. Children that have inherited it keep it."""
+        """Release the store's lock in this process. Children that inherited it keep it."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
     def release(self) -> None:
-        """In a child that is not of this group: release all that is this group's."""
+        """In a child of another group: release everything of this group."""
         self.release_lock()
         if self.instance is not None:
             self.instance.close()
 
 
 class CurrentConfiguration:
-    """What a role is told when it starts: options changed at run time are taken over from broker.conf, nothing else is."""
+    """The settings of a role that starts now: only options that may change at run time are read again from broker.conf."""
 
     def __init__(self, first: BrokerConfiguration, sources: Sources) -> None:
         self.last = first
@@ -221,9 +221,9 @@ class CurrentConfiguration:
 
 
 def is_store_whole(control: ControlBlock) -> bool:
-    """Whether everything written is durable and in both indexes, and nothing has gone wrong with the files.
+    """Whether everything written is durable and in both indexes, and no error flag is set.
 
-    # compat: a store left otherwise keeps `abort`, and the next start takes the long way of recovery (store spec, 7.7).
+    # compat: otherwise `abort` is kept, and the next start does a full recovery (store spec, 7.7).
     """
     wrote = control.wrote_offset
     return (

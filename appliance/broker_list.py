@@ -9,7 +9,7 @@
     store = "broker-a/store"   # its store; a relative path starts at the data folder; default: NAME/store
     brokerId = 0               # and any other key of broker.conf
 
-Only texts are read here; `configuration` makes options of them and compares the brokers.
+Values are read as text here; `configuration` parses the options and compares the brokers.
 """
 
 import os
@@ -22,10 +22,10 @@ from typing import Any, Final
 from appliance.errors import ConfigurationError
 from headrace.model.option import format_value, nearest_key
 
-MOST_BROKERS: Final = 26  # limit: one default name for each letter; each broker takes a processor core and more
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")  # limit: it stands before a role's name in every log line
+MOST_BROKERS: Final = 26  # limit: one default name for each letter; each broker uses more than one processor core
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")  # limit: it is part of every log line
 _TAKEN: Final = frozenset({"logs", "namesrv", "store", "lock", "logger", "nameserver"})
-"""Names of the data folder's own entries and of the appliance's own roles."""
+"""Names used by entries of the data folder and by the appliance's own roles."""
 _OWN_KEYS: Final = ("name", "port", "conf", "store")
 
 

@@ -1,12 +1,12 @@
-"""What a role's process does between the fork and its own work, and what becomes of its end.
+"""The process of a role, from its fork to its work, and how its end is reported.
 
-It is forked early, so that roles import side by side, and then waits at its gate until the supervisor lets it go: nothing of
-its work happens before. The order in here matters: signals are blocked across the fork, so that none reaches a half-made child, and the stop pipe is
-there before the kernel is asked to tell the role when the supervisor dies.
+It is forked early, so that roles import in parallel, and then waits at its gate until the supervisor releases it; none of
+its work is done before. The order matters: signals are blocked during the fork, so that none reaches an incomplete child, and the stop pipe
+exists before the kernel is asked to signal the death of the supervisor.
 
-A role ends in one of four ways: it returns (0); it raises before it has said that it is running, or in its only run
-(`COULD_NOT_START`, with one line that says why); it raises later (`FAILED`); a signal ends it. The line travels to the
-supervisor through a pipe of the child's own. A child never returns into the supervisor's loop.
+A role ends in one of four ways: it returns (0); it raises before it is running, or in its only run
+(`COULD_NOT_START`, with a one-line reason); it raises later (`FAILED`); a signal ends it. The reason is sent to the
+supervisor through a pipe of the child. A child never returns into the supervisor's loop.
 """
 
 import faulthandler
@@ -41,14 +41,14 @@ class Child:
     gate_fd: int
 
     def release(self) -> None:
-        """Its turn has come: let it begin its work."""
+        """Release it to begin its work."""
         try:
             os.write(self.gate_fd, b"\0")
         except BrokenPipeError:
-            pass  # it is gone already, and will be waited for
+            pass  # it has already died, and will be waited for
 
     def read_reason(self) -> str:
-        """Why it ended, in one line, if it said so. Called once, after it has been waited for."""
+        """The one-line reason of its end, if it sent one. Called once, after it has been waited for."""
         try:
             return os.read(self.reason_fd, _MAX_REASON_BYTES).decode("utf-8", "replace")
         except BlockingIOError:
@@ -60,23 +60,23 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Inheritance(Generic[C]):
-    """What the supervisor gives to every child of one set of roles, and how a child releases what is not its own."""
+    """What every child of a set of roles receives from the supervisor, and how it releases what it must not keep."""
 
     pages: RolePages
     make_context: Callable[[str, int, Callable[[], bool]], C]
-    """Makes the context of a role out of its name, its stop pipe and `may_stop`."""
+    """Creates the context of a role from its name, its stop pipe and `may_stop`."""
     stacks_fd: int
     release: Callable[[], None]
-    """Releases what belongs to the supervisor alone, and to other brokers."""
+    """Releases what belongs only to the supervisor or to other brokers."""
     release_lock: Callable[[], None]
     """Releases the store's lock, in a role that does not write to the store."""
     log_as: Callable[[str], None]
     orphan_patience_ms: int
-    """How long a role waits for those it outlives, when the supervisor is gone."""
+    """How long a role waits for the roles that it outlives after the supervisor has died."""
 
 
 def fork_role(role: Role[C, S], full_name: str, settings: S, inheritance: Inheritance[C]) -> Child:
-    """Fork a process that runs the role. `full_name` names it in logs. Raises OSError when there can be no more processes."""
+    """Fork a process that runs the role. `full_name` is its name in logs. Raises OSError if the system has no room for it."""
     supervisor_pid = os.getpid()
     reason_fd, reason_write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     gate_read_fd, gate_fd = os.pipe2(os.O_CLOEXEC)
@@ -110,7 +110,7 @@ class _Ends:
         os.write(self.reason_fd, reason.encode("utf-8")[:_MAX_REASON_BYTES])
 
     def wait_at_gate(self, stop_fd: int) -> bool:
-        """Whether it was let go; False when it is told to stop first, or the supervisor is gone."""
+        """Whether it was released; False if it was stopped first, or the supervisor has died."""
         poll = select.poll()
         poll.register(self.gate_fd, select.POLLIN)
         poll.register(stop_fd, select.POLLIN)
@@ -143,10 +143,10 @@ def _be_child(
 def _set_signals(stacks_fd: int) -> StopPipe:
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    # An interrupt from the keyboard reaches every process, and so may the others; the order of stopping is the supervisor's.
+    # Keyboard interrupts reach every process, other signals may; the supervisor determines the order of stopping.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    # SIGABRT among others: the stacks go to the file, then the signal ends the process as it would have.
+    # For SIGABRT and others: writes the stacks to the file, then the signal ends the process as usual.
     faulthandler.enable(file=stacks_fd, all_threads=True)
     return StopPipe()
 
@@ -156,17 +156,17 @@ def _run(
 ) -> int:
     try:
         role.prepare()
-        # What was imported stays for good: the collector need not look at it again and again.
+        # Imported objects stay for ever: the collector need not visit them again.
         gc.freeze()
         gc.enable()
         if ends.wait_at_gate(stop_fd):
             role.run(inheritance.make_context(role.name, stop_fd, order.may_stop), settings)
     except Exception as error:
-        # The outermost call of a process: whatever it is, it is said and becomes an exit code.
+        # The outermost call of a process: every error is reported and becomes an exit code.
         reason = one_line(error)
         ends.say_reason(reason)
         if role.runs_once or inheritance.pages.health.read_role(role.name).state == "starting":
-            # The supervisor says it to the operator; what a developer needs is in the log file.
+            # The supervisor prints the reason; details for developers are in the log file.
             logger.info("role failed to start reason=%r", reason, exc_info=error)
             return exit_code.COULD_NOT_START
         logger.exception("role failed error=%r", reason)
@@ -175,7 +175,7 @@ def _run(
 
 
 def one_line(error: BaseException) -> str:
-    """An error as one line. A package's own errors say all in their text; others need their type to be understood."""
+    """An error as one line. Errors of our packages are complete sentences; others are shown with their type."""
     text = " ".join(str(error).split())
     module = type(error).__module__.partition(".")[0]
     speaks_for_itself = isinstance(error, ApplianceError | OSError) or module in _OURS

@@ -1,6 +1,6 @@
-"""The appliance's own options: the keys of `appliance.toml`. Those of broker and store are RocketMQ's and stand there.
+"""The appliance's own options: the keys of `appliance.toml`. Options of broker and store are RocketMQ's and are declared in their packages.
 
-Here an unknown key is an error, since nobody brings this file along from elsewhere.
+An unknown key is an error, because the file is not used by other programs.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ TLS_MODES: Final = ("", "disabled", "permissive", "enforcing")
 
 @dataclass(frozen=True)
 class ApplianceConfig:
-    """What the supervisor and the logger are told."""
+    """Options of the supervisor and the logger."""
 
     # -- what runs
     host: str = option("127.0.0.1", help="Address to listen on, also the default of brokerIP1 (flag: --host).")
@@ -70,7 +70,7 @@ class ApplianceConfig:
     )
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a value outside its range, naming the key."""
+        """Raises ValueError, which names the key, for a value out of range."""
         _one_of("logLevel", self.log_level, LOG_LEVELS)
         _one_of("tlsMode", self.tls_mode, TLS_MODES)
         _one_of("logFormat", self.log_format, LOG_FORMATS)

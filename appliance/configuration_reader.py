@@ -1,13 +1,13 @@
 """Reads files, flags and `--set` into one `Configuration`, or fails with one clear line.
 
-For each key the strongest source counts: a flag, then `--set`, then its file, then the default. `broker.conf` holds the keys
-of broker and store as Apache's has them; an unknown key there is a warning that names the nearest known key. In
-`appliance.toml` and `--set` it is an error. A `storePathRootDir` other than the broker's store is an error, never a new empty store.
+The precedence of sources is: flag, `--set`, file, default. `broker.conf` has the keys
+of broker and store with Apache's names; an unknown key there is a warning that names the nearest known key. In
+`appliance.toml` and `--set` it is an error. A `storePathRootDir` other than the broker's store is an error; it never creates an empty store.
 
-An appliance has one broker, or those that `appliance.toml` lists (`broker_list`). What `-c`, `--set` and `--host` give is for all of them;
-a listed broker's own broker.conf and table are stronger than `-c`. No two brokers may share a port, a store, a file or an identity.
+An appliance has one broker, or those listed in `appliance.toml` (`broker_list`). `-c`, `--set` and `--host` apply to all of them;
+a listed broker's own broker.conf and table override `-c`. Two brokers must not share a port, a store, a file or an identity.
 
-Nothing is written here and no role is started; `headrace config check` runs the same code.
+This module writes nothing and starts no role; `headrace config check` runs the same code.
 """
 
 import os
@@ -43,14 +43,14 @@ _WILDCARDS = ("0.0.0.0", "::", "")
 _LISTS = ("broker", "brokers")
 _OF_ALL_ROLES = ("tlsMode", "tlsConfigFile")
 _SHARED = ("adminAllow", "allowUnauthenticatedAdmin")
-"""Options of broker and name server that are given once for both."""
-_ONLY_BROKER = "broker"  # not its brokerName, which a file may change while the appliance runs
+"""Options given once for both broker and name server."""
+_ONLY_BROKER = "broker"  # not brokerName, which a file may change while the appliance runs
 PORT_SPACING = 10
-"""From the port of a broker to that of the next one in the list: VIP channel and HA (port - 2, port + 1) never meet."""
+"""Difference between the ports of listed brokers, so that VIP channels and HA ports (port - 2, port + 1) never collide."""
 
 
 class Given(NamedTuple):
-    """An option's text and where it was given."""
+    """The text of an option and its source."""
 
     text: str
     source: str
@@ -58,7 +58,7 @@ class Given(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where to look: what the flags of `headrace run` say, None where one is not given."""
+    """The flags of `headrace run`; None if not given."""
 
     data: str = "./data"
     broker_conf: str | None = None
@@ -71,7 +71,7 @@ class Sources:
 
 
 def read_configuration(sources: Sources) -> Configuration:
-    """The configuration that `sources` give together. Raises ConfigurationError, whose text names source and key."""
+    """Reads the configuration from all `sources`. Raises ConfigurationError, whose text names source and key."""
     warnings: list[str] = []
     paths = AppliancePaths(os.path.abspath(sources.data))
     broker_keys = {**keys_of(BrokerConfig), **keys_of(StoreConfig)}
@@ -115,7 +115,7 @@ def read_configuration(sources: Sources) -> Configuration:
         if brokers:
             port = Given(str(brokers[-1].broker.listen_port + PORT_SPACING), "the port of the previous broker")
             given["listenPort"] = own.get("listenPort", port)
-        # Options that are changed by request are one broker's: they never go into a file that several read.
+        # Options changed by requests belong to one broker: they are never written into a file that several read.
         file = entry.conf or (sources.broker_conf if is_only else None)
         place = paths.broker("" if is_only else entry.name, entry.store)
         _place_store(given, place, paths, entry)
@@ -132,7 +132,7 @@ def _make_broker(
     appliance: ApplianceConfig,
     file: str | None,
 ) -> BrokerConfiguration:
-    """One broker's configuration out of what was given, each option checked by itself."""
+    """The configuration of one broker, with each option validated separately."""
     broker = _make(BrokerConfig, given)
     store = _make(StoreConfig, given)
     try:
@@ -152,9 +152,9 @@ def _make_broker(
 
 
 def read_changes(configuration: BrokerConfiguration, sources: Sources) -> BrokerConfiguration:
-    """The same configuration with what may be changed at run time as `sources` say it now: for a role that is started again.
+    """The same configuration, with changeable options read again from `sources`: for a restarted role.
 
-    Everything else stays as it was, whatever has been written into the files meanwhile: the roles must agree. Raises
+    All other options stay unchanged, whatever the files contain now, because the roles must agree. Raises
     ConfigurationError.
     """
     now = read_configuration(sources).find_broker(configuration.name)
@@ -171,11 +171,11 @@ def _take_changeable(old: C, new: C) -> C:
 
 
 def _announced(host: str | None) -> str | None:
-    """The address that clients are told when we listen on `host`; None where that would not help them."""
+    """The address given to clients if the appliance listens on `host`; None if they could not use it."""
     if host is None or host in _WILDCARDS:
         return None
     try:
-        # A record's store host is an address, never a name; of several the IPv4 one, which every client can use.
+        # The store host of a record is an address, not a name; IPv4 is preferred, because every client can use it.
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
         raise ConfigurationError(f"host={host}: {error.strerror}") from error
@@ -200,7 +200,7 @@ def check_file(path: str) -> list[str]:
 
 
 def _make(configuration: type[T], given: Mapping[str, Given]) -> T:
-    """One dataclass out of what was given. Each value is parsed by itself first, so that the error names its source."""
+    """Creates a dataclass of options. Each value is first parsed separately, so that an error names its source."""
     known = keys_of(configuration)
     for key, (text, source) in given.items():
         if key in known:
@@ -289,7 +289,7 @@ def _read_toml(
 
 
 def _read_entry(entry: BrokerEntry, known: Mapping[str, Any], warnings: list[str]) -> dict[str, Given]:
-    """What a listed broker has of its own: its broker.conf, and stronger than that its table."""
+    """The options of a listed broker: its broker.conf, overridden by its table."""
     given = {} if entry.conf is None else _read_broker_conf(entry.conf, known, warnings)
     given.update((key, Given(text, entry.source)) for key, text in entry.options.items())
     return given
@@ -317,7 +317,7 @@ def _unknown(key: str, known: Iterable[str]) -> str:
 
 
 def _nameserver(sources: Sources, given: dict[str, Given], warnings: list[str]) -> NameServerConfig:
-    """The name server's configuration. Its listenPort is our nameserverPort; the stronger of the two sources counts.
+    """The name server's configuration. Its listenPort is nameserverPort; the source with the higher precedence applies.
 
     What is not in its file of who may administer it is as in the brokers' configuration.
     """
@@ -333,7 +333,7 @@ def _nameserver(sources: Sources, given: dict[str, Given], warnings: list[str]) 
 
 
 def _place_store(given: dict[str, Given], broker: BrokerPaths, paths: AppliancePaths, entry: BrokerEntry) -> None:
-    """Make storePathRootDir the broker's store, or refuse when it says something else. rocketmqHome is the broker's folder by default."""
+    """Set storePathRootDir to the broker's store; any other value is refused. rocketmqHome is the broker's folder by default."""
     if os.path.realpath(broker.store) == os.path.realpath(paths.data):
         raise ConfigurationError(
             f"{entry.source}: store={entry.store} is the data folder itself; use a folder below it"
@@ -352,7 +352,7 @@ def _place_store(given: dict[str, Given], broker: BrokerPaths, paths: ApplianceP
             f"{said.source}: storePathRootDir={said.text}, but the store of {whose} is {broker.store}: {hint}"
         )
     given["storePathRootDir"] = Given(broker.store, entry.source)
-    # Relative to where the appliance was started, like all paths of a command.
+    # Relative to the current folder, like all paths of a command.
     home = given.get("rocketmqHome")
     given["rocketmqHome"] = Given(os.path.abspath(home.text) if home and home.text else broker.folder, "rocketmqHome")
 
@@ -367,7 +367,7 @@ def _check_ports(broker: BrokerConfig, appliance: ApplianceConfig) -> None:
 
 
 def _check_apart(brokers: Sequence[BrokerConfiguration]) -> None:
-    """See that no two brokers share what only one can have. Raises ConfigurationError."""
+    """Check that no two brokers share a port, folder, file or identity. Raises ConfigurationError."""
     taken: dict[tuple[str, object], str] = {}
     for one in brokers:
         paths = one.store_paths

@@ -1,17 +1,17 @@
-"""What can be asked of the supervisor over the control socket: a table.
+"""The requests that the supervisor accepts over the control socket:
 
 ========  ============  ==========================================================================
 command   role          answered
 ========  ============  ==========================================================================
-status                  at once, with `status` as `appliance.status` draws it
-stop                    when every role has ended and the appliance's files are put away
+status                  at once, with `status` as returned by `appliance.status`
+stop                    when every role has ended and the appliance has cleaned up
 stop      ROLE          when it has ended; it stays down until it is started
 start     ROLE          when it is running
 restart   ROLE          when it is running again
 ========  ============  ==========================================================================
 
-Where there are several brokers, the name of one may stand in place of ROLE: the command is for all its roles, and it recovers its
-store when it starts. Every answer has `ok`; where that is false, `error` says why in one line.
+With several brokers, ROLE may be the name of one: the command then applies to all its roles, and a start recovers its
+store. Every answer has `ok`; if it is false, `error` has the reason in one line.
 """
 
 import logging
@@ -35,19 +35,19 @@ logger = logging.getLogger(__name__)
 
 
 class ControlRequests:
-    """Carries out requests on one supervisor."""
+    """Executes requests on the supervisor."""
 
     def __init__(self, supervisor: Supervisor, about: dict[str, Any]) -> None:
         """`about` is part of every status: pid, data folder and the like."""
         self._supervisor = supervisor
         self._brokers = {group.label: group for group in supervisor.groups.values() if group.label}
-        """Several brokers, by name; empty where there is only one."""
+        """The brokers by name, if there are several; empty for one."""
         self._about = about
         self._began_ms = monotonic_ms()
         self._stop_answers: list[Answer] = []
 
     def handle(self, request: dict[str, Any], answer: Answer) -> None:
-        """Carry out one request; `answer` is called now or later."""
+        """Execute one request; `answer` is called now or later."""
         command, name = request.get("command"), request.get("role")
         if command == "status":
             answer({"ok": True, "status": self.status()})
@@ -69,7 +69,7 @@ class ControlRequests:
                 self._handle_role(command, *found, answer)
 
     def status(self) -> dict[str, Any]:
-        """The status as of now."""
+        """The current status."""
         supervisor, now_ms = self._supervisor, monotonic_ms()
         if supervisor.is_stopping:
             state = "stopping"
@@ -94,7 +94,7 @@ class ControlRequests:
         }
 
     def answer_stop(self, *, is_clean: bool, error: str | None) -> None:
-        """Tell those who asked to stop that it is done, as the supervisor's last act."""
+        """Answer pending stop requests, as the supervisor's last action."""
         for answer in self._stop_answers:
             answer({"ok": True, "clean": is_clean, "reason": error})
 
@@ -198,6 +198,6 @@ def _refusal(error: str) -> dict[str, Any]:
 
 
 def _shown(value: object) -> str:
-    """What a client sent in a name's place, for people: text as it is, else its type; cut."""
+    """What a client sent as a name, for messages: text unchanged, otherwise its type; truncated."""
     text = value if isinstance(value, str) else f"of type {type(value).__name__}"
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

@@ -1,7 +1,7 @@
-"""The supervisor's end of the control socket: many clients, one loop, nothing that blocks, nothing that raises beyond a request.
+"""The supervisor's side of the control socket: many clients, one loop; nothing blocks, and no error affects other requests.
 
-A client sends a line, reads its answer, and may then send another. A request may be answered later (`stop` is answered when it
-is done), so its handler is given an `Answer` to call. What the requests mean is in `control_requests`.
+A client sends a line, reads its answer, and may then send another. A request may be answered later (`stop` when it
+is complete), so its handler receives an `Answer` to call. The requests are defined in `control_requests`.
 
 What clients can make the supervisor hold is bounded: so many connections, one request of each, of so many bytes, and one
 unread answer. Who sends anything else is disconnected. What is wrong with clients is logged at most every few seconds, with a
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Client:
-    """A connection: what it sent of a request, whether one is being handled, and what is unsent of its answer."""
+    """A connection: the received part of a request, whether one is being handled, and the unsent part of its answer."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -42,7 +42,7 @@ class _Client:
 
     @property
     def is_busy(self) -> bool:
-        """Whether its last request is not answered yet, or the answer not read."""
+        """Whether its last request is not answered yet, or its answer is not read."""
         return self.is_waiting or bool(self.unsent)
 
 
@@ -59,7 +59,7 @@ class Answer:
         return self._client.is_open
 
     def __call__(self, message: dict[str, Any]) -> None:
-        """Send the answer. To a client that has gone it is dropped."""
+        """Send the answer. It is dropped if the client has disconnected."""
         self._server.answer(self._client, message)
 
 
@@ -67,10 +67,10 @@ Handler = Callable[[dict[str, Any], Answer], None]
 
 
 class ControlServer:
-    """Listens at `path`; who connects waits until `serve` says who handles requests."""
+    """Listens at `path`; clients wait until `serve` sets the handler of requests."""
 
     def __init__(self, path: str, selector: selectors.BaseSelector) -> None:
-        """Make the socket, in place of a predecessor's. Raises OSError."""
+        """Create the socket, replacing a predecessor's. Raises OSError."""
         self._path = path
         self._selector = selector
         self._listener = listen(path)
@@ -85,13 +85,13 @@ class ControlServer:
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
     def release(self) -> None:
-        """In a child: close the descriptors. The socket stays the supervisor's."""
+        """In a child: close the descriptors. The supervisor keeps the socket."""
         for client in self._clients:
             client.connection.close()
         self._listener.close()
 
     def close(self) -> None:
-        """Stop listening, hang up, remove the socket."""
+        """Stop listening, disconnect all clients, remove the socket."""
         for client in tuple(self._clients):
             self._hang_up(client)
         self._selector.unregister(self._listener)
@@ -162,7 +162,7 @@ class ControlServer:
                 answer({"ok": False, "error": f"the request failed: {type(error).__name__}"})
 
     def answer(self, client: _Client, message: dict[str, Any]) -> None:
-        """Send a client's answer, as far as it reads. Called once for each request."""
+        """Send an answer as far as the client reads it. Called once for each request."""
         if not client.is_open or not client.is_waiting:
             return
         client.is_waiting = False
@@ -173,7 +173,7 @@ class ControlServer:
             self._hang_up(client)
 
     def _send_rest(self, client: _Client) -> None:
-        """Send what is unsent, as far as there is room; watch for room for what then remains. Raises OSError."""
+        """Send as much as the socket accepts, and wait for room for the rest. Raises OSError."""
         if client.unsent:
             with contextlib.suppress(BlockingIOError):
                 client.unsent = client.unsent[client.connection.send(client.unsent) :]

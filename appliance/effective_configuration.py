@@ -15,42 +15,42 @@ from store.paths import StorePaths
 
 @dataclass(frozen=True, slots=True)
 class BrokerConfiguration:
-    """What the roles of one broker are told, checked."""
+    """The validated configuration of one broker's roles."""
 
     name: str
-    """What the appliance calls it. A master and a slave share brokerName, not this name."""
+    """Its name in the appliance. A master and its slave share brokerName, but not this name."""
     is_only: bool
-    """Whether it is the appliance's only broker, whose roles need no other name than their own."""
+    """Whether it is the appliance's only broker, whose roles have no prefix."""
     paths: BrokerPaths
     appliance: ApplianceConfig
     broker: BrokerConfig
     store: StoreConfig
     broker_conf: Path | None = None
-    """Its own broker.conf: the broker writes options into it that are changed by request."""
+    """Its own broker.conf, into which the broker writes options changed by requests."""
     tls: TlsSettings = field(default_factory=TlsSettings)
 
     @property
     def store_paths(self) -> StorePaths:
-        """The store's files; the CommitLog may lie elsewhere (storePathCommitLog)."""
+        """The paths of the store; the CommitLog may be elsewhere (storePathCommitLog)."""
         return self.store.paths()
 
     @property
     def host(self) -> str:
-        """The address that its roles listen on."""
+        """The address on which its roles listen."""
         return self.appliance.host
 
     @property
     def nameserver_addresses(self) -> list[str]:
-        """The name servers that the broker registers with: those of namesrvAddr, else the appliance's own."""
+        """The name servers at which the broker registers: those of namesrvAddr, else the appliance's own."""
         return list(self.broker.name_servers)
 
     @property
     def label(self) -> str:
-        """Its name where there are several brokers, empty for the only one."""
+        """Its name if there are several brokers, empty for the only one."""
         return "" if self.is_only else self.name
 
     def listening_ports(self) -> dict[int, str]:
-        """Every port that its roles listen on, and what for."""
+        """Every port on which its roles listen, with its purpose."""
         of = f"{self.name}: " if self.label else ""
         port = self.broker.listen_port
         ports = {port: f"{of}broker", self.broker.fast_port: f"{of}VIP channel"}
@@ -61,7 +61,7 @@ class BrokerConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Everything that the appliance and its brokers are told, checked."""
+    """The validated configuration of the appliance and its brokers."""
 
     paths: AppliancePaths
     appliance: ApplianceConfig
@@ -73,7 +73,7 @@ class Configuration:
 
     @property
     def host(self) -> str:
-        """The address that all roles listen on."""
+        """The address on which all roles listen."""
         return self.appliance.host
 
     def find_broker(self, name: str) -> BrokerConfiguration:

@@ -1,13 +1,13 @@
-"""What can go wrong with the appliance as a whole.
+"""Errors of the appliance as a whole.
 
 ::
 
-    ApplianceError            one clear line for the operator; `exit_code` is what the command ends with
-    ├── ConfigurationError    a file, a flag or --set says something that cannot be
+    ApplianceError            one line for the operator; `exit_code` is the exit code of the command
+    ├── ConfigurationError    a file, a flag or --set is invalid
     ├── PreflightFailed       this machine, as it is now, cannot run the appliance (port, folder, lock, memory, space)
-    ├── RoleFailedToStart     a role said why it cannot start
-    ├── RoleGivenUp           a role died again and again before it was ready for the first time
-    └── NotRunning            nobody answers on the control socket
+    ├── RoleFailedToStart     a role reported why it cannot start
+    ├── RoleGivenUp           a role kept dying before it was ready for the first time
+    └── NotRunning            no supervisor listens on the control socket
 """
 
 from typing import ClassVar
@@ -16,25 +16,25 @@ from appliance import exit_code
 
 
 class ApplianceError(Exception):
-    """The root. Its text is one line that says cause and cure; it is printed as it is."""
+    """The root. Its text is one line with cause and remedy, and is printed unchanged."""
 
     exit_code: ClassVar[int] = exit_code.FAILED
 
 
 class ConfigurationError(ApplianceError):
-    """A configuration file, a flag or `--set` is wrong. Nothing has been touched."""
+    """A configuration file, a flag or `--set` is invalid. Nothing has been changed."""
 
     exit_code = exit_code.BAD_CONFIGURATION
 
 
 class PreflightFailed(ApplianceError):  # noqa: N818  the design's name
-    """The machine cannot run this appliance now. Nothing has been damaged."""
+    """The machine cannot run this appliance now. The store has not been changed."""
 
     exit_code = exit_code.COULD_NOT_START
 
 
 class RoleFailedToStart(ApplianceError):  # noqa: N818  the design's name
-    """A role ended before it was running and said why."""
+    """A role ended before it was running and reported why."""
 
     exit_code = exit_code.COULD_NOT_START
 

@@ -1,8 +1,8 @@
-"""A filter role: waits for the broker's call, and becomes the fresh interpreter in which one filter function runs.
+"""A filter role: waits for a connection of the broker, then executes a new interpreter that runs one filter function.
 
-Forked like any other role, it has the appliance's shared memory mapped and the supervisor's modules loaded, which is nothing for foreign
-code. So it runs none: it sleeps at its socket until somebody calls, and then executes the worker in its place (store/filter/python), which
-inherits the socket alone. Until then it costs a sleeping process and not even a heartbeat.
+A forked role has the appliance's shared memory and the supervisor's modules, which foreign code must not reach. So this process
+runs no foreign code: it sleeps at its socket until the broker connects, and then executes the worker (store/filter/python), which
+inherits only the socket. Until then it is a sleeping process without heartbeats.
 """
 
 import os
@@ -17,13 +17,13 @@ from ipc.role_context import RoleContext
 from store.filter.python import launch
 from store.filter.python.sandbox import check_kernel
 
-_NICENESS = 5  # limit: where processor time is short, the broker's own processes go first
+_NICENESS = 5  # limit: the broker's own processes have priority
 _KILL_FIRST = "1000"
 _OWNER_ONLY = 0o600
 
 
 def run(context: RoleContext, title: str, socket: Path, memory_bytes: int) -> None:
-    """Returns when told to stop before anybody calls; does not return otherwise. Raises SandboxUnavailable, OSError."""
+    """Returns only if it is stopped before a connection arrives. Raises SandboxUnavailable, OSError."""
     check_kernel()
     supervisor_pid = os.getppid()
     server = listen(socket)
@@ -34,9 +34,9 @@ def run(context: RoleContext, title: str, socket: Path, memory_bytes: int) -> No
     poll.register(context.stop_fd, select.POLLIN)
     if context.stop_fd in [fd for fd, _ in poll.poll()]:
         return
-    # Whoever calls now is refused at once, and knows that this one is taken.
+    # Later connections are refused at once, which shows that this worker is in use.
     socket.unlink(missing_ok=True)
-    # A function may have itself deaf to every signal but this one.
+    # A function may ignore every other signal.
     process.end_with_parent(supervisor_pid, signal.SIGKILL)
     os.nice(_NICENESS)
     with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:

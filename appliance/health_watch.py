@@ -1,9 +1,9 @@
-"""What to do about a role from its signs of life.
+"""Decides what to do about a role from its heartbeats.
 
-A role beats at least a few times a second. One that is silent for longer than `heartbeatTimeout`, and not inside a long
-call that it has announced, is made to dump its stacks (SIGABRT); should it be there still a little later, it is killed.
+A role sends several heartbeats per second. If it is silent for longer than `heartbeatTimeout`, outside a long
+call that it has announced, it is made to dump its stacks (SIGABRT), and killed if it is still alive shortly afterwards.
 
-Only numbers go in and come out. Times are monotonic milliseconds.
+A pure function of numbers. Times are monotonic milliseconds.
 """
 
 import enum
@@ -13,7 +13,7 @@ ABORT_GRACE_MS: Final = 2_000  # limit: writing the stacks of a few threads take
 
 
 class Verdict(enum.Enum):
-    """What the supervisor is to do now."""
+    """What the supervisor must do now."""
 
     ALIVE = "alive"
     DUMP_STACKS = "dump stacks"

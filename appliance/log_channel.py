@@ -1,11 +1,11 @@
-"""How log records travel from every process to the logger: as packets through a pair of sockets.
+"""Carries log records from every process to the logger, as packets through a pair of sockets.
 
-The supervisor makes the pair once and keeps both ends, so it outlives the kill of any process, the logger's included; what
-was sent waits in it. A packet is one whole record. Nobody takes a lock, no process but the logger reads, and sending never
-blocks: what does not fit is counted, and the count is said with the next record that does.
+The supervisor creates the pair once and keeps both ends, so it survives a kill of any process, including the logger; sent
+records wait in it. A packet is one complete record. No lock is used, only the logger reads, and sending never
+blocks: records that do not fit are counted, and the count is sent with the next record that does.
 
-`multiprocessing-logging` brings the handler: it makes a record fit for travel on the sender's side and carries received
-ones to a sub-handler on the logger's. Its queue, a pipe behind a semaphore that a killed child takes with it, is replaced
+`multiprocessing-logging` provides the handler, which prepares records for sending and passes received
+ones to a sub-handler in the logger. Its queue, a pipe with a semaphore that a killed child would keep for ever, is replaced
 by `PacketQueue`; its thread is replaced by the logger's main loop (`log_daemon`).
 """
 
@@ -18,20 +18,20 @@ from typing import Any, Final
 from multiprocessing_logging import MultiProcessingHandler
 
 MAX_TEXT: Final = 32_768  # limit: characters of a message or traceback; a packet must fit into a socket's buffer
-_BUFFER_BYTES: Final = 4 << 20  # limit: some 10,000 records while the logger is restarted
+_BUFFER_BYTES: Final = 4 << 20  # limit: about 10,000 records while the logger is restarted
 _MAX_PACKET_BYTES: Final = 1 << 18
 _PICKLE_PROTOCOL: Final = 5
 
 
 class LogChannel:
-    """The pair of sockets: `sender` is inherited by all, `receiver` is read by the logger alone."""
+    """The pair of sockets: `sender` is inherited by all processes, only the logger reads `receiver`."""
 
     def __init__(self) -> None:
         """Make the pair. Raises OSError."""
         self.sender, self.receiver = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.sender.setblocking(False)
         self.receiver.setblocking(False)
-        # Linux: without the right to exceed the system's limit the plain option takes as much as there is.
+        # Without the right to exceed the system's limit, the plain option sets the maximum.
         for option in (socket.SO_SNDBUF, getattr(socket, "SO_SNDBUFFORCE", 32)):
             try:
                 self.sender.setsockopt(socket.SOL_SOCKET, option, _BUFFER_BYTES)
@@ -45,7 +45,7 @@ class LogChannel:
 
 
 class PacketQueue:
-    """What the handler takes for its queue: `put_nowait` on the senders' side, `get` on the logger's."""
+    """The handler's queue: `put_nowait` for senders, `get` for the logger."""
 
     def __init__(self, channel: LogChannel) -> None:
         self._sender = channel.sender
@@ -67,7 +67,7 @@ class PacketQueue:
             self.dropped = 0
 
     def get_nowait(self) -> logging.LogRecord:
-        """The next record. Raises Empty when there is none, EOFError when nobody is left who could send one."""
+        """The next record. Raises Empty if there is none, EOFError if no process is left that could send one."""
         try:
             packet = self._receiver.recv(_MAX_PACKET_BYTES)
         except BlockingIOError:
@@ -78,10 +78,10 @@ class PacketQueue:
 
 
 class PacketHandler(MultiProcessingHandler):
-    """The handler of every process's root logger. The record gets the sender's role."""
+    """The handler of each process's root logger. It adds the sender's role to the record."""
 
     def __init__(self, channel: LogChannel, role: str, sub_handler: logging.Handler) -> None:
-        # Not MultiProcessingHandler.__init__: that makes the queue and the thread which this class is there to avoid.
+        # Not MultiProcessingHandler.__init__, which would create the queue and the thread that this class replaces.
         logging.Handler.__init__(self)
         self.sub_handler = sub_handler
         self.queue: PacketQueue = PacketQueue(channel)  # type: ignore[assignment]  # it stands in for that queue
@@ -94,7 +94,7 @@ class PacketHandler(MultiProcessingHandler):
         super().emit(record)  # type: ignore[no-untyped-call]  # the library ships no types
 
     def receive(self) -> bool:
-        """The logger's side: hand one waiting record to the sub-handler. False when none waits; EOFError at the end."""
+        """In the logger: pass one waiting record to the sub-handler. False if none waits; EOFError at the end."""
         try:
             record = self.queue.get_nowait()
         except Empty:
@@ -114,7 +114,7 @@ class PacketHandler(MultiProcessingHandler):
 
 
 def log_to(channel: LogChannel, role: str, level: str) -> None:
-    """Send what this process logs from now on to the logger, as `role`. Called once in each process, after its fork."""
+    """Send log records of this process to the logger, as `role`. Called once in each process, after its fork."""
     root = logging.getLogger()
     root.handlers = [PacketHandler(channel, role, logging.NullHandler())]
     root.setLevel(level.upper())

@@ -1,9 +1,9 @@
-"""The logger: the one process that writes log files. Woken by records, it writes what came and waits again.
+"""The logger: the only process that writes log files. It waits for records and writes them.
 
-It is started first and stopped last. Killed, it loses nothing: records wait in the socket for its successor. When the
-supervisor is gone it goes on until every other process has closed its end, so that the last words are kept.
+It is started first and stopped last. A kill loses no records: they wait in the socket for its successor. If the
+supervisor has died, it continues until every other process has closed its end, so that the last records are kept.
 
-It must never log through the channel itself: it would talk to its own ear.
+It must never log through the channel itself, because it would receive its own records.
 """
 
 import contextlib
@@ -30,10 +30,10 @@ _SAY_EVERY_S: Final = 60.0
 
 
 def run(context: ApplianceRoleContext, channel: LogChannel, config: ApplianceConfig, paths: AppliancePaths) -> None:
-    """Carry records from the channel to the log file and standard error until told to stop and nothing waits."""
+    """Write records from the channel to the log file and standard error, until stopped and no record waits."""
     supervisor = os.getppid()
     orphaned = False
-    # order: its own copy of the sending end is closed first, or the end of the channel would never be seen.
+    # order: its own copy of the sending end is closed first, otherwise the end of the channel would never be detected.
     channel.sender.close()
     handler = PacketHandler(channel, "logger", LogOutput(config, paths))
     context.running()
@@ -51,7 +51,7 @@ def run(context: ApplianceRoleContext, channel: LogChannel, config: ApplianceCon
             if context.take_stop_order() and not orphaned:
                 if os.getppid() == supervisor:
                     return
-                # The supervisor is gone and cannot say who else is: the end of the channel will.
+                # The supervisor has died, so only the end of the channel shows when all others have ended.
                 orphaned = True
                 poll.unregister(context.stop_fd)
             poll.poll(_WAIT_MS)
@@ -62,7 +62,7 @@ def run(context: ApplianceRoleContext, channel: LogChannel, config: ApplianceCon
 
 
 class _LogFile(RotatingFileHandler):
-    """The log file. When it cannot be written (a full disk) that is said on standard error, now and then."""
+    """The log file. If it cannot be written (a full disk), this is reported on standard error, at limited intervals."""
 
     _said_at = -math.inf
 
@@ -71,7 +71,7 @@ class _LogFile(RotatingFileHandler):
         return TextIOWrapper(os.fdopen(fd, "ab"), encoding=self.encoding, errors=self.errors)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802  logging's signature
-        """Called in the handling of an exception from writing `record`, which is lost."""
+        """Called if writing `record` failed; the record is lost."""
         if time.monotonic() - self._said_at >= _SAY_EVERY_S:
             self._said_at = time.monotonic()
             with contextlib.suppress(OSError):
@@ -80,7 +80,7 @@ class _LogFile(RotatingFileHandler):
 
 
 class LogOutput(logging.Handler):
-    """Where lines go: all to the rotating file, from a level on to standard error too."""
+    """Outputs: all lines to the rotating file, those from a level upwards also to standard error."""
 
     def __init__(self, config: ApplianceConfig, paths: AppliancePaths) -> None:
         super().__init__()

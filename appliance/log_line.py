@@ -1,11 +1,11 @@
-"""One log record as one line, whatever is in it: `key=value` for people and grep, or a JSON object for machines.
+"""Formats a log record as one line, whatever it contains: `key=value` for people and grep, or a JSON object for machines.
 
 ::
 
     time=2026-01-31T09:30:00.123Z level=info role=flush pid=4711 logger=store.flush.daemon event="synced to 1073741824"
     {"time":"2026-01-31T09:30:00.123Z","level":"info","role":"flush","pid":4711,"logger":"…","event":"…"}
 
-A traceback goes into a field `trace`. Line ends are escaped, so that a line stays a line.
+A traceback is in the field `trace`. Line ends are escaped.
 """
 
 import json
@@ -19,7 +19,7 @@ _NEEDS_QUOTES: Final = frozenset(' "=\\\n\r\t')
 
 
 class LineFormatter(logging.Formatter):
-    """Formats records for the log file and for standard error. The role stands in the record as `role`."""
+    """Formats records for the log file and for standard error. The record's attribute `role` is its role."""
 
     def __init__(self, log_format: LogFormat) -> None:
         super().__init__()

@@ -19,14 +19,14 @@ from ipc.health_page import RoleHealth, monotonic_ms
 
 
 class Phase(enum.Enum):
-    """Where a role is in its life, as `headrace status` says it."""
+    """The phase of a role, as shown by `headrace status`."""
 
-    WAITING = "waiting"  # to be started, but its pause is not over
-    PREPARING = "preparing"  # forked, waits at its gate for what must come before
+    WAITING = "waiting"  # will be started after its back-off
+    PREPARING = "preparing"  # forked, waits at its gate for other roles
     STARTING = "starting"
     RUNNING = "running"
     STOPPING = "stopping"
-    STOPPED = "stopped"  # stays down until it is started
+    STOPPED = "stopped"  # stays down until an operator starts it
     ENDED = "ended"  # ran once, ended well
 
 
@@ -47,34 +47,34 @@ class End:
 
     @property
     def was_killed(self) -> bool:
-        """Whether somebody else's SIGKILL ended it."""
+        """Whether it was ended by a SIGKILL that the supervisor did not send."""
         return self.code == -signal.SIGKILL
 
     @property
     def could_not_start(self) -> bool:
-        """Whether it said itself that it cannot start."""
+        """Whether it reported that it cannot start."""
         return self.code == exit_code.COULD_NOT_START
 
     def __str__(self) -> str:
-        """For people: the reason where there is one, else the code or the signal's name."""
+        """For people: the reason if there is one, else the code or the name of the signal."""
         how = f"ended by {_signal_name(-self.code)}" if self.code < 0 else f"ended with exit code {self.code}"
         return f"{how} ({self.reason})" if self.reason else how
 
 
 class ManagedRole(Generic[C, S]):
-    """The supervisor's record of one role. `name` is what operators call it, with its broker where there are several."""
+    """The supervisor's record of one role. `name` is the name used by operators, with its broker if there are several."""
 
     def __init__(self, role: Role[C, S], name: str, inheritance: Inheritance[C]) -> None:
         self.role = role
         self.name = name
         self.phase = Phase.WAITING
         self.has_run = False
-        """Whether it was running once, or has ended well: what roles that come after it wait for. Stays so."""
+        """Whether it has ever been running, or has ended well: the condition for which later roles wait. Never reset."""
         self.starts_from_ms = 0
         self.short_lives = 0
         self.is_to_start_again = False
         self.ended_badly = False
-        """Whether its last process ended otherwise than with 0 after being told to."""
+        """Whether its last process did not end with 0 after it was stopped."""
         self._inheritance = inheritance
         self._health = inheritance.pages.health
         self._row = self._health.supervised_row(role.name)
@@ -86,11 +86,11 @@ class ManagedRole(Generic[C, S]):
 
     @property
     def pid(self) -> int | None:
-        """The pid of its process, None while there is none."""
+        """The pid of its process; None if there is none."""
         return self._child.pid if self._child else None
 
     def fork(self, settings: S) -> None:
-        """Make its process, which waits at its gate. Raises OSError when the system has no room for one."""
+        """Fork its process, which waits at its gate. Raises OSError if the system has no room for it."""
         self._row.starting()
         self._began_ms = monotonic_ms()
         self._ready_at_ms = None
@@ -107,7 +107,7 @@ class ManagedRole(Generic[C, S]):
             self.phase = Phase.STARTING
 
     def became_ready(self) -> None:
-        """It has stored that it is running."""
+        """Note that it is running."""
         self._ready_at_ms = monotonic_ms()
         self.phase = Phase.RUNNING
         if not self.role.runs_once:
@@ -115,11 +115,11 @@ class ManagedRole(Generic[C, S]):
 
     @property
     def client(self) -> str:
-        """The address whose request it handles, empty if there is none. True of a role that hangs or has died."""
+        """The client whose request it handles, empty if there is none. Also valid for a role that hangs or has died."""
         return self._health.read_client(self.role.name)
 
     def tell_to_stop(self, now_ms: int, timeout_ms: int) -> None:
-        """Send `STOP_ROLE` (SIGKILL to an expendable one); after `timeout_ms` it is made to end."""
+        """Send `STOP_ROLE` (SIGKILL to an expendable one); after `timeout_ms` it is killed."""
         if self._child is None:
             self.phase = Phase.STOPPED
             return
@@ -140,11 +140,11 @@ class ManagedRole(Generic[C, S]):
             os.kill(self._child.pid, signal.SIGKILL)
 
     def is_late_to_stop(self, now_ms: int) -> bool:
-        """Whether it was told to stop and has not within its time."""
+        """Whether it was stopped but has not ended within its timeout."""
         return self.phase is Phase.STOPPING and now_ms > self._stop_by_ms and self._aborted_at_ms is None
 
     def judge(self, health: RoleHealth, now_ms: int, timeout_ms: int, awake_since_ms: int) -> Verdict:
-        """What its signs of life say; `awake_since_ms`: when the supervisor itself last came back from a stall."""
+        """The verdict on its heartbeats; `awake_since_ms`: the end of the supervisor's own last stall."""
         if self._child is None or self.phase is Phase.PREPARING or self.role.is_expendable:
             return Verdict.ALIVE
         return judge(
@@ -162,7 +162,7 @@ class ManagedRole(Generic[C, S]):
         pid, status = os.waitpid(self._child.pid, os.WNOHANG)
         if pid == 0:
             return None
-        # order: before its row is cleared. It may have died between being ready and our looking.
+        # order: before its row is cleared. It may have died between becoming ready and this check.
         if self.phase is Phase.STARTING and self._health.read_role(self.role.name).state in {"running", "stopping"}:
             self.became_ready()
         now_ms = monotonic_ms()
@@ -185,5 +185,5 @@ class ManagedRole(Generic[C, S]):
 def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # a real-time signal has no name of its own
+    except ValueError:  # a real-time signal has no name
         return f"signal {number}"

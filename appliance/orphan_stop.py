@@ -12,7 +12,7 @@ from ipc.health_page import HealthPage, monotonic_ms
 
 
 class OrphanStopOrder:
-    """Whether a role that was told to stop may: at once while there is a supervisor, which keeps the order itself."""
+    """Whether a role that was told to stop may end: at once while the supervisor lives, which keeps the order itself."""
 
     def __init__(self, health: HealthPage, outlives: tuple[str, ...], supervisor_pid: int, most_ms: int) -> None:
         """`outlives`: the roles whose end is awaited, `most_ms` at most."""
@@ -35,7 +35,7 @@ class OrphanStopOrder:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process has not ended; one that has, and that nobody has waited for, does not live."""
+    """Whether a process is alive; a zombie is not."""
     if pid <= 0:
         return False
     try:

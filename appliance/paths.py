@@ -1,4 +1,4 @@
-"""Where an appliance keeps what, under its data folder DIR.
+"""Paths of an appliance under its data folder DIR.
 
 ::
 
@@ -6,7 +6,7 @@
     DIR/namesrv        the name server's kvConfig.json
     DIR/logs           headrace.log and its older files; stacks.log, where a silent role leaves its stacks
     DIR/tls            the self-made certificate, mode 0600, from the first TLS connection on, if no certificate is configured
-    DIR/control.sock   the control socket, mode 0600
+    DIR/control.sock   control socket, mode 0600
 
 and for its broker, or under DIR/NAME for each of several brokers:
 
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BrokerPaths:
-    """The folder of one broker, and its store. Nothing is made or looked at here."""
+    """The folder of one broker, and its store. Only computes paths."""
 
     folder: str
     store: str
@@ -39,18 +39,18 @@ class BrokerPaths:
 
 @dataclass(frozen=True, slots=True)
 class AppliancePaths:
-    """The folders and files of one appliance. Nothing is made or looked at here."""
+    """The folders and files of one appliance. Only computes paths."""
 
     data: str
 
     def broker(self, name: str = "", store: str = "") -> BrokerPaths:
-        """The paths of one of several brokers; without a name those of the only one. `store`: its store, if it lies elsewhere."""
+        """The paths of one of several brokers; without a name those of the only one. `store`: its store, if it is elsewhere."""
         folder = os.path.join(self.data, name) if name else self.data
         return BrokerPaths(folder, os.path.join(self.data, store) if store else os.path.join(folder, "store"))
 
     @property
     def lock(self) -> str:
-        """What keeps a second supervisor out of this data folder."""
+        """The lock file, which prevents a second supervisor on this data folder."""
         return os.path.join(self.data, "lock")
 
     @property
@@ -75,10 +75,10 @@ class AppliancePaths:
 
     @property
     def stacks_file(self) -> str:
-        """Where a process that is told to abort writes what each of its threads was doing."""
+        """Where a process on SIGABRT writes the stacks of its threads."""
         return os.path.join(self.logs, "stacks.log")
 
     @property
     def control_socket(self) -> str:
-        """Where the supervisor listens. Longer than a socket address may be, it is reached through its folder."""
+        """The supervisor's socket. A path too long for a socket address is reached through its open folder."""
         return os.path.join(self.data, "control.sock")

@@ -1,7 +1,7 @@
-"""Whether this machine, as it is now, can run the appliance: looked at before anything is forked or written.
+"""Checks whether this machine can run the appliance now, before anything is forked or written.
 
-Each check raises PreflightFailed with one line that says what is wrong and what to do. Nothing is changed by looking, but for
-the folders of the appliance, which are made. The roles meet the same limits again by themselves: this is for a clear word.
+Each check raises PreflightFailed with one line that names the problem and the remedy. Checks change nothing, except that missing
+folders of the appliance are created. Roles check the same limits again; these checks exist for clear error messages.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ _FEWEST_OPEN_FILES: Final = 1_024
 
 
 def make_folders(folders: Iterable[str | Path]) -> None:
-    """Make the appliance's folders where they are missing, and see that files can be made in them."""
+    """Create missing folders of the appliance, and check that files can be created in them."""
     for folder in folders:
         try:
             os.makedirs(folder, exist_ok=True)
@@ -31,7 +31,7 @@ def make_folders(folders: Iterable[str | Path]) -> None:
 
 
 def check_links(folders: Iterable[str | Path]) -> None:
-    """See that no file in these folders is a symbolic link, as no role writes through one. A folder may be."""
+    """Check that no file in these folders is a symbolic link, because no role writes through one. Folders may be links."""
     for folder in folders:
         with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
             for entry in entries:
@@ -43,7 +43,7 @@ def check_links(folders: Iterable[str | Path]) -> None:
 
 
 def check_layout(paths: AppliancePaths, brokers: Sequence[BrokerPaths]) -> None:
-    """See that no store lies where this configuration does not look for it: the appliance would begin with a new, empty one."""
+    """Check that there is no store which this configuration would ignore: the appliance would create a new, empty one."""
     used = {os.path.realpath(broker.store) for broker in brokers}
     if any(os.path.isdir(os.path.join(store, "commitlog")) for store in used):
         return
@@ -70,9 +70,9 @@ def _about_folder(folder: str, error: OSError) -> str:
 
 
 def check_space(commit_log: Path, file_size_bytes: int) -> list[str]:
-    """See that a new store has room for its first CommitLog file. Returns warnings.
+    """Check that a new store has room for its first CommitLog file. Returns warnings.
 
-    A store that has files already may start on a full disk: it serves what it has and refuses to write.
+    A store with files may start on a full disk: it serves its messages and refuses writes.
     """
     if any(commit_log.iterdir()):
         return []
@@ -89,7 +89,7 @@ def check_space(commit_log: Path, file_size_bytes: int) -> list[str]:
 
 
 def check_ports(host: str, ports: Mapping[int, str]) -> None:
-    """See that all of these ports can be bound; `ports` says what each is for."""
+    """Check that all of these ports can be bound; `ports` has the purpose of each."""
     taken: list[str] = []
     for port, what in ports.items():
         try:
@@ -113,14 +113,14 @@ def _bind(host: str, port: int) -> None:
         host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
     with socket.socket(family, kind, protocol) as trial:
-        # As servers bind: a port whose last connections are not quite closed yet is free.
+        # As servers bind: a port with connections in TIME_WAIT is free.
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         trial.bind(address)
         trial.listen(1)
 
 
 def _find_holder(port: int) -> str:
-    """Who listens on this port, as far as we may look; looked for only when there is something to complain about."""
+    """The process that listens on this port, if we may see it; called only for an error message."""
     import psutil  # noqa: PLC0415  slow to import, and needed only here
 
     with contextlib.suppress(psutil.Error, OSError):
@@ -132,7 +132,7 @@ def _find_holder(port: int) -> str:
 
 
 def check_open_files(limit: int) -> list[str]:
-    """See that there are descriptors enough to begin with. Returns warnings."""
+    """Check that there are enough file descriptors. Returns warnings."""
     if limit < _FEWEST_OPEN_FILES:
         raise PreflightFailed(f"the open file limit is {limit}; raise it to at least {_FEWEST_OPEN_FILES} (ulimit -n)")
     if limit < 10 * _FEWEST_OPEN_FILES:

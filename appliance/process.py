@@ -1,6 +1,6 @@
-"""What one asks of the operating system for a process: its limits, its allocator, its parent's death, its title.
+"""Settings of a process in the operating system: limits, allocator, signal at the parent's death, title.
 
-Plain calls, through ctypes where Python has none. No policy.
+Plain calls, through ctypes if Python has none. No policy.
 """
 
 import contextlib
@@ -20,13 +20,13 @@ _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _MMAP_THRESHOLD_BYTES: Final = 64 << 20
 _TRIM_THRESHOLD_BYTES: Final = 256 << 20
-_WANTED_OPEN_FILES: Final = 655_350  # limit: what RocketMQ's own start scripts ask for
+_WANTED_OPEN_FILES: Final = 655_350  # limit: as set by RocketMQ's start scripts
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def fill_standard_streams() -> None:
-    """Open what of descriptors 0, 1 and 2 is closed, or the next file to be opened would be printed into."""
+    """Open descriptors 0, 1 and 2 if they are closed; otherwise output would be written into the next opened file."""
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(fd, True)
     os.close(fd)
@@ -35,27 +35,27 @@ def fill_standard_streams() -> None:
 
 
 def hide_files_from_others() -> None:
-    """Have new files and folders closed to others, and read-only to the group. Inherited over fork."""
+    """Make new files and folders inaccessible to others and read-only for the group. Inherited by children."""
     os.umask(os.umask(_UMASK) | _UMASK)
 
 
 def open_own_file(path: str, flags: int) -> int:
-    """Open a file that is ours to write, never through a symbolic link, with mode 0640 also if it was there before. Raises OSError."""
+    """Open one of our files for writing, never through a symbolic link, with mode 0640 even if it existed before. Raises OSError."""
     fd = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, _FILE_MODE)
-    with contextlib.suppress(PermissionError):  # another user's, who lets us write
+    with contextlib.suppress(PermissionError):  # owned by another user who permits writing
         os.fchmod(fd, _FILE_MODE)
     return fd
 
 
 def set_title(role: str) -> None:
-    """Say in the process list which role this is."""
+    """Set the title of the process to its role."""
     setproctitle.setproctitle(f"headrace: {role}")
 
 
 def end_with_parent(parent_pid: int, number: signal.Signals) -> None:
-    """Ask the kernel for this signal when the parent dies; send it at once if that has happened already.
+    """Request this signal at the parent's death; send it at once if the parent has already died.
 
-    # order: the request comes before the look, or a parent that dies in between is missed.
+    # order: the request before the check, otherwise a death in between is missed.
     """
     if _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
@@ -64,7 +64,7 @@ def end_with_parent(parent_pid: int, number: signal.Signals) -> None:
 
 
 def keep_large_blocks() -> None:
-    """Let glibc keep blocks of up to 64 MiB instead of mapping and unmapping each anew.
+    """Let glibc reuse blocks of up to 64 MiB instead of mapping and unmapping each.
 
     Blocks over 128 KiB would otherwise cost a page fault a page, each time; a receive buffer is of that size. Inherited
     over fork. Another C library has no mallopt and no such habit.
@@ -75,7 +75,7 @@ def keep_large_blocks() -> None:
 
 
 def raise_open_files_limit() -> int:
-    """Raise the limit of open files as far as we may; returns what it is now. Inherited over fork."""
+    """Raise the limit of open files as far as permitted; returns the new limit. Inherited by children."""
     _soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < _WANTED_OPEN_FILES:
         with contextlib.suppress(OSError, ValueError):  # only root may

@@ -1,6 +1,6 @@
-"""Rates out of counters that only grow: samples once a second, differences over the last few.
+"""Rates of counters that only grow: samples once a second, differences over the last several seconds.
 
-Only numbers go in and come out. The pages' counters go on over the restart of a role, so differences are never negative.
+A pure function of numbers. Counters continue when a role restarts, so differences are never negative.
 """
 
 from collections import deque
@@ -18,11 +18,11 @@ class RateWindow:
         self._samples: deque[tuple[int, dict[str, int]]] = deque()
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether it is time for another sample."""
+        """Whether the next sample is due."""
         return not self._samples or now_ms - self._samples[-1][0] >= SAMPLE_EVERY_MS
 
     def add(self, now_ms: int, counters: Mapping[str, int]) -> None:
-        """Take a sample, and forget those that are older than the window needs."""
+        """Take a sample, and drop those older than the window."""
         self._samples.append((now_ms, dict(counters)))
         while len(self._samples) > 2 and now_ms - self._samples[1][0] >= WINDOW_MS:
             self._samples.popleft()

@@ -1,29 +1,31 @@
 """When a role that died is restarted, and when the supervisor gives up. `role_supervisor` carries it out.
 
-Only numbers go in and come out. A role that had served for a while comes back at once. One that dies before that comes back
-after a back-off, which doubles from death to death. The supervisor gives up only on a role that was never ready: one that
-has been serving is started again for as long as it takes, because what kills it may be one client's request.
+A pure function of numbers. A role that had served for a while is restarted at once. One that died earlier is restarted
+after a back-off, which doubles with each death. The supervisor gives up only on a role that was never ready: one that
+has been serving is restarted for as long as it takes, because a single client's request may be the cause.
 
-After a SIGKILL (an operator, a test, the kernel short of memory) the back-off grows more slowly: the role did nothing wrong,
-and the cause is likely to pass.
+After a SIGKILL (by an operator, a test, or the kernel when memory is short) the back-off grows more slowly: the role is not at fault,
+and the cause is likely to be temporary.
 """
 
 from dataclasses import dataclass
 from typing import Final
 
-FIRST_SECONDS_MS: Final = 3_000  # limit: served for so long, a role has left behind what its predecessor died of
+FIRST_SECONDS_MS: Final = (
+    3_000  # limit: a role that served this long is not affected by the cause of its predecessor's death
+)
 FIRST_BACKOFF_MS: Final = 100
 LONGEST_BACKOFF_MS: Final = 30_000
-LONGEST_EXPENDABLE_BACKOFF_MS: Final = 5_000  # limit: a filter function that dies must not hold up the others for long
-FORK_BACKOFF_MS: Final = 5_000  # limit: the system has no room for a process; asking more often frees none
-KILLS_PER_DOUBLING: Final = 6  # limit: a dozen kills in a row, and a client's retry still finds the role back
-MOST_FAILURES: Final = 6  # limit: back-offs of 0.1 to 0.8 s, about 2 s of trying besides the attempts themselves
+LONGEST_EXPENDABLE_BACKOFF_MS: Final = 5_000  # limit: a filter function that dies must not delay the others for long
+FORK_BACKOFF_MS: Final = 5_000  # limit: the system has no room for a process; retrying faster does not help
+KILLS_PER_DOUBLING: Final = 6  # limit: after a dozen kills in a row, a client's retry still succeeds
+MOST_FAILURES: Final = 6  # limit: back-offs of 0.1 to 0.8 s, about 2 s in total besides the attempts themselves
 MOST_KILLS: Final = 30  # limit: about twenty seconds of back-off, besides the attempts themselves
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Start it again after `backoff_ms`; `short_lives` goes into the next decision."""
+    """Restart it after `backoff_ms`; `short_lives` is an input of the next decision."""
 
     backoff_ms: int
     short_lives: int
@@ -31,7 +33,7 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """Do not start it again; end the appliance."""
+    """Do not restart it; end the appliance."""
 
     short_lives: int
 
@@ -39,7 +41,7 @@ class GiveUp:
 def decide_restart(
     *, served_ms: int, short_lives_before: int, was_killed: bool, was_ever_ready: bool, is_expendable: bool = False
 ) -> Restart | GiveUp:
-    """What to do with a role that died unasked.
+    """What to do with a role that died without being stopped.
 
     `served_ms` is how long it had been ready, 0 if it never was in this life; `short_lives_before` counts the lives before it
     that ended within `FIRST_SECONDS_MS`, in a row; `was_ever_ready`: in this life or in one before.

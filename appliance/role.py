@@ -33,36 +33,36 @@ class Role(Generic[C, S]):
 
     name: str
     run: Callable[[C, S], None]
-    """Called in the forked child when it is let go; returns when told to stop and its work is done."""
+    """Called in the forked child when it is released; returns when it is stopped and its work is done."""
 
     after: tuple[str, ...]
-    """Roles that must have been running (or, running once, have ended well) before this one is let go: of the same table, or the appliance's own."""
+    """Roles that must have been running (or have ended well, if they run once) before this one is released: of the same table, or the appliance's own."""
 
     stops: int
     prepare: Callable[[], None] = _nothing
-    """Called in the forked child at once, while it waits for its turn: imports what is heavy, and does nothing else."""
+    """Called in the forked child at once, while it waits at its gate: only imports heavy modules."""
 
     starts_when: Callable[[ControlBlock], bool] = _no_condition
-    """What the offsets must say before it is let go, each time."""
+    """Condition of the offsets before it is released, each time."""
 
     stops_when: Callable[[ControlBlock], bool] = _no_condition
-    """What the offsets must say before it is told to stop, when the appliance stops."""
+    """Condition of the offsets before it is stopped, when the appliance stops."""
 
     runs_once: bool = False
-    """It does its work and exits 0, and is not started again."""
+    """It does its work and exits with 0, and is not restarted."""
 
     afterwards: Callable[[S], None] | None = None
-    """What the supervisor does when a role that runs once has ended well, before it starts another."""
+    """Called in the supervisor when a role that runs once has ended well, before another is started."""
 
     outlives: tuple[str, ...] = ()
-    """Those whose end it awaits before it stops even when the supervisor is gone, who keeps this order otherwise."""
+    """Roles whose end it awaits before it stops if the supervisor has died, which otherwise keeps this order."""
 
     ends_with: str = ""
-    """The role with whose process its own ends: it is of no use to the next one."""
+    """The role whose process it serves: it ends with that process, because the next one cannot use it."""
 
     is_expendable: bool = False
-    """It runs foreign code, which may do to its process what it likes: it shows no heartbeat, is told to stop by SIGKILL, is started again
-    however often it dies, and neither ends the appliance nor lets its stop count as unclean."""
+    """It runs foreign code, which may do anything to its process: it has no heartbeat, is stopped by SIGKILL, is restarted
+    however often it dies, and affects neither the appliance nor whether its stop is clean."""
 
     holds_store: bool = True
-    """It may write to the store, and so keeps the store's lock for as long as it lives."""
+    """It may write to the store, so it keeps the store's lock while it lives."""

@@ -26,14 +26,14 @@ from ipc.control_block import ControlBlock
 from ipc.health_page import RoleHealth
 
 _LEVELS: Final = frozenset({"held_pulls", "connections"})
-"""Counters of what there is now; how fast these change is of no use to anybody."""
+"""Counters of a current number, of which rates would be meaningless."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """How long the supervisor waits before it acts. Milliseconds."""
+    """Timeouts of the supervisor in milliseconds."""
 
     heartbeat_timeout_ms: int
     role_stop_timeout_ms: int
@@ -52,7 +52,7 @@ class RoleSupervisor(Generic[C, S]):
         control: ControlBlock | None = None,
         earlier: Mapping[str, ManagedRole[Any, Any]] | None = None,
     ) -> None:
-        """`broker` stands before the roles' names, unless it is empty. `settings()` is called at each start of a role.
+        """`broker` is the prefix of the roles' names, unless it is empty. `settings()` is called at each start of a role.
 
         `control` has the offsets that roles wait for; `earlier` are roles of another set that these may wait for.
         """
@@ -63,7 +63,7 @@ class RoleSupervisor(Generic[C, S]):
         self.is_ready = False
         self.is_stopping = False
         self.was_clean = True
-        """Whether every role ended well when it was told to; final when `is_down` after `stop`."""
+        """Whether every role ended well when it was stopped; final when `is_down` after `stop`."""
         self.error: ApplianceError | None = None
         """Why the set cannot start."""
         self._pages = inheritance.pages
@@ -81,7 +81,7 @@ class RoleSupervisor(Generic[C, S]):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a role is on its way up, or the set on its way down."""
+        """Whether a role is starting or the set is stopping."""
         return (self.is_stopping and not self.is_down) or any(
             managed.phase in {Phase.WAITING, Phase.PREPARING, Phase.STARTING} for managed in self.managed_roles.values()
         )
@@ -94,7 +94,7 @@ class RoleSupervisor(Generic[C, S]):
     # ---- for requests
 
     def stop(self) -> None:
-        """Begin to stop all roles, in their order."""
+        """Begin to stop all roles in order."""
         if not self.is_stopping:
             self.is_stopping = True
             for managed in self.managed_roles.values():
@@ -104,14 +104,14 @@ class RoleSupervisor(Generic[C, S]):
                     managed.phase = Phase.STOPPED
 
     def stop_role(self, managed: ManagedRole[C, S], now_ms: int, *, and_start: bool) -> None:
-        """Tell a role to stop, to stay down or to be started again."""
+        """Stop a role, to stay down or to be restarted."""
         managed.is_to_start_again = and_start
         managed.tell_to_stop(now_ms, self._timeouts.role_stop_timeout_ms)
         if managed.phase is Phase.STOPPED and and_start:
             self.start_role(managed)
 
     def start_role(self, managed: ManagedRole[C, S]) -> None:
-        """Let a role that is down be started again, at once."""
+        """Start a role that is down, at once."""
         managed.phase = Phase.WAITING
         managed.starts_from_ms = 0
         managed.short_lives = 0
@@ -119,7 +119,7 @@ class RoleSupervisor(Generic[C, S]):
     # ---- the supervisor's round
 
     def step(self, now_ms: int, awake_since_ms: int) -> None:
-        """Notice what has happened, and do what is next. `awake_since_ms`: when the supervisor last came back from a stall."""
+        """Handle ended processes and do the next steps. `awake_since_ms`: the end of the supervisor's last stall."""
         for managed in self.managed_roles.values():
             end = managed.reap()
             if end is not None:
@@ -146,7 +146,7 @@ class RoleSupervisor(Generic[C, S]):
         return self._pages.read_counters()
 
     def read_counters(self) -> dict[str, int]:
-        """What rates are made of: the offsets that grow, and every counter as `<role>.<counter>`."""
+        """The inputs of rates: the offsets that grow, and every counter as `<role>.<counter>`."""
         counters = {}
         if self._control is not None:
             counters = {
@@ -183,7 +183,7 @@ class RoleSupervisor(Generic[C, S]):
             self._restart_or_fail(managed, end, now_ms)
 
     def _restart_or_fail(self, managed: ManagedRole[C, S], end: End, now_ms: int) -> None:
-        # Foreign code can end with any code; a reason is given only before it begins.
+        # Foreign code can exit with any code; a reason is given only before it begins.
         if managed.role.is_expendable and end.could_not_start and end.reason:
             logger.error("role disabled role=%s reason=%r", managed.name, end.reason)
             managed.phase = Phase.STOPPED
@@ -266,7 +266,7 @@ class RoleSupervisor(Generic[C, S]):
         )
 
     def _advance_stop(self, now_ms: int) -> None:
-        """Tell those whose turn it is; the next turn comes when all of these are gone."""
+        """Stop the roles of the current step; the next step begins when all of these have ended."""
         alive = [managed for managed in self.managed_roles.values() if managed.pid]
         step = min((managed.role.stops for managed in alive), default=-1)
         if step != self._step:
@@ -284,7 +284,7 @@ def _log_end(managed: ManagedRole[C, S], end: End) -> None:
         managed.role.is_expendable and end.was_asked
     )
     if is_expected and not (end.could_not_start and managed.has_run):
-        # One that never was ready and reports why is announced by whoever started the appliance, in one line.
+        # If a role was never ready and reports why, the start command prints the reason.
         logger.info("role ended role=%s how=%r lived_ms=%d", managed.name, str(end), end.lived_ms)
     else:
         logger.warning(

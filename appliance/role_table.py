@@ -1,10 +1,10 @@
-"""The roles of a broker, and the appliance's own, and what each needs: two tables.
+"""The roles of a broker, and the appliance's own, with their dependencies: two tables.
 
-One of the few files that know what the roles are. Each function here imports its role's package when it is called, which is
-in the forked child: the supervisor stays small and starts quickly, and the roles import side by side.
+One of the few files that depend on the individual roles. Each function here imports its role's package when it is called, in
+the forked child: the supervisor stays small and starts quickly, and roles import in parallel.
 
-Stopping follows the data: the broker takes no more, ha and dispatch catch up, flush syncs last, then the housekeeper writes
-the checkpoint. Nobody needs the name server after the broker has taken its leave; the logger hears everyone out.
+Stopping follows the data: the broker accepts no more, ha and dispatch catch up, flush syncs last, then the housekeeper writes
+the checkpoint. The name server is not needed after the broker has unregistered; the logger stops last.
 """
 
 # ruff: noqa: PLC0415  imports after the fork are this file's purpose
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ApplianceSettings:
-    """What the appliance's own roles are told."""
+    """Settings of the appliance's own roles."""
 
     configuration: Configuration
     log_channel: LogChannel
@@ -44,20 +44,20 @@ BrokerRole = Role[RoleContext, BrokerConfiguration]
 
 @dataclass(frozen=True, slots=True)
 class RoleTables:
-    """The two tables, as functions of the configuration; a test may bring its own."""
+    """The two tables, as functions of the configuration; tests may provide their own."""
 
     appliance: Callable[[Configuration], Sequence[ApplianceRole]]
     broker: Callable[[BrokerConfiguration], Sequence[BrokerRole]]
 
 
 def appliance_roles(configuration: Configuration) -> tuple[ApplianceRole, ...]:
-    """The roles that serve all brokers, in the order in which they are started."""
+    """The roles that serve all brokers, in start order."""
     wanted = {"nameserver": configuration.appliance.nameserver_enable}
     return tuple(role for role in _APPLIANCE_ROLES if wanted.get(role.name, True))
 
 
 def broker_roles(broker: BrokerConfiguration) -> tuple[BrokerRole, ...]:
-    """The roles of one broker, in the order in which they are started."""
+    """The roles of one broker, in start order."""
     wanted = {"ha": broker.appliance.ha_enable}
     roles = tuple(role for role in _BROKER_ROLES if wanted.get(role.name, True)) + _filter_roles(broker)
     names = {role.name for role in roles}
@@ -67,12 +67,12 @@ def broker_roles(broker: BrokerConfiguration) -> tuple[BrokerRole, ...]:
 
 
 def filter_role_names(broker: BrokerConfiguration) -> list[str]:
-    """The roles in which filter functions run."""
+    """The roles that run filter functions."""
     return [f"filter-{number}" for number in range(broker.appliance.python_filter_workers)]
 
 
 def _filter_roles(broker: BrokerConfiguration) -> tuple[BrokerRole, ...]:
-    """They depend on no other role, serve the broker role alone and end with it."""
+    """They depend on no other role, serve only the broker role and end with it."""
     return tuple(
         Role(
             name=name,
@@ -101,14 +101,14 @@ def _without_absent(role: BrokerRole, names: set[str]) -> BrokerRole:
 
 
 def _has_dispatch_caught_up(block: ControlBlock) -> bool:
-    """Whether both indexes hold all that is written: the broker reads its next queue offsets out of the queue table."""
+    """Whether both indexes are complete: the broker reads its next queue offsets from the queue table."""
     return block.reput_offset >= block.wrote_offset
 
 
 def _mark_store(broker: BrokerConfiguration) -> None:
-    """Create `abort`: from now on the store is being written, and whoever finds the file knows it was not left in order.
+    """Create `abort`: from now on the store is in use, and a leftover file shows an unclean stop.
 
-    # order: recover takes the file's absence for a clean stop, so it must have looked before; and no writer may have begun.
+    # order: recover treats the absence of the file as a clean stop, so it must have run before; and no writer may have begun.
     """
     paths = broker.store_paths
     os.close(process.open_own_file(os.fspath(paths.abort), os.O_WRONLY | os.O_CREAT))

@@ -1,4 +1,4 @@
-"""Telling systemd how far we are (Type=notify): one datagram to the socket that it names, and nothing without it."""
+"""Notifies systemd of our state (Type=notify): one datagram to the socket that it names; does nothing without one."""
 
 import contextlib
 import os
@@ -6,7 +6,7 @@ import socket
 
 
 def notify(state: str) -> None:
-    """Send `state`, such as `READY=1`. A manager that does not listen is no reason to fail."""
+    """Send `state`, such as `READY=1`. Errors are ignored."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return

@@ -1,4 +1,4 @@
-"""What `headrace status` says: the state of every role, every offset, how far each role is behind, and rates.
+"""The data of `headrace status`: the state of every role, every offset, the lag of each role, and rates.
 
 ::
 
@@ -14,8 +14,8 @@ With several brokers, a role of one is called `NAME/ROLE`, and what belongs to o
 
      "brokers": {NAME: {"state", "reason", "address", "store", "offsets", "lag", "rates", "counters", "findings"}, …}
 
-A role's state is one of `managed_role.Phase`, a broker's one of `broker_group.GroupState`. A role without a process has pid and heartbeat age
-null, an expendable one the age always. A broker that never had its store has no offsets.
+The state of a role is one of `managed_role.Phase`, that of a broker one of `broker_group.GroupState`. Pid and heartbeat age are null for a role
+without a process, the age always for an expendable one. A broker that never locked its store has no offsets.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from ipc.health_page import RoleHealth
 
 
 def role_statuses(roles: RoleSupervisor[Any, Any], now_ms: int) -> dict[str, dict[str, Any]]:
-    """The roles of one set, by the names that operators call them."""
+    """The roles of one set, by the names used by operators."""
     health = roles.read_health()
     return {managed.name: role_status(managed, health[name], now_ms) for name, managed in roles.managed_roles.items()}
 
@@ -48,7 +48,7 @@ def role_status(managed: ManagedRole[Any, Any], health: RoleHealth, now_ms: int)
 
 
 def store_status(group: BrokerGroup, now_ms: int) -> dict[str, Any]:
-    """What the shared memory of one broker holds, as of now or of its last stop."""
+    """The contents of one broker's shared memory, now or at its last stop."""
     if group.instance is None or group.roles is None:
         return {"offsets": {}, "lag": {}, "rates": {}, "counters": {}, "findings": []}
     offsets = group.instance.control.read()
@@ -75,7 +75,7 @@ def broker_status(group: BrokerGroup, now_ms: int) -> dict[str, Any]:
 
 
 def lags(cells: Mapping[str, int]) -> dict[str, int]:
-    """How many bytes of the log each role has not dealt with yet. `ha` counts while there are slaves."""
+    """How many bytes of the log each role has not processed yet. `ha` is included while there are slaves."""
     wrote = cells["wrote_offset"]
     lag = {"flush": wrote - cells["flushed_offset"], "dispatch": wrote - cells["reput_offset"]}
     if cells["slave_count"]:

@@ -1,10 +1,10 @@
-"""The supervisor's loop: signals, the rounds of each set of roles, requests, and the order among brokers and appliance.
+"""The supervisor's loop: signals, the rounds of each set of roles, requests, and the order of brokers and the appliance.
 
-No threads, no event loop, nothing that blocks. Signal handlers put a byte into a pipe; the loop acts. It knows roles as rows
-of a table and nothing of what they do.
+No threads, no event loop, nothing that blocks. Signal handlers write a byte into a pipe; the loop acts. Roles are rows
+of a table; the supervisor does not depend on what they do.
 
 The appliance's own roles start with the brokers and stop after the last of them. A broker that cannot start is stopped, and the others
-serve on; if none is left, the appliance ends with that error. It ends as well if a role of its own cannot start.
+continue; if none is left, the appliance ends with that error. It also ends if one of its own roles cannot start.
 """
 
 import logging
@@ -27,7 +27,7 @@ from ipc.role_context import RoleContext
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
-_BUSY_MS: Final = 5  # limit: what a start may wait for a step that nobody announces
+_BUSY_MS: Final = 5  # limit: how long a start may wait for a step that no role announces
 _IDLE_MS: Final = 250
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Announcements:
-    """How the appliance speaks to whoever started it: `say` a line, `warn` one."""
+    """Output to the operator: `say` prints a line, `warn` a warning."""
 
     say: Callable[[str], None]
     warn: Callable[[str], None]
@@ -43,14 +43,14 @@ class Announcements:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How the appliance ended: whether every role ended well when it was told to, and what ended it otherwise."""
+    """How the appliance ended: whether every role ended well when it was stopped, and the error that ended it."""
 
     is_clean: bool
     error: ApplianceError | None
 
 
 class Supervisor:
-    """Runs the appliance's own roles and its brokers until it is told to stop."""
+    """Runs the appliance's own roles and its brokers until it is stopped."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Supervisor:
         announce: Announcements,
         on_ready: Callable[[], None],
     ) -> None:
-        """Groups that are open are started. `on_ready` is called once, when every role is running but those of failed brokers."""
+        """Starts the open groups. `on_ready` is called once, when every role is running except those of failed brokers."""
         self.own = own
         self.groups = {group.name: group for group in groups}
         self.is_ready = False
@@ -96,7 +96,7 @@ class Supervisor:
                 self.stop_group(group)
 
     def stop_group(self, group: BrokerGroup, *, and_start: bool = False) -> None:
-        """Begin to stop a broker, to stay down or to be started again."""
+        """Begin to stop a broker, to stay down or to be restarted."""
         group.is_to_start_again = and_start
         if group.roles is not None and group.is_open:
             group.roles.stop()
@@ -116,7 +116,7 @@ class Supervisor:
         self._start_roles(group)
 
     def find_role(self, name: str) -> tuple[RoleSupervisor[Any, Any], ManagedRole[Any, Any]] | None:
-        """A role by the name that operators call it, and its set."""
+        """A role by the name used by operators, and its set."""
         for roles in self.role_supervisors():
             for managed in roles.managed_roles.values():
                 if managed.name == name:
@@ -163,7 +163,7 @@ class Supervisor:
         return self.is_stopping or bool(self._waiting) or any(roles.is_busy for roles in self.role_supervisors())
 
     def _notice_stall(self, now_ms: int) -> None:
-        """Not to take the others' silence for a hang when the whole machine, or this process, was stalled."""
+        """Detects stalls of the whole machine or of this process, so that silent roles are not taken for hung."""
         if now_ms - self._looked_at_ms > self._timeouts.heartbeat_timeout_ms // 2:
             logger.warning("supervisor stalled stalled_ms=%d", now_ms - self._looked_at_ms)
             self._awake_since_ms = now_ms
@@ -173,7 +173,7 @@ class Supervisor:
         for number in self._signals.read():
             if number in {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}:
                 if self.is_stopping:
-                    # Not a way to hurry: what is not flushed yet would be at risk.
+                    # A second signal does not speed up the stop: unflushed data would be at risk.
                     alive = [name for roles in self.role_supervisors() for name in roles.alive]
                     self._announce.say(f"still stopping: waiting for {', '.join(alive) or 'cleanup'}")
                 else:
@@ -186,7 +186,7 @@ class Supervisor:
         group.start(self._inherit(group), self._timeouts, self.own.managed_roles)
 
     def _follow(self, group: BrokerGroup) -> None:
-        """Act on what has become of a broker's roles."""
+        """React to changes of a broker's roles."""
         if group.roles is None or not group.is_open:
             return
         if group.roles.error is not None and group.error is None:
@@ -208,7 +208,7 @@ class Supervisor:
                 self._on_failure(group, error)
 
     def _on_failure(self, group: BrokerGroup, error: ApplianceError) -> None:
-        """A broker cannot start: the others go on, if there are any."""
+        """Handle a broker that cannot start: the others continue, if there are any."""
         if any(other.state is not GroupState.FAILED and other.error is None for other in self.groups.values()):
             logger.error("broker failed to start broker=%s error=%r", group.name, str(error))
             self._announce.warn(f"{group.name} could not start; the other brokers continue: {error}")
