@@ -9,7 +9,7 @@ from appliance.paths import AppliancePaths, BrokerPaths
 from broker.config import BrokerConfig
 from headrace.model.tls_settings import TlsSettings
 from nameserver.config import NameServerConfig
-from store.config import StoreConfig
+from store.config import SLAVE, StoreConfig
 from store.paths import StorePaths
 
 
@@ -45,6 +45,11 @@ class BrokerConfiguration:
         return list(self.broker.name_servers)
 
     @property
+    def is_slave(self) -> bool:
+        """Whether its log is a master's, copied by the ha role (brokerRole). What follows for each role stands in `role_table`."""
+        return self.store.broker_role == SLAVE
+
+    @property
     def label(self) -> str:
         """Its name if there are several brokers, empty for the only one."""
         return "" if self.is_only else self.name
@@ -54,7 +59,7 @@ class BrokerConfiguration:
         of = f"{self.name}: " if self.label else ""
         port = self.broker.listen_port
         ports = {port: f"{of}broker", self.broker.fast_port: f"{of}VIP channel"}
-        if self.appliance.ha_enable and not self.store.is_slave:
+        if self.appliance.ha_enable:
             ports[port + 1] = f"{of}HA"
         return ports
 

@@ -184,7 +184,7 @@ def _prepare_housekeeper() -> None:
 def _run_housekeeper(context: RoleContext, broker: BrokerConfiguration) -> None:
     from store.housekeeping import daemon
 
-    daemon.run(context, broker.store, broker.store_paths)
+    daemon.run(context, broker.store, broker.store_paths, is_log_copied=broker.is_slave)
 
 
 def _prepare_flush() -> None:
@@ -212,7 +212,7 @@ def _run_dispatch(context: RoleContext, broker: BrokerConfiguration) -> None:
     if options.enable_calc_filter_bit_map:
         bloom = BloomFilter(options.max_error_rate_of_bloom_filter, options.expect_consumer_num_use_filter)
         bit_map = BitMapCalculator(paths.config_file("consumerFilter.json"), bloom)
-    daemon.run(context, broker.store, paths, bit_map)
+    daemon.run(context, broker.store, paths, bit_map, is_log_copied=broker.is_slave)
 
 
 def _prepare_ha() -> None:
@@ -230,6 +230,7 @@ def _run_ha(context: RoleContext, broker: BrokerConfiguration) -> None:
         broker.broker.listen_port + 1,
         lambda: _server_tls(broker.tls),
         lambda: _ha_context(broker),
+        copies_log=broker.is_slave,
     )
 
 
@@ -264,6 +265,7 @@ def _run_broker(context: RoleContext, configuration: BrokerConfiguration) -> Non
         [Path(configuration.paths.filter_socket(name)) for name in filter_role_names(configuration)],
         _server_tls(configuration.tls),
         outgoing_context(configuration.tls),
+        may_append=not configuration.is_slave,
     )
 
 

@@ -63,13 +63,18 @@ def run(
     filter_workers: Sequence[Path] = (),
     tls: ServerTls | None = None,
     tls_to_name_servers: SSLContext | None = None,
+    *,
+    may_append: bool,
 ) -> None:
     """Runs the broker until it is told to stop. Raises PortTaken, ConfigFileUnreadable, BadAclFile, OSError.
 
     Options that are changed by request are written to the file `broker_conf`, if there is one. `filter_workers`: where processes of
     filter functions wait for a call. `tls`: TLS of the listeners; `tls_to_name_servers`: connect to name servers by TLS.
+    `may_append`: the broker writes the log, as on a master.
     """
-    settings = Settings(config, store_config, paths, host, port, namesrv_addresses, broker_conf, tuple(filter_workers))
+    settings = Settings(
+        config, store_config, paths, host, port, namesrv_addresses, broker_conf, may_append, tuple(filter_workers)
+    )
     main = _Broker(context, settings, tls, tls_to_name_servers).main()
     try:
         import uvloop  # noqa: PLC0415  (not there on every platform)
@@ -79,12 +84,14 @@ def run(
         uvloop.run(main)
 
 
-def deliver_timers(context: RoleContext, config: BrokerConfig, store_config: StoreConfig, paths: StorePaths) -> int:
+def deliver_timers(
+    context: RoleContext, config: BrokerConfig, store_config: StoreConfig, paths: StorePaths, *, may_append: bool
+) -> int:
     """Delivers at once all that waits for a given time, and serves nobody. Returns how many messages. For a store that is to be moved.
 
     Raises ConfigFileUnreadable, OSError.
     """
-    settings = Settings(config, store_config, paths, "", 0, [], None)
+    settings = Settings(config, store_config, paths, "", 0, [], None, may_append)
     return asyncio.run(_Broker(context, settings).deliver_timers())
 
 

@@ -61,8 +61,8 @@ class DeliveryServices:
         self._transaction_check = self._make_transaction_check()
 
     def start(self) -> list[asyncio.Task[None]]:
-        """Begins all of it; a slave does none."""
-        if self._settings.store.is_slave:
+        """Starts all of it. A slave delivers nothing: its log is its master's."""
+        if not self._settings.may_append:
             return []
         return [
             asyncio.create_task(self._delay_delivery.run()),
@@ -84,7 +84,7 @@ class DeliveryServices:
 
     def persist(self) -> None:
         """Writes the progress of all of it. Nothing may be running any more."""
-        if not self._settings.store.is_slave:
+        if self._settings.may_append:
             # order: what the files below call delivered, or put back, must not be lost if the machine dies now.
             log = self._reading.log
             sync_log(
@@ -99,7 +99,7 @@ class DeliveryServices:
 
     def _make_delay_delivery(self, levels_ms: tuple[int, ...]) -> DelayDelivery:
         queues, appender = self._reading.queues, self._appender
-        if not self._settings.store.is_slave:
+        if self._settings.may_append:
             self._tables.delay_offsets.clamp(queues.bounds)
         delivery = DelayDelivery(
             levels_ms,

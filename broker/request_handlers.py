@@ -27,6 +27,7 @@ from broker.sending.send_back_processor import SendBackProcessor
 from broker.sending.send_processor import HotTopics, SendProcessor
 from broker.sending.store_writer import StoreWriter
 from broker.settings import Settings
+from broker.slave_handler_table import SlaveHandlerTable
 from broker.tables import Tables
 from broker.timers.recall_processor import RecallProcessor
 from broker.transactions.end_transaction_processor import EndTransactionProcessor
@@ -51,7 +52,8 @@ class RequestHandlers:
         admin_processors: list[AdminProcessor],
         mark: CurrentClient,
     ) -> None:
-        self.main, self.fast = HandlerTable(), HandlerTable()
+        make_table = HandlerTable if settings.may_append else SlaveHandlerTable
+        self.main, self.fast = make_table(), make_table()
         self._writing = writing
         self._mark = mark
         self._pull_path = _make_pull_path(settings, live, tables, reading)
@@ -87,7 +89,7 @@ def _serve_sends(
 ) -> None:
     """Sends, replies, messages sent back, timers that are cancelled, ends of transactions."""
     config, store_config, store_host = settings.broker, settings.store, settings.store_host
-    appender, stats, is_slave = writing.appender, tables.stats, store_config.is_slave
+    appender, stats = writing.appender, tables.stats
     topics, groups, delays, timers = tables.topics, tables.groups, services.delays, services.timers
     sends = SendProcessor(
         config, store_config, topics, groups, appender, writing.path, store_host, delays, timers, stats
@@ -95,8 +97,8 @@ def _serve_sends(
     sends.register(*ports)
     ReplyProcessor(config, tables.clients, sends, appender, store_host, stats).register(*ports)
     SendBackProcessor(config, topics, groups, appender, delays, reading.view, stats).register(*ports)
-    RecallProcessor(config, topics, appender, timers, store_host, is_slave=is_slave).register(*ports)
-    EndTransactionProcessor(appender, delays, timers, reading.view, store_host, is_slave=is_slave).register(*ports)
+    RecallProcessor(config, topics, appender, timers, store_host).register(*ports)
+    EndTransactionProcessor(appender, delays, timers, reading.view, store_host).register(*ports)
 
 
 def _serve_pulls(
@@ -118,7 +120,7 @@ def _serve_pulls(
     checks = PullChecks(config, tables.topics, tables.groups, tables.clients, selectors)
     answers = PullAnswers(config, store_config, tables.stats, writing.appender.append)
     polling = LongPolling(config, checks, answers, waiters.held, reading.queues.bounds)
-    commit = None if store_config.is_slave else tables.offsets.commit
+    commit = tables.offsets.commit if settings.may_append else None
     PullProcessor(checks, answers, polling, tables.visits, commit, path).register(ports[0])
     QueryProcessor(reading.by_key.query, reading.view, store_config, tables.topics.all).register(*ports)
 
@@ -142,7 +144,7 @@ def _make_pull_path(settings: Settings, live: LiveConfig, tables: Tables, readin
     def read(plan: PullPlan, queue_id: int, offset: int, max_count: int) -> tuple[int, int, int, bool] | None:
         return getter.try_gather(plan.topic, queue_id, offset, max_count, plan.codes)
 
-    path = PullPath(getter.gatherer, read, tables.offsets.commit, not settings.store.is_slave, CURRENT_VERSION)
+    path = PullPath(getter.gatherer, read, tables.offsets.commit, settings.may_append, CURRENT_VERSION)
     tables.topics.on_change(lambda _: path.forget_plans())
     tables.groups.on_change(lambda _: path.forget_plans())
     live.on_change(lambda _: path.forget_plans())

@@ -20,6 +20,8 @@ class Settings:
     port: int
     namesrv_addresses: list[str]
     broker_conf: Path | None
+    may_append: bool
+    """Whether the broker writes the log: on a master. On a slave the ha role does."""
     filter_workers: tuple[Path, ...] = ()
     """Where the processes of filter functions wait for a call."""
 

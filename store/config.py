@@ -172,9 +172,9 @@ class StoreConfig:
     )
 
     @property
-    def is_slave(self) -> bool:
-        """Whether the log is written by the ha role, from a master's bytes."""
-        return self.broker_role == SLAVE
+    def corrects_offsets(self) -> bool:
+        """Whether a pull outside its queue gets a corrected offset. # compat: a slave, which may lag, leaves it as it is by default."""
+        return self.broker_role != SLAVE or self.offset_check_in_slave
 
     @property
     def is_sync_flush(self) -> bool:

@@ -46,15 +46,14 @@ def make_admin_processors(
     access: AccessControl | None,
 ) -> list[AdminProcessor]:
     """All of them. `access`: None if ACL is disabled."""
-    config, is_slave, bounds = settings.broker, settings.store.is_slave, reading.queues.bounds
+    config, bounds = settings.broker, reading.queues.bounds
     topics, groups, offsets, clients = tables.topics, tables.groups, tables.offsets, tables.clients
     delay_offsets, by_time = tables.delay_offsets.table, reading.by_time
     facts = QueueFacts(config.broker_name, bounds, by_time.timestamp_at)
 
     def log_end() -> int:
         appender.publish()
-        # A slave's log is written by another process.
-        return control.wrote_offset if is_slave else appender.log.wrote_offset
+        return control.wrote_offset
 
     def forget_offsets(topic: bytes) -> None:
         appender.log.forget_topic(topic)
@@ -82,8 +81,8 @@ def make_admin_processors(
         RuntimeInfo(
             config, settings.paths, control, traffic, stats.store, reading.earliest_time, delay_offsets, bounds
         ),
-        TopicAdmin(topics, registration.register_topic, delete_topic, role_notifier.topics_cleaned, is_slave=is_slave),
-        GroupAdmin(groups, offsets, is_slave=is_slave),
+        TopicAdmin(topics, registration.register_topic, delete_topic, role_notifier.topics_cleaned),
+        GroupAdmin(groups, offsets),
         OffsetAdmin(topics, offsets, clients, bounds, delay_offsets),
         ClientAdmin(clients, offsets),
         Relays(config.broker_name, topics, clients, offsets, bounds, by_time.offset_at, reading.view),

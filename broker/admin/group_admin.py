@@ -4,7 +4,6 @@ import logging
 from collections.abc import Mapping
 
 from broker.admin.admin_handler import AdminHandler, done, refuse, respond_text
-from broker.admin.topic_admin import ON_SLAVE
 from broker.clients.groups import GroupTable
 from broker.clients.offsets import OffsetTable
 from headrace.model.subscription_group import SubscriptionGroupConfig
@@ -20,10 +19,9 @@ logger = logging.getLogger(__name__)
 class GroupAdmin:
     """Changes the group table at an operator's request."""
 
-    def __init__(self, groups: GroupTable, offsets: OffsetTable, *, is_slave: bool) -> None:
+    def __init__(self, groups: GroupTable, offsets: OffsetTable) -> None:
         self._groups = groups
         self._offsets = offsets
-        self._is_slave = is_slave
 
     def handlers(self) -> Mapping[RequestCode, AdminHandler]:
         """The requests of this family."""
@@ -35,8 +33,6 @@ class GroupAdmin:
 
     def put(self, command: RemotingCommand) -> RemotingCommand:
         """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200). What the body does not say gets the defaults."""
-        if self._is_slave:
-            return refuse(command, ResponseCode.SYSTEM_ERROR, ON_SLAVE)
         if command.body:  # compat: a request without a body is accepted and changes nothing
             config = decode_bean(SubscriptionGroupConfig, command.body, untrusted=True)
             if not config.group_name.strip():
@@ -46,8 +42,6 @@ class GroupAdmin:
 
     def delete(self, command: RemotingCommand) -> RemotingCommand:
         """DELETE_SUBSCRIPTIONGROUP (207), on wish with the group's offsets."""
-        if self._is_slave:
-            return refuse(command, ResponseCode.SYSTEM_ERROR, ON_SLAVE)
         header = DeleteSubscriptionGroupRequestHeader.from_ext(command.ext_fields)
         if not self._groups.delete(header.group_name):
             logger.info("group to delete not found group=%s", header.group_name)

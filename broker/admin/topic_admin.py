@@ -22,9 +22,6 @@ from headrace.protocol.response_code import ResponseCode
 
 logger = logging.getLogger(__name__)
 
-ON_SLAVE: Final = (
-    "Can't modify topic or subscription group from slave broker, please execute it from master broker."  # RocketMQ's
-)
 MAX_QUEUES: Final = 65_536  # limit: the rows of the queue table; more could never be written to
 
 
@@ -37,8 +34,6 @@ class TopicAdmin:
         register_topic: Callable[[str], Awaitable[None]],
         delete_topic: Callable[[str], bool],
         queues_dropped: Callable[[], Awaitable[None]],
-        *,
-        is_slave: bool,
     ) -> None:
         """`register_topic(name)` notifies the name servers; `delete_topic(name)` is False if there was none.
 
@@ -48,7 +43,6 @@ class TopicAdmin:
         self._register_topic = register_topic
         self._delete_topic = delete_topic
         self._queues_dropped = queues_dropped
-        self._is_slave = is_slave
 
     def handlers(self) -> Mapping[RequestCode, AdminHandler]:
         """The requests of this family."""
@@ -115,8 +109,6 @@ class TopicAdmin:
 
     def _problem(self, topic: str) -> str | None:
         """Why this topic cannot be touched, in Apache's order of checks."""
-        if self._is_slave:
-            return ON_SLAVE
         problem = names.topic_problem(topic)
         if problem is None and self._topics.is_system(topic):
             problem = f"The topic[{topic}] is conflict with system topic."

@@ -113,7 +113,7 @@ def make_finding_board(settings: Settings, tables: Tables, page: FindingsPage, l
         yield from differing_members(online.values(), now_ms)
         yield from shared_client_ids(online.values(), now_ms)
         # Members of a slave's groups consume from the master.
-        if not settings.store.is_slave:
+        if settings.may_append:
             known = groups.all()
             served = [group for group in online.values() if group.name not in known or known[group.name].consume_enable]
             yield from unowned_queues(served, read_queues, visits.of, time.monotonic())

@@ -46,7 +46,7 @@ class PullAnswers:
         """The response with the messages that were read, or with the offset to continue at."""
         suggested = checked.slow_broker if result.suggest_slave else checked.suggested_broker
         if code == ResponseCode.PULL_OFFSET_MOVED:
-            if not self._store_config.is_slave or self._store_config.offset_check_in_slave:
+            if self._store_config.corrects_offsets:
                 self._store_offset_moved(pull.header, result.next_begin_offset)
             else:
                 code = ResponseCode.PULL_RETRY_IMMEDIATELY

@@ -1,6 +1,6 @@
 """StoreWriter: creates the appender, the ack gate and the hot path of sends.
 
-On a master this process is the log writer. Bytes that its predecessor copied but did not publish are wiped before anything is appended. The
+On a master (`may_append`) this process is the log writer. Bytes that its predecessor copied but did not publish are wiped before anything is appended. The
 next queue offsets are read from the queue table, so dispatch must have caught up.
 """
 
@@ -40,7 +40,7 @@ class StoreWriter:
     ) -> None:
         config, store_config = settings.broker, settings.store
         self._control = context.control
-        self._is_writeable = not store_config.is_slave
+        self._is_writeable = settings.may_append
         self.gate = AckGate(self._control, clock, store_config, on_wait=ask)
         self._files = AppendedFiles(settings.paths, store_config)
         log = _log_end(context, settings, queue_table, self._files, deleted_below)
@@ -82,7 +82,7 @@ def _log_end(
     """The log writer, starting at the published end of the log."""
     control, config, paths = context.control, settings.store, settings.paths
     wrote_offset, append_limit = control.wrote_offset, control.append_limit
-    if append_limit > wrote_offset and not config.is_slave:
+    if append_limit > wrote_offset and settings.may_append:
         # Bytes that a killed predecessor copied but did not publish must never become visible.
         with context.long_call("clearing unpublished log bytes", 60_000):
             wipe(paths, config, wrote_offset, append_limit)

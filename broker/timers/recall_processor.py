@@ -40,7 +40,6 @@ class RecallProcessor:
         timers: TimerRedirect,
         store_host: Host,
         *,
-        is_slave: bool,
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._config = config
@@ -48,7 +47,6 @@ class RecallProcessor:
         self._appender = appender
         self._timers = timers
         self._store_host = store_host
-        self._is_slave = is_slave
         self._clock_ms = clock_ms
 
     def register(self, *tables: HandlerTable) -> None:
@@ -61,12 +59,6 @@ class RecallProcessor:
         topic = header.topic
         if not topic or not header.recall_handle:
             raise RemoteProtocolError("the fields topic and recallHandle are required")
-        if self._is_slave:
-            return self._answer(
-                command,
-                ResponseCode.SLAVE_NOT_AVAILABLE,
-                "a slave cannot cancel messages; send this request to the master",
-            )
         if not permission.is_writeable(self._config.broker_permission):
             return self._answer(
                 command,

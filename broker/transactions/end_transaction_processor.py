@@ -42,15 +42,12 @@ class EndTransactionProcessor:
         timers: TimerRedirect,
         by_offset: Callable[[int], bytes | None],
         store_host: Host,
-        *,
-        is_slave: bool,
     ) -> None:
         self._appender = appender
         self._delays = delays
         self._timers = timers
         self._by_offset = by_offset
         self._store_host = store_host
-        self._is_slave = is_slave
 
     def register(self, *tables: HandlerTable) -> None:
         """Serves the requests on these ports."""
@@ -62,10 +59,6 @@ class EndTransactionProcessor:
     def end(self, _connection: Connection, command: RemotingCommand) -> Answer:
         """END_TRANSACTION (37). # compat: "not known yet" gets no answer at all, even if one is asked for."""
         header = EndTransactionRequestHeader.from_ext(command.ext_fields)
-        if self._is_slave:
-            return response_to(
-                command, ResponseCode.SLAVE_NOT_AVAILABLE, "a slave cannot end a transaction; send this to the master"
-            )
         outcome = header.commit_or_rollback
         if outcome not in (sys_flag.TRANSACTION_COMMIT, sys_flag.TRANSACTION_ROLLBACK):
             return None

@@ -26,13 +26,20 @@ _CLEANING_MS = 50  # limit: a step of cleaning takes a few milliseconds, and hel
 _RETRY_MS = 1000  # compat: RocketMQ retries after a second
 
 
-def run(context: RoleContext, config: StoreConfig, paths: StorePaths, bit_map: BitMap = no_bit_map) -> None:
-    """Builds ConsumeQueues and IndexFiles until the role is told to stop and has caught up; `bit_map` evaluates filters ahead.
+def run(
+    context: RoleContext,
+    config: StoreConfig,
+    paths: StorePaths,
+    bit_map: BitMap = no_bit_map,
+    *,
+    is_log_copied: bool,
+) -> None:
+    """Builds ConsumeQueues and IndexFiles until the role is told to stop and has caught up. For the parameters see `Dispatcher`.
 
     Raises StoreError if the files on disk are not the store's, or at the end if some records could not be dispatched.
     """
     context.instance.counters(context.name, COUNTERS)
-    dispatcher = Dispatcher(context.instance, context.counters, config, paths, bit_map)
+    dispatcher = Dispatcher(context.instance, context.counters, config, paths, bit_map, is_log_copied=is_log_copied)
     with context.long_call("opening ConsumeQueues", _OPEN_LIMIT_MS):
         dispatcher.open()
     context.running()

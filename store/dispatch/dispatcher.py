@@ -48,15 +48,17 @@ class Dispatcher:
         config: StoreConfig,
         paths: StorePaths,
         bit_map: BitMap = no_bit_map,
+        *,
+        is_log_copied: bool,
     ) -> None:
-        """`bit_map` evaluates filters ahead for extended queues."""
+        """`bit_map` evaluates filters ahead for extended queues. `is_log_copied`: a master sends the log, and the rest of a record may follow."""
         self._control = instance.control
         self._bells = instance.bells
         self._publisher = DispatchPublisher(instance.control)
         self._changed_rows = instance.changed_rows_writer()
         self._counters = counters
         self._index_directory = paths.index
-        self._is_slave = config.is_slave
+        self._is_log_copied = is_log_copied
         self._log_files = MappedFileQueue(
             paths.commit_log, config.mapped_file_size_commit_log, size_option="mappedFileSizeCommitLog"
         )
@@ -165,14 +167,14 @@ class Dispatcher:
         return file
 
     def _pass_bad_record(self, file: MappedFile, end: int) -> None:
-        """Continues at the next intact record. Without one, skips everything readable; on a slave, whose log may be behind, only a whole file.
+        """Continues at the next intact record. Without one, skips everything readable; of a copied log, which may be behind its master's, only a whole file.
 
         RocketMQ skips the rest of the file even if records follow, which are then in no queue.
         """
         position = find_next_record(
             file, self._offset - file.start_offset + 1, end - file.start_offset, check_crc=False
         )
-        to = self._offset if self._is_slave and end < file.end_offset else end
+        to = self._offset if self._is_log_copied and end < file.end_offset else end
         if position >= 0:
             to = file.start_offset + position
         if self._reported_offset != self._offset:

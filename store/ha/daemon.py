@@ -30,12 +30,14 @@ def run(
     port: int,
     make_tls: Callable[[], LinkTls] | None = None,
     make_context: Callable[[], SSLContext | None] = lambda: None,
+    *,
+    copies_log: bool,
 ) -> None:
-    """Serves slaves, and follows a master if brokerRole is SLAVE, until told to stop. Raises OSError if it cannot listen.
+    """Serves slaves, and with `copies_log` copies the log of a master, until told to stop. Raises OSError if it cannot listen.
 
     `make_tls`: TLS of slaves that connect, called when the first one uses it; `make_context`: that of the connection to the master.
     """
-    asyncio.run(_Ha(context, config, paths, make_tls, make_context).run(host, port))
+    asyncio.run(_Ha(context, config, paths, make_tls, make_context, copies_log=copies_log).run(host, port))
 
 
 class _Ha:
@@ -46,6 +48,8 @@ class _Ha:
         paths: StorePaths,
         make_tls: Callable[[], LinkTls] | None,
         make_context: Callable[[], SSLContext | None],
+        *,
+        copies_log: bool,
     ) -> None:
         assert context.bell is not None
         self._context = context
@@ -55,7 +59,7 @@ class _Ha:
         self._reader = CommitLogReader(paths, config, context.control)
         self._master = HaMaster(config, context.control, self._reader, context.instance.bells["broker"], make_tls)
         self._make_context = make_context
-        self._log = SlaveLog(context.control, config, paths) if config.is_slave else None
+        self._log = SlaveLog(context.control, config, paths) if copies_log else None
         self._rung = asyncio.Event()
         self._stop = asyncio.Event()
 

@@ -19,12 +19,12 @@ _RESERVE_LIMIT_MS = 120_000  # limit: 2 ms a GiB, but a file system without fall
 _UNLINK_LIMIT_MS = 60_000  # limit: unlinking 1 GiB takes 0.4 s on a good disk
 
 
-def run(context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
-    """Keeps house until the role is told to stop; then leaves the files as RocketMQ would find its own.
+def run(context: RoleContext, config: StoreConfig, paths: StorePaths, *, is_log_copied: bool) -> None:
+    """Keeps house until the role is told to stop; then leaves the files as RocketMQ would find its own. `is_log_copied`: a master sends the log.
 
     Raises StoreError if the CommitLog's directory cannot be used, SyncFailed at the end if an index could not be synced.
     """
-    keeper = Housekeeper(context, config, paths)
+    keeper = Housekeeper(context, config, paths, is_log_copied=is_log_copied)
     keeper.begin()
     context.running()
     while not context.take_stop_order():
@@ -36,11 +36,11 @@ def run(context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
 class Housekeeper:
     """What the loop does in one round."""
 
-    def __init__(self, context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
+    def __init__(self, context: RoleContext, config: StoreConfig, paths: StorePaths, *, is_log_copied: bool) -> None:
         self._context = context
         self._bells = context.instance.bells
         self._options = FollowedOptions(context, config)
-        self._reserver = LogReserver(context.control, config, paths)
+        self._reserver = LogReserver(context.control, config, paths, is_log_copied=is_log_copied)
         counters = context.instance.counters(context.name, COUNTERS)
         self._cleaner = LogCleaner(context.control, config, paths, counters)
         self._index_sync = IndexSync(context, config, paths)

@@ -1,7 +1,7 @@
 """Keeps CommitLog files reserved ahead of the log's writer, and deletes what was never used.
 
 `allocated_offset` is raised after a file is whole and durable under its name; `min_offset` says where the first one begins.
-On a slave with an empty log nothing can be known: the master's first frame says where the log begins (`requested_offset`).
+A log that is copied from a master begins where the master's first frame does (`requested_offset`); until then no file is reserved.
 """
 
 import logging
@@ -22,12 +22,13 @@ logger = logging.getLogger(__name__)
 class LogReserver:
     """Makes CommitLog files; the only one that does."""
 
-    def __init__(self, control: ControlBlock, config: StoreConfig, paths: StorePaths) -> None:
+    def __init__(self, control: ControlBlock, config: StoreConfig, paths: StorePaths, *, is_log_copied: bool) -> None:
+        """`is_log_copied`: a master sends the log."""
         self._control = control
         self._publisher = HousekeeperPublisher(control)
         self._paths = paths
         self._size = config.mapped_file_size_commit_log
-        self._is_slave = config.is_slave
+        self._is_log_copied = is_log_copied
         self.is_out_of_space = False
 
     def take_over(self) -> None:
@@ -88,8 +89,8 @@ class LogReserver:
         return True
 
     def _waits_for_master(self) -> bool:
-        """A slave without a log does not know where it will begin."""
-        return self._is_slave and self._control.wrote_offset == 0
+        """Whether it is not known yet where a copied log will begin."""
+        return self._is_log_copied and self._control.wrote_offset == 0
 
     def _requested_start(self) -> int:
         """The file at which a slave's log shall begin, unless that has been arranged; -1: nothing is asked."""

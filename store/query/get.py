@@ -132,8 +132,7 @@ class MessageGetter:
         self.gatherer.release()
 
     def _nothing(self, status: GetMessageStatus, offset: int, corrected: int, least: int, most: int) -> GetResult:
-        # compat: a lagging slave must not reset consumers, so it does not correct their offset.
-        if self._config.is_slave and not self._config.offset_check_in_slave:
+        if not self._config.corrects_offsets:
             corrected = offset
         return GetResult(status, corrected, least, most)
 

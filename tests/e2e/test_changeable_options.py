@@ -572,7 +572,11 @@ class Housekeeping:
             os.utime(path, (old, old))
         self.write((self.FILES - 1) * LOG_FILE_SIZE + 5)
         self._roles.append(
-            RunningRole(self.instance, "housekeeper", lambda context: housekeeping_daemon.run(context, config, paths))
+            RunningRole(
+                self.instance,
+                "housekeeper",
+                lambda context: housekeeping_daemon.run(context, config, paths, is_log_copied=False),
+            )
         )
         wait_until(
             lambda: self.instance.health.read()["housekeeper"].state == "running", DEADLINE_S, "the housekeeper runs"

@@ -36,6 +36,7 @@ from broker.config import BrokerConfig
 from broker.json_file import JsonFile
 from broker.live_config import LiveConfig
 from broker.registration import Registration
+from broker.slave_handler_table import SlaveHandlerTable
 from broker.statistics.broker_stats import BrokerStats
 from broker.statistics.traffic import Traffic
 from broker.topics.topics import TopicTable
@@ -117,7 +118,7 @@ class AdminWorld:
         self.stats = BrokerStats(self.config)
         self.store_times: dict[tuple[str, int], list[int]] = {}
         self.first_offsets: dict[tuple[str, int], int] = {}
-        self.handlers = HandlerTable()
+        self.handlers = SlaveHandlerTable() if is_slave else HandlerTable()
         registration = Registration(self.config, self.topics, (), self.name_server)
         conf = BrokerConf(broker_conf) if broker_conf is not None else None
         live = LiveConfig(self.config, self.store_config, self.announce, conf, fixed=fixed_values(65536))
@@ -125,8 +126,8 @@ class AdminWorld:
         facts = QueueFacts(self.config.broker_name, self.bounds, self.store_time)
         topics, groups, offsets, clients = self.topics, self.groups, self.offsets, self.clients
         self.families: list[AdminProcessor] = [
-            TopicAdmin(topics, registration.register_topic, topics.delete, self.queues_dropped, is_slave=is_slave),
-            GroupAdmin(groups, offsets, is_slave=is_slave),
+            TopicAdmin(topics, registration.register_topic, topics.delete, self.queues_dropped),
+            GroupAdmin(groups, offsets),
             ClientAdmin(clients, offsets),
             Relays(
                 self.config.broker_name,

@@ -17,7 +17,7 @@ from ipc.publish.log import LogPublisher
 from ipc.publish.recover import RecoverPublisher
 from store import fault_point
 from store.commit_log.scanner import find_end
-from store.config import StoreConfig
+from store.config import SLAVE, StoreConfig
 from store.dispatch.dispatcher import COUNTERS, Dispatcher
 from store.dispatch.queue_entry import BitMap, no_bit_map
 from store.mapped_file_queue import MappedFileQueue
@@ -107,7 +107,12 @@ class DispatchedStore:
     def open(self) -> Dispatcher:
         """A dispatcher in its state after a start."""
         reput = Dispatcher(
-            self.instance, self.instance.counters("dispatch", COUNTERS), self.config, self.paths, self.bit_map
+            self.instance,
+            self.instance.counters("dispatch", COUNTERS),
+            self.config,
+            self.paths,
+            self.bit_map,
+            is_log_copied=self.config.broker_role == SLAVE,
         )
         reput.open()
         return reput

@@ -42,6 +42,7 @@ from broker.sending.hot_send import SendPath
 from broker.sending.reply_processor import ReplyProcessor
 from broker.sending.send_back_processor import SendBackProcessor
 from broker.sending.send_processor import SendProcessor
+from broker.slave_handler_table import SlaveHandlerTable
 from broker.statistics.broker_stats import BrokerStats
 from broker.timers.recall_processor import RecallProcessor
 from broker.timers.timer_redirect import TimerRedirect, TimerRules
@@ -71,7 +72,7 @@ from ipc.publish.recover import RecoverPublisher
 from store.commit_log.append import CommitLogAppender
 from store.commit_log.appended_files import AppendedFiles
 from store.commit_log.reader import CommitLogReader
-from store.config import StoreConfig
+from store.config import SLAVE, StoreConfig
 from store.consume_queue.reader import ConsumeQueueReader
 from store.dispatch.dispatcher import COUNTERS, Dispatcher
 from store.mapped_file import reserve_file
@@ -117,7 +118,11 @@ class SmallBroker:
         RecoverPublisher(control).first_values(min_offset=0, wrote_offset=0, allocated_offset=0, reput_offset=0)
         self.reserve(files)
         self.reput = Dispatcher(
-            self.instance, self.instance.counters("dispatch", COUNTERS), self.store_config, self.paths
+            self.instance,
+            self.instance.counters("dispatch", COUNTERS),
+            self.store_config,
+            self.paths,
+            is_log_copied=False,
         )
         self.reput.open()
 
@@ -131,7 +136,7 @@ class SmallBroker:
         self.locks = RebalanceLocks(lambda: int(self.now * 1000))
         self.held = HeldPulls()
         self.executor = ThreadPoolExecutor(1)
-        self.is_writeable = not self.store_config.is_slave
+        may_append = self.is_writeable = self.store_config.broker_role != SLAVE
         self.gate = AckGate(
             control,
             lambda: self.now,
@@ -163,7 +168,6 @@ class SmallBroker:
         self.getter = MessageGetter(self.sources)
         by_time = TimeQuery(queues, reader)
         self.by_key = KeyQuery(self.paths, self.store_config, reader)
-        is_slave = self.store_config.is_slave
         self.delays = DelayRedirect(parse_delay_levels(self.store_config.message_delay_level))
         self.ahead_ms = 0
         self.stands_at_ms: int | None = None
@@ -182,15 +186,15 @@ class SmallBroker:
         filters = PullFilters(self.filters, self.config)
         self.pull_path = self._make_pull_path()
         self.pulls = self.make_pulls(filters)
-        main, fast = HandlerTable(), HandlerTable()
+        make_table = HandlerTable if may_append else SlaveHandlerTable
+        main, fast = make_table(), make_table()
         self.sends.register(main, fast)
         EndTransactionProcessor(
-            self.appender, self.delays, self.timers, reader.copy_record, parse_host(self.config.address),
-            is_slave=is_slave,
+            self.appender, self.delays, self.timers, reader.copy_record, parse_host(self.config.address)
         ).register(main, fast)  # fmt: skip
-        RecallProcessor(
-            self.config, self.topics, self.appender, self.timers, parse_host(self.config.address), is_slave=is_slave
-        ).register(main, fast)
+        RecallProcessor(self.config, self.topics, self.appender, self.timers, parse_host(self.config.address)).register(
+            main, fast
+        )
         ReplyProcessor(
             self.config, self.clients, self.sends, self.appender, parse_host(self.config.address), self.stats
         ).register(main, fast)
@@ -241,7 +245,7 @@ class SmallBroker:
         )
         answers = PullAnswers(self.config, self.store_config, self.stats, self.appender.append)
         polling = LongPolling(self.config, checks, answers, self.held, self.queues.bounds)
-        commit = None if self.store_config.is_slave else self.offsets.commit
+        commit = None if self.store_config.broker_role == SLAVE else self.offsets.commit
         return PullProcessor(checks, answers, polling, self.visits, commit, self.pull_path)
 
     def _make_pull_path(self) -> PullPath:
@@ -250,7 +254,7 @@ class SmallBroker:
         def read(plan: PullPlan, queue_id: int, offset: int, max_count: int) -> tuple[int, int, int, bool] | None:
             return getter.try_gather(plan.topic, queue_id, offset, max_count, plan.codes)
 
-        commits = not self.store_config.is_slave
+        commits = self.store_config.broker_role != SLAVE
         path = PullPath(getter.gatherer, read, self.offsets.commit, commits, CURRENT_VERSION)
         self.topics.on_change(lambda _: path.forget_plans())
         self.groups.on_change(lambda _: path.forget_plans())

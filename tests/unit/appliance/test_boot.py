@@ -42,7 +42,7 @@ def test_invalid_or_missing_broker_conf_is_ignored_on_restart(tmp_path: Path, ca
         ([], {9876: "name server", 10911: "broker", 10909: "VIP channel", 10912: "HA"}),
         (["haEnable=false"], {9876: "name server", 10911: "broker", 10909: "VIP channel"}),
         (["nameserverEnable=false"], {10911: "broker", 10909: "VIP channel", 10912: "HA"}),
-        (["brokerRole=SLAVE"], {9876: "name server", 10911: "broker", 10909: "VIP channel"}),
+        (["brokerRole=SLAVE"], {9876: "name server", 10911: "broker", 10909: "VIP channel", 10912: "HA"}),
     ],
 )
 def test_ports_are_those_of_the_running_roles(tmp_path: Path, settings: list[str], expected: dict[int, str]) -> None:

@@ -69,7 +69,7 @@ def test_master_and_slave_share_brokerName(tmp_path: Path) -> None:  # noqa: N80
     """
     master, slave = brokers(tmp_path, toml)
     assert (master.broker.broker_name, slave.broker.broker_name) == ("broker-a", "broker-a")
-    assert (master.store.is_slave, slave.store.is_slave) == (False, True)
+    assert (master.is_slave, slave.is_slave) == (False, True)
 
 
 @pytest.mark.parametrize(

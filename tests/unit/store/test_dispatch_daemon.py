@@ -27,7 +27,7 @@ class Role:
 
     def _run(self) -> None:
         try:
-            run(self.context, self.store.config, self.store.paths)
+            run(self.context, self.store.config, self.store.paths, is_log_copied=False)
         except (CorruptRecord, WrongFileLength) as error:
             self.error = error
 

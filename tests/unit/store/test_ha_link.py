@@ -36,7 +36,9 @@ class Master:
         self.instance: Instance = self._context.__enter__()
         config = self.builder.config
         self.role = RunningRole(
-            self.instance, "ha", lambda context: daemon.run(context, config, config.paths(), HOST, self.port)
+            self.instance,
+            "ha",
+            lambda context: daemon.run(context, config, config.paths(), HOST, self.port, copies_log=False),
         )
         eventually(lambda: self.instance.health.read()["ha"].state == "running" or self.role.error)
 
@@ -238,8 +240,16 @@ def follow(tmp_path: Path, master: Master) -> Iterator[tuple[Instance, Path]]:
     config.paths().make_directories()
     with running_instance(root) as instance:
         roles = [
-            RunningRole(instance, "housekeeper", lambda context: housekeeping.run(context, config, config.paths())),
-            RunningRole(instance, "ha", lambda context: daemon.run(context, config, config.paths(), HOST, free_port())),
+            RunningRole(
+                instance,
+                "housekeeper",
+                lambda context: housekeeping.run(context, config, config.paths(), is_log_copied=True),
+            ),
+            RunningRole(
+                instance,
+                "ha",
+                lambda context: daemon.run(context, config, config.paths(), HOST, free_port(), copies_log=True),
+            ),
         ]
         yield instance, root
         for role in roles:
@@ -272,7 +282,9 @@ def test_broken_connection_is_reestablished(tmp_path: Path, make_master: Make, m
         config = master.builder.config
         master.append(50)
         again = RunningRole(
-            master.instance, "ha", lambda context: daemon.run(context, config, config.paths(), HOST, master.port)
+            master.instance,
+            "ha",
+            lambda context: daemon.run(context, config, config.paths(), HOST, master.port, copies_log=False),
         )
         eventually(lambda: instance.control.wrote_offset == master.builder.offset)
         again.close()

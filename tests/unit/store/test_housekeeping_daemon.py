@@ -53,7 +53,7 @@ def start(instance: Instance) -> Iterator[Start]:
         config.paths().make_directories()
 
         def work(context: RoleContext) -> None:
-            daemon.run(context, config, config.paths())
+            daemon.run(context, config, config.paths(), is_log_copied=config.broker_role == SLAVE)
 
         roles.append(RunningRole(instance, "housekeeper", work))
         eventually(lambda: instance.health.read()["housekeeper"].state == "running" or roles[-1].error)
@@ -110,7 +110,9 @@ def test_interrupted_deletion_of_a_predecessor_is_completed(tmp_path: Path) -> N
     with running_instance(
         tmp_path, min_offset=2 * LOG_FILE_SIZE, wrote_offset=end - 5, allocated_offset=end, reput_offset=end - 5
     ) as instance:
-        role = RunningRole(instance, "housekeeper", lambda context: daemon.run(context, config, config.paths()))
+        role = RunningRole(
+            instance, "housekeeper", lambda context: daemon.run(context, config, config.paths(), is_log_copied=False)
+        )
         eventually(lambda: instance.health.read()["housekeeper"].state == "running")
         assert files_in(config.paths())[0] == 2
         assert instance.control.min_offset == 2 * LOG_FILE_SIZE

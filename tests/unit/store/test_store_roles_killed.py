@@ -107,7 +107,7 @@ def test_flush_killed_after_a_sync_repeats_it(builder: LogBuilder, instance: Ins
 @pytest.fixture
 def keep_house(builder: LogBuilder) -> Callable[[RoleContext], None]:
     def work(context: RoleContext) -> None:
-        housekeeping.run(context, builder.config, builder.paths)
+        housekeeping.run(context, builder.config, builder.paths, is_log_copied=False)
 
     return work
 

@@ -61,7 +61,13 @@ def command(path: str, broker: str | None, broker_conf: str | None, settings: tu
         def deliver(context: RoleContext, configuration: BrokerConfiguration) -> None:
             from broker.broker import deliver_timers  # noqa: PLC0415
 
-            delivered = deliver_timers(context, configuration.broker, configuration.store, configuration.store_paths)
+            delivered = deliver_timers(
+                context,
+                configuration.broker,
+                configuration.store,
+                configuration.store_paths,
+                may_append=not configuration.is_slave,
+            )
             told.write_text(str(delivered))
             os.kill(os.getppid(), signal.SIGTERM)
             while not context.take_stop_order():  # the supervisor says so, in its order
