@@ -5,7 +5,7 @@ of broker and store with Apache's names; an unknown key there is a warning that 
 `appliance.toml` and `--set` it is an error. A `storePathRootDir` other than the broker's store is an error; it never creates an empty store.
 
 An appliance has one broker, or those listed in `appliance.toml` (`broker_list`). `-c`, `--set` and `--host` apply to all of them;
-a listed broker's own broker.conf and table override `-c`. Two brokers must not share a port, a store, a file or an identity.
+a listed broker's own broker.conf and table override `-c`. `broker_conflicts` refuses brokers that use the same port, folder, file or identity.
 
 This module writes nothing and starts no role; `headrace config check` runs the same code.
 """
@@ -18,6 +18,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from appliance.broker_conflicts import check_conflicts
 from appliance.broker_list import BrokerEntry, read_broker_list
 from appliance.config import DEFAULT_TLS_CONFIG_FILE, ApplianceConfig
 from appliance.effective_configuration import BrokerConfiguration, Configuration
@@ -120,7 +121,7 @@ def read_configuration(sources: Sources) -> Configuration:
         place = paths.broker("" if is_only else entry.name, entry.store)
         _place_store(given, place, paths, entry)
         brokers.append(replace(_make_broker(entry.name, is_only, place, given, appliance, file), tls=tls))
-    _check_apart(brokers)
+    check_conflicts(brokers)
     return Configuration(paths, appliance, nameserver, tuple(brokers), warnings, tls)
 
 
@@ -182,21 +183,24 @@ def _announced(host: str | None) -> str | None:
     return str(min(found, key=lambda entry: entry[0] != socket.AF_INET)[4][0])
 
 
-def check_file(path: str) -> list[str]:
-    """Warnings about one file: appliance.toml by its ending, otherwise broker.conf. Raises ConfigurationError."""
-    warnings: list[str] = []
+@dataclass(frozen=True, slots=True)
+class CheckedFile:
+    """A file without errors. An appliance.toml has brokers, a broker.conf none."""
+
+    warnings: list[str]
+    brokers: tuple[BrokerConfiguration, ...] = ()
+
+
+def check_file(path: str, data: str = "./data") -> CheckedFile:
+    """Checks one file: appliance.toml by its ending, otherwise broker.conf. `data`: the data folder. Raises ConfigurationError."""
     if path.endswith(".toml"):
-        broker_keys = {**keys_of(BrokerConfig), **keys_of(StoreConfig)}
-        given, entries = _read_toml(path, keys_of(ApplianceConfig), broker_keys)
-        appliance = _make(ApplianceConfig, given)
-        if entries:
-            return read_configuration(Sources(appliance_toml=path)).warnings
-        _read_tls(appliance, AppliancePaths(""), warnings)
-        return warnings
+        configuration = read_configuration(Sources(data=data, appliance_toml=path))
+        return CheckedFile(configuration.warnings, configuration.brokers)
+    warnings: list[str] = []
     given = _read_broker_conf(path, {**keys_of(BrokerConfig), **keys_of(StoreConfig)}, warnings)
     _make(BrokerConfig, given)
     _check_store(_make(StoreConfig, given))
-    return warnings
+    return CheckedFile(warnings)
 
 
 def _make(configuration: type[T], given: Mapping[str, Given]) -> T:
@@ -364,28 +368,3 @@ def _check_ports(broker: BrokerConfig, appliance: ApplianceConfig) -> None:
             raise ConfigurationError(f"listenPort={broker.listen_port}: {what} would be port {port}")
         if appliance.nameserver_enable and port == appliance.nameserver_port:
             raise ConfigurationError(f"port {port} is used by both nameserverPort and {what}; change one of them")
-
-
-def _check_apart(brokers: Sequence[BrokerConfiguration]) -> None:
-    """Check that no two brokers share a port, folder, file or identity. Raises ConfigurationError."""
-    taken: dict[tuple[str, object], str] = {}
-    for one in brokers:
-        paths = one.store_paths
-        claims: list[tuple[str, object, str]] = [
-            *(("port", port, f"port {port}") for port in one.listening_ports()),
-            *(
-                ("folder", os.path.realpath(folder), f"the folder {folder}")
-                for folder in {paths.root, paths.commit_log, paths.consume_queue, paths.index, paths.config}
-            ),
-            (
-                "identity",
-                (one.broker.broker_cluster_name, one.broker.broker_name, one.broker.broker_id),
-                f"brokerName={one.broker.broker_name} with brokerId={one.broker.broker_id}",
-            ),
-        ]
-        if one.broker_conf is not None:
-            claims.append(("file", one.broker_conf, f"the file {one.broker_conf}"))
-        for kind, value, text in claims:
-            other = taken.setdefault((kind, value), one.name)
-            if other != one.name:
-                raise ConfigurationError(f"brokers {other} and {one.name} both use {text}; give each its own")

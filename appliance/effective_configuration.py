@@ -54,13 +54,18 @@ class BrokerConfiguration:
         """Its name if there are several brokers, empty for the only one."""
         return "" if self.is_only else self.name
 
+    @property
+    def ha_port(self) -> int:
+        """The port on which the ha role, if it is enabled, listens for slaves."""
+        return self.broker.listen_port + 1
+
     def listening_ports(self) -> dict[int, str]:
         """Every port on which its roles listen, with its purpose."""
         of = f"{self.name}: " if self.label else ""
         port = self.broker.listen_port
         ports = {port: f"{of}broker", self.broker.fast_port: f"{of}VIP channel"}
         if self.appliance.ha_enable:
-            ports[port + 1] = f"{of}HA"
+            ports[self.ha_port] = f"{of}HA"
         return ports
 
 

@@ -227,7 +227,7 @@ def _run_ha(context: RoleContext, broker: BrokerConfiguration) -> None:
         broker.store,
         broker.store_paths,
         broker.host,
-        broker.broker.listen_port + 1,
+        broker.ha_port,
         lambda: _server_tls(broker.tls),
         lambda: _ha_context(broker),
         copies_log=broker.is_slave,

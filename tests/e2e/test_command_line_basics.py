@@ -79,7 +79,36 @@ def test_config_check_fails_on_invalid_values(tmp_path: Path) -> None:
 def test_config_check_reports_a_valid_file(tmp_path: Path) -> None:
     toml = tmp_path / "appliance.toml"
     toml.write_text('logFormat = "json"\n')
-    assert headrace("config", "check", toml).stdout == f"{toml}: OK\n"
+    said = headrace("config", "check", toml, "--data", tmp_path)
+    assert said.returncode == 0
+    assert said.stdout == (
+        f"{toml}: OK\n"
+        "broker  role          port   VIP channel  HA     store\n"
+        f"broker  ASYNC_MASTER  10911        10909  10912  {tmp_path}/store\n"
+    )
+
+
+def test_config_check_lists_the_brokers_with_role_ports_and_store(tmp_path: Path) -> None:
+    toml = tmp_path / "appliance.toml"
+    toml.write_text(
+        'haEnable = false\n[[broker]]\n[[broker]]\nname = "copy"\nbrokerRole = "SLAVE"\nbrokerId = 1\nstore = "/srv/copy"\n'
+    )
+    said = headrace("config", "check", toml, "--data", tmp_path)
+    assert said.returncode == 0
+    assert [line.split() for line in said.stdout.splitlines()] == [
+        [f"{toml}:", "OK"],
+        ["broker", "role", "port", "VIP", "channel", "HA", "store"],
+        ["broker-a", "ASYNC_MASTER", "10911", "10909", "off", f"{tmp_path}/broker-a/store"],
+        ["copy", "SLAVE", "10921", "10919", "off", "/srv/copy"],
+    ]
+
+
+def test_config_check_fails_on_nested_stores(tmp_path: Path) -> None:
+    toml = tmp_path / "appliance.toml"
+    toml.write_text('[[broker]]\n[[broker]]\nstore = "broker-a/store/b"\n')
+    said = headrace("config", "check", toml, "--data", tmp_path)
+    assert said.returncode == exit_code.BAD_CONFIGURATION
+    assert said.stderr.startswith(f"headrace: the folder {tmp_path}/broker-a/store/b of broker broker-b is inside")
 
 
 def test_status_command_does_not_import_server_modules() -> None:

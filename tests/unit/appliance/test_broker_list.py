@@ -109,10 +109,74 @@ def test_commit_log_shared_by_set_is_refused(tmp_path: Path) -> None:
     assert message == f"brokers broker-a and broker-b both use the folder {tmp_path}/log; give each its own"
 
 
+@pytest.mark.parametrize(
+    ("toml", "inner", "outer"),
+    [
+        ('[[broker]]\n[[broker]]\nstore = "broker-a/store/b"\n', "broker-a/store/b", "broker-a/store"),
+        ('[[broker]]\nstore = "broker-b/store/deep/er"\n[[broker]]\n', "broker-b/store/deep/er", "broker-b/store"),
+        (
+            '[[broker]]\n[[broker]]\nstorePathCommitLog = "{data}/broker-a/store/log"\n',
+            "broker-a/store/log",
+            "broker-a/store",
+        ),
+        (
+            '[[broker]]\nstorePathCommitLog = "{data}/logs-of-all"\n[[broker]]\nstorePathCommitLog = "{data}/logs-of-all/b"\n',
+            "logs-of-all/b",
+            "logs-of-all",
+        ),
+        (
+            '[[broker]]\nstorePathCommitLog = "{data}/log"\n[[broker]]\nstore = "log/b"\n',
+            "log/b",
+            "log",
+        ),
+    ],
+)
+def test_store_inside_another_brokers_store_is_refused(tmp_path: Path, toml: str, inner: str, outer: str) -> None:
+    data = tmp_path / "data"
+    message = refusal(tmp_path, toml.replace("{data}", str(data)))
+    users = ("broker-a", "broker-b") if toml.startswith('[[broker]]\nstore = "broker-b') else ("broker-b", "broker-a")
+    assert message == (
+        f"the folder {data}/{inner} of broker {users[0]} is inside the folder {data}/{outer} of broker {users[1]}; "
+        "choose folders that do not contain each other"
+    )
+
+
+@pytest.mark.parametrize("link", ["broker-b/store", "broker-b/store/consumequeue", "broker-b"])
+def test_store_that_leads_into_another_one_through_a_link_is_refused(tmp_path: Path, link: str) -> None:
+    data = tmp_path / "data"
+    target = data / "broker-a" / "store" / "below"
+    target.mkdir(parents=True)
+    (data / link).parent.mkdir(parents=True, exist_ok=True)
+    (data / link).symlink_to(target)
+    message = refusal(tmp_path, "brokers = 2\n")
+    assert f"(a link to {target}" in message
+    assert f"of broker broker-b is inside the folder {data}/broker-a/store of broker broker-a" in message
+
+
+def test_equal_store_through_a_link_is_refused(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "broker-a" / "store" / "commitlog").mkdir(parents=True)
+    (data / "broker-b" / "store").mkdir(parents=True)
+    (data / "broker-b" / "store" / "commitlog").symlink_to(data / "broker-a" / "store")
+    assert "brokers broker-a and broker-b both use the folder" in refusal(tmp_path, "brokers = 2\n")
+
+
+def test_stores_beside_each_other_are_accepted(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (tmp_path / "disk").mkdir()
+    data.mkdir()
+    (data / "b").symlink_to(tmp_path / "disk")
+    toml = (
+        '[[broker]]\nstore = "a"\n[[broker]]\nstore = "b"\n[[broker]]\nstore = "abc"\n'
+        f'storePathCommitLog = "{data}/a-log"\n'
+    )
+    assert len(brokers(tmp_path, toml)) == 3
+
+
 def test_config_check_warns_about_the_files_of_listed_brokers(tmp_path: Path) -> None:
     (tmp_path / "b.conf").write_text("sendMessageThreadPoolNums=4\n")
     (tmp_path / "appliance.toml").write_text('[[broker]]\n[[broker]]\nconf = "b.conf"\n')
-    [warning] = check_file(str(tmp_path / "appliance.toml"))
+    [warning] = check_file(str(tmp_path / "appliance.toml")).warnings
     assert f"{tmp_path}/b.conf: sendMessageThreadPoolNums has no effect" in warning
 
 
