@@ -146,7 +146,7 @@ class HeadraceServer:
 
     def _failure(self, code: int | None, said: str) -> StateError:
         ports = "|".join(map(str, _all_ports(*self._ports)))
-        taken = rf"\b({ports})\b.*(is taken|in use)"
+        taken = rf"\b({ports})\b.*in use"
         kind = _PortTaken if code == _COULD_NOT_START and re.search(taken, said, re.IGNORECASE) else StateError
         return kind(f"the appliance did not get ready; its output:\n{said[-2000:]}", "starting")
 

@@ -2,7 +2,7 @@
 """Errors of the name server.
 
 NameServerError
-├── PortTaken            somebody listens on its port (also OSError)
+├── PortTaken            its port is in use (also OSError)
 ├── KvConfigUnreadable   the file of keys and values cannot be read
 └── SettingsRefused      an operator's settings, sent over the wire, cannot be taken
 """
@@ -19,10 +19,7 @@ class PortTaken(NameServerError, OSError):
     """The name server cannot listen: the address is in use."""
 
     def __init__(self, host: str, port: int) -> None:
-        message = (
-            f"port {port} of {host or 'all addresses'} is taken: another name server may be running here; "
-            f"stop it, or choose another port"
-        )
+        message = f"port {port} of {host or 'all addresses'} is in use; stop the program that uses it (another name server?), or choose another port"
         super().__init__(errno.EADDRINUSE, message)
         self.host = host
         self.port = port

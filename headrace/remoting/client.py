@@ -66,11 +66,15 @@ class RemotingClient:
         """
         loop = asyncio.get_running_loop()
         start = loop.time()
-        connection, left_s = await self._connection(address, timeout_ms / 1000)
+        left_ms = timeout_ms
+        connection = self.open_connection(address)
+        if connection is None:
+            connection, left_s = await self._connection(address, timeout_ms / 1000)
+            left_ms = max(1, int(left_s * 1000))
         if self._before_request is not None:
             self._before_request(address, command)
         try:
-            return await connection.request(command, max(1, int(left_s * 1000)))
+            return await connection.request(command, left_ms)
         except RequestTimeout:
             if connection.silent_since(start):
                 connection.close(f"no data received within {timeout_ms} ms", logging.WARNING)
@@ -78,15 +82,24 @@ class RemotingClient:
 
     async def oneway(self, address: str, command: RemotingCommand) -> None:
         """Sends a request that wants no answer; returns when it is handed to the connection. Raises ConnectError, LocalProtocolError."""
-        connection, _ = await self._connection(address, self._connect_timeout_s)
+        connection = await self.connect(address)
         if self._before_request is not None:
             self._before_request(address, command)
         connection.send_oneway(command)
 
+    async def connect(self, address: str) -> Connection:
+        """The connection to the address, which is made if there is none. Raises ConnectError, RequestTimeout; StateError once closed."""
+        connection, _ = await self._connection(address, self._connect_timeout_s)
+        return connection
+
+    def open_connection(self, address: str) -> Connection | None:
+        """The connection to the address if it is open now."""
+        connection = self._connections.get(address)
+        return None if connection is None or connection.is_closed else connection
+
     def is_connected(self, address: str) -> bool:
         """Whether a connection to the address is open now."""
-        connection = self._connections.get(address)
-        return connection is not None and not connection.is_closed
+        return self.open_connection(address) is not None
 
     async def close(self) -> None:
         """Closes all connections; what waits for an answer fails with SendRequestError. May be called twice."""
@@ -109,8 +122,8 @@ class RemotingClient:
         left_s = timeout_s
         has_joined = False
         while True:
-            connection = self._connections.get(address)
-            if connection is not None and not connection.is_closed:
+            connection = self.open_connection(address)
+            if connection is not None:
                 return connection, left_s
             if self._is_closed:
                 raise StateError("the client is closed", "closed")

@@ -3,6 +3,7 @@ cimport cython
 
 from headrace.protocol.big_endian cimport address_of, copy_bytes, load_i32, load_i64
 from store.commit_log.record_check cimport check_record
+from headrace.protocol.frame_layout cimport HEAD_SIZE, LENGTH_SIZE
 from headrace.protocol.queue_layout cimport ENTRY_PHYSICAL_OFFSET_AT, ENTRY_RECORD_SIZE_AT, ENTRY_SIZE, ENTRY_TAGS_CODE_AT, ENTRY_TAGS_HASH_AT, FILLER_SIZE
 
 cdef int _HEAD_ROOM, _LARGEST_HEAD, _COPIED, _GONE, _UNREADABLE
@@ -50,5 +51,5 @@ cdef class Gatherer:
     )
     @cython.locals(at=Py_ssize_t, start=Py_ssize_t, limit=cython.longlong, grown='unsigned char[::1]', data=_bytes_pointer, out='unsigned char[::1]')
     cdef int _copy(self, long long physical_offset, long long size, long long wrote_offset) except -100
-    @cython.locals(head_length=Py_ssize_t, start=Py_ssize_t, out='unsigned char[::1]', total=cython.longlong, place=cython.int)
+    @cython.locals(head_length=Py_ssize_t, start=Py_ssize_t, out='unsigned char[::1]', length=cython.longlong, place=cython.int)
     cpdef bytes frame(self, bytes head)

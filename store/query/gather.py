@@ -19,6 +19,7 @@ if cython.compiled:
     from cython.cimports.libc.string import memcpy
 else:
     from headrace.protocol.big_endian import address_of, copy_bytes, load_i32, load_i64
+    from headrace.protocol.frame_layout import HEAD_SIZE, LENGTH_SIZE
     from headrace.protocol.queue_layout import (
         ENTRY_PHYSICAL_OFFSET_AT,
         ENTRY_RECORD_SIZE_AT,
@@ -32,7 +33,7 @@ _COPIED = 1
 _GONE = 0
 _UNREADABLE = -1
 _HEAD_ROOM = 512  # before the records: room for the header of their frame
-_LARGEST_HEAD = 504
+_LARGEST_HEAD = _HEAD_ROOM - HEAD_SIZE
 
 
 class Gatherer:
@@ -65,16 +66,16 @@ class Gatherer:
         head_length = len(head)
         if head_length > _LARGEST_HEAD:
             raise ValueError(f"a header of {head_length} bytes does not fit before the records")
-        start = _HEAD_ROOM - 8 - head_length
-        total = 4 + head_length + self.length
+        start = _HEAD_ROOM - HEAD_SIZE - head_length
+        length = HEAD_SIZE - LENGTH_SIZE + head_length + self.length
         out = self._out
         for place in range(4):
-            out[start + place] = total >> 24 - 8 * place & 255
-            out[start + 4 + place] = head_length >> 24 - 8 * place & 255
+            out[start + place] = length >> 24 - 8 * place & 255
+            out[start + LENGTH_SIZE + place] = head_length >> 24 - 8 * place & 255
         if cython.compiled:
-            memcpy(cython.address(out[start + 8]), cython.cast(cython.p_char, head), head_length)
-            return copy_bytes(cython.address(out[start]), 0, 4 + total)  # type: ignore[arg-type]
-        out[start + 8 : _HEAD_ROOM] = head
+            memcpy(cython.address(out[start + HEAD_SIZE]), cython.cast(cython.p_char, head), head_length)
+            return copy_bytes(cython.address(out[start]), 0, LENGTH_SIZE + length)  # type: ignore[arg-type]
+        out[start + HEAD_SIZE : _HEAD_ROOM] = head
         return bytes(out[start : _HEAD_ROOM + self.length])
 
     def release(self) -> None:

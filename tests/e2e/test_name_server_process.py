@@ -126,7 +126,7 @@ def test_port_in_use_is_reported_in_one_line(tmp_path: Path) -> None:
         os.close(write)
     assert isinstance(caught.value, OSError)
     message = str(caught.value)
-    assert f"port {port} of 127.0.0.1 is taken" in message
+    assert f"port {port} of 127.0.0.1 is in use" in message
     assert "choose another port" in message
     assert "\n" not in message
 

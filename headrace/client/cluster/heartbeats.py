@@ -5,13 +5,13 @@ import logging
 from collections.abc import Callable
 
 from headrace.client.cluster.routes import BrokerTable
+from headrace.client.cluster.transport import ClientTransport
 from headrace.errors import HeadraceError
 from headrace.protocol.bodies import HeartbeatData
 from headrace.protocol.headers import UnregisterClientRequestHeader
 from headrace.protocol.remoting_command import RemotingCommand, create_request
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
-from headrace.remoting.client import RemotingClient
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ class Heartbeats:
     """Registers the client at brokers, and unregisters it. Failures are logged; the next round repeats it."""
 
     def __init__(
-        self, transport: RemotingClient, brokers: BrokerTable, content: Callable[[], HeartbeatData], timeout_ms: int
+        self, transport: ClientTransport, brokers: BrokerTable, content: Callable[[], HeartbeatData], timeout_ms: int
     ) -> None:
         self._transport = transport
         self._brokers = brokers

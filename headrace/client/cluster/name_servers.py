@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from http.client import HTTPException
 from typing import Final
 
+from headrace.client.cluster.transport import ClientTransport
 from headrace.client.settings import parse_name_servers
 from headrace.errors import ConfigError, ConnectError, NoNameServer, RequestTimeout, SendRequestError
 from headrace.protocol.remoting_command import RemotingCommand
-from headrace.remoting.client import RemotingClient
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ _LOOKUP_LIMIT: Final = 1 << 16  # limit: bytes of a fetched list
 class NameServers:
     """Sends requests to a name server that can be reached."""
 
-    def __init__(self, transport: RemotingClient, addresses: Iterable[str]) -> None:
+    def __init__(self, transport: ClientTransport, addresses: Iterable[str]) -> None:
         given = tuple(addresses)
         self._transport = transport
         self._lookup_url = next((one for one in given if one.startswith(("http://", "https://"))), None)

@@ -1,18 +1,16 @@
 """ClientTransport: the client's connections, with TLS if configured; requests are signed and marked as the settings require."""
 
 import asyncio
-import logging
 import os
 import ssl
 from typing import Final
 
 from headrace.client.cluster.send_pipeline import SendPipeline
 from headrace.client.settings import ClientConfig, Credentials, Tls
-from headrace.errors import RequestTimeout
 from headrace.model.tls_settings import Identity
 from headrace.protocol.acl_signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, sign
 from headrace.protocol.remoting_command import RemotingCommand, SerializeType
-from headrace.remoting.client import CONNECT_TIMEOUT_S, RemotingClient
+from headrace.remoting.client import RemotingClient
 from headrace.remoting.endpoint import OnClose
 from headrace.remoting.handlers import HandlerTable
 from headrace.remoting.tls_context import client_context
@@ -63,45 +61,32 @@ def _context(tls: bool | Tls | ssl.SSLContext) -> ssl.SSLContext | None:
     return client_context(identity, verify=given.verify, check_host_name=given.check_host_name)
 
 
-class ClientTransport(RemotingClient):
-    """One connection for each address, plain or TLS."""
+class ClientTransport:
+    """One connection for each address, plain or TLS. `request`, `is_connected` and `close` are those of `RemotingClient`."""
 
     def __init__(
         self, config: ClientConfig, stamp: RequestStamp, handlers: HandlerTable, on_close: OnClose | None = None
     ) -> None:
-        super().__init__(
+        self._client = client = RemotingClient(
             handlers,
             before_request=stamp if stamp.is_needed else None,
             on_close=on_close,
             ssl=_context(config.tls),
             make_hot_path=SendPipeline,
         )
-        self._loop = asyncio.get_running_loop()
+        self.request = client.request
+        self.is_connected = client.is_connected
+        self.close = client.close
 
     def pipeline(self, address: str) -> SendPipeline | None:
         """Returns the pipeline of the open connection to an address, if there is one."""
-        connection = self._connections.get(address)
-        if connection is None or connection.is_closed:
-            return None
-        pipeline = connection.hot_path
+        connection = self._client.open_connection(address)
+        pipeline = None if connection is None else connection.hot_path
         return pipeline if isinstance(pipeline, SendPipeline) else None
-
-    async def request(self, address: str, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
-        """As RemotingClient's; faster if the connection is open and requests need not be stamped."""
-        connection = self._connections.get(address)
-        if connection is None or connection.is_closed or self._before_request is not None:
-            return await super().request(address, command, timeout_ms)
-        start = self._loop.time()
-        try:
-            return await connection.request(command, timeout_ms)
-        except RequestTimeout:
-            if connection.silent_since(start):
-                connection.close(f"no data received within {timeout_ms} ms", logging.WARNING)
-            raise
 
     async def oneway(self, address: str, command: RemotingCommand) -> None:
         """As RemotingClient's, but waits while the peer does not read: nothing else slows down one-way senders."""
-        connection, _ = await self._connection(address, CONNECT_TIMEOUT_S)
+        connection = await self._client.connect(address)
         while connection.is_held and not connection.is_closed:  # noqa: ASYNC110 - a connection has no event for it
             await asyncio.sleep(_WRITABLE_PAUSE_S)
-        await super().oneway(address, command)
+        await self._client.oneway(address, command)

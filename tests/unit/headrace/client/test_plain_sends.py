@@ -26,13 +26,13 @@ async def warm(producer: Producer) -> None:
 
 
 def connection_of(producer: Producer) -> Connection:
-    connections = producer._instance._transport._connections.values()
+    connections = producer._instance._transport._client._connections.values()
     return next(one for one in connections if isinstance(one.hot_path, SendPipeline))
 
 
 def asked(producer: Producer) -> int:
     """How many answers are awaited."""
-    connections = producer._instance._transport._connections.values()
+    connections = producer._instance._transport._client._connections.values()
     return sum(
         len(one.hot_path) + len(one._pending or ()) for one in connections if isinstance(one.hot_path, SendPipeline)
     )
