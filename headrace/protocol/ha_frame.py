@@ -1,6 +1,6 @@
-"""What passes between a master and its slave on the HA connection (store spec 9.2).
+"""The bytes of an HA connection: a slave's report of its offset, and a master's frame of the log (store spec 9.2).
 
-    slave → master   8 offset: "I have all below it", again and again
+    slave → master   8 offset: the report that it has everything below, again and again
     master → slave   8 offset, 4 n, then n bytes of the CommitLog from that offset on; n = 0 is a heartbeat
 
 Records may be cut anywhere between two frames. No frame reaches across the end of a CommitLog file.

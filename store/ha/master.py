@@ -1,6 +1,6 @@
-"""The master's side of replication: sends each slave the log from its offset, and publishes the acknowledged offset.
+"""HaMaster: the master's side of replication. It sends each slave the log from the offset that the slave reports, and publishes the highest report.
 
-    slave → master   i64 offset                          "I have all below it"; the first one says where to begin
+    slave → master   i64 offset                          report: the slave has everything below it; the first one says where to begin
     master → slave   i64 offset, i32 size, size bytes    size 0: heartbeat; a frame never crosses the end of a file
 
 A link whose first byte is that of a TLS hello is encrypted (RocketMQ's own slaves have no TLS); the first byte of a report is 0.

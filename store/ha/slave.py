@@ -1,7 +1,7 @@
-"""The slave's side of replication: requests the log from its own end on, and copies what arrives.
+"""HaSlave: the slave's side of replication. It reports to the master how far it has copied the log, and copies what arrives.
 
-It reports as soon as it is connected (RocketMQ's slaves wait five seconds), whenever it has more, and when it has been quiet
-for a while. A frame that does not begin where the own log ends closes the link; it is made again, and asked again.
+A report is `copied_offset`. The slave sends one as soon as it is connected (RocketMQ's slaves wait five seconds), whenever it has copied more, and
+when it has been quiet for a while. A frame that does not begin where the own log ends closes the link; it is made again, and asked again.
 """
 
 import asyncio
