@@ -1,6 +1,6 @@
-"""Shared memory, bells, the store's lock and the control socket: how the appliance's processes know of each other.
+"""Shared memory, bells, the store's lock and the control socket: communication between the appliance's processes.
 
-Offsets travel through here, messages never do. This package knows nothing of messages, files or protocols.
+Only offsets are passed through here, never messages. This package does not depend on messages, files or protocols.
 Each number has one writer: the read side is `control_block`, `queue_table.QueueTable` and the pages' `read`, and each writer
 has its own module, which only that role may import (`publish/`).
 """

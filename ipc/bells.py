@@ -1,7 +1,7 @@
-"""Bells: how a process that waits for an offset is woken. Hints only; the offsets are the truth.
+"""Bells wake processes that wait for an offset. They are hints; only the offsets determine what a process does.
 
-A bell is an eventfd and the sleeper's `asleep` cell. A ring is a system call and a wake-up on another processor, dearer than
-a send, so nobody rings who need not. That nobody sleeps through a ring rests on this order on both sides:
+A bell is an eventfd and the sleeper's `asleep` cell. A ring is a system call and a wake-up on another processor, more expensive than
+a send, so only sleeping processes are rung. This order on both sides ensures that no ring is missed:
 
     the sleeper                         the ringer
     store asleep = 1                    store the offset
@@ -10,7 +10,7 @@ a send, so nobody rings who need not. That nobody sleeps through a ring rests on
     poll, unless there is work          ring, if it is set
 
 Either the sleeper sees the offset or the ringer sees the sleeper. Without the fences each may load before its own store is
-seen, and both miss. The eventfd counts, so a ring between the second look and the poll is kept.
+visible, and both miss. The eventfd counts, so a ring between the second load and the poll is kept.
 """
 
 import os
@@ -19,7 +19,7 @@ from ipc.cells import full_fence, store_cell
 
 
 class Bell:
-    """One role's bell: `prepare_sleep`, `woke` and `drain` for the sleeper only, `ring` for those who have work for it."""
+    """The bell of a role: `prepare_sleep`, `woke` and `drain` are for the sleeper only, `ring` for processes with work for it."""
 
     __slots__ = ("_asleep_word", "_words", "fd")
 
@@ -29,7 +29,7 @@ class Bell:
         self._asleep_word = asleep_word
 
     def ring(self) -> bool:
-        """Wake the sleeper if it sleeps. After publishing, once a batch. Says whether it rang."""
+        """Wake the sleeper if it sleeps. Call after publishing, once per batch. Returns whether it rang."""
         full_fence()  # order: after the caller's publishing, before the load
         if not self._words[self._asleep_word]:
             return False
@@ -37,16 +37,16 @@ class Bell:
         return True
 
     def prepare_sleep(self) -> None:
-        """Ask to be rung. Then look at the offsets *again*, and poll `fd` only if there is still nothing to do."""
+        """Request to be rung. Then load the offsets *again*, and poll `fd` only if there is still nothing to do."""
         store_cell(self._words, self._asleep_word, 1)
-        full_fence()  # order: after the store, before the caller's second look
+        full_fence()  # order: after the store, before the caller's second load
 
     def woke(self) -> None:
-        """No longer asleep: save the others the system call."""
+        """No longer asleep: saves other processes the system call."""
         store_cell(self._words, self._asleep_word, 0)
 
     def drain(self) -> bool:
-        """Forget the rings so far, so that the next poll waits. Before looking at the offsets. Says whether there were any."""
+        """Consume all rings, so that the next poll waits. Call before loading the offsets. Returns whether there were any."""
         try:
             os.eventfd_read(self.fd)
         except BlockingIOError:

@@ -1,6 +1,6 @@
-"""The options that were changed at run time: the broker writes, the roles that follow them read.
+"""The options changed at run time: written by the broker, read by the roles that follow them.
 
-Two halves (`json_halves`), each {key: text} of all that was changed since the appliance began. The cell `config_version` says which one counts.
+Two halves (`json_halves`), each {key: text} of all changes since the appliance started. The cell `config_version` selects the current one.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from ipc.segment_header import magic_of, store_header
 
 MAGIC = magic_of(b"HRoption")
 
-HALF_BYTES = 32_768  # limit: all options that may change take some 2 KiB; a few hold lists of names
+HALF_BYTES = 32_768  # limit: all changeable options take about 2 KiB; a few contain lists of names
 
 
 def size_bytes() -> int:
@@ -22,7 +22,7 @@ def size_bytes() -> int:
 
 
 def format_changed_options(segment: Segment, store_hash: str) -> None:
-    """Make an empty page of a zeroed segment."""
+    """Format a zeroed segment as an empty page."""
     format_halves(segment, HALF_BYTES)
     store_header(segment, MAGIC, store_hash)
 
@@ -36,11 +36,11 @@ class ChangedOptions:
 
     @property
     def version(self) -> int:
-        """Moves with each change; 0 while there was none."""
+        """Incremented with each change; 0 before the first."""
         return self._control.config_version
 
     def read(self) -> tuple[int, dict[str, str]]:
-        """The version, and every option that was changed so far with its text."""
+        """The version, and the text of every option changed so far."""
         version, texts = self._halves.read()
         return version, texts or {}
 
@@ -52,7 +52,7 @@ class ChangedOptionsWriter:
         self._halves = JsonHalves(segment, lambda: control.config_version)
 
     def store(self, texts: Mapping[str, str]) -> None:
-        """Store what the next `config_version` shall mean; raise that cell afterwards. Raises ValueError without room (`has_room`)."""
+        """Store the content for the next `config_version`; increment that cell afterwards. Raises ValueError without room (`has_room`)."""
         text = encode(texts)
         if len(text) > self._halves.room_bytes:
             raise ValueError(
@@ -62,5 +62,5 @@ class ChangedOptionsWriter:
 
 
 def has_room(texts: Mapping[str, str]) -> bool:
-    """Whether the page holds so much."""
+    """Whether the page has room for this content."""
     return len(encode(texts)) <= HALF_BYTES - 8

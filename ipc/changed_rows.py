@@ -1,14 +1,14 @@
-"""The ring of changed rows: which queues dispatch has moved. Dispatch writes, the broker reads.
+"""The ring of changed rows: the queues that dispatch has changed. Written by dispatch, read by the broker.
 
     word 0…7    header (segment_header); word 3 is the capacity in words
     word 8      count: rows ever added, published last
-    word 16     announced: raised before the words are stored; what lies `capacity` below it may be overwritten
+    word 16     announced: raised before the words are stored; rows `capacity` below it may be overwritten
     word 24…    the ring: row number i at word 24 + i % capacity
 
-A reader remembers the count it has come to. It copies what is new, then looks at `announced`: when that is more than a ring
-beyond, the writer may have been in what was copied, and the reader has been lapped. Then it must look at all rows. A new
-writer begins by lapping everyone, since its predecessor may have been killed before it told what it had moved. A row in
-the ring means that its bounds are already in the queue table; the same row may stand there often. dispatch's compiled loop
+A reader stores the count that it has reached. It copies the new rows, then loads `announced`: if that is more than a ring
+ahead, the writer may have overwritten the copied words, and the reader has been lapped. Then it must read all rows. A new
+writer begins by lapping all readers, because its predecessor may have been killed before it announced a changed row. A row in
+the ring means that its bounds are already in the queue table; the same row may occur repeatedly. Dispatch's compiled loop
 may write the ring itself, in this order: announced, words, count (`volatile`, see queue_table).
 """
 
@@ -34,7 +34,7 @@ def size_bytes(capacity: int = RING_WORDS) -> int:
 
 
 def format_changed_rows(segment: Segment, store_hash: str, capacity: int = RING_WORDS) -> None:
-    """Make an empty ring of a zeroed segment."""
+    """Format a zeroed segment as an empty ring."""
     store_cell(segment.words, CAPACITY, capacity)
     store_header(segment, MAGIC, store_hash)
 
@@ -45,24 +45,26 @@ class ChangedRowsWriter:
     def __init__(self, segment: Segment) -> None:
         self.words = segment.words
         self._capacity: int = self.words[CAPACITY]
-        # A predecessor may have been killed after it moved rows and before it said so: lap every reader once.
+        # A predecessor may have been killed after it changed rows and before it announced them: lap every reader once.
         count = self.words[COUNT] + self._capacity + 1
         store_cell(self.words, ANNOUNCED, count)
         store_cell(self.words, COUNT, count)
 
     def add(self, rows: Sequence[int]) -> None:
-        """These rows have moved; their bounds are in the queue table. Once a batch, each row once, then ring the broker."""
+        """Announce changed rows, whose bounds are in the queue table. Call once per batch, each row once, then ring the broker."""
         words = self.words
         capacity = self._capacity
         count = words[COUNT]
-        store_cell(words, ANNOUNCED, count + len(rows))  # order: before the words, or a reader takes new for old
+        store_cell(
+            words, ANNOUNCED, count + len(rows)
+        )  # order: before the words, otherwise a reader takes new words for old ones
         for place, row in enumerate(rows, count):
             store_cell(words, FIRST_WORD + place % capacity, row)
         store_cell(words, COUNT, count + len(rows))  # order: after the words
 
 
 class ChangedRowsReader:
-    """Reads the ring from the moment it is made. Each reader has its own place; the writer knows of none."""
+    """Reads the ring from its creation on. Each reader has its own position, unknown to the writer."""
 
     def __init__(self, segment: Segment) -> None:
         self._words = segment.words
@@ -70,7 +72,7 @@ class ChangedRowsReader:
         self._seen: int = self._words[COUNT]
 
     def take(self) -> list[int] | None:
-        """The rows added since the last call, oldest first. None: lapped, look at all rows."""
+        """The rows added since the last call, oldest first. None: lapped, read all rows."""
         words = self._words
         seen = self._seen
         count = words[COUNT]

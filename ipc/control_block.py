@@ -1,6 +1,6 @@
 """The control block's read side: every offset and flag of the appliance, by name.
 
-Anyone may read. Reading is one load, takes no lock and never waits. Writing is in `publish/`, a module for each writer.
+Any process may read. A read is one load, takes no lock and never waits. Writing is in `publish/`, a module for each writer.
 Hot loops take `.words` and the constants of `control_layout`.
 """
 
@@ -25,7 +25,7 @@ _FOLLOWED = (
 
 
 def _is_followed(cell: layout.Cell) -> int:
-    """The place of a cell among those that others follow; the others come before."""
+    """Sort key: cells on which others depend come last."""
     return _FOLLOWED.index(cell.name) if cell.name in _FOLLOWED else -1
 
 
@@ -50,7 +50,7 @@ class _CellReader:
 
 
 class ControlBlock:
-    """What each cell means, and who writes it, is in `control_layout`."""
+    """The meaning and the writer of each cell are in `control_layout`."""
 
     min_offset = _CellReader(layout.MIN_OFFSET)
     forced_offset = _CellReader(layout.FORCED_OFFSET)
@@ -89,7 +89,7 @@ class ControlBlock:
     def running_flags(self) -> int:
         """RocketMQ's running flags: the union of what each writer says (store spec, 8.4). 0: messages may be written.
 
-        RocketMQ has no bit for a failed sync of the CommitLog; it shows as NOT_WRITEABLE. Nobody sets its NOT_READABLE, there or here.
+        RocketMQ has no bit for a failed sync of the CommitLog; it is shown as NOT_WRITEABLE. NOT_READABLE is never set, there or here.
         """
         words = self.words
         flags = 0
@@ -104,13 +104,13 @@ class ControlBlock:
         return flags
 
     def confirm_offset(self) -> int:
-        """The physical offset that dispatch may not pass. A stricter rule (a majority of slaves) would change this line."""
+        """The limit of dispatch. A stricter rule (a majority of slaves) would change this line."""
         return self.wrote_offset
 
     def read(self) -> dict[str, int]:
-        """All cells by name, for status pages. Not one moment's picture: each is loaded by itself.
+        """All cells by name, for status pages. Not a consistent snapshot: each is loaded separately.
 
-        # order: what follows another is loaded before it, so that nobody seems to be ahead of what he follows.
+        # order: a dependent offset is loaded first, so that it never seems to be ahead of the other.
         """
         loaded = {cell.name: self.words[cell.word] for cell in sorted(layout.CELLS, key=_is_followed)}
         return {cell.name: loaded[cell.name] for cell in layout.CELLS}

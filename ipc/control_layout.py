@@ -1,4 +1,4 @@
-"""The control block's layout: one table, from which everything else about it follows.
+"""The control block's layout: one table, from which everything else is derived.
 
 A header (`segment_header`), then the cells: signed 64-bit integers, each alone on its cache line of 64 bytes, so that two
 writers never share one. A cell's `word` is its index in `memoryview.cast("q")`. The writer named here is the only one: its
@@ -22,7 +22,7 @@ LOG_WRITER = "the log writer"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One number and who may do what with it."""
+    """One cell with its writer and its readers."""
 
     name: str
     word: int
@@ -36,25 +36,25 @@ _TABLE: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
         "min_offset",
         "housekeeper",
         ("broker", "dispatch", "flush", "ha"),
-        "first physical offset still kept: drop mappings and descriptors of files below",
+        "first physical offset that is still stored; release mappings and descriptors of files below",
     ),
     (
         "forced_offset",
         "housekeeper",
         ("broker", "housekeeper"),
-        "the log is about to begin here, by a deletion before the retention time; `min_offset` follows when the losses are counted",
+        "the log will begin here, by a deletion before the retention time; `min_offset` follows when lost messages are counted",
     ),
     (
         "losses_counted_offset",
         "broker",
         ("housekeeper",),
-        "what consumer groups lose by forced deletions below it has been counted",
+        "lost messages of consumer groups by forced deletions below it have been counted",
     ),
     (
         "requested_offset",
         LOG_WRITER,
         ("housekeeper",),
-        "a slave's log begins here: reserve this file; -1 when nothing is asked for",
+        "a slave's log begins here: reserve this file; -1 if nothing is requested",
     ),
     (
         "allocated_offset",
@@ -66,7 +66,7 @@ _TABLE: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
         "append_limit",
         LOG_WRITER,
         (LOG_WRITER,),
-        "nothing beyond it has been touched; raised before a batch is copied, read by the log writer after a restart",
+        "nothing beyond it has been written; raised before a batch is copied, read by the log writer after a restart",
     ),
     (
         "wrote_offset",
@@ -90,7 +90,7 @@ _TABLE: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
         "flushed_timestamp",
         "flush",
         ("housekeeper",),
-        "store timestamp of the last durable record, ms; may be older than that, never newer",
+        "store timestamp of the last durable record, ms; may be older, never newer",
     ),
     (
         "reput_offset",
@@ -108,109 +108,109 @@ _TABLE: tuple[tuple[str, str, tuple[str, ...], str], ...] = (
         "cleaned_offset",
         "dispatch",
         ("broker",),
-        "the files of ConsumeQueues and the index that only lead below it are deleted: drop their mappings",
+        "the files of ConsumeQueues and the index with entries only below it are deleted; release their mappings",
     ),
     (
         "index_timestamp",
         "dispatch",
         ("dispatch",),
-        "end timestamp of the last full IndexFile, ms, as the checkpoint means it; read by dispatch after a restart",
+        "end timestamp of the last full IndexFile, ms, as in the checkpoint; read by dispatch after a restart",
     ),
     (
         "push2slave_max_offset",
         "ha",
         ("broker",),
-        "highest offset that some slave has acknowledged",
+        "highest offset that a slave has acknowledged",
     ),
     (
         "slave_count",
         "ha",
         ("broker",),
-        "slaves connected",
+        "number of connected slaves",
     ),
     (
         "flag_disk_full",
         "housekeeper",
         ("broker",),
-        "stop writing: the disk is full",
+        "writes are stopped: the disk is full",
     ),
     (
         "flag_log_error",
         "flush",
         ("broker",),
-        "stop writing: a sync of the CommitLog failed",
+        "writes are stopped: a sync of the CommitLog failed",
     ),
     (
         "flag_queue_error",
         "dispatch",
         ("broker",),
-        "stop writing: a ConsumeQueue cannot be written, or the queue table is full",
+        "writes are stopped: a ConsumeQueue cannot be written, or the queue table is full",
     ),
     (
         "flag_index_error",
         "dispatch",
         ("broker",),
-        "stop writing: an IndexFile cannot be made",
+        "writes are stopped: an IndexFile cannot be created",
     ),
     (
         "delete_expired_requests",
         "broker",
         ("housekeeper",),
-        "how often an operator has asked to delete expired files",
+        "number of operators' requests to delete expired files",
     ),
     (
         "delete_expired_handled",
         "housekeeper",
         ("broker",),
-        "how many of those are done",
+        "number of these requests that are complete",
     ),
     (
         "clean_topics_requests",
         "broker",
         ("dispatch",),
-        "how often topics were deleted, or an operator has asked to clean unused ones (which: `config/deletedTopics.json`)",
+        "number of topic deletions and of requests to delete unused queues (the topics are in `config/deletedTopics.json`)",
     ),
     (
         "clean_topics_handled",
         "dispatch",
         ("broker",),
-        "how many of those are done",
+        "number of these requests that are complete",
     ),
     (
         "config_version",
         "broker",
         ("flush", "housekeeper"),
-        "counts changes of options at run time; which they are is in the page of changed options",
+        "number of changes of options at run time; the options are in the page of changed options",
     ),
     (
         "asleep_broker",
         "broker",
         ("dispatch", "flush", "housekeeper", "ha"),
-        "the broker is about to wait: ring it",
+        "the broker is about to wait and must be rung",
     ),
     (
         "asleep_dispatch",
         "dispatch",
         (LOG_WRITER, "housekeeper"),
-        "dispatch is about to wait: ring it",
+        "dispatch is about to wait and must be rung",
     ),
     (
         "asleep_flush",
         "flush",
         (LOG_WRITER, "housekeeper"),
-        "flush is about to wait: ring it",
+        "flush is about to wait and must be rung",
     ),
     (
         "asleep_housekeeper",
         "housekeeper",
         (LOG_WRITER, "broker", "dispatch"),
-        "the housekeeper is about to wait: ring it",
+        "the housekeeper is about to wait and must be rung",
     ),
     (
         "asleep_ha",
         "ha",
         ("broker",),
-        "ha is about to wait: ring it",
+        "ha is about to wait and must be rung",
     ),
 )
 

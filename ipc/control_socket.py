@@ -1,8 +1,8 @@
 """The supervisor's control socket: one JSON object a line, over a Unix stream socket.
 
-A client sends one line and reads one line before it sends another. What the objects say is the supervisor's business; here is
-how they travel.
-The socket belongs to the appliance's user and group and is open to nobody else.
+A client sends one line and reads one line before it sends another. The supervisor defines the objects; this module
+transports them.
+Only the appliance's user and group can access the socket.
 """
 
 import contextlib
@@ -15,23 +15,21 @@ from typing import Any
 
 from ipc.errors import NoAnswer, NobodyListens
 
-MAX_LINE_BYTES = (
-    1 << 20
-)  # limit: a status of a thousand roles is a few hundred KiB; more than this is a mistake or malice
+MAX_LINE_BYTES = 1 << 20  # limit: a status of a thousand roles is a few hundred KiB; longer lines are errors or attacks
 _MODE = 0o660
-_BACKLOG = 128  # limit: twice as many clients as the supervisor keeps
+_BACKLOG = 128  # limit: twice the supervisor's maximum of clients
 _RETRY_S = 0.01
 _MAX_PATH_BYTES = 107  # sun_path of sockaddr_un, less its zero byte
 
 
 def encode(message: dict[str, Any]) -> bytes:
-    """One line. What UTF-8 cannot hold, such as half a surrogate pair, is escaped."""
+    """One line. Characters that UTF-8 cannot encode, such as half a surrogate pair, are escaped."""
     text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def decode(line: bytes) -> dict[str, Any]:
-    """One line's object. Raises ValueError for anything else."""
+    """The object in a line. Raises ValueError for anything else."""
     try:
         message = json.loads(line)
     except RecursionError:
@@ -42,13 +40,13 @@ def decode(line: bytes) -> dict[str, Any]:
 
 
 class LineReader:
-    """Cuts a stream into objects, however it arrives."""
+    """Splits a stream into objects, however it arrives."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[dict[str, Any]]:
-        """The objects that are complete now. Raises ValueError at a line that is none, or too long: close that stream."""
+        """The complete objects. Raises ValueError for an invalid or too long line: close that stream."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > MAX_LINE_BYTES:
             raise ValueError(f"line longer than {MAX_LINE_BYTES} bytes")
@@ -56,7 +54,7 @@ class LineReader:
 
 
 def listen(path: str | os.PathLike[str]) -> socket.socket:
-    """The supervisor's end, non-blocking. Takes the place of a socket that a predecessor left (the store is locked)."""
+    """The supervisor's side, non-blocking. Replaces a socket left by a predecessor (the store is locked)."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:
         with contextlib.suppress(FileNotFoundError):
@@ -72,7 +70,7 @@ def listen(path: str | os.PathLike[str]) -> socket.socket:
 
 
 def ask(path: str | os.PathLike[str], request: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-    """Send a request, wait for its answer. Raises NobodyListens, NoAnswer."""
+    """Send a request and wait for its answer. Raises NobodyListens, NoAnswer."""
     deadline = time.monotonic() + timeout_s
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
         client.settimeout(timeout_s)
@@ -104,7 +102,7 @@ def ask(path: str | os.PathLike[str], request: dict[str, Any], timeout_s: float)
 
 
 def _connect(client: socket.socket, address: str, deadline: float) -> None:
-    """Connect. A socket with a timeout does not wait for room in the listener's queue by itself. Raises OSError."""
+    """Connect, and wait for room in the listener's queue, which a socket with a timeout does not do. Raises OSError."""
     while True:
         try:
             client.connect(address)
@@ -117,7 +115,7 @@ def _connect(client: socket.socket, address: str, deadline: float) -> None:
 
 @contextlib.contextmanager
 def socket_address(path: str | os.PathLike[str]) -> Iterator[str]:
-    """A name for a socket that fits into an address: a path too long goes by way of its open folder. Raises OSError."""
+    """A name for the socket that fits into an address: a path that is too long is replaced by one through its open folder. Raises OSError."""
     text = os.fspath(path)
     if len(os.fsencode(text)) <= _MAX_PATH_BYTES:
         yield text

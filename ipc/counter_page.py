@@ -8,7 +8,7 @@
                 word 1      length of the name in bytes
                 word 2…15   name, ASCII
 
-Values only grow, over restarts of the role too, until the appliance is started anew. An entry never goes and never moves.
+Values only grow, also across restarts of the role, until the appliance is restarted. Entries are never removed or moved.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ NAME_LENGTH = 1
 NAME = 2
 NAME_BYTES = 112
 
-ENTRIES = 256  # limit: 32 KiB a role; the broker, with the most, has some tens
+ENTRIES = 256  # limit: 32 KiB per role; the broker has the most, a few dozen
 
 
 def size_bytes(capacity: int = ENTRIES) -> int:
@@ -37,13 +37,13 @@ def size_bytes(capacity: int = ENTRIES) -> int:
 
 
 def format_counter_page(segment: Segment, store_hash: str, capacity: int = ENTRIES) -> None:
-    """Make an empty page of a zeroed segment."""
+    """Format a zeroed segment as an empty page."""
     store_cell(segment.words, CAPACITY, capacity)
     store_header(segment, MAGIC, store_hash)
 
 
 class CounterPage:
-    """Counters by name. Writing is for the page's role only; `read` is for all."""
+    """Counters by name. Only the page's role may write; any process may call `read`."""
 
     def __init__(self, segment: Segment) -> None:
         self._words = segment.words
@@ -52,23 +52,23 @@ class CounterPage:
 
     @classmethod
     def create(cls, segment: Segment, names: Iterable[str]) -> "CounterPage":
-        """A role's page with these counters; those that a predecessor has counted go on from there."""
+        """A role's page with these counters, which continue from the values of a predecessor."""
         page = cls(segment)
         for name in names:
             page.index_of(name)
         return page
 
     def index_of(self, name: str) -> int:
-        """The index for `add_at`; a new counter at 0 where there was none. Raises CounterPageFull."""
+        """The index for `add_at`; creates a new counter with 0 if there is none. Raises CounterPageFull."""
         if name not in self._indexes:
-            # A role that is started again inherits the supervisor's page, made before its predecessor named its counters.
+            # A restarted role inherits the supervisor's page object, created before its predecessor added its counters.
             self._indexes = {known: index for index, known in enumerate(self._read_names())}
             if name not in self._indexes:
                 self._indexes[name] = self._append(name)
         return self._indexes[name]
 
     def add(self, name: str, count: int = 1) -> None:
-        """Count `count` more under this name."""
+        """Add `count` to the counter of this name."""
         self.add_at(self.index_of(name), count)
 
     def add_at(self, index: int, count: int = 1) -> None:

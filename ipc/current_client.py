@@ -15,7 +15,7 @@ _NONE: Final = b"\0"
 
 
 class CurrentClient:
-    """The role's own mark. For that role only, and while it has no process for the supervisor."""
+    """The role's own mark. For that role only; for the supervisor while the role has no process."""
 
     __slots__ = ("_start", "_view")
 
@@ -24,16 +24,16 @@ class CurrentClient:
         self._start = start
 
     def begin(self, client: bytes) -> None:
-        """From now on a request of `client` is handled, which `encode_client` has made."""
+        """A request of `client`, encoded by `encode_client`, is handled from now on."""
         store_bytes(self._view, self._start, client)
 
     def end(self) -> None:
-        """No request is handled now."""
+        """No request is being handled."""
         store_bytes(self._view, self._start, _NONE)
 
 
 def encode_client(address: str) -> bytes:
-    """An address as the mark holds it, cut to 64 bytes. Made once for each connection."""
+    """An address as stored in the mark, truncated to 64 bytes. Encoded once for each connection."""
     return address.encode("utf-8", "replace")[:CLIENT_BYTES].ljust(CLIENT_BYTES, _NONE)
 
 

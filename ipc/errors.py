@@ -1,17 +1,17 @@
 # ruff: noqa: N818  (an error is named after what happened, as in the design; all end in IpcError)
-"""What can go wrong with shared memory, the store's lock and the control socket.
+"""Errors of shared memory, the store's lock and the control socket.
 
     IpcError
-    ├── SegmentMissing   no appliance runs on this store, or it is still making its segments
-    ├── LayoutMismatch   the segment was made by another version, or for another store
+    ├── SegmentMissing   no appliance runs on this store, or it is still creating its segments
+    ├── LayoutMismatch   the segment was created by another version, or for another store
     ├── NoSharedMemory   /dev/shm is too small
     ├── QueueTableFull   more queues than `queueTableCapacity`
     ├── CounterPageFull  more counters than a page has room for
-    ├── StoreLocked      somebody may still write to this store
-    ├── NobodyListens    no supervisor at this control socket
+    ├── StoreLocked      another process may still write to this store
+    ├── NobodyListens    no supervisor listens at this control socket
     └── NoAnswer         the supervisor did not respond in time, or sent an invalid response
 
-Every message is one sentence for an operator: what was found, where, and what to do.
+Every message is one sentence for operators: what was found, where, and what to do.
 """
 
 
@@ -20,11 +20,11 @@ class IpcError(Exception):
 
 
 class SegmentMissing(IpcError):
-    """There is no such shared memory segment, or its maker has not finished it."""
+    """The shared memory segment does not exist, or is not initialised yet."""
 
 
 class LayoutMismatch(IpcError):
-    """The segment is not what this version of the programs makes for this store."""
+    """The segment is not of this version and this store."""
 
 
 class NoSharedMemory(IpcError):
@@ -48,7 +48,7 @@ class CounterPageFull(IpcError):
 
 
 class StoreLocked(IpcError):
-    """Another process holds the lock of the store; `pids` are those that could be found, sorted."""
+    """Another process holds the lock of the store; `pids` are the holders that could be found, sorted."""
 
     def __init__(self, path: str, pids: list[int]) -> None:
         holders = "held by pid " + ", ".join(map(str, pids)) if pids else "the holder could not be found"
@@ -58,8 +58,8 @@ class StoreLocked(IpcError):
 
 
 class NobodyListens(IpcError):
-    """Nobody accepts connections at the control socket."""
+    """No process accepts connections at the control socket."""
 
 
 class NoAnswer(IpcError):
-    """The control socket was open, but no proper answer came."""
+    """The control socket was open, but no valid answer was received."""

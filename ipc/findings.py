@@ -1,6 +1,6 @@
-"""Findings: what an operator should know of consumer groups: the broker writes, `headrace status` reads, whether the broker lives or not.
+"""Findings about consumer groups, for operators: written by the broker, read by `headrace status` even if the broker is down.
 
-Two halves (`json_halves`), each a list of objects, the oldest first; word 4 of the header is the version that says which one counts.
+Two halves (`json_halves`), each a list of objects, oldest first; word 4 of the header is the version, which selects the current one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from ipc.segment_header import magic_of, store_header
 
 MAGIC = magic_of(b"HRfindng")
 
-HALF_BYTES = 65_536  # limit: some two hundred findings; an operator reads the first ten
+HALF_BYTES = 65_536  # limit: about two hundred findings; operators read the first ten
 
 _VERSION_WORD = 4
 
@@ -25,13 +25,13 @@ def size_bytes() -> int:
 
 
 def format_findings(segment: Segment, store_hash: str) -> None:
-    """Make an empty page of a zeroed segment."""
+    """Format a zeroed segment as an empty page."""
     format_halves(segment, HALF_BYTES)
     store_header(segment, MAGIC, store_hash)
 
 
 class FindingsPage:
-    """The page, for readers; the broker alone stores."""
+    """The page, for readers; only the broker stores."""
 
     def __init__(self, segment: Segment) -> None:
         self._words = segment.words
@@ -42,7 +42,7 @@ class FindingsPage:
         return self._halves.read()[1] or []
 
     def store(self, findings: Sequence[Mapping[str, Any]]) -> int:
-        """For the broker only: this is all from now on. How many there was no room for, the last ones."""
+        """For the broker only: replaces all findings. Returns how many, from the end, did not fit."""
         texts: list[bytes] = []
         room = self._halves.room_bytes - 2
         for finding in findings:

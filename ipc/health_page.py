@@ -1,4 +1,4 @@
-"""The health page: how each role fares. A row for each role, and each cell of it has one writer.
+"""The health page: the health of each role. A row for each role; each of its cells has one writer.
 
     segment   word 0…7     header (segment_header); word 3 is the count of rows
               word 8…      rows
@@ -6,7 +6,7 @@
     row       word 0       state (STATES)                                            the role
               word 1       heartbeat, monotonic ms                                   the role
               word 2       generation of the long call, odd while it is written      the role
-              word 3       until when it may take, monotonic ms; 0: none announced   the role
+              word 3       end of the long call, monotonic ms; 0: none announced     the role
               word 4       length of its text in bytes                               the role
               word 8       pid, 0 when there is no process                           the supervisor
               word 9       start count                                               the supervisor
@@ -15,8 +15,8 @@
               word 32…39   the role's name                                           the supervisor
               word 40…47   the client whose request it handles (`current_client`)       the role
 
-While no process of a role exists (before the fork, after the wait) the supervisor speaks for it: that is a hand-over, not a
-second writer. Times are of the monotonic clock, which all processes of a machine share; they mean nothing after a reboot.
+While a role has no process (before the fork, after the wait) the supervisor writes its cells: a hand-over, not a
+second writer. Times are of the monotonic clock, which all processes of a machine share; they are meaningless after a reboot.
 """
 
 import time
@@ -49,13 +49,13 @@ NAME_BYTES = 64
 CLIENT = 40
 
 STATES = ("stopped", "starting", "running", "stopping", "failed")
-"""By their code. Zero, what a new page holds, is `stopped`."""
+"""By code. Zero, as in a new page, is `stopped`."""
 _CODES = {state: code for code, state in enumerate(STATES)}
 
 
 @dataclass(frozen=True, slots=True)
 class RoleHealth:
-    """A role at the moment of reading. `long_call` is None unless one is announced; it may take `long_call_until_ms`."""
+    """A role at the time of reading. `long_call` is None unless one is announced; it may last until `long_call_until_ms`."""
 
     role: str
     state: str
@@ -66,7 +66,7 @@ class RoleHealth:
     start_count: int
 
     def silent_ms(self, now_ms: int) -> int:
-        """How long it has owed a sign of life: since its heartbeat, or since the end of the long call it announced."""
+        """How long its heartbeat has been overdue: since the last one, or since the end of the announced long call."""
         return max(0, now_ms - max(self.heartbeat_ms, self.long_call_until_ms))
 
 
@@ -81,7 +81,7 @@ def size_bytes(roles: int) -> int:
 
 
 def format_health_page(segment: Segment, store_hash: str, roles: Iterable[str]) -> None:
-    """Make a page of stopped roles of a zeroed segment."""
+    """Format a zeroed segment as a page of stopped roles."""
     words = segment.words
     count = 0
     for count, role in enumerate(roles, 1):
@@ -104,29 +104,29 @@ class HealthRow:
         self._word = word
 
     def state(self, state: str) -> None:
-        """Say one of STATES."""
+        """Set one of STATES."""
         store_cell(self._words, self._word + STATE, _CODES[state])
 
     def beat(self, now_ms: int) -> None:
-        """Show life. Monotonic milliseconds."""
+        """Store a heartbeat. Monotonic milliseconds."""
         store_cell(self._words, self._word + HEARTBEAT, now_ms)
 
     def long_call(self, what: str, until_ms: int) -> None:
-        """Announce a call that may take until then (monotonic ms); the text is cut to what has room."""
+        """Announce a call that may last until then (monotonic ms); the text is truncated to fit."""
         text = what.encode()[:CALL_BYTES].decode(errors="ignore").encode()
         self._store_call(text, until_ms)
 
     def long_call_over(self) -> None:
-        """The announced call is done."""
+        """The announced call has ended."""
         self._store_call(b"", 0)
 
     def current_client(self) -> CurrentClient:
-        """Where it stores whose request it handles."""
+        """The mark for the client whose request it handles."""
         return CurrentClient(self._view, (self._word + CLIENT) * 8)
 
     def _store_call(self, text: bytes, until_ms: int) -> None:
         words, word = self._words, self._word
-        generation = words[word + CALL_GENERATION] & ~1  # a predecessor may have been killed in here
+        generation = words[word + CALL_GENERATION] & ~1  # a predecessor may have been killed here
         store_cell(words, word + CALL_GENERATION, generation + 1)
         store_bytes(self._view, (word + CALL_TEXT) * 8, text)
         store_cell(words, word + CALL_LENGTH, len(text))
@@ -135,7 +135,7 @@ class HealthRow:
 
 
 class SupervisedRow:
-    """The supervisor's cells of a role, and the role's while it has no process. For the supervisor only."""
+    """The supervisor's cells of a role, and the role's own while it has no process. For the supervisor only."""
 
     def __init__(self, segment: Segment, word: int) -> None:
         self._words = segment.words
@@ -143,7 +143,7 @@ class SupervisedRow:
         self._role = HealthRow(segment, word)
 
     def starting(self) -> None:
-        """About to fork it: one start more; it is given the time from now on to show life, and has no client yet."""
+        """About to fork it: increments the start count, sets a first heartbeat, and clears the client."""
         store_cell(self._words, self._word + START_COUNT, self._words[self._word + START_COUNT] + 1)
         self._role.long_call_over()
         self._role.current_client().end()
@@ -151,18 +151,18 @@ class SupervisedRow:
         self._role.state("starting")
 
     def forked(self, pid: int) -> None:
-        """It runs under this pid."""
+        """Set the pid of its process."""
         store_cell(self._words, self._word + PID, pid)
 
     def ended(self, state: str) -> None:
-        """It has been waited for: `stopped`, or `failed` when it should have gone on."""
+        """It has been waited for: `stopped`, or `failed` if it should have continued."""
         self._role.long_call_over()
         self._role.state(state)
         store_cell(self._words, self._word + PID, 0)
 
 
 class HealthPage:
-    """The read side, and where writers get their rows."""
+    """The read side; also provides writers with their rows."""
 
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
@@ -184,11 +184,11 @@ class HealthPage:
         return SupervisedRow(self._segment, self._rows[role])
 
     def read(self) -> dict[str, RoleHealth]:
-        """How all roles fare."""
+        """The health of all roles."""
         return {role: self._read_row(role, word) for role, word in self._rows.items()}
 
     def read_role(self, role: str) -> RoleHealth:
-        """How one role fares. Raises KeyError."""
+        """The health of one role. Raises KeyError."""
         return self._read_row(role, self._rows[role])
 
     def read_client(self, role: str) -> str:

@@ -56,7 +56,7 @@ class Instance:
         roles: Sequence[str] = ROLES,
         queue_table_capacity: int = queue_table.DEFAULT_CAPACITY,
     ) -> "Instance":
-        """Make all segments and eventfds anew; what a crashed predecessor left is unlinked.
+        """Create all segments and eventfds; those of a crashed predecessor are unlinked.
 
         Only the holder of the store's lock may call this. Raises NoSharedMemory, leaving nothing behind.
         """
@@ -129,7 +129,7 @@ class Instance:
         self.remove_stale(self.store_path)
 
     def close(self) -> None:
-        """Give up this process's mappings and bells; the segments stay."""
+        """Close this process's mappings and bells; the segments remain."""
         for bell in self.bells.values():
             os.close(bell.fd)
         self.bells = {}
@@ -145,12 +145,12 @@ class Instance:
 
     @property
     def queue_table_segment(self) -> Segment:
-        """For readers and writers that are made elsewhere."""
+        """For readers and writers created elsewhere."""
         return self._segments[_QUEUE_TABLE]
 
     @property
     def changed_rows_segment(self) -> Segment:
-        """The same of the ring of changed rows."""
+        """The same for the ring of changed rows."""
         return self._segments[_CHANGED_ROWS]
 
     def queue_table(self) -> QueueTable:
@@ -178,7 +178,7 @@ class Instance:
         return ChangedOptionsWriter(self._segments[_CHANGED_OPTIONS], self.control)
 
     def findings_page(self) -> FindingsPage:
-        """The findings about consumer groups; the broker alone stores them."""
+        """The findings about consumer groups; only the broker stores them."""
         return FindingsPage(self._segments[_FINDINGS])
 
     def counters(self, role: str, names: Iterable[str] = ()) -> CounterPage:

@@ -1,10 +1,10 @@
-"""Two halves of a page with JSON in each, of which a version says which one counts.
+"""Two halves of a page with JSON in each; a version selects the current half.
 
     word 0…7         header (segment_header); word 3 is the size of a half in bytes
     half 0, half 1   length in bytes (a word), then JSON
 
-The lowest bit of the version names the half; while the version is 0 there is nothing. The writer fills the half that does not count and raises the
-version last, so a writer that is killed leaves the half that counts as it was; a reader that was lapped reads again.
+The lowest bit of the version selects the half; version 0 means no content. The writer fills the other half and increments the
+version last, so a killed writer leaves the current half unchanged; a reader that was lapped reads again.
 """
 
 import json
@@ -24,7 +24,7 @@ def size_bytes(half_bytes: int) -> int:
 
 
 def format_halves(segment: Segment, half_bytes: int) -> None:
-    """Say how large a half is, before the header is stored."""
+    """Store the size of a half, before the header is stored."""
     store_cell(segment.words, _HALF_BYTES_WORD, half_bytes)
 
 
@@ -34,7 +34,7 @@ def encode(value: object) -> bytes:
 
 
 class JsonHalves:
-    """Both halves. `version()` is what counts now."""
+    """Both halves. `version()` is the current version."""
 
     def __init__(self, segment: Segment, version: Callable[[], int]) -> None:
         self._words = segment.words
@@ -44,11 +44,11 @@ class JsonHalves:
 
     @property
     def room_bytes(self) -> int:
-        """How much JSON a half holds."""
+        """The maximum size of JSON in a half."""
         return self._half_bytes - 8
 
     def read(self) -> tuple[int, Any]:
-        """The version and its value; (0, None) while there is none."""
+        """The version and its value; (0, None) if there is none."""
         while True:
             version = self._version()
             if version == 0:
@@ -60,7 +60,7 @@ class JsonHalves:
                 return version, json.loads(text)
 
     def store_next(self, text: bytes) -> None:
-        """Store what the next version shall mean; raise the version afterwards. At most `room_bytes`."""
+        """Store the value of the next version; increment the version afterwards. At most `room_bytes`."""
         start = self._start_of(self._version() + 1)
         store_cell(self._words, start // 8, len(text))
         store_bytes(self._view, start + 8, text)

@@ -1,7 +1,7 @@
 """Writes the manual's table of cells: `python -m ipc.manual [page]`.
 
-The page is docs/storage/shared-memory.md. What stands between the two markers is made from `control_layout`; the rest is
-written by hand and left alone. A test fails when the page is stale.
+The page is docs/storage/shared-memory.md. The text between the two markers is generated from `control_layout`; the rest is
+written by hand and not changed. A test fails if the page is stale.
 """
 
 import sys
@@ -25,11 +25,11 @@ def format_cells() -> str:
 
 
 def renew(page: str) -> str:
-    """The page with a fresh table. Raises ValueError when its markers are gone."""
+    """The page with an updated table. Raises ValueError if its markers are missing."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError("the page has lost its markers")
+        raise ValueError("the page lacks the markers of its generated part")
     return f"{before}{BEGIN}\n{format_cells()}\n{END}{after}"
 
 

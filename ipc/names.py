@@ -1,7 +1,7 @@
 """Names of an instance's shared memory segments.
 
-One machine may hold several appliances, so every name carries a hash of the store's real path. The same path gives the same
-names, which is how visitors find the pages and how a start finds what a crashed predecessor left behind.
+A machine may run several appliances, so every name contains a hash of the store's real path. The same path gives the same
+names, by which visitors find the pages and a start finds segments of a crashed predecessor.
 """
 
 import hashlib
@@ -19,14 +19,14 @@ ROLES = (
     "broker",
     "console",
 )
-"""Every role the appliance has, in the order in which they start."""
+"""Every role of the appliance, in start order."""
 
 BELL_ROLES = ("broker", "dispatch", "flush", "housekeeper", "ha")
-"""Those that sleep until an offset moves, and so have a bell and an `asleep` cell."""
+"""Roles that sleep until an offset changes, and so have a bell and an `asleep` cell."""
 
 
 def instance_hash(store_path: str | os.PathLike[str]) -> str:
-    """8 hexadecimal digits for a store, the same through every symbolic link to it."""
+    """8 hexadecimal digits for a store, the same for every symbolic link to it."""
     return hashlib.sha256(os.fsencode(os.path.realpath(store_path))).hexdigest()[:8]
 
 

@@ -1,8 +1,8 @@
 """POSIX shared memory segments. The only file that imports posix_ipc.
 
-Not `multiprocessing.shared_memory`: there a visitor that merely attaches destroys the segment when it leaves.
-A segment is mapped once and handed to children by fork, so nothing depends on its name staying there.
-Its blocks are reserved when it is made: a full /dev/shm is an error at start, not a SIGBUS at the first store.
+Not `multiprocessing.shared_memory`, with which a visitor that only attaches destroys the segment when it exits.
+A segment is mapped once and inherited by children, so nothing depends on its name.
+Its blocks are reserved when it is created: a full /dev/shm is an error at start, not a SIGBUS at the first store.
 """
 
 import errno
@@ -28,17 +28,17 @@ class Segment:
         self._mapping = mapping
 
     def close(self) -> None:
-        """Give up the mapping; the segment itself stays. Views that others have made of it stay valid."""
+        """Close the mapping; the segment remains. Existing views of it stay valid."""
         self.words.release()
         self.view.release()
         try:
             self._mapping.close()
         except BufferError:
-            pass  # somebody still looks through a view of its own: the mapping goes with the last of them
+            pass  # there are still views of it: the mapping is closed with the last of them
 
 
 def create_segment(name: str, size_bytes: int) -> Segment:
-    """Make a zeroed segment, in place of a leftover of that name, its memory reserved. Mode 0600, less the umask.
+    """Create a zeroed segment with reserved memory, replacing an old one of that name. Mode 0600, less the umask.
 
     Only the holder of the store's lock may call this. Raises NoSharedMemory; IpcError when the name is another user's.
     """
@@ -61,7 +61,7 @@ def create_segment(name: str, size_bytes: int) -> Segment:
 
 
 def open_segment(name: str) -> Segment:
-    """Map an existing segment for reading. Never makes, changes or unlinks one. Raises SegmentMissing."""
+    """Map an existing segment for reading. Never creates, changes or unlinks one. Raises SegmentMissing."""
     try:
         shared = posix_ipc.SharedMemory(name, read_only=True)
     except posix_ipc.ExistentialError:
@@ -77,12 +77,12 @@ def open_segment(name: str) -> Segment:
 
 
 def anonymous_segment(size_bytes: int) -> Segment:
-    """A segment without a name, shared with children forked later and with nobody else."""
+    """A segment without a name, shared only with children forked later."""
     return Segment("", mmap.mmap(-1, size_bytes))
 
 
 def unlink_segment(name: str) -> bool:
-    """Take the name away; who has it mapped keeps it. False when there was none."""
+    """Unlink the name; existing mappings are kept. False if there was none."""
     try:
         posix_ipc.unlink_shared_memory(name)
     except posix_ipc.ExistentialError:

@@ -1,8 +1,8 @@
-"""The queue table: how far each queue goes, a row for each (topic, queue id). Dispatch writes, anyone reads.
+"""The queue table: the bounds of each queue, a row for each (topic, queue id). Written by dispatch, read by any process.
 
     segment   word 0…7    header (segment_header); word 3 is the capacity in rows
               word 8      row count: rows ever in use; published after the new row is there
-              word 16     changes: raised after a row was added or freed, and at every start of a writer
+              word 16     changes: incremented after a row was added or freed, and at every start of a writer
               word 24…    rows
 
     row       word 0      generation: odd while the row is written
@@ -17,10 +17,10 @@
 
 A row is a seqlock: make the generation odd, store, make it even. A reader that finds it odd or changed reads again.
 Compiled code that stores rows by these constants itself must keep the order *and* store through `volatile` or atomics: of
-two plain stores to the generation a C compiler may drop the first. `update` has no such worry and is called once a batch.
+two plain stores to the generation a C compiler may drop the first. `update` is not affected and is called once per batch.
 
-What a killed writer leaves: an odd row. Its words are each whole, and each is a true offset of this moment or the one before,
-so readers that have tried long enough take them as they are (`seqlock`); the next writer repairs the row. A row that was
+A killed writer leaves an odd row. Each of its words is complete, and is the current or the previous value,
+so readers that have retried long enough use them (`seqlock`); the next writer repairs the row. A row that was
 being added is not in use yet, and is free again.
 """
 
@@ -62,7 +62,7 @@ def size_bytes(capacity: int) -> int:
 
 
 def format_queue_table(segment: Segment, store_hash: str, capacity: int) -> None:
-    """Make an empty table of a zeroed segment."""
+    """Format a zeroed segment as an empty table."""
     if segment.size_bytes < size_bytes(capacity):
         raise ValueError(f"a queue table of {capacity} rows does not fit into {segment.size_bytes} bytes")
     store_cell(segment.words, CAPACITY, capacity)
@@ -86,7 +86,7 @@ class QueueTableWriter:
         self._take_over()
 
     def _take_over(self) -> None:
-        """Go on where a predecessor, perhaps killed in the middle of a row, has left the table."""
+        """Continue with the table of a predecessor, which may have been killed in the middle of a row."""
         words = self.words
         for row in range(words[ROW_COUNT]):
             word = row_word(row)
@@ -103,7 +103,7 @@ class QueueTableWriter:
         self._raise_changes()  # the predecessor may have died between a row and its announcement
 
     def find(self, topic: bytes, queue_id: int) -> int:
-        """The row of this queue, -1 when it has none."""
+        """The row of this queue, -1 if it has none."""
         return self._rows.get((topic, queue_id), -1)
 
     def rows(self) -> dict[tuple[bytes, int], int]:
@@ -111,7 +111,7 @@ class QueueTableWriter:
         return dict(self._rows)
 
     def add(self, topic: bytes, queue_id: int) -> int:
-        """A row for a new queue, with offsets 0, 0, -1; the row it has when it is known. Raises QueueTableFull."""
+        """Add a row for a new queue, with offsets 0, 0, -1; returns the existing row of a known queue. Raises QueueTableFull."""
         row = self.find(topic, queue_id)
         if row >= 0:
             return row
@@ -145,7 +145,7 @@ class QueueTableWriter:
         return row
 
     def free(self, row: int) -> None:
-        """The queue of this row is gone; another may have the row. Freeing a free row does nothing."""
+        """Free the row of a deleted queue. Freeing a free row does nothing."""
         words = self.words
         word = row_word(row)
         if row >= words[ROW_COUNT] or not words[word + IN_USE]:
@@ -174,7 +174,7 @@ class QueueTableWriter:
 
 
 class QueueTable:
-    """The read side. A process may have one, or several; each keeps a dictionary of its own."""
+    """The read side. A process may have several; each has its own dictionary."""
 
     def __init__(self, segment: Segment) -> None:
         self.words = segment.words
@@ -186,24 +186,24 @@ class QueueTable:
 
     @property
     def capacity(self) -> int:
-        """How many rows there can be."""
+        """The maximum number of rows."""
         capacity: int = self.words[CAPACITY]
         return capacity
 
     @property
     def changes(self) -> int:
-        """Moves when a row was added or freed."""
+        """Incremented when a row is added or freed."""
         count: int = self.words[CHANGES]
         return count
 
     def find(self, topic: bytes, queue_id: int) -> int:
-        """The row of this queue, -1 when it has none. A row is good until `changes` moves."""
+        """The row of this queue, -1 if it has none. A row is valid until `changes` changes."""
         if self.words[CHANGES] != self._seen_changes:
             self._refresh()
         return self._rows.get((topic, queue_id), -1)
 
     def bounds(self, row: int) -> tuple[int, int, int]:
-        """(min_queue_offset, max_queue_offset, max_physical_offset) of one moment."""
+        """A consistent (min_queue_offset, max_queue_offset, max_physical_offset)."""
         words = self.words
         word = FIRST_ROW_WORD + row * ROW_WORDS
         generation = words[word]
@@ -220,11 +220,11 @@ class QueueTable:
         return self._read_rows(0, self.words[ROW_COUNT])
 
     def _refresh(self) -> None:
-        changes = self.words[CHANGES]  # order: before the rows, so that what changes meanwhile is seen next time
+        changes = self.words[CHANGES]  # order: before the rows, so that later changes are seen next time
         row_count = self.words[ROW_COUNT]
         first = 0
         if changes - self._seen_changes == row_count - self._seen_row_count:
-            first = self._seen_row_count  # every change was a new row at the end, as in a table where topics only come
+            first = self._seen_row_count  # every change was a new row at the end, as in a table without deletions
         else:
             self._rows.clear()
         for row, topic, queue_id, *_ in self._read_rows(first, row_count):

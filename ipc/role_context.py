@@ -1,11 +1,11 @@
-"""What a role is given to run with: its name, its broker's shared objects, its bell, and the order to stop.
+"""The context in which a role runs: its name, its broker's shared objects, its bell, and the stop order.
 
 `RoleContext` is for the roles of a broker. The appliance's own roles, which have no store, get an `ApplianceRoleContext`.
 
-Made by the supervisor's child after the fork and handed to the role's `run(context, …)`. The stop signal's handler writes a byte to a
-pipe and nothing else; the role takes the order with `take_stop_order`, and its loop ends when its work is done.
-A plain loop waits in `wait` or `nap` and nowhere else, and these beat for it. What may take longer than a second is
-announced with `long_call`, or the supervisor takes the silence for a hang.
+Created by the supervisor's child after the fork and passed to the role's `run(context, …)`. The stop signal's handler only writes a byte to a
+pipe; the role takes the order with `take_stop_order`, and its loop ends when its work is done.
+A plain loop waits only in `wait` or `nap`, which send heartbeats for it. Calls that may take longer than a second are
+announced with `long_call`; otherwise the supervisor may take the role for hung.
 """
 
 import select
@@ -21,16 +21,16 @@ from ipc.instance import Instance
 from ipc.role_pages import RolePages
 
 MISSED_RINGS = "missed_rings"
-"""The counter of waits that ended by time-out with work to do: the net below the bells was used. Should stay 0."""
+"""The counter of waits that timed out although there was work: a bell was missed. Should stay 0."""
 
-_BEAT_MS = 250  # limit: some beats to a heartbeatTimeout, a store in shared memory each
-_LONGEST_POLL_MS = 1000  # limit: a waiting role beats at least that often
-_LAST_LOOK_MS = 50  # limit: how soon a role that was told to stop, and may not yet, looks again whether it may
-_GRACE_MS = 20  # limit: a ringer that has published may be put aside for some ticks before it rings
+_BEAT_MS = 250  # limit: several heartbeats per heartbeatTimeout, each a store in shared memory
+_LONGEST_POLL_MS = 1000  # limit: a waiting role sends a heartbeat at least this often
+_LAST_LOOK_MS = 50  # limit: the interval at which a role that must not stop yet checks again whether it may
+_GRACE_MS = 20  # limit: a ringer may be preempted for a few ticks between publishing and ringing
 
 
 class ApplianceRoleContext:
-    """What every role has: signs of life, the order to stop, and waiting. For the role's main loop only, not for threads."""
+    """Common to all roles: heartbeats, the stop order, and waiting. For the role's main loop only, not for threads."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class ApplianceRoleContext:
         stop_fd: int,
         may_stop: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`bell` is None for a role that nobody rings. `stop_fd` is the reading end of the signal pipe.
+        """`bell` is None for a role without a bell. `stop_fd` is the reading end of the signal pipe.
 
         `may_stop` is called once the role is told to stop, until it returns True: the role may have to outlive others.
         """
@@ -61,24 +61,24 @@ class ApplianceRoleContext:
         self._poll = select.poll()
         self._poll.register(stop_fd, select.POLLIN)
         if bell is not None:
-            bell.woke()  # a predecessor may have been killed in its sleep
+            bell.woke()  # a predecessor may have been killed while asleep
             self._poll.register(bell.fd, select.POLLIN)
 
     # ---- signs of life
 
     def running(self) -> None:
-        """Say that the start is over and work is being done."""
+        """Report that the role is running."""
         self._health.state("running")
         self._beat_now()
 
     def beat(self) -> None:
-        """Show life. Cheap: a store every 250 ms at most."""
+        """Send a heartbeat. Cheap: at most one store every 250 ms."""
         if monotonic_ms() >= self._next_beat_ms:
             self._beat_now()
 
     @contextmanager
     def long_call(self, what: str, limit_ms: int) -> Iterator[None]:
-        """Announce a call during which nobody can beat: what it is, for operators, and how long it may take at most."""
+        """Announce a call during which no heartbeat can be sent: its description for operators, and its maximum time."""
         call = (what, monotonic_ms() + limit_ms)
         self._long_calls.append(call)
         self._health.long_call(*call)
@@ -86,7 +86,7 @@ class ApplianceRoleContext:
             yield
         finally:
             self._long_calls.pop()
-            self._beat_now()  # order: before the announcement goes, or the role looks silent in between
+            self._beat_now()  # order: before the announcement is removed, otherwise the role looks silent in between
             if self._long_calls:
                 self._health.long_call(*self._long_calls[-1])
             else:
@@ -95,7 +95,7 @@ class ApplianceRoleContext:
     # ---- stopping
 
     def take_stop_order(self) -> bool:
-        """Take the order to stop, if it was given. Returns whether the role must stop now, and True from then on.
+        """Take the stop order, if there is one. Returns whether the role must stop now, and True from then on.
 
         The health page shows `stopping` from the moment the order is taken. A system call until then: call it once a round, not
         once a record.
@@ -109,11 +109,11 @@ class ApplianceRoleContext:
     # ---- waiting
 
     def wait(self, ready: Callable[[], bool], timeout_ms: int) -> bool:
-        """Sleep until rung, told to stop, or the time is over. True: look for work. False: nothing came in that time.
+        """Sleep until rung, stopped, or the timeout. True: check for work. False: the timeout expired without work.
 
-        `ready` loads cells and says whether there is work. It must speak only of what somebody rings for: work that comes
-        with the clock belongs into `timeout_ms`. The order to stop ends the wait; once
-        `take_stop_order` has returned True, later waits, by a role that drains, are as before.
+        `ready` loads cells and returns whether there is work. It must cover only work for which the role is rung: periodic work
+        belongs into `timeout_ms`. The stop order ends the wait; once
+        `take_stop_order` has returned True, later waits of a role that finishes its work are as before.
         """
         if self.bell is None:
             raise ValueError(f"role {self.name} has no bell to wait for")
@@ -133,14 +133,14 @@ class ApplianceRoleContext:
             self.bell.woke()
 
     def nap(self, timeout_ms: int) -> bool:
-        """Sleep by the clock without asking to be rung. True: cut short by being told to stop, the first time."""
+        """Sleep for a fixed time without requesting to be rung. True: ended early by the stop order, the first time."""
         self.beat()
         return self._poll_until(self._stop_poll, timeout_ms)
 
     # ---- within
 
     def _poll_until(self, poll: select.poll, timeout_ms: int) -> bool:
-        """Poll in pieces, with a beat between. True when something came."""
+        """Poll in intervals, with heartbeats in between. True if something arrived."""
         if self._is_told and not self._stopping:
             timeout_ms = min(timeout_ms, _LAST_LOOK_MS)
         deadline_ms = monotonic_ms() + timeout_ms
@@ -160,7 +160,7 @@ class ApplianceRoleContext:
 
     def _take_order(self) -> None:
         self._is_told = True
-        # The byte stays in the pipe, for asyncio loops that watch it too; here it would end every wait from now on.
+        # The byte stays in the pipe, for asyncio loops that also watch it; here it would end every later wait.
         self._poll.unregister(self.stop_fd)
         self._stop_poll.unregister(self.stop_fd)
         self._health.state("stopping")
@@ -173,7 +173,7 @@ class ApplianceRoleContext:
 
 
 class RoleContext(ApplianceRoleContext):
-    """What a role of a broker has besides: that broker's shared objects."""
+    """The context of a broker's role, with that broker's shared objects."""
 
     def __init__(
         self,

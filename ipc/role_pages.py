@@ -1,4 +1,4 @@
-"""Health and counters of the roles that belong together: those of one broker, or the appliance's own."""
+"""Health and counters of one set of roles: those of one broker, or the appliance's own."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -35,7 +35,7 @@ class RolePages:
         return self.health.roles
 
     def counters(self, role: str, names: Iterable[str] = ()) -> CounterPage:
-        """The counters of a role. The role itself passes the names that it counts, a reader passes none. Raises KeyError."""
+        """The counters of a role. The role passes the names of its counters, a reader passes none. Raises KeyError."""
         page = self._counters.get(role)
         if page is None:
             page = self._counters[role] = CounterPage(self._segments[role])

@@ -1,7 +1,7 @@
-"""The first words of every segment: what it is, which version laid it out, for which store.
+"""The first words of every segment: its type, its layout version, its store.
 
-word 0   magic            stored last: a segment whose magic is 0 is still being made
-word 1   layout version   raised with any change of any layout in this package
+word 0   magic            stored last: a segment whose magic is 0 is still being created
+word 1   layout version   incremented with any change of any layout in this package
 word 2   store hash       of the store's path, so that a segment is never taken for another's
 word 3…7                  the page's own (a capacity, a count of rows)
 """
@@ -19,7 +19,7 @@ HEADER_WORDS = 8
 
 
 def magic_of(text: bytes) -> int:
-    """A magic number out of eight ASCII letters, readable in a hex dump."""
+    """A magic number from eight ASCII letters, readable in a hex dump."""
     return int.from_bytes(text.ljust(8, b" "), "little")
 
 
@@ -27,7 +27,7 @@ def store_header(segment: Segment, magic: int, store_hash: str) -> None:
     """Declare the segment ready."""
     store_cell(segment.words, VERSION, LAYOUT_VERSION)
     store_cell(segment.words, STORE_HASH, int(store_hash, 16))
-    store_cell(segment.words, MAGIC, magic)  # order: last, it says that all the rest is there
+    store_cell(segment.words, MAGIC, magic)  # order: last, because it marks the segment as complete
 
 
 def check_header(segment: Segment, magic: int, store_hash: str) -> None:

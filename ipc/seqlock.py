@@ -1,8 +1,8 @@
-"""How a row with a generation is read whole: it is odd while the row is written, and even again afterwards.
+"""Reads a row with a generation consistently: the generation is odd while the row is written, and even otherwise.
 
-A writer is in its row for less than a microsecond, but the scheduler may put it aside there for some milliseconds, and a kill
-for ever. So a reader tries again at once, then in short naps, and when one odd generation has stood still for all its
-patience, takes the words as they are: each is whole. It remembers that, and does not wait for that dead writer a second time.
+A write takes less than a microsecond, but the writer may be preempted meanwhile for a few milliseconds, or killed.
+So a reader retries at once, then with short pauses, and if one odd generation has not changed after all retries,
+it uses the words as they are: each is complete. It remembers this, and does not wait for that dead writer again.
 The next writer makes the generation even.
 """
 
@@ -12,9 +12,9 @@ from typing import TypeVar
 
 _Value = TypeVar("_Value")
 
-_TRIES = 100  # limit: tens of microseconds, longer than a writer needs that has a processor
+_TRIES = 100  # limit: tens of microseconds, longer than a running writer needs
 _NAP_S = 0.0001
-PATIENCE_S = 0.2  # limit: longer than a live writer is put aside on a busy machine
+PATIENCE_S = 0.2  # limit: longer than a live writer is preempted on a busy machine
 
 
 class Seqlock:
@@ -25,7 +25,7 @@ class Seqlock:
         self._dead: dict[int, int] = {}
 
     def read(self, generation_word: int, read: Callable[[], _Value]) -> _Value:
-        """What `read` makes of a row, from one moment; of a row whose writer was killed in it, as it lies there."""
+        """The consistent result of `read` for a row; if the writer was killed while writing it, the words as they are."""
         words = self._words
         for _ in range(_TRIES):
             generation = words[generation_word]

@@ -1,7 +1,7 @@
-"""The lock of a store: nobody else writes to it while one of ours still may.
+"""The lock of a store: no other process writes to it while one of ours may.
 
 An open-file-description lock (F_OFD_SETLK) on the first byte of the file `lock`. The supervisor takes it, children inherit
-it with the descriptor, and the kernel lets go when the last of them is gone, however it went. It conflicts with the record
+it with the descriptor, and the kernel releases it when the last of them has ended, for whatever reason. It conflicts with the record
 lock that a Java broker takes on that byte, both ways.
 
 # compat: DefaultMessageStore.start locks byte 0 of `lock` and writes the word "lock" into it.
@@ -26,7 +26,7 @@ class StoreLock:
 
     @classmethod
     def take(cls, path: str | os.PathLike[str]) -> "StoreLock":
-        """Lock the file, which is made where missing. Never waits. Raises StoreLocked with the holders' pids."""
+        """Lock the file, which is created if missing. Never waits. Raises StoreLocked with the holders' pids."""
         text = os.fspath(path)
         fd = os.open(text, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o640)
         try:
@@ -41,7 +41,7 @@ class StoreLock:
         return cls(text, fd)
 
     def close(self) -> None:
-        """Let go in this process. Children that have inherited it hold on."""
+        """Release it in this process. Children that have inherited it keep it."""
         os.close(self.fd)
 
 
@@ -59,7 +59,7 @@ def _holds(pid: str, status: os.stat_result, file: str) -> bool:
     try:
         descriptors = os.listdir(f"/proc/{pid}/fd")
     except OSError:
-        return False  # gone meanwhile, or another user's
+        return False  # ended meanwhile, or another user's
     for descriptor in descriptors:
         try:
             behind = os.stat(f"/proc/{pid}/fd/{descriptor}")

@@ -1,1 +1,1 @@
-"""Who may store which cells of the control block: a module for each writer, imported by that role and by nobody else."""
+"""Publishers of the control block's cells: a module for each writer, imported only by that role."""

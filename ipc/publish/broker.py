@@ -1,4 +1,4 @@
-"""Publishes what operators have asked the broker for. For the broker only. (The log's offsets are in `publish.log`.)"""
+"""Publishes operators' requests. For the broker only. (The log's offsets are in `publish.log`.)"""
 
 from ipc.cells import store_cell
 from ipc.control_block import ControlBlock
@@ -27,11 +27,11 @@ class BrokerPublisher:
         return self._raise(CLEAN_TOPICS_REQUESTS)
 
     def config_version(self) -> int:
-        """Options have changed, as the page of changed options says by now. Returns the new version."""
+        """Options have changed; the page of changed options already contains them. Returns the new version."""
         return self._raise(CONFIG_VERSION)
 
     def losses_counted(self, physical_offset: int) -> None:
-        """What groups lose by forced deletions below `physical_offset` is counted; ring the housekeeper."""
+        """Lost messages by forced deletions below `physical_offset` have been counted; ring the housekeeper."""
         store_cell(self._words, LOSSES_COUNTED_OFFSET, physical_offset)
 
     def _raise(self, word: int) -> int:

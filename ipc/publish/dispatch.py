@@ -1,6 +1,6 @@
-"""Publishes how far ConsumeQueues and IndexFiles follow the log. For dispatch only.
+"""Publishes the progress of ConsumeQueues and IndexFiles. For dispatch only.
 
-Rows of the queue table are published before `reput`: who sees the offset finds its entries.
+Rows of the queue table are published before `reput`, so that readers of the offset find the entries.
 """
 
 from ipc.cells import store_cell
@@ -41,7 +41,7 @@ class DispatchPublisher:
         store_cell(self._words, FLAG_QUEUE_ERROR, int(raised))
 
     def index_error(self, raised: bool = True) -> None:
-        """IndexFiles cannot be made."""
+        """IndexFiles cannot be created."""
         store_cell(self._words, FLAG_INDEX_ERROR, int(raised))
 
     def clean_topics_handled(self, count: int) -> None:
@@ -49,5 +49,5 @@ class DispatchPublisher:
         store_cell(self._words, CLEAN_TOPICS_HANDLED, count)
 
     def cleaned(self, physical_offset: int) -> None:
-        """The files that only lead below `physical_offset` are deleted."""
+        """The files with entries only below `physical_offset` are deleted."""
         store_cell(self._words, CLEANED_OFFSET, physical_offset)

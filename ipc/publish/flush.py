@@ -1,4 +1,4 @@
-"""Publishes how far the CommitLog is durable. For flush only."""
+"""Publishes the durable end of the CommitLog. For flush only."""
 
 from ipc.cells import store_cell
 from ipc.control_block import ControlBlock
@@ -16,9 +16,9 @@ class FlushPublisher:
     def flushed(self, physical_offset: int, store_timestamp: int) -> None:
         """Everything below `physical_offset` is durable. `store_timestamp`: `wrote_timestamp` as loaded before the offset."""
         store_cell(self._words, FLUSHED_OFFSET, physical_offset)
-        # order: the housekeeper loads the timestamp first, so the checkpoint never speaks of a record that is not durable.
+        # order: the housekeeper loads the timestamp first, so the checkpoint never covers a record that is not durable.
         store_cell(self._words, FLUSHED_TIMESTAMP, store_timestamp)
 
     def log_error(self) -> None:
-        """A sync has failed. There is no taking back: a second sync that succeeds proves nothing."""
+        """A sync has failed. This is final: a second sync that succeeds proves nothing."""
         store_cell(self._words, FLAG_LOG_ERROR, 1)

@@ -1,4 +1,4 @@
-"""Publishes what slaves have. For ha only."""
+"""Publishes the progress of slaves. For ha only."""
 
 from ipc.cells import store_cell
 from ipc.control_block import ControlBlock
@@ -14,7 +14,7 @@ class HaPublisher:
         self._words = block.words
 
     def push2slave_max_offset(self, physical_offset: int) -> None:
-        """Some slave has acknowledged everything below `physical_offset`."""
+        """A slave has acknowledged everything below `physical_offset`."""
         store_cell(self._words, PUSH2SLAVE_MAX_OFFSET, physical_offset)
 
     def slave_count(self, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Publishes what files there are. For the housekeeper only.
+"""Publishes which CommitLog files exist. For the housekeeper only.
 
 `min_offset` is raised before a file is unlinked, `allocated_offset` after one is reserved.
 """
@@ -17,11 +17,11 @@ class HousekeeperPublisher:
         self._words = block.words
 
     def min_offset(self, physical_offset: int) -> None:
-        """The log begins at `physical_offset`; what lies below may be gone any moment."""
+        """The log begins at `physical_offset`; files below may be deleted at any time."""
         store_cell(self._words, MIN_OFFSET, physical_offset)
 
     def forced_offset(self, physical_offset: int) -> None:
-        """The log is about to begin at `physical_offset`, before the retention time; ring the broker, which counts the losses."""
+        """The log will begin at `physical_offset`, by a deletion before the retention time; ring the broker, which counts lost messages."""
         store_cell(self._words, FORCED_OFFSET, physical_offset)
 
     def allocated_offset(self, physical_offset: int) -> None:
@@ -29,7 +29,7 @@ class HousekeeperPublisher:
         store_cell(self._words, ALLOCATED_OFFSET, physical_offset)
 
     def disk_full(self, full: bool) -> None:
-        """Whether writing has to stop for want of space."""
+        """Whether writes must stop for lack of space."""
         store_cell(self._words, FLAG_DISK_FULL, int(full))
 
     def delete_expired_handled(self, count: int) -> None:

@@ -1,4 +1,4 @@
-"""Publishes the first value of every cell. For recover only, which runs alone before all the others."""
+"""Publishes the first value of every cell. For recover only, which runs alone before all other roles."""
 
 from ipc import control_layout as layout
 from ipc.cells import store_cell
@@ -6,7 +6,7 @@ from ipc.control_block import ControlBlock
 
 
 class RecoverPublisher:
-    """Stores what was found on disk."""
+    """Stores the state found on disk."""
 
     __slots__ = ("_words",)
 
@@ -24,10 +24,10 @@ class RecoverPublisher:
         reput_timestamp: int = 0,
         index_timestamp: int = 0,
     ) -> None:
-        """The store as it lies on disk, synced and wiped: physical offsets, timestamps in ms (0: not known).
+        """The store on disk, synced and wiped: physical offsets, timestamps in ms (0: unknown).
 
-        All that was found is durable, so `flushed_offset` equals `wrote_offset`, and nothing beyond was touched. Flags,
-        counts of requests and what slaves have begin at zero.
+        Everything found is durable, so `flushed_offset` equals `wrote_offset`, and nothing beyond was written. Flags,
+        counts of requests and the progress of slaves begin at zero.
         """
         values = {cell.name: 0 for cell in layout.CELLS}
         values |= {
