@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from support.acl_requests import ACCOUNTS, REFUSAL, Row, rows
+from support.acl_requests import ACCOUNTS, REFUSAL, SECRET, Row, rows
 from support.appliance import Appliance
+from support.client import Client
+from support.java import Java, JavaError
 from support.plain_client import PlainClient
 from support.reference import Reference, disposable
 from support.sdk import await_registered
@@ -53,3 +55,26 @@ def test_every_request_is_allowed_or_refused_as_by_apaches_broker(servers: tuple
     assert {remark.removeprefix(REFUSAL).split()[0] for remark in refused} == {"No", "Check", "Need"}
     differ = {str(row): (apaches[row], ours[row]) for row in apaches if apaches[row] != ours[row]}
     assert not differ, f"{len(differ)} of {len(apaches)} rows differ: {dict(list(differ.items())[:10])}"
+
+
+@pytest.mark.slow
+def test_official_client_sends_and_receives_with_its_own_signatures(servers: tuple[Server, Server], java: Java) -> None:
+    for server in servers:
+        _create(server, "Signed")
+        client = Client(java, server)
+        client.await_route("Signed")
+        arguments = {"topic": "Signed", "group": "signed-group", "count": 20, "deadlineMs": 60_000}
+        allowed = {"accessKey": "exceptions", "secretKey": SECRET}
+        assert client.call("signed-round", **arguments, **allowed) == 20
+        for access_key, secret, said in (
+            ("exceptions", "wrong-secret", "Check signature failed for accessKey=exceptions"),
+            ("subscriber", SECRET, "No default permission for topic:Signed"),
+            ("stranger", SECRET, "No acl config for stranger"),
+        ):
+            with pytest.raises(JavaError, match=said):
+                client.call("signed-round", **arguments, accessKey=access_key, secretKey=secret)
+
+
+def _create(server: Server, topic: str) -> None:
+    with PlainClient(server.broker) as client:
+        assert Row("administrator", "create topic", topic, "").ask(client) == (0, None)
