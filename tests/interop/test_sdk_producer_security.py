@@ -20,9 +20,10 @@ from headrace import (
     TransactionProducer,
     TransactionState,
 )
-from support.not_served import NOT_SERVED
+from support.appliance import Appliance
 from support.reference import Reference, disposable
 from support.sdk import await_registered, dump, eventually, patient, producing, run
+from support.servers import Server
 
 ACCOUNTS = """
 globalWhiteRemoteAddresses: []
@@ -41,21 +42,25 @@ accounts:
 TESTER = Credentials("tester-key", "tester-secret")
 
 
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reference]:
+@pytest.fixture(scope="module", params=["reference", "headrace"])
+def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A broker that requires signatures; TLS is optional, as with all RocketMQ servers."""
-    assert "acl" in NOT_SERVED, "run this against the appliance as well"
     root: Path = tmp_path_factory.mktemp("guarded")
-    home = root / "home"
+    home = root / "data"
     (home / "conf").mkdir(parents=True)
     (home / "conf" / "plain_acl.yml").write_text(ACCOUNTS)
-    with disposable(Reference(root / "data", settings={"aclEnable": "true"}, more=(f"--home={home}",))) as server:
+    settings = {"aclEnable": "true"}
+    with disposable(
+        Reference(home, settings=settings, more=(f"--home={home}",))
+        if request.param == "reference"
+        else Appliance(home, settings=settings)
+    ) as server:
         await_registered(server.name_server)
         yield server
 
 
 @pytest.mark.parametrize("binary_headers", [False, True])
-def test_signed_requests_are_accepted(guarded: Reference, binary_headers: bool) -> None:
+def test_signed_requests_are_accepted(guarded: Server, binary_headers: bool) -> None:
     topic = f"Signed{binary_headers}"
 
     async def main() -> None:
@@ -73,7 +78,7 @@ def test_signed_requests_are_accepted(guarded: Reference, binary_headers: bool) 
     "credentials", [None, Credentials("tester-key", "wrong-secret"), Credentials("nobody", "no-secret")]
 )
 def test_unsigned_and_wrongly_signed_requests_are_refused_at_once(
-    guarded: Reference, credentials: Credentials | None
+    guarded: Server, credentials: Credentials | None
 ) -> None:
     async def main() -> None:
         config = patient(guarded, credentials=credentials)
@@ -85,7 +90,7 @@ def test_unsigned_and_wrongly_signed_requests_are_refused_at_once(
     run(main())
 
 
-def test_account_is_limited_to_its_permissions(guarded: Reference) -> None:
+def test_account_is_limited_to_its_permissions(guarded: Server) -> None:
     async def main() -> None:
         config = patient(guarded, credentials=TESTER)
         async with producing(config, "allowed") as producer, Admin(config) as admin:
@@ -105,7 +110,7 @@ def test_account_is_limited_to_its_permissions(guarded: Reference) -> None:
     run(main())
 
 
-def test_every_kind_of_client_signs_its_requests(guarded: Reference) -> None:
+def test_every_kind_of_client_signs_its_requests(guarded: Server) -> None:
     """Half messages and their ends, checks, traces, pushes with heartbeats and commits, lite pulls."""
     topic = "Kinds"
 
@@ -146,7 +151,7 @@ def test_every_kind_of_client_signs_its_requests(guarded: Reference) -> None:
     run(main())
 
 
-def test_tls_works_for_all_requests_and_rejects_untrusted_certificates(guarded: Reference) -> None:
+def test_tls_works_for_all_requests_and_rejects_untrusted_certificates(guarded: Server) -> None:
     async def main() -> None:
         trusting = ssl.create_default_context()
         trusting.check_hostname = False
