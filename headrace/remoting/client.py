@@ -174,7 +174,11 @@ class RemotingClient:
             raise ConnectError(f"cannot connect to {name}: host name cannot be resolved: {error}", address) from error
         except OSError as error:
             # A TLS error's own text says more than its number.
-            reason = error if isinstance(error, SSLError) else error.strerror or error
+            reason = str(error) if isinstance(error, SSLError) else error.strerror or str(error)
+            if self._ssl is not None and (
+                not reason or isinstance(error, ConnectionResetError | ConnectionAbortedError)
+            ):
+                reason = "the server closed the connection during the TLS handshake; it may not support TLS"
             raise ConnectError(f"cannot connect to {name}: {reason}", address) from error
         finally:
             connecting.cancel()

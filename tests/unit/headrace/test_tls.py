@@ -524,6 +524,19 @@ def test_client_and_server_of_this_package_exchange_requests(run: Any, certifica
     run(main())
 
 
+def test_client_whose_server_has_tls_disabled_reports_that_it_may_not_support_tls(
+    run: Any, certificates: Certificates
+) -> None:
+    async def main() -> None:
+        async with serving(certificates.settings("disabled")) as (_, port):
+            client = RemotingClient(ssl=certificates.client())
+            with pytest.raises(ConnectError, match=r"by TLS: the server closed the connection .*may not support TLS"):
+                await client.request(f"127.0.0.1:{port}", create_request(ECHO), 60_000)
+            await client.close()
+
+    run(main())
+
+
 # -- reloading ------------------------------------------------------------------------------------------------------------
 
 
