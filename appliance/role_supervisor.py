@@ -25,7 +25,7 @@ from appliance.role import C, Role, S, qualified_name
 from ipc.control_block import ControlBlock
 from ipc.health_page import RoleHealth
 
-_LEVELS: Final = frozenset({"held_pulls", "connections"})
+_LEVELS: Final = frozenset({"held_pulls", "connections", "connection_buffer_bytes"})
 """Counters of a current number, of which rates would be meaningless."""
 
 logger = logging.getLogger(__name__)

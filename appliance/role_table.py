@@ -174,6 +174,7 @@ def _run_nameserver(context: ApplianceRoleContext, settings: ApplianceSettings) 
         configuration.host,
         configuration.appliance.nameserver_port,
         _server_tls(configuration.tls),
+        context.counters.add,
     )
 
 

@@ -28,7 +28,7 @@ from broker.request_handlers import RequestHandlers
 from broker.role_notifier import RoleNotifier
 from broker.sending.store_writer import StoreWriter
 from broker.settings import Settings
-from broker.statistics.counters import Counters
+from broker.statistics.counters import LIMITS, Counters
 from broker.statistics.traffic import Traffic
 from broker.tables import Tables
 from headrace.model.address_list import parse_networks
@@ -36,7 +36,9 @@ from headrace.protocol.request_access import ADMIN_CODES
 from headrace.remoting.admin_gate import UNAUTHENTICATED, AdminGate
 from headrace.remoting.connection import Connection
 from headrace.remoting.endpoint import Admit, MakeHotPath
+from headrace.remoting.fault_log import FaultLog
 from headrace.remoting.handlers import HandlerTable
+from headrace.remoting.open_files import limits_of_process
 from headrace.remoting.server import RemotingServer
 from headrace.remoting.server_tls import ServerTls
 from ipc.role_context import RoleContext
@@ -146,6 +148,8 @@ class _Broker:
             on_close=self._connection_closed,
             admit=self._make_admit(),
             idle_timeout_s=settings.broker.server_channel_max_idle_time_seconds,
+            limits=limits_of_process(settings.broker),
+            faults=FaultLog(limits=LIMITS),
             buffer_limit=settings.broker.max_connection_buffer_bytes,
             tls=self._tls,
         )
@@ -317,6 +321,7 @@ class _Broker:
 
     def _connection_closed(self, connection: Connection, _reason: str) -> None:
         self._tables.clients.connection_closed(connection)
+        self._waiters.held.drop(connection)
 
     # -- the clock --------------------------------------------------------------------------------------------------------
 

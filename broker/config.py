@@ -14,6 +14,14 @@ import psutil
 from headrace.model import names, permission
 from headrace.model.address_list import parse_networks
 from headrace.model.buffer_limit import DEFAULT_LIMIT, check_limit
+from headrace.model.connection_limits import (
+    DEFAULT_FRAME_SIZE,
+    DEFAULT_HEADER_SIZE,
+    DEFAULT_REQUESTS_PER_ACCOUNT,
+    DEFAULT_REQUESTS_PER_CONNECTION,
+    check_limits,
+    check_range,
+)
 from headrace.model.option import option
 
 
@@ -143,6 +151,62 @@ class BrokerConfig:
         help="Memory that all connections of the role may use together for frames that are not complete and answers that are not sent"
         " (bytes, at least 67108864); above it large frames wait, then idle connections are closed.",
     )
+    max_connections: int = option(
+        0,
+        help="Connections in all; 0: three quarters of the limit of open files, at most 100000. Above it, connections are closed.",
+    )
+    max_connections_per_address: int = option(
+        0,
+        help="Connections of one address (of IPv6, of one /64 network); 0: three quarters of maxConnections. Above it, connections are closed.",
+    )
+    max_frame_size: int = option(
+        DEFAULT_FRAME_SIZE,
+        help="Size of a frame (bytes, 1048576 to 16777216); above it, the connection is closed.",
+    )
+    max_header_size: int = option(
+        DEFAULT_HEADER_SIZE,
+        help="Size of a request's header (bytes, 65536 to 16777216); above it, the connection is closed.",
+    )
+    max_requests_per_connection: int = option(
+        DEFAULT_REQUESTS_PER_CONNECTION,
+        help="Requests of one connection that are in progress; above it, no more are read until some are answered.",
+    )
+    max_requests_per_account: int = option(
+        DEFAULT_REQUESTS_PER_ACCOUNT,
+        help="Requests of one account, or of one address without an account, that are in progress; above it, SYSTEM_BUSY is answered.",
+    )
+    max_held_pulls: int = option(
+        100_000,
+        help="Pulls that wait for a message, in all; above it, SYSTEM_BUSY is answered.",
+    )
+    max_held_pulls_per_connection: int = option(
+        20_000,
+        help="Pulls of one connection that wait for a message; above it, SYSTEM_BUSY is answered.",
+    )
+    max_topics_created_per_minute: int = option(
+        1000,
+        help="Topics and consumer groups that are created automatically in a minute; above it, SYSTEM_BUSY is answered.",
+    )
+    max_message_properties: int = option(
+        1024,
+        help="Properties of one message; above it, MESSAGE_ILLEGAL is answered.",
+    )
+    max_message_properties_size: int = option(
+        32_767,
+        help="Size of a message's properties (bytes, at most 32767); above it, MESSAGE_ILLEGAL is answered.",
+    )
+    max_filter_length: int = option(
+        8192,
+        help="Characters of an SQL92 expression (at most 8192); above it, the subscription is refused.",
+    )
+    max_filter_terms: int = option(
+        4096,
+        help="Operators, values and properties of an SQL92 expression; above it, the subscription is refused.",
+    )
+    max_filters: int = option(
+        10_000,
+        help="SQL92 expressions that are kept for consumer groups; above it, pulls by new ones are answered with FILTER_DATA_NOT_EXIST.",
+    )
     acl_enable: bool = option(False, help="Whether requests have to be signed by an account in the ACL files.")
     admin_allow: str = option(
         "",
@@ -169,6 +233,18 @@ class BrokerConfig:
         """Fills in what was not given: the host's name and its addresses. Raises ValueError for what cannot be kept to."""
         check_limit(self.max_connection_buffer_bytes, "maxConnectionBufferBytes")
         parse_networks("adminAllow", self.admin_allow)
+        check_limits(self)
+        for name, value, least, most in (
+            ("maxHeldPulls", self.max_held_pulls, 1, None),
+            ("maxHeldPullsPerConnection", self.max_held_pulls_per_connection, 1, None),
+            ("maxTopicsCreatedPerMinute", self.max_topics_created_per_minute, 0, None),
+            ("maxMessageProperties", self.max_message_properties, 8, None),
+            ("maxMessagePropertiesSize", self.max_message_properties_size, 1024, 32_767),
+            ("maxFilterLength", self.max_filter_length, 1, 8192),
+            ("maxFilterTerms", self.max_filter_terms, 1, None),
+            ("maxFilters", self.max_filters, 0, None),
+        ):
+            check_range(name, value, least, most)
         if not self.broker_name:
             object.__setattr__(self, "broker_name", socket.gethostname() or "DEFAULT_BROKER")
         if not self.broker_ip1:

@@ -1,14 +1,18 @@
 # ruff: noqa: N818  (names say what is wrong; the tree below says that they are errors)
-"""What the broker raises when a promise is broken.
+"""What the broker raises when a promise is broken, and what ends a request that has reached a limit.
 
     BrokerProcessError          the root
     ├── ConfigFileUnreadable    a file under config/ (and its .bak) cannot be read: the broker does not start
     └── PortTaken               a listener cannot be opened: the broker does not start
 
-Outcomes that a client may cause are values, not exceptions: a response code with a remark.
+    LimitReached                a request needs more than a limit allows: it is answered with SYSTEM_BUSY (`broker.handler_errors`)
+
+Other outcomes that a client may cause are values, not exceptions: a response code with a remark.
 """
 
 from pathlib import Path
+
+from headrace.errors import RemoteProtocolError
 
 
 class BrokerProcessError(Exception):
@@ -25,6 +29,14 @@ class ConfigFileUnreadable(BrokerProcessError):
             f"{path} and {path.name}.bak are both unreadable ({cause}); restore one of them from a backup, or move both away"
             f" to start without their contents"
         )
+
+
+class LimitReached(RemoteProtocolError):
+    """A request needs more than a limit allows; `limit` is the name of its option. The message says what to do."""
+
+    def __init__(self, limit: str, message: str) -> None:
+        super().__init__(message)
+        self.limit = limit
 
 
 class PortTaken(BrokerProcessError):

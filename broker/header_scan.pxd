@@ -19,6 +19,7 @@ cdef class HeaderScan:
     cdef Py_ssize_t _name_lengths[26]
     cdef Py_ssize_t starts[26]
     cdef Py_ssize_t lengths[26]
+    cdef public long long header_limit
     cdef long long opaque, flag
     cdef Py_ssize_t fields_at, body_at, body_length, end
 

@@ -37,6 +37,7 @@ class HeaderScan:
 
     `opaque`, `flag`; `fields_at`, `body_at`, `body_length`, `end`: places in the buffer; `starts[field]`, `lengths[field]`: the value of a
     field of extFields, -1 for a field that is missing. `fields_at` is where the first field's name begins: its quote.
+    Frames with a header of more than `header_limit` bytes are OTHER.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class HeaderScan:
         self._ignores_others = ignores_others
         self._count = len(names)
         self._kept = tuple(names)
+        self.header_limit = FRAME_MAX_LENGTH
         if not cython.compiled:
             self._slots = [0] * _SLOTS
             self._names = [b""] * _MAX_FIELDS
@@ -79,7 +81,11 @@ class HeaderScan:
         length = load_u32(p, position)
         # The highest byte of the header's length is its type, so that a header of another type than JSON is too long.
         header_length = load_u32(p, position + LENGTH_SIZE)
-        if length > FRAME_MAX_LENGTH - LENGTH_SIZE or header_length > length - LENGTH_SIZE:
+        if (
+            length > FRAME_MAX_LENGTH - LENGTH_SIZE
+            or header_length > length - LENGTH_SIZE
+            or header_length > self.header_limit
+        ):
             return _OTHER
         if end - position - LENGTH_SIZE < length:
             return _PARTIAL

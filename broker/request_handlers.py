@@ -145,6 +145,7 @@ def _make_pull_path(settings: Settings, live: LiveConfig, tables: Tables, readin
         return getter.try_gather(plan.topic, queue_id, offset, max_count, plan.codes)
 
     path = PullPath(getter.gatherer, read, tables.offsets.commit, settings.may_append, CURRENT_VERSION)
+    path.limit(settings.broker.max_header_size)
     tables.topics.on_change(lambda _: path.forget_plans())
     tables.groups.on_change(lambda _: path.forget_plans())
     live.on_change(lambda _: path.forget_plans())

@@ -12,6 +12,7 @@ from broker.filtering.filter_functions import FilterFunctions
 from broker.json_file import JsonFile
 from broker.settings import Settings
 from broker.statistics.broker_stats import BrokerStats
+from broker.topics.creation_limit import CreationLimit
 from broker.topics.deleted_topics import DeletedTopicTable
 from broker.topics.topics import TopicTable
 from store.deleted_topics import FILE as DELETED_TOPICS
@@ -23,9 +24,10 @@ class Tables:
 
     def __init__(self, settings: Settings) -> None:
         config, paths = settings.broker, settings.paths
-        self.topics = TopicTable(JsonFile(paths.config_file("topics.json")), config)
+        creations = CreationLimit(config.max_topics_created_per_minute)
+        self.topics = TopicTable(JsonFile(paths.config_file("topics.json")), config, creations)
         self.deleted_topics = DeletedTopicTable(JsonFile(paths.config_file(DELETED_TOPICS)), self.topics)
-        self.groups = GroupTable(JsonFile(paths.config_file("subscriptionGroup.json")), config)
+        self.groups = GroupTable(JsonFile(paths.config_file("subscriptionGroup.json")), config, creations)
         self.offsets = OffsetTable(JsonFile(paths.config_file("consumerOffset.json")))
         self.delay_offsets = DelayOffsets(
             JsonFile(paths.config_file("delayOffset.json")), LevelsFile(paths.root / "timer" / "levels")

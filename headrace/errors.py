@@ -8,6 +8,7 @@
     │   ├── LocalProtocolError        a value that the protocol cannot carry was to be sent
     │   └── RemoteProtocolError       bytes from a peer or a file violate the protocol
     │       └── BadFrame              … and its framing: the connection cannot be used any more
+    │           └── FrameTooLarge     a frame or header is larger than this side accepts
     ├── RemotingError                 a request got no answer (also OSError)
     │   ├── ConnectError              no connection to the address (also ConnectionError)
     │   ├── SendRequestError          the connection broke (also ConnectionError)
@@ -86,6 +87,14 @@ class BadFrame(RemoteProtocolError):
     def __init__(self, message: str, frames: Sequence[Any] = ()) -> None:
         super().__init__(message)
         self.frames = tuple(frames)
+
+
+class FrameTooLarge(BadFrame):
+    """A frame or its header is larger than this side accepts; `limit` is the name of the option that limits it."""
+
+    def __init__(self, message: str, limit: str) -> None:
+        super().__init__(message)
+        self.limit = limit
 
 
 class RemotingError(HeadraceError, OSError):

@@ -8,6 +8,13 @@ from dataclasses import dataclass
 
 from headrace.model.address_list import parse_networks
 from headrace.model.buffer_limit import DEFAULT_LIMIT, check_limit
+from headrace.model.connection_limits import (
+    DEFAULT_FRAME_SIZE,
+    DEFAULT_HEADER_SIZE,
+    DEFAULT_REQUESTS_PER_ACCOUNT,
+    DEFAULT_REQUESTS_PER_CONNECTION,
+    check_limits,
+)
 from headrace.model.option import option
 
 
@@ -45,6 +52,30 @@ class NameServerConfig:
         help="Memory that all connections of the role may use together for frames that are not complete and answers that are not sent"
         " (bytes, at least 67108864); above it large frames wait, then idle connections are closed.",
     )
+    max_connections: int = option(
+        0,
+        help="Connections in all; 0: three quarters of the limit of open files, at most 100000. Above it, connections are closed.",
+    )
+    max_connections_per_address: int = option(
+        0,
+        help="Connections of one address (of IPv6, of one /64 network); 0: three quarters of maxConnections. Above it, connections are closed.",
+    )
+    max_frame_size: int = option(
+        DEFAULT_FRAME_SIZE,
+        help="Size of a frame (bytes, 1048576 to 16777216); above it, the connection is closed.",
+    )
+    max_header_size: int = option(
+        DEFAULT_HEADER_SIZE,
+        help="Size of a request's header (bytes, 65536 to 16777216); above it, the connection is closed.",
+    )
+    max_requests_per_connection: int = option(
+        DEFAULT_REQUESTS_PER_CONNECTION,
+        help="Requests of one connection that are in progress; above it, no more are read until some are answered.",
+    )
+    max_requests_per_account: int = option(
+        DEFAULT_REQUESTS_PER_ACCOUNT,
+        help="Requests of one account, or of one address without an account, that are in progress; above it, SYSTEM_BUSY is answered.",
+    )
     scan_not_active_broker_interval: int = option(10_000, help="Interval between searches for expired brokers, in ms.")
     broker_channel_expired_time: int = option(
         120_000, help="Time without a registration after which a broker is removed, in ms.", changeable=True
@@ -54,3 +85,4 @@ class NameServerConfig:
         """Raises ValueError for what cannot be kept to."""
         check_limit(self.max_connection_buffer_bytes, "maxConnectionBufferBytes")
         parse_networks("adminAllow", self.admin_allow)
+        check_limits(self)

@@ -16,6 +16,7 @@ from headrace.model.address_list import parse_networks
 from headrace.protocol.request_access import ADMIN_CODES
 from headrace.remoting import Connection, RemotingServer
 from headrace.remoting.admin_gate import UNAUTHENTICATED, AdminGate
+from headrace.remoting.open_files import limits_of_process
 from headrace.remoting.server_tls import ServerTls
 from nameserver.config import NameServerConfig
 from nameserver.errors import PortTaken
@@ -57,10 +58,12 @@ class NameServer:
             on_close=self._closed,
             admit=gate.admit,
             idle_timeout_s=config.server_channel_max_idle_time_seconds,
+            limits=limits_of_process(config),
             buffer_limit=config.max_connection_buffer_bytes,
             tls=tls,
         )
         self.liveness = Liveness(self.routes, lambda: self._settings.config)
+        self._counted: dict[str, int] = {}
 
     async def listen(self, host: str, port: int) -> int:
         """Serves from now on; returns the port. Raises PortTaken, or OSError for an address that cannot be had otherwise."""
@@ -78,6 +81,12 @@ class NameServer:
         self.liveness.close()
         await self.server.stop(grace_s)
 
+    def add_counts(self, count: Callable[[str, int], None]) -> None:
+        """Adds how often each limit was reached since the last time to the counters `limit.OPTION`."""
+        for limit, reached in self.server.faults.limits.items():
+            count(f"limit.{limit}", reached - self._counted.get(limit, 0))
+            self._counted[limit] = reached
+
     def _closed(self, connection: Connection, reason: str) -> None:
         for address in self.routes.connection_lost(connection):
             logger.warning("broker disconnected address=%s reason=%r", address, reason)
@@ -92,14 +101,16 @@ def run(
     host: str,
     port: int,
     tls: ServerTls | None = None,
+    count: Callable[[str, int], None] = lambda _name, _change: None,
 ) -> None:
     """Serves until `stop_fd` becomes readable.
 
-    `ready` is called once, when clients can connect; `beat` at least every quarter of a second while the loop turns. Raises PortTaken (an OSError),
+    `ready` is called once, when clients can connect; `beat` at least every quarter of a second while the loop turns, and so is
+    `count(name, change)` for each counter. Raises PortTaken (an OSError),
     KvConfigUnreadable.
     """
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(beat, ready, stop_fd, config, Path(directory), host, port, tls))
+        runner.run(_serve(beat, ready, stop_fd, config, Path(directory), host, port, tls, count))
 
 
 async def _serve(
@@ -111,6 +122,7 @@ async def _serve(
     host: str,
     port: int,
     tls: ServerTls | None,
+    count: Callable[[str, int], None],
 ) -> None:
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
@@ -121,6 +133,7 @@ async def _serve(
         ready()
         while not stopped.is_set():
             beat()
+            name_server.add_counts(count)
             try:
                 await asyncio.wait_for(stopped.wait(), BEAT_INTERVAL_S)
             except TimeoutError:

@@ -142,7 +142,9 @@ class ClientProcessor:
             consumer.subscription_data_set,
         )
         if self._filters is not None:
-            yield from self._filters.table.register_steps(consumer.group_name, consumer.subscription_data_set)
+            yield from self._filters.table.register_steps(
+                consumer.group_name, consumer.subscription_data_set, client.connection.limit_reached
+            )
 
     def unregister(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
         """Takes the client out of the groups it names."""
@@ -164,14 +166,14 @@ class ClientProcessor:
         body = GetConsumerListByGroupResponseBody(group.client_ids())
         return response_to(command, ResponseCode.SUCCESS, ext={}, body=body.encode())
 
-    def check_config(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
+    def check_config(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
         """Whether the broker understands a subscription."""
         body = CheckClientRequestBody.decode(command.body, untrusted=True)
         subscription = body.subscription_data
         if subscription is None or is_tag_type(subscription.expression_type):
             return response_to(command, ResponseCode.SUCCESS)
         if self._filters is not None:
-            refused = self._filters.check(subscription)
+            refused = self._filters.check(subscription, connection.limit_reached)
             return response_to(command, ResponseCode.SUCCESS) if refused is None else response_to(command, *refused)
         return response_to(
             command,

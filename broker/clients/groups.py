@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from broker.config import BrokerConfig
 from broker.json_file import JsonFile
 from broker.table_text import GROUPS, file_text, wire_text
+from broker.topics.creation_limit import CreationLimit
 from headrace.model import names
 from headrace.model.data_version import DataVersion
 from headrace.model.subscription_group import SubscriptionGroupConfig
@@ -21,10 +22,11 @@ logger = logging.getLogger(__name__)
 class GroupTable:
     """Finds, makes, replaces and deletes groups. Owned by the broker's event loop; not for several threads."""
 
-    def __init__(self, json_file: JsonFile, config: BrokerConfig) -> None:
-        """Reads the file. Raises ConfigFileUnreadable."""
+    def __init__(self, json_file: JsonFile, config: BrokerConfig, creations: CreationLimit | None = None) -> None:
+        """Reads the file. Raises ConfigFileUnreadable. `creations` limits the groups that clients create."""
         self._file = json_file
         self._config = config
+        self._creations = creations or CreationLimit(config.max_topics_created_per_minute)
         self._groups = {group: SubscriptionGroupConfig(group) for group in names.SYSTEM_GROUPS}
         self._listeners: list[Callable[[str | None], None]] = []
         stored = json_file.load(SubscriptionGroupWrapper.decode) or SubscriptionGroupWrapper(DataVersion())
@@ -32,12 +34,14 @@ class GroupTable:
         self._version = stored.data_version
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
-        """The group's settings, made with the defaults if it is new and may be; None if it may not (remoting spec 4.2)."""
+        """The group's settings, made with the defaults if it is new and may be; None if it may not (remoting spec 4.2). Raises LimitReached."""
         found = self._groups.get(group)
         if found is not None:
             return found
         if not (self._config.auto_create_subscription_group or names.is_system_group(group)):
             return None
+        if not names.is_system_group(group):
+            self._creations.take("consumer group", group)
         created = SubscriptionGroupConfig(group)
         self._store({**self._groups, group: created}, group)
         logger.info("group created group=%s", group)

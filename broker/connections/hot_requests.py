@@ -82,17 +82,17 @@ class HotRequests:
         channel, path, pulls, end = self._channel, self._path, self._pulls, len(data)
         self._appender.log.begin()
         while not channel.is_closed:
-            if connection.is_held:
+            if not channel.takes_frames:
                 return position
             admission = connection.admission
-            if admission.check is not None and admission.checks_hot_requests:
+            if (admission.check is not None and admission.checks_hot_requests) or connection.is_over_limit:
                 return connection.take_frames(data, position)
             access = admission.signatures
             position = path.take(data, position, self._born_host, self._born_flag, access)
             if path.stopped_at == PARTIAL:
                 return position
             stop = position + frame_size(data, position)
-            if stop > end or channel.must_wait():
+            if stop > end or channel.frame_must_wait():
                 return position
             answer = pulls.answer(data, position, access) if pulls is not None else None
             if answer is not None:
@@ -120,12 +120,15 @@ class HotRequests:
             self._channel.write(answers)
         held = self._path.take_held()
         if held:
+            # order: before it waits, which may be over at once.
+            self._connection.count_requests(puts)
             self._appender.gate.wait(self._appender.log.wrote_offset, partial(self._answer_held, held, began_ns, puts))
         elif puts:
             self._appender.stats.puts.add(began_ns, puts)
 
     def _answer_held(self, answers: bytes, began_ns: int, puts: int, status: PutMessageStatus) -> None:
         self._appender.stats.puts.add(began_ns, puts)
+        self._connection.count_requests(-puts)
         if status is not PutMessageStatus.PUT_OK:
             answers = b"".join(_recoded(answers, status))
         self._channel.write(answers)

@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Generator, Iterable
 from dataclasses import replace
+from typing import Final
 
 from broker.config import BrokerConfig
 from broker.json_file import JsonFile
@@ -20,6 +21,7 @@ from headrace.model.subscription import PYTHON, SubscriptionData, is_tag_type
 from store.filter.bloom import BloomFilter
 from store.filter.consumer_filter import ConsumerFilterData, FilterTable, compile_filter, decode_filters, encode_filters
 from store.filter.message_filter import ExpressionFilter
+from store.filter.program import Program
 from store.filter.refusal import Refusal
 
 logger = logging.getLogger(__name__)
@@ -28,6 +30,18 @@ SAVE_INTERVAL_S = 10.0
 _LOADED_DEAD_MS = 30_000  # compat: loaded filters count as inactive for half a minute, the interval of heartbeats
 _LEAD_MS = 1000  # limit: writing a small file takes a few milliseconds, on a busy disk perhaps 0.1 s
 _ATTEMPTS = 3
+
+MAX_LENGTH: Final = "maxFilterLength"
+MAX_TERMS: Final = "maxFilterTerms"
+MAX_FILTERS: Final = "maxFilters"
+"""The options that limit expressions."""
+
+LimitReached = Callable[[str, str], object]
+"""Is told the name of an option, and in one line how a client has reached the limit that it sets."""
+
+
+def ignore_limit(_limit: str, _reason: str) -> None:
+    """Nobody counts how often limits are reached."""
 
 
 class ConsumerFilterTable:
@@ -44,22 +58,27 @@ class ConsumerFilterTable:
         self._table: FilterTable = {}
         self._ready: dict[tuple[str, str], ExpressionFilter] = {}
         self._unwritten: set[tuple[str, str]] = set()
+        self._count = 0
         self._is_changed = False
         self._load()
 
     # -- what heartbeats say ----------------------------------------------------------------------------------------------
 
-    def register(self, group: str, subscriptions: Collection[SubscriptionData]) -> None:
+    def register(
+        self, group: str, subscriptions: Collection[SubscriptionData], limit_reached: LimitReached = ignore_limit
+    ) -> None:
         """Registers the group's expressions; its filters for other topics become inactive. (Functions are not kept here.)"""
-        for _ in self.register_steps(group, subscriptions):
+        for _ in self.register_steps(group, subscriptions, limit_reached):
             pass
 
-    def register_steps(self, group: str, subscriptions: Collection[SubscriptionData]) -> Generator[None, None, None]:
+    def register_steps(
+        self, group: str, subscriptions: Collection[SubscriptionData], limit_reached: LimitReached = ignore_limit
+    ) -> Generator[None, None, None]:
         """As `register`, one expression per step."""
         subscriptions = [one for one in subscriptions if one.expression_type != PYTHON]
         for subscription in subscriptions:
             if not is_tag_type(subscription.expression_type) and subscription.sub_string:
-                self._register_one(group, subscription)
+                self._register_one(group, subscription, limit_reached)
                 yield
         listed = {subscription.topic for subscription in subscriptions}
         for data in self._of_group(group):
@@ -74,7 +93,7 @@ class ConsumerFilterTable:
                 if group not in connected:
                     self._let_die(data)
 
-    def _register_one(self, group: str, subscription: SubscriptionData) -> None:
+    def _register_one(self, group: str, subscription: SubscriptionData, limit_reached: LimitReached) -> None:
         topic, version = subscription.topic, subscription.sub_version
         known = self._table.get(topic, {}).get(group)
         if known is not None and version <= known.client_version:
@@ -91,13 +110,14 @@ class ConsumerFilterTable:
         ):  # fmt: skip
             self._put(replace(known, client_version=version, dead_time=0))
             return
-        compiled = compile_filter(data.expression, data.expression_type)
+        compiled = compile_within_limits(data.expression, data.expression_type, self._config, limit_reached)
         if isinstance(compiled, Refusal):
             logger.warning("filter rejected group=%s topic=%s reason=%s", group, topic, compiled)
             if known is not None:
-                del self._table[topic][group]
-                self._ready.pop((topic, group), None)
-                self._is_changed = True
+                self._remove(known)
+            return
+        if known is None and self._count >= self._config.max_filters and not self._make_room():
+            limit_reached(MAX_FILTERS, f"the filter of group {group} for topic {topic} is not kept: {self._count} are")
             return
         self._unwritten.add((topic, group))
         self._put(data)
@@ -106,8 +126,27 @@ class ConsumerFilterTable:
     def _birth(self) -> int:
         return self._now_ms() + (_LEAD_MS if self._config.enable_calc_filter_bit_map else 0)
 
+    def _make_room(self) -> bool:
+        """Forgets the filter that has been dead for longest; returns whether there was one."""
+        dead = [data for groups in self._table.values() for data in groups.values() if data.is_dead]
+        if dead:
+            self._remove(min(dead, key=lambda data: data.dead_time))
+        return bool(dead)
+
+    def _remove(self, data: ConsumerFilterData) -> None:
+        groups = self._table[data.topic]
+        del groups[data.consumer_group]
+        if not groups:
+            del self._table[data.topic]
+        self._ready.pop((data.topic, data.consumer_group), None)
+        self._unwritten.discard((data.topic, data.consumer_group))
+        self._count -= 1
+        self._is_changed = True
+
     def _put(self, data: ConsumerFilterData) -> None:
-        self._table.setdefault(data.topic, {})[data.consumer_group] = data
+        groups = self._table.setdefault(data.topic, {})
+        self._count += data.consumer_group not in groups
+        groups[data.consumer_group] = data
         self._ready.pop((data.topic, data.consumer_group), None)
         self._is_changed = True
 
@@ -193,16 +232,10 @@ class ConsumerFilterTable:
 
     def _purge(self) -> None:
         now, span = self._now_ms(), self._config.filter_data_clean_time_span
-        for topic in list(self._table):
-            groups = self._table[topic]
-            for group in [name for name, data in groups.items() if data.is_dead and now - data.dead_time >= span]:
-                del groups[group]
-                self._ready.pop((topic, group), None)
-                self._is_changed = True
-                logger.info("filter removed group=%s topic=%s", group, topic)
-            if not groups:
-                del self._table[topic]
-                self._is_changed = True
+        for data in [data for groups in self._table.values() for data in groups.values()]:
+            if data.is_dead and now - data.dead_time >= span:
+                self._remove(data)
+                logger.info("filter removed group=%s topic=%s", data.consumer_group, data.topic)
 
     def _load(self) -> None:
         table = self._file.load(decode_filters) or {}
@@ -216,3 +249,23 @@ class ConsumerFilterTable:
             if data.dead_time == 0:
                 data.dead_time = max(dead_since, data.born_time)
         self._table = table
+        self._count = len(everyone)
+
+
+def compile_within_limits(
+    expression: str, expression_type: str, config: BrokerConfig, limit_reached: LimitReached = ignore_limit
+) -> Program | Refusal:
+    """The program of an expression that a client has sent, or why there is none, such as a limit of the broker's options."""
+    length, most = len(expression), config.max_filter_length
+    if length > most:
+        refusal = f"expression of {length} characters exceeds the limit of {most} ({MAX_LENGTH})"
+        limit_reached(MAX_LENGTH, refusal)
+        return Refusal(refusal, 1, most + 1, "")
+    compiled = compile_filter(expression, expression_type)
+    if isinstance(compiled, Program) and compiled.term_count > config.max_filter_terms:
+        refusal = (
+            f"expression of {compiled.term_count} terms exceeds the limit of {config.max_filter_terms} ({MAX_TERMS})"
+        )
+        limit_reached(MAX_TERMS, refusal)
+        return Refusal(refusal, 1, 1, expression[:24])
+    return compiled

@@ -3,7 +3,13 @@
 from dataclasses import dataclass
 
 from broker.config import BrokerConfig
-from broker.filtering.consumer_filter_table import ConsumerFilterTable
+from broker.filtering.consumer_filter_table import (
+    MAX_FILTERS,
+    ConsumerFilterTable,
+    LimitReached,
+    compile_within_limits,
+    ignore_limit,
+)
 from broker.filtering.filter_functions import FilterFunctions
 from headrace.model.names import RETRY_PREFIX
 from headrace.model.properties import RETRY_TOPIC
@@ -11,7 +17,6 @@ from headrace.model.subscription import PYTHON, SubscriptionData, is_tag_type
 from headrace.protocol.record import decode_record
 from headrace.protocol.response_code import ResponseCode
 from store.consume_queue.ext_reader import ExtUnit
-from store.filter.consumer_filter import compile_filter
 from store.filter.message_filter import ExpressionFilter, MessageFilter
 from store.filter.program import Program
 from store.filter.python.functions import FilterFunction
@@ -71,7 +76,7 @@ class PullFilters:
         refused = self._not_enabled(expression_type)
         if refused is not None:
             return refused
-        compiled = compile_filter(expression, expression_type)
+        compiled = compile_within_limits(expression, expression_type, self._config)
         if isinstance(compiled, Refusal):
             return _not_compiled(compiled)
         return self._of_retries(topic) or ExpressionFilter(compiled)
@@ -89,7 +94,7 @@ class PullFilters:
         if data is None:
             return ResponseCode.FILTER_DATA_NOT_EXIST, (
                 f"the broker's consumer filter data is not exist: group {group} has none for topic {topic}; "
-                "check that its expression is valid, and send a heartbeat first"
+                f"check that its expression is valid and the broker's log for {MAX_FILTERS}, and send a heartbeat first"
             )
         if data.client_version < request_version:
             return ResponseCode.FILTER_DATA_NOT_LATEST, (
@@ -105,7 +110,9 @@ class PullFilters:
             )
         return self._of_retries(topic) or found
 
-    def check(self, subscription: SubscriptionData | None) -> Refused | None:
+    def check(
+        self, subscription: SubscriptionData | None, limit_reached: LimitReached = ignore_limit
+    ) -> Refused | None:
         """Whether the broker can serve a subscription: the answer to CHECK_CLIENT_CONFIG (remoting spec 4.18)."""
         if subscription is None or is_tag_type(subscription.expression_type):
             return None
@@ -115,7 +122,9 @@ class PullFilters:
         refused = self._not_enabled(subscription.expression_type)
         if refused is not None:
             return refused
-        compiled = compile_filter(subscription.sub_string, subscription.expression_type)
+        compiled = compile_within_limits(
+            subscription.sub_string, subscription.expression_type, self._config, limit_reached
+        )
         return None if isinstance(compiled, Program) else _not_compiled(compiled)
 
     def _function(self, name: str) -> FilterFunction | Refused:

@@ -4,6 +4,8 @@ Dispatch rings when rows of the queue table have changed, and names the rows in 
 with the number of held pulls. A pull is tried again when its queue has grown, and answered at its deadline in any case
 (broker/pulling/long_polling.py).
 
+A pull is dropped when its connection is lost, and the pulls of a connection, and of all, are limited.
+
 Deadlines are rounded up to tenths of a second. A busy queue answers its pulls long before their deadlines, so an answered pull
 must not stay in memory until then.
 """
@@ -25,6 +27,8 @@ class HeldPull:
     queue: QueueKey
     deadline: float
     try_again: Callable[[bool], bool]
+    owner: object = None
+    """Its connection."""
 
     @property
     def tick(self) -> int:
@@ -40,6 +44,7 @@ class HeldPulls:
 
     def __init__(self, on_hold: Callable[[], object] = lambda: None) -> None:
         self._on_hold = on_hold
+        self._by_owner: dict[object, dict[HeldPull, None]] = {}
         self._by_queue: dict[QueueKey, dict[HeldPull, None]] = {}
         self._by_tick: dict[int, dict[HeldPull, None]] = {}
         self._ticks: list[int] = []
@@ -48,8 +53,18 @@ class HeldPulls:
     def __len__(self) -> int:
         return self._size
 
+    def count_of(self, owner: object) -> int:
+        """How many pulls of a connection are held."""
+        return len(self._by_owner.get(owner, ()))
+
+    def drop(self, owner: object) -> None:
+        """Forgets the pulls of a connection that is lost."""
+        for pull in list(self._by_owner.get(owner, ())):
+            self._forget(pull)
+
     def hold(self, pull: HeldPull) -> None:
         """Holds the pull until it is answered."""
+        self._by_owner.setdefault(pull.owner, {})[pull] = None
         self._by_queue.setdefault(pull.queue, {})[pull] = None
         tick = pull.tick
         if tick not in self._by_tick:
@@ -94,5 +109,9 @@ class HeldPulls:
         del pulls[pull]
         if not pulls:
             del self._by_queue[pull.queue]
+        of_owner = self._by_owner[pull.owner]
+        del of_owner[pull]
+        if not of_owner:
+            del self._by_owner[pull.owner]
         del self._by_tick[pull.tick][pull]
         self._size -= 1

@@ -101,6 +101,10 @@ class PullPath:
         self._scan = HeaderScan((_PULL, _LITE_PULL), _FIELDS, ignores_others=True)
         self._signed = SignedFrame()
 
+    def limit(self, header_size: int) -> None:
+        """Leaves frames with longer headers to the plain path."""
+        self._scan.header_limit = header_size
+
     def prepare(
         self,
         plan: PullPlan,

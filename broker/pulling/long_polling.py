@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from broker.config import BrokerConfig
+from broker.errors import LimitReached
 from broker.pulling.held_pulls import HeldPull, HeldPulls
 from broker.pulling.pull_answers import PullAnswers
 from broker.pulling.pull_checks import CheckedPull, PullChecks
@@ -55,13 +56,29 @@ class LongPolling:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def hold(self, pull: PullRequest, selector: Selector) -> float:
-        """Holds a pull without messages; returns the maximum time in seconds."""
+        """Holds a pull without messages; returns the maximum time in seconds. Raises LimitReached."""
+        self._check_limits(pull)
         config = self._config
         hold_ms = pull.header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
         hold_s = max(hold_ms, 0) / 1000
         progress = _Progress(selector, pull.header.queue_offset)
         self._hold(pull, progress, asyncio.get_running_loop().time() + hold_s)
         return hold_s
+
+    def _check_limits(self, pull: PullRequest) -> None:
+        config, held = self._config, self._held
+        if len(held) >= config.max_held_pulls:
+            limit, what = "maxHeldPulls", f"{len(held)} pulls wait for messages"
+        elif held.count_of(pull.connection) >= config.max_held_pulls_per_connection:
+            limit, what = (
+                "maxHeldPullsPerConnection",
+                f"{held.count_of(pull.connection)} pulls of this connection wait for messages",
+            )
+        else:
+            return
+        raise LimitReached(
+            limit, f"the pull cannot wait for a message: {what}, which is the limit ({limit}); pull again later"
+        )
 
     def _hold(self, pull: PullRequest, progress: _Progress, deadline: float) -> None:
         def try_again(last: bool) -> bool:
@@ -72,7 +89,7 @@ class LongPolling:
                 return True
             return self._evaluate_in_turn(pull, progress, last)
 
-        self._held.hold(HeldPull((pull.header.topic, pull.header.queue_id), deadline, try_again))
+        self._held.hold(HeldPull((pull.header.topic, pull.header.queue_id), deadline, try_again, pull.connection))
 
     # -- here -------------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from headrace.protocol.record_layout cimport (
 )
 from store.commit_log.append cimport CommitLogAppender, TopicQueues
 
+cdef int _PROPERTY_SIZE
 cdef int _PARTIAL, _OTHER, _SCANNED, _NO_FILE, _ONEWAY, _HOST_V6_BITS, _BATCH_LIMIT, _MALFORMED, _COPIED
 cdef int _TOPIC, _QUEUE_ID, _SYS_FLAG, _BORN_TIMESTAMP, _FLAG, _PROPERTIES, _RECONSUME_TIMES, _BATCH, _ACCESS_KEY, _SIGNATURE
 cdef class HotTopic:
@@ -37,6 +38,7 @@ cdef class SendPath:
     cdef SignedFrame _signed
     cdef public bint writeable
     cdef readonly int stopped_at
+    cdef readonly Py_ssize_t most_properties
     cdef readonly long long requests_in
     # What the messages of the frame in hand have in common.
     cdef bint _is_batch
@@ -62,7 +64,7 @@ cdef class SendPath:
     cpdef long long count_batch(self, bytes body) except -2
     @cython.locals(born_flag=int)
     cpdef long long put_batch(self, bytes topic, int queue_id, int sys_flag, long long born_timestamp, bytes born_host, int reconsume_times, bytes properties, bytes body) except -2
-    @cython.locals(end=Py_ssize_t, count=cython.longlong, length=cython.longlong)
+    @cython.locals(end=Py_ssize_t, count=cython.longlong, length=cython.longlong, few=cython.longlong)
     cdef long long _measure(self, bytes_pointer p, Py_ssize_t at, Py_ssize_t body_length) except -2
     @cython.locals(end=Py_ssize_t, added=Py_ssize_t, alike=cython.longlong, total=cython.longlong, count=cython.longlong, at=Py_ssize_t, length=cython.longlong, stored=StoredProperties, flag=cython.longlong, message=Py_ssize_t, written=Py_ssize_t)
     cdef long long _put_batch(self, bytes_pointer p, bytes data, Py_ssize_t body, Py_ssize_t body_length) except -2

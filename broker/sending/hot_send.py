@@ -59,6 +59,7 @@ _SCANNED = SCANNED
 _NO_FILE = NO_FILE
 _BATCH_LIMIT = MAX_BATCH
 _MALFORMED = MALFORMED
+_PROPERTY_SIZE = 4  # a name, a value and their separators
 _COPIED = 1024  # bodies up to this size are copied faster than viewed
 
 _SEND = 310
@@ -126,6 +127,14 @@ class SendPath:
         """Bytes of the records of the last request."""
         self.writeable = True
         self.stopped_at = _PARTIAL
+        self.most_properties = 0
+        """Properties of the message of the last batch that has the most, if they are long enough to be more than allowed."""
+
+    def limit(self, header_size: int, properties_count: int, properties_size: int) -> None:
+        """Leaves frames with longer headers, and messages with more or longer properties, to the plain path."""
+        self._scan.header_limit = header_size
+        self._stored.count_limit = properties_count
+        self._stored.length_limit = properties_size
 
     def prepare_topic(self, topic: bytes, queue_count: int, sys_flag: int) -> None:
         """Accepts sends to `topic` from now on (queues below `queue_count`; `sys_flag` is added to each message)."""
@@ -293,6 +302,9 @@ class SendPath:
         end = at + body_length
         self._batch_bytes = 0
         self._longest = 0
+        self.most_properties = 0
+        # A property has four bytes or more: shorter strings need not be looked at.
+        few = _PROPERTY_SIZE * self._stored.count_limit
         count = 0
         while at < end and count <= _BATCH_LIMIT:
             if end - at < BATCH_ENTRY_OVERHEAD:
@@ -308,6 +320,8 @@ class SendPath:
             at += 2
             if length > end - at or length > MAX_PROPERTIES_LENGTH:
                 return _MALFORMED
+            if length > few:
+                self.most_properties = max(self.most_properties, self._stored.count(p, at, length))
             at += length
             if length and p[at - 1] != VALUE_END:
                 length += 1
@@ -326,7 +340,11 @@ class SendPath:
         added = stored.length
         alike = HOSTLESS_SIZE + len(self._born_host) + len(self._store_host) + len(self._queues.topic) + added
         count = self._measure(p, body, body_length)
-        if not 0 < count <= _BATCH_LIMIT or self._longest + added > MAX_PROPERTIES_LENGTH:
+        if (
+            not 0 < count <= _BATCH_LIMIT
+            or self._longest + added > stored.length_limit
+            or self.most_properties > stored.count_limit
+        ):
             return 0
         total = self._batch_bytes + count * alike
         if total > self.appender.largest_record:

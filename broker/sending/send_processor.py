@@ -42,6 +42,10 @@ _UNREAD = {"producerGroup": "", "defaultTopic": "", "defaultTopicQueueNums": "0"
 """Fields that are only needed to create a topic."""
 
 
+MAX_PROPERTIES = "maxMessageProperties"
+MAX_PROPERTIES_SIZE = "maxMessagePropertiesSize"
+"""The options that limit the properties of a message."""
+
 _IDS_AT_ONCE = 4096  # limit: an answer with more ids takes milliseconds to encode, apart from the append
 
 
@@ -82,7 +86,7 @@ class SendProcessor:
         try:
             return self._send(connection, command)
         except handler_errors.FAILURES as error:
-            return self.answer(command, ResponseCode.SYSTEM_ERROR, handler_errors.failure_remark(command, error))
+            return self.answer(command, *handler_errors.failure_answer(connection, command, error))
 
     def _send(self, connection: Connection, command: RemotingCommand) -> RemotingCommand | Awaitable[RemotingCommand]:
         # compat: RocketMQ misses these fields only where it reads them.
@@ -181,6 +185,8 @@ class SendProcessor:
         if not isinstance(target[0], str):
             return target
         found = properties.decode_properties(header.properties or "")
+        if len(found) > self._config.max_message_properties:
+            return self._too_many_properties(connection, len(found))
         found[properties.CLUSTER] = self._config.broker_cluster_name
         found.pop(DELIVERED_RECORD, None)
         is_half = half_messages.is_prepared(found, header.reconsume_times)
@@ -200,7 +206,7 @@ class SendProcessor:
         if outcome is Outcome.NO_TIMER and not self._delays.redirect(message, found):
             stored = {name: value for name, value in found.items() if name != properties.WAIT}
             message.properties = properties.encode_properties(stored).encode()
-        return message
+        return self._too_large_properties(connection, len(message.properties)) or message
 
     def _batch(
         self,
@@ -213,6 +219,9 @@ class SendProcessor:
     ) -> MessageToStore | Refused:
         """What the `count` messages of a batch have in common, with the batch's body (store spec, 2.7)."""
         common = properties.decode_properties(header.properties or "")
+        most = max(len(common), self._path.most_properties)
+        if most > self._config.max_message_properties:
+            return self._too_many_properties(connection, most)
         common[properties.CLUSTER] = self._config.broker_cluster_name
         if header.sys_flag & sys_flag.TRANSACTION_MASK or delay_level(common) > 0:
             return (
@@ -234,7 +243,7 @@ class SendProcessor:
         message.body = command.body
         message.properties = properties.encode_properties(common).encode()
         message.wait_store = common.get(properties.WAIT, "true").lower() == "true"
-        return message
+        return self._too_large_properties(connection, len(message.properties)) or message
 
     def message(
         self, connection: Connection, header: SendMessageRequestHeader, topic: str, queue_id: int, flags: int
@@ -273,10 +282,27 @@ class SendProcessor:
             return topic.name, queue_id
         return self._topics.create_on_send_back(names.dlq_topic(name), 1).name, 0
 
+    def _too_many_properties(self, connection: Connection, count: int) -> Refused:
+        remark = (
+            f"the message is illegal: it has {count} properties, the limit is {self._config.max_message_properties}"
+            f" ({MAX_PROPERTIES}); send fewer"
+        )
+        connection.limit_reached(MAX_PROPERTIES, remark)
+        return ResponseCode.MESSAGE_ILLEGAL, remark
+
+    def _too_large_properties(self, connection: Connection, size: int) -> Refused | None:
+        limit = self._config.max_message_properties_size
+        if size <= limit:
+            return None
+        remark = f"the message is illegal: its properties have {size} bytes, the limit is {limit} ({MAX_PROPERTIES_SIZE}); shorten them"
+        connection.limit_reached(MAX_PROPERTIES_SIZE, remark)
+        return ResponseCode.MESSAGE_ILLEGAL, remark
+
     def _too_large(self) -> Refused:
         return ResponseCode.MESSAGE_ILLEGAL, (
             "the message is illegal: the limits are "
-            f"{self._store_config.effective_max_message_size} bytes for the body (maxMessageSize) and 32767 bytes for the properties"
+            f"{self._store_config.effective_max_message_size} bytes for the body (maxMessageSize) and "
+            f"{self._config.max_message_properties_size} bytes for the properties ({MAX_PROPERTIES_SIZE})"
         )
 
     # -- answers ----------------------------------------------------------------------------------------------------------

@@ -56,6 +56,7 @@ class StoreWriter:
             store_config.effective_max_message_size,
             not self.gate.is_open,
         )
+        self.path.limit(config.max_header_size, config.max_message_properties, config.max_message_properties_size)
         self.path.writeable = self._is_writeable
 
     def _may_write(self) -> bool:

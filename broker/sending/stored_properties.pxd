@@ -13,12 +13,15 @@ cdef class StoredProperties:
     cdef _memory text, _raw, joined
     cdef Py_ssize_t length
     cdef bint waits
+    cdef public Py_ssize_t length_limit, count_limit
 
-    @cython.locals(size=Py_ssize_t, raw=_memory, found=PropertyParts, first=int, is_stored=bint)
+    @cython.locals(size=Py_ssize_t, raw=_memory, found=PropertyParts, first=int, is_stored=bint, count=Py_ssize_t)
     cdef bint store(self, bytes_pointer p, Py_ssize_t at, Py_ssize_t length, bint is_batch) except -1
     cdef take(self, bytes properties)
     @cython.locals(joined=_memory)
     cdef Py_ssize_t join(self, bytes_pointer p, Py_ssize_t at, Py_ssize_t length) noexcept
+    @cython.locals(end=Py_ssize_t, count=Py_ssize_t)
+    cdef Py_ssize_t count(self, bytes_pointer p, Py_ssize_t at, Py_ssize_t length) noexcept
     cdef void _begin_property(self) noexcept
     @cython.locals(at=Py_ssize_t)
     cdef bint _is_repeated(self, Py_ssize_t name_at, Py_ssize_t name_length) noexcept

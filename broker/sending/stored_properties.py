@@ -27,6 +27,9 @@ class StoredProperties:
         self.joined = address_of(self._joined_memory)
         self.length = 0
         self.waits = True
+        self.length_limit = MAX_PROPERTIES_LENGTH
+        self.count_limit = MAX_PROPERTIES_LENGTH
+        """Properties that are longer, or more, are not for the hot path."""
 
     def store(self, p: bytes, at: int, length: int, is_batch: bool) -> bool:
         """Makes `text` of the JSON string at `at`: without WAIT (a batch's stays), with CLUSTER. False: not for the hot path."""
@@ -38,11 +41,15 @@ class StoredProperties:
         raw = self._raw
         self.waits = True
         self.length = 0
+        count = 0
         at = 0
         while at < size:
             found = read_property(raw, at, size)
             length = found.name_length
             if length > 0:
+                count += 1
+                if count > self.count_limit:
+                    return False
                 first = raw[at]
                 is_stored = True
                 if length == 4 and is_equal(raw, at, b"WAIT", 0, 4):
@@ -67,7 +74,7 @@ class StoredProperties:
         length = len(self._cluster)
         store_bytes(self.text, self.length, self._cluster, 0, length)
         self.length += length
-        return self.length <= MAX_PROPERTIES_LENGTH
+        return self.length <= self.length_limit
 
     def take(self, properties: bytes) -> None:
         """Creates `text` from properties that the plain path has checked, at most MAX_PROPERTIES_LENGTH bytes."""
@@ -83,6 +90,16 @@ class StoredProperties:
             length += 1
         store_bytes(joined, length, self.text, 0, self.length)
         return length + self.length
+
+    def count(self, p: bytes, at: int, length: int) -> int:
+        """How many properties the string at `at` has at most: pieces, whatever is in them."""
+        end = at + length
+        count = 1
+        at = find_byte(p, VALUE_END, at, end)
+        while at >= 0 and at < end - 1:
+            count += 1
+            at = find_byte(p, VALUE_END, at + 1, end)
+        return count
 
     def _begin_property(self) -> None:
         if self.length:

@@ -15,12 +15,28 @@ from broker.statistics.traffic import (
     PULLS_MISSED,
     PUTS_FAILED,
 )
+from headrace.model import connection_limits
 from headrace.remoting.server import RemotingServer
 from ipc.counter_page import CounterPage
 from store.query.unreadable_records import UnreadableRecords
 
 UNREADABLE_RECORDS = "unreadable_records"
 REFUSED_REQUESTS = "refused_requests"
+
+LIMITS = (
+    *connection_limits.OPTIONS,
+    "maxHeldPulls",
+    "maxHeldPullsPerConnection",
+    "maxTopicsCreatedPerMinute",
+    "maxMessageProperties",
+    "maxMessagePropertiesSize",
+    "maxFilterLength",
+    "maxFilterTerms",
+    "maxFilters",
+)
+"""The limits whose reaching is counted, by their options, in the counter `limit.OPTION`."""
+
+_LEVELS = ("held_pulls", "connections", "connection_buffer_bytes")
 
 
 class Counters:
@@ -40,7 +56,7 @@ class Counters:
         self._server = server
         self._unreadable = unreadable
         # How many there are now, unlike all else on the page, did not outlive a predecessor that was killed.
-        self._counted = {name: page.read().get(name, 0) for name in ("held_pulls", "connections")}
+        self._counted = {name: page.read().get(name, 0) for name in _LEVELS}
 
     def add(self) -> None:
         """Once a tick."""
@@ -61,6 +77,8 @@ class Counters:
             REFUSED_REQUESTS: self._server.refused_requests,
             "held_pulls": self._held_pulls(),
             "connections": len(self._server.connections),
+            "connection_buffer_bytes": self._server.held_bytes,
+            **{f"limit.{option}": count for option, count in self._server.faults.limits.items()},
         }
         for name, value in now.items():
             self._page.add(name, value - self._counted.get(name, 0))

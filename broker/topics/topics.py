@@ -13,6 +13,7 @@ from dataclasses import replace
 from broker.config import BrokerConfig
 from broker.json_file import JsonFile
 from broker.table_text import TOPICS, file_text, wire_text
+from broker.topics.creation_limit import CreationLimit
 from headrace.model import names, permission
 from headrace.model.data_version import DataVersion
 from headrace.model.topic_config import TopicConfig, topic_sys_flag
@@ -27,10 +28,11 @@ SCHEDULE_TOPIC_QUEUES = 18  # compat: RocketMQ's constant, however many levels m
 class TopicTable:
     """Finds, makes, replaces and deletes topics. Owned by the broker's event loop; not for several threads."""
 
-    def __init__(self, json_file: JsonFile, config: BrokerConfig) -> None:
-        """Reads the file. Raises ConfigFileUnreadable."""
+    def __init__(self, json_file: JsonFile, config: BrokerConfig, creations: CreationLimit | None = None) -> None:
+        """Reads the file. Raises ConfigFileUnreadable. `creations` limits the topics that clients create."""
         self._file = json_file
         self._config = config
+        self._creations = creations or CreationLimit(config.max_topics_created_per_minute)
         self._system_names = system_topics(config)
         self._topics = {topic.name: topic for topic in born_topics(config)}
         self._listeners: list[Callable[[str | None], None]] = []
@@ -89,7 +91,7 @@ class TopicTable:
     ) -> TopicConfig | None:
         """The topic, made out of the template `default_topic` if it does not exist; None if it may not be (remoting spec 4.4).
 
-        A retry topic is made whatever the template says. The template's inherit bit is what permits it to be one.
+        A retry topic is made whatever the template says. The template's inherit bit is what permits it to be one. Raises LimitReached.
         """
         found = self._topics.get(topic)
         if found is not None:
@@ -100,8 +102,10 @@ class TopicTable:
         if template is not None and self._may_inherit(template):
             queues = max(0, min(queue_count, template.write_queue_count))
             inherited = template.permission & ~permission.INHERIT
+            self._creations.take("topic", topic)
             return self._create(TopicConfig(topic, queues, queues, inherited, template.filter_type, sys_flag))
         if is_retry:
+            self._creations.take("topic", topic)
             return self._create(TopicConfig(topic, 1, 1, READ_WRITE, sys_flag=sys_flag))
         # Not louder: the client is told, and it may ask again with every message.
         logger.debug("topic not created, no usable template topic=%s template=%s", topic, default_topic)
@@ -110,10 +114,12 @@ class TopicTable:
     def create_on_send_back(
         self, topic: str, queue_count: int, permission: int = READ_WRITE, sys_flag: int = 0
     ) -> TopicConfig:
-        """The topic as it is, or made so: retry topics, dead letters, the topics of transactions."""
+        """The topic as it is, or made so: retry topics, dead letters, the topics of transactions. Raises LimitReached for a retry topic."""
         found = self._topics.get(topic)
         if found is not None:
             return found
+        if names.is_retry_topic(topic):
+            self._creations.take("topic", topic)
         return self._create(TopicConfig(topic, queue_count, queue_count, permission, sys_flag=sys_flag))
 
     def put(self, config: TopicConfig) -> None:

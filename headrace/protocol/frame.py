@@ -7,7 +7,8 @@ The form of a frame is drawn in `frame_layout`.
 from struct import Struct
 from typing import Final
 
-from headrace.errors import BadFrame, RemoteProtocolError
+from headrace.errors import BadFrame, FrameTooLarge, RemoteProtocolError
+from headrace.model.connection_limits import DEFAULT_HEADER_SIZE, MAX_FRAME_SIZE, MAX_HEADER_SIZE
 from headrace.protocol.binary_header import decode_binary_header
 from headrace.protocol.frame_layout import FRAME_MAX_LENGTH, HEAD_SIZE, LENGTH_SIZE, SerializeType
 from headrace.protocol.json_header import decode_json_header
@@ -15,12 +16,13 @@ from headrace.protocol.remoting_command import RemotingCommand, next_opaque
 
 __all__ = ["FRAME_MAX_LENGTH", "FrameDecoder", "decode_frame", "decode_request", "frame_size"]
 
-REQUEST_HEADER_MAX: Final = 512 << 10
-"""Bytes of a header that servers read. The longest that clients send holds a message's properties (32 KiB, six times that if all is escaped).
+REQUEST_HEADER_MAX: Final = DEFAULT_HEADER_SIZE
+"""Bytes of a header that servers read by default. The longest that clients send holds a message's properties (32 KiB, six times that if all is escaped).
 
 Answers may have longer ones: that to a batch lists the ids of its messages.
 """
 
+_TOO_LONG: Final = 1 << 28  # limit: a longer length is no length at all: text begins with bytes above 0x1F
 _HEAD: Final = Struct(">iI")
 _LENGTH: Final = Struct(">i")
 _JSON: Final = SerializeType.JSON
@@ -31,8 +33,16 @@ def frame_size(data: bytes | bytearray | memoryview, at: int) -> int:
     """The size of the frame at `at`, its length field included, of which at least that field is there. Raises BadFrame."""
     (length,) = _LENGTH.unpack_from(data, at)
     if not 4 <= length <= FRAME_MAX_LENGTH - LENGTH_SIZE:
+        if length in range(FRAME_MAX_LENGTH - LENGTH_SIZE, _TOO_LONG):
+            raise too_large_frame(int(length) + LENGTH_SIZE, FRAME_MAX_LENGTH)
         raise BadFrame(f"invalid frame length {length}; expected 4 to {FRAME_MAX_LENGTH - LENGTH_SIZE}")
     return int(length) + LENGTH_SIZE
+
+
+def too_large_frame(size: int, limit: int) -> FrameTooLarge:
+    """The error of a frame of `size` bytes where `limit` are accepted."""
+    message = f"frame of {size} bytes exceeds the limit of {limit} bytes ({MAX_FRAME_SIZE})"
+    return FrameTooLarge(message, MAX_FRAME_SIZE)
 
 
 def _split(data: bytes | bytearray | memoryview, at: int, length: int) -> tuple[int, bytes, bytes]:
@@ -64,12 +74,15 @@ def _command(kind: int, encoded: bytes, body: bytes) -> RemotingCommand:
     return RemotingCommand(code, language, version, opaque, flag, remark, ext_fields, body, serialize_type)
 
 
-def decode_request(buffer: bytes | bytearray | memoryview) -> RemotingCommand:
-    """As `decode_frame`, for what anybody may send: its header is not longer than REQUEST_HEADER_MAX."""
+def decode_request(buffer: bytes | bytearray | memoryview, header_limit: int = REQUEST_HEADER_MAX) -> RemotingCommand:
+    """As `decode_frame`, for what anybody may send: its header is not longer than `header_limit` bytes."""
     if len(buffer) >= HEAD_SIZE:
         _, word = _HEAD.unpack_from(buffer)
-        if word & 0xFFFFFF > REQUEST_HEADER_MAX:
-            raise BadFrame(f"header of {word & 0xFFFFFF} bytes exceeds the limit of {REQUEST_HEADER_MAX} bytes")
+        if word & 0xFFFFFF > header_limit:
+            raise FrameTooLarge(
+                f"header of {word & 0xFFFFFF} bytes exceeds the limit of {header_limit} bytes ({MAX_HEADER_SIZE})",
+                MAX_HEADER_SIZE,
+            )
     return decode_frame(buffer)
 
 

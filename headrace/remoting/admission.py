@@ -1,4 +1,4 @@
-"""Admission: who the peer of a connection is, what it may do, and how much of it may be at work.
+"""Admission: who the peer of a connection is, and what it may do.
 
 Every connection has exactly one, and every path of requests consults it: the plain path for each request, a hot path once for each batch
 of frames. An admission never changes. Whoever learns more about the peer (its certificate, its signature) gives the connection
@@ -11,8 +11,6 @@ from typing import Any, Final, TypeAlias
 
 from headrace.protocol.remoting_command import RemotingCommand
 
-MAX_TASKS: Final = 4096  # limit: requests of one connection handled at the same time; more wait in the socket
-
 # `Any` is `headrace.remoting.connection.Connection`, which imports this module.
 Check: TypeAlias = Callable[[Any, RemotingCommand], RemotingCommand | None]
 
@@ -22,7 +20,7 @@ class Admission:
     """What the owner of a listener or client allows a peer."""
 
     account: str | None = None
-    """Who it is; None: nobody has said."""
+    """Who it is; None: nobody has said. All connections of an account, or of an address without one, share some limits (`client_usage`)."""
     check: Check | None = None
     """Sees each request first. What it returns is the answer; None lets the request through.
 
@@ -32,8 +30,6 @@ class Admission:
     """Whether `check` has to see sends and pulls as well, so that hot paths are not taken. False: it lets all of them through."""
     signatures: Any = None
     """Where hot paths look up the accounts by which sends and pulls have to be signed; None: they need no signature."""
-    max_tasks: int = MAX_TASKS
-    """How many of its requests are handled at the same time."""
 
 
 OPEN: Final = Admission()

@@ -16,6 +16,9 @@ from collections import deque
 from collections.abc import Collection
 from typing import Final, Protocol
 
+from headrace.model.connection_limits import MAX_CONNECTION_BUFFER_BYTES
+from headrace.remoting.fault_log import FaultLog
+
 SMALL_FRAME: Final = 64 << 10
 ROOM_GRACE_S: Final = 5.0
 LEAST_RATE: Final = 64 << 10  # limit: bytes a second that a connection has to move so as not to count as idle
@@ -26,6 +29,8 @@ class Holder(Protocol):
 
     held_bytes: int
     """What it holds of the budget."""
+    remote: str
+    """The peer's `host:port`."""
     moved_at: float
     """When it last read or sent as much as LEAST_RATE asks, in monotonic seconds."""
 
@@ -43,12 +48,15 @@ class Holder(Protocol):
 class BufferBudget:
     """The sum, and who waits for room. `limit` in bytes, 0: none; `holders` are all connections. Used in one event loop."""
 
-    def __init__(self, limit: int = 0, holders: Collection[Holder] = ()) -> None:
+    def __init__(self, limit: int = 0, holders: Collection[Holder] = (), faults: FaultLog | None = None) -> None:
+        """`faults` counts the connections that are closed for their memory."""
         self.limit = limit or 1 << 62
+        self._faults = faults
         self.used = 0
         self._holders = holders
         self._large_limit = self.limit // 4 * 3
-        self._tight_limit = self.limit // 8 * 7
+        self.tight_limit = self.limit // 8 * 7
+        """Above it requests have to wait."""
         self._large: deque[tuple[Holder, int, float]] = deque()
         self._small: deque[tuple[Holder, int, float]] = deque()
         self._is_due = False
@@ -56,7 +64,7 @@ class BufferBudget:
     @property
     def is_tight(self) -> bool:
         """Whether requests have to wait."""
-        return self.used > self._tight_limit
+        return self.used > self.tight_limit
 
     def fits(self, size: int, *, has_waited: bool = False) -> bool:
         """Whether `size` bytes more of a frame may be read now. `has_waited`: it is its turn."""
@@ -97,6 +105,9 @@ class BufferBudget:
 
     def _close(self, holder: Holder, why: str) -> None:
         held = holder.held_bytes
+        if self._faults is not None:
+            remark = f"a connection that held {held} of {self.used} bytes was closed"
+            self._faults.limit_reached(MAX_CONNECTION_BUFFER_BYTES, holder.remote, remark)
         holder.abort(
             f"memory for connections is used up ({self.limit} bytes): it held {held} of {self.used} bytes, and {why}",
             logging.WARNING,
@@ -115,7 +126,7 @@ class BufferBudget:
             holders = sorted(self._holders, key=lambda each: (now - each.moved_at >= 1, each.held_bytes))
             while holders and self.used > self.limit:
                 self._close(holders.pop(), "it held most")
-        self._admit(self._small, self._tight_limit)
+        self._admit(self._small, self.tight_limit)
         self._admit(self._large, self._large_limit)
 
     def _admit(self, waiting: deque[tuple[Holder, int, float]], limit: int) -> None:

@@ -5,9 +5,9 @@
        └── one write for each batch ◄── write, write_soon ◄───────────┘
 
 - All frames that one read brings are handled in one batch, and what is written meanwhile leaves with one write.
-- An accepted connection takes no more frames while bytes wait for its peer (HIGH_WATER), while its handler is busy, or while the role's
-  memory for connections is used up (`buffer_budget`). What was read by then is kept, and nothing more is read. The peer may take its
-  time, as long as it reads at all: see `peer_watch`.
+- An accepted connection takes no more frames while bytes wait for its peer (HIGH_WATER), while its handler is busy, while the role's
+  memory for connections is used up (`buffer_budget`), or while its client has used its share of the loop's time (`turns`). What was
+  read by then is kept, and nothing more is read. The peer may take its time, as long as it reads at all: see `peer_watch`.
 - A connection that was made always reads: two peers that each wait for the other to read would wait for ever.
 - Bytes that are not frames close the connection.
 - A TLS hello is recognised by its first byte. From then on a `TlsLayer` stands between the channel and the socket's transport; all else here
@@ -23,14 +23,18 @@ import logging
 import socket
 import time
 from collections.abc import Callable
+from time import monotonic_ns
 from typing import Final, Generic, Protocol, TypeVar, cast, final
 
-from headrace.errors import BadFrame
-from headrace.protocol.frame import FRAME_MAX_LENGTH, frame_size
+from headrace.errors import BadFrame, FrameTooLarge
+from headrace.model.connection_limits import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS
+from headrace.protocol.frame import FRAME_MAX_LENGTH, frame_size, too_large_frame
 from headrace.remoting.buffer_budget import LEAST_RATE
+from headrace.remoting.client_usage import NOBODY, name_of_account, name_of_address
 from headrace.remoting.endpoint import Endpoint
 from headrace.remoting.partial_frame import LENGTH_UNKNOWN, PartialFrame
 from headrace.remoting.tls_layer import TLS_HANDSHAKE, TlsLayer
+from headrace.remoting.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -93,11 +97,13 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         "_closed",
         "_endpoint",
         "_has_room",
+        "_in_progress",
         "_is_batching",
         "_is_draining",
         "_is_lost",
         "_is_new",
         "_is_waiting_for_room",
+        "_is_waiting_for_turn",
         "_last_active",
         "_last_read",
         "_partial",
@@ -106,6 +112,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         "_seen_moved",
         "_stalled_since",
         "_transport",
+        "_usage_of_address",
         "_writable",
         "_written_bytes",
         "handler",
@@ -116,6 +123,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         "peer_certificate",
         "remote",
         "remote_address",
+        "usage",
     )
 
     def __init__(self, endpoint: Endpoint, make_handler: "Callable[[Channel[HandlerT]], HandlerT]") -> None:
@@ -125,7 +133,8 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         self._partial: PartialFrame | None = None
         self._rest = b""
         self._is_waiting_for_room = self._has_room = False
-        self._buffered_in = self._buffered_out = self.held_bytes = 0
+        self._is_waiting_for_turn = False
+        self._buffered_in = self._buffered_out = self._in_progress = self.held_bytes = 0
         self._read_bytes = self._written_bytes = self._seen_moved = 0
         self.moved_at = time.monotonic()
         self._stalled_since: float | None = None
@@ -146,6 +155,8 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         self.remote = ""
         self.peer_certificate: str | None = None
         """The subject of the client's certificate, `CN=app,O=Example`, if it presented one and it was verified; known before its first frame."""
+        self._usage_of_address = self.usage = NOBODY
+        """What its client uses: its account, if it has one, else its address."""
         self.handler: HandlerT = make_handler(self)
 
     # -- what it is -------------------------------------------------------------------------------------------------------
@@ -174,7 +185,7 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
     def takes_frames(self) -> bool:
         """Whether more frames may be handled now."""
         return self._endpoint.always_reads or not (
-            self.is_writing_paused or self._is_waiting_for_room or self.handler.is_busy
+            self.is_writing_paused or self._is_waiting_for_room or self._is_waiting_for_turn or self.handler.is_busy
         )
 
     @property
@@ -225,10 +236,25 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             except OSError:
                 pass  # the peer is gone already; connection_lost follows
-        if endpoint.max_connections and len(endpoint.channels) > endpoint.max_connections:
-            self.close(f"more than {endpoint.max_connections} connections")
-            return
-        self.handler.opened()
+        self._usage_of_address = self.usage = endpoint.usages.join(name_of_address(peer[0]))
+        if self._is_within_limits():
+            self.handler.opened()
+
+    def _is_within_limits(self) -> bool:
+        """Whether there may be one more connection, and one more of this address. If not, it is closed."""
+        limits, connections, usage = self._endpoint.limits, len(self._endpoint.channels), self._usage_of_address
+        if limits.connections and connections > limits.connections:
+            limit, reason = MAX_CONNECTIONS, f"{limits.connections} connections are open"
+        elif limits.connections_per_address and usage.connections > limits.connections_per_address:
+            limit, reason = (
+                MAX_CONNECTIONS_PER_ADDRESS,
+                f"{limits.connections_per_address} connections of {usage.name} are open",
+            )
+        else:
+            return True
+        self._endpoint.faults.limit_reached(limit, self.remote, f"connection closed: {reason}")
+        self.abort(f"{limit}: {reason}", logging.DEBUG)
+        return False
 
     def data_received(self, data: bytes) -> None:
         """Handles all whole frames in the bytes; answers with one write."""
@@ -238,10 +264,21 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
             self._is_new = False
             if not self._endpoint.always_reads and self._begins_tls(data):
                 return
-        self._last_active = self._last_read = self._endpoint.loop.time()
+        endpoint = self._endpoint
+        self._last_active = self._last_read = endpoint.loop.time()
         self._read_bytes += len(data)
         try:
-            self._receive(data)
+            turns = endpoint.turns
+            if turns is None:
+                self._receive(data)
+            elif self._is_waiting_for_turn:
+                self._keep(self._rest + data, 0)
+            elif turns.begin(self.usage) or self._partial is not None:
+                self._receive(data)
+                turns.end(self.usage)
+            else:
+                self._wait_for_turn(turns)
+                self._keep(self._rest + data, 0)
         except BadFrame as error:
             self.refuse_bytes(error)
         except Exception as error:  # noqa: BLE001 - the event loop would log a stack trace
@@ -254,6 +291,10 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         if self._close_reason is None:
             logger.debug("connection closed remote=%s reason=%r", self.remote, reason)
         self._endpoint.channels.discard(self)
+        # What is in progress is still counted in `usage`, until it has ended.
+        if self.usage is not self._usage_of_address:
+            self._endpoint.usages.leave(self.usage)
+        self._endpoint.usages.leave(self._usage_of_address)
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
         if self._closed is not None and not self._closed.done():
@@ -314,6 +355,10 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
     def refuse_bytes(self, error: BadFrame) -> None:
         """Closes the connection because it brought bytes that are not frames. Logs why, once."""
         self._endpoint.bad_frames += 1
+        if isinstance(error, FrameTooLarge):
+            self._endpoint.faults.limit_reached(error.limit, self.remote, f"connection closed: {error}")
+            self.close(f"{error.limit}: {error}", logging.DEBUG)
+            return
         self.close(f"not a RocketMQ frame: {error}", logging.WARNING)
 
     def _fail(self, error: Exception) -> None:
@@ -359,6 +404,10 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
             needed = frame_size(data, position) if size >= LENGTH_UNKNOWN else LENGTH_UNKNOWN
             budget = self._endpoint.budget
             if needed > size:
+                limit = self._endpoint.limits.frame_size
+                # A smaller limit than one read may bring is not possible: whole frames of one read need no look.
+                if needed > limit and not self._endpoint.always_reads:
+                    raise too_large_frame(needed, limit)
                 if budget.fits(needed - self._buffered_in, has_waited=self._has_room):
                     self._partial = PartialFrame(data[position:], needed)
                     self._count(needed, self._buffered_out)
@@ -397,6 +446,33 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
             self._wait_for_room(0)
         return True
 
+    def frame_must_wait(self) -> bool:
+        """Whether the next frame has to wait, as in `must_wait` or until it is its client's turn again. `resume` is called then."""
+        endpoint = self._endpoint
+        turns = endpoint.turns
+        if turns is not None and monotonic_ns() >= turns.ends_ns:
+            if not self._is_waiting_for_turn:
+                self._wait_for_turn(turns)
+            return True
+        return endpoint.budget.used > endpoint.budget.tight_limit and self.must_wait()
+
+    def _wait_for_turn(self, turns: Turns) -> None:
+        self._is_waiting_for_turn = True
+        self.pause()
+        turns.wait(self.usage, self)
+
+    def take_turn(self) -> None:
+        """It is its client's turn."""
+        self._is_waiting_for_turn = False
+        self.resume()
+
+    def count_for(self, account: str | None) -> None:
+        """Counts what it uses for the account from now on; None: for its address."""
+        usages, before = self._endpoint.usages, self.usage
+        self.usage = self._usage_of_address if account is None else usages.join(name_of_account(account))
+        if before is not self._usage_of_address:
+            usages.leave(before)
+
     def _wait_for_room(self, size: int) -> None:
         self._is_waiting_for_room = True
         self.pause()
@@ -410,15 +486,21 @@ class Channel(asyncio.Protocol, Generic[HandlerT]):
         self._has_room = False
 
     def _count(self, buffered_in: int, buffered_out: int) -> None:
-        """Tells the budget how many bytes are held, read and unsent."""
+        """Tells the budget how many bytes are held, read and unsent, besides those of requests in progress."""
         self._buffered_in, self._buffered_out = buffered_in, buffered_out
-        held = buffered_in + buffered_out
+        held = buffered_in + buffered_out + self._in_progress
         if held != self.held_bytes:
             change, self.held_bytes = held - self.held_bytes, held
             self._endpoint.budget.hold(change)
 
+    def hold_request(self, size: int) -> None:
+        """Counts `size` bytes of a request that is in progress, until the same number, negative, is given."""
+        self._in_progress = max(self._in_progress + size, 0)  # 0 again once all was given back
+        self._count(self._buffered_in, self._buffered_out)
+
     def _give_back(self) -> None:
         self._partial = None
+        self._in_progress = 0
         self._rest = b""
         self._count(0, 0)
 

@@ -1,8 +1,8 @@
 """Connection: requests and answers over a channel, in both directions.
 
 - A plain handler runs inside the read. An asynchronous one is a task, kept here and cancelled when the connection is lost.
-- Every request passes the connection's admission. While `admission.max_tasks` requests are being handled no more are taken; a connection that
-  was made, which always reads, refuses them.
+- Every request passes the connection's admission. While as many requests are in progress as a connection may have no more are taken; a
+  connection that was made, which always reads, refuses them. While its client has as many as a client may have they are refused.
 - Whatever a handler raises ends with its request, which is answered with an error.
 - A hot path may handle frames in a shorter way (`HotPath`); it gives the others to `handle_frame`.
 
@@ -24,10 +24,11 @@ from headrace.errors import (
     SendRequestError,
     TooManyRequests,
 )
+from headrace.model.connection_limits import MAX_REQUESTS_PER_ACCOUNT, MAX_REQUESTS_PER_CONNECTION
 from headrace.protocol.frame import decode_frame, decode_request, frame_size
 from headrace.protocol.remoting_command import RemotingCommand, SerializeType, response_to
 from headrace.protocol.response_code import ResponseCode
-from headrace.remoting.admission import OPEN
+from headrace.remoting.admission import OPEN, Admission
 from headrace.remoting.channel import Channel
 from headrace.remoting.deadlines import Deadlines
 from headrace.remoting.endpoint import Endpoint
@@ -69,7 +70,9 @@ class Connection:
 
     __slots__ = (
         "__weakref__",
+        "_counted",
         "_endpoint",
+        "_in_progress",
         "_is_announced",
         "_pending",
         "_tasks",
@@ -85,7 +88,8 @@ class Connection:
     def __init__(self, endpoint: Endpoint, channel: "Channel[Connection]") -> None:
         self._endpoint = endpoint
         self.channel = channel
-        self.admission = OPEN
+        self.admission = self._counted = OPEN
+        self._in_progress = 0
         self._is_announced = False
         # Made when they are needed: an empty one costs half a kilobyte.
         self._turns: deque[tuple[RemotingCommand, Callable[[], RemotingCommand | None]]] | None = None
@@ -154,8 +158,13 @@ class Connection:
 
     @property
     def is_busy(self) -> bool:
-        """Whether answers wait their turn, or as many requests are being handled as its admission allows."""
-        return bool(self._turns) or (self._tasks is not None and len(self._tasks) >= self.admission.max_tasks)
+        """Whether answers wait their turn, or as many requests are in progress as there may be."""
+        return bool(self._turns) or self._in_progress >= self._endpoint.limits.requests_per_connection
+
+    @property
+    def is_over_limit(self) -> bool:
+        """Whether further requests of its client are refused."""
+        return self.channel.usage.requests >= self._endpoint.limits.requests_per_account
 
     @property
     def is_held(self) -> bool:
@@ -170,6 +179,7 @@ class Connection:
         endpoint.connections.add(self)
         if endpoint.admit is not None:
             self.admission = endpoint.admit(self)
+            self._count_for(self.admission)
         self._is_announced = True
         if self.hot_path is not None:
             self.hot_path.opened()
@@ -202,12 +212,13 @@ class Connection:
     def take_frames(self, data: bytes, position: int) -> int:
         """Handles whole frames one by one, as commands; see `FrameHandler.take`."""
         end, view, channel = len(data), memoryview(data), self.channel
-        decode = decode_frame if self._endpoint.always_reads else decode_request
+        limit = self._endpoint.limits.header_size
+        decode = decode_frame if self._endpoint.always_reads else functools.partial(decode_request, header_limit=limit)
         while not channel.is_closing:
             if end - position < LENGTH_UNKNOWN or not channel.takes_frames:
                 return position
             stop = position + frame_size(data, position)
-            if stop > end or channel.must_wait():
+            if stop > end or channel.frame_must_wait():
                 return position
             self.handle_command(decode(view[position:stop]))
             position = stop
@@ -216,7 +227,7 @@ class Connection:
     def handle_frame(self, frame: bytes | memoryview) -> None:
         """Decodes exactly one frame, its length included, and handles the command; a bad one closes the connection."""
         try:
-            command = decode_request(frame)
+            command = decode_request(frame, self._endpoint.limits.header_size)
         except BadFrame as error:
             self.channel.refuse_bytes(error)
         else:
@@ -228,9 +239,13 @@ class Connection:
             self._take_answer(command)
             return
         endpoint, admission = self._endpoint, self.admission
-        if endpoint.always_reads and self._tasks is not None and len(self._tasks) >= admission.max_tasks:
-            remark = f"{admission.max_tasks} requests of this connection are being handled; try again later"
+        limits = endpoint.limits
+        if endpoint.always_reads and self._in_progress >= limits.requests_per_connection:
+            remark = f"{self._in_progress} requests of this connection are being handled; try again later"
             self._answer(command, response_to(command, ResponseCode.SYSTEM_BUSY, remark))
+            return
+        if self.is_over_limit:
+            self._refuse(command)
             return
         try:
             result = None if admission.check is None else admission.check(self, command)
@@ -238,6 +253,8 @@ class Connection:
                 endpoint.refused_requests += 1
                 endpoint.faults.refused(self.remote, command.code, result.remark or "")
             else:
+                if self.admission is not self._counted:
+                    self._count_for(self.admission)
                 answer = endpoint.handlers.handler_for(command.code)(self, command)
                 if answer is not None and not isinstance(answer, RemotingCommand):
                     self._start(command, answer)
@@ -246,6 +263,30 @@ class Connection:
         except Exception as error:  # noqa: BLE001 - the outermost loop of a request
             result = self._answer_for(command, error)
         self._answer(command, result)
+
+    def _refuse(self, command: RemotingCommand) -> None:
+        """Answers a request for which there are too many others of its client in progress."""
+        usage, limit = self.channel.usage, self._endpoint.limits.requests_per_account
+        # compat: the beginning is RocketMQ's, which tools look for.
+        remark = (
+            f"[OVERLOAD]system busy, start flow control for a while: {usage.requests} requests of {usage.name} are in progress,"
+            f" the limit is {limit} ({MAX_REQUESTS_PER_ACCOUNT}); wait for answers before sending more"
+        )
+        self.limit_reached(MAX_REQUESTS_PER_ACCOUNT, remark)
+        self._answer(command, response_to(command, ResponseCode.SYSTEM_BUSY, remark))
+
+    def limit_reached(self, limit: str, reason: str) -> None:
+        """Counts that the peer has reached a limit, and logs it now and then; `limit` is the name of its option."""
+        self._endpoint.faults.limit_reached(limit, self.remote, reason)
+
+    def _count_for(self, admission: Admission) -> None:
+        """Counts the requests in progress for the account of another admission."""
+        if admission.account != self._counted.account:
+            channel, count = self.channel, self._in_progress
+            channel.usage.requests -= count
+            channel.count_for(admission.account)
+            channel.usage.requests += count
+        self._counted = admission
 
     def _take_answer(self, command: RemotingCommand) -> None:
         future = self._pending.get(command.opaque) if self._pending else None
@@ -263,8 +304,22 @@ class Connection:
         task = asyncio.ensure_future(answer, loop=self._endpoint.loop)
         self._tasks.add(task)
         task.add_done_callback(functools.partial(self._finish, command))
-        if len(self._tasks) >= self.admission.max_tasks:
-            self.channel.pause()
+        if command.body:
+            self.channel.hold_request(len(command.body))
+        self.count_requests(1)
+
+    def count_requests(self, change: int) -> None:
+        """Counts requests that are answered later; a negative number: that have been answered, or never will be."""
+        limit, channel = self._endpoint.limits.requests_per_connection, self.channel
+        before, self._in_progress = self._in_progress, self._in_progress + change
+        channel.usage.requests += change
+        if change > 0:
+            if self._in_progress >= limit > before:
+                remark = f"{limit} requests are in progress; no more are read until some are answered"
+                self.limit_reached(MAX_REQUESTS_PER_CONNECTION, remark)
+                channel.pause()
+        elif before > limit // 2 >= self._in_progress:
+            channel.resume()
 
     def _finish(self, command: RemotingCommand, task: asyncio.Future[RemotingCommand | None]) -> None:
         tasks = self._tasks or set()
@@ -275,8 +330,9 @@ class Connection:
                 self._answer(command, task.result())
             elif isinstance(error, Exception):
                 self._answer(command, self._answer_for(command, error))
-        if len(tasks) == self.admission.max_tasks // 2:
-            self.channel.resume()
+        if command.body:
+            self.channel.hold_request(-len(command.body))
+        self.count_requests(-1)
 
     def answer_in_turn(self, command: RemotingCommand, work: Callable[[], RemotingCommand | None]) -> None:
         """Answers a request that was taken before with what `work` returns: at once, or when what waits for the peer has been sent.

@@ -8,12 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from headrace.model.connection_limits import ConnectionLimits
 from headrace.remoting.admission import Admission
 from headrace.remoting.buffer_budget import BufferBudget
+from headrace.remoting.client_usage import ClientUsages
 from headrace.remoting.deadlines import Deadlines
 from headrace.remoting.fault_log import FaultLog
 from headrace.remoting.handlers import HandlerTable
 from headrace.remoting.server_tls import ServerTls
+from headrace.remoting.turns import Turns
 
 # In all of these `Any` is `headrace.remoting.connection.Connection` (or its HotPath, or Channel), which import this module.
 OnOpen: TypeAlias = Callable[[Any], None]
@@ -26,8 +29,8 @@ MakeHotPath: TypeAlias = Callable[[Any], Any]
 class Endpoint:
     """Loop, handlers, hooks and the connections themselves.
 
-    `always_reads`: its connections read whatever waits to be sent on them; those of clients do. `budget` and `faults` are those of all listeners
-    of a server. `admit(connection)` is called before `on_open`; without it everything is allowed. `on_close` is given the reason.
+    `always_reads`: its connections read whatever waits to be sent on them; those of clients do. `budget`, `faults`, `usages` and `turns` are those of
+    all listeners of a server; without `turns` nobody waits for others. `admit(connection)` is called before `on_open`; without it everything is allowed. `on_close` is given the reason.
     `make_hot_path(connection)` makes what handles the most common frames of each connection in a shorter way.
     """
 
@@ -45,8 +48,9 @@ class Endpoint:
     budget: BufferBudget = field(default_factory=BufferBudget)
     faults: FaultLog = field(default_factory=FaultLog)
     always_reads: bool = False
-    max_connections: int = 0
-    """0: as many as there are descriptors."""
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits)
+    usages: ClientUsages = field(default_factory=ClientUsages)
+    turns: Turns | None = None
     handler_errors: int = 0
     """How many requests failed because their handler raised; a peer's own mistakes do not count."""
     refused_requests: int = 0

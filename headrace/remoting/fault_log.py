@@ -1,4 +1,4 @@
-"""FaultLog: what clients do wrong, in few lines, whatever they do.
+"""FaultLog: what clients do wrong, in few lines, whatever they do; and how often they reached which limit.
 
 The first faults of a kind are logged when they happen. Those that follow within a minute are counted, and summed up in one line.
 """
@@ -6,7 +6,7 @@ The first faults of a kind are logged when they happen. Those that follow within
 import logging
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,6 +15,7 @@ logger = logging.getLogger(__name__)
 
 PERIOD_S: Final = 60.0
 IN_FULL: Final = 30  # limit: lines of one kind in a minute
+LIMITS_IN_FULL: Final = 1  # limit: lines of one limit in a minute
 MAX_KINDS: Final = 64  # limit: kinds that are counted apart; the others are summed up together
 
 
@@ -31,7 +32,12 @@ class _Kind:
 class FaultLog:
     """One for each server or client. `clock` in seconds."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, period_s: float = PERIOD_S) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, period_s: float = PERIOD_S, limits: Iterable[str] = ()
+    ) -> None:
+        """`limits`: the names of the limits that are counted from the beginning."""
+        self.limits = dict.fromkeys(limits, 0)
+        """How often each limit was reached, by the name of its option."""
         self._clock = clock
         self._period_s = period_s
         self._kinds: dict[str, _Kind] = {}
@@ -52,6 +58,11 @@ class FaultLog:
         """A request was refused because the peer may not make it."""
         self._note(f"refused {code}", f"request refused code={code}", remote, reason, logging.WARNING)
 
+    def limit_reached(self, limit: str, remote: str, reason: str) -> None:
+        """A client has reached a limit; `limit` is the name of its option. Counted each time, logged once a minute."""
+        self.limits[limit] = self.limits.get(limit, 0) + 1
+        self._note(f"limit {limit}", f"limit reached limit={limit}", remote, reason, logging.WARNING, LIMITS_IN_FULL)
+
     def sum_up(self) -> None:
         """Logs the sums of the kinds whose minute is over. Called now and then."""
         now = self._clock()
@@ -64,14 +75,14 @@ class FaultLog:
                         name, kind.count, now - kind.since, kind.remote, kind.reason,
                     )  # fmt: skip
 
-    def _note(self, name: str, event: str, remote: str, reason: str, level: int) -> None:
+    def _note(self, name: str, event: str, remote: str, reason: str, level: int, in_full: int = IN_FULL) -> None:
         kind = self._kinds.get(name)
         if kind is None and len(self._kinds) >= MAX_KINDS:
             name = "other"
             kind = self._kinds.get(name)
         if kind is None:
             kind = self._kinds[name] = _Kind(self._clock(), level)
-        if kind.logged < IN_FULL:
+        if kind.logged < in_full:
             kind.logged += 1
             logger.log(level, "%s remote=%s reason=%r", event, remote, reason)
             return

@@ -2,7 +2,7 @@
 
 One server may listen on several ports, each with a table of its own; hooks and the limit of connections are the server's.
 A silent connection costs its objects and a descriptor: no task, no timer. All listeners share one budget of memory for what is read and not
-handled, and answered and not sent.
+handled, and answered and not sent; and one division of the loop's time among clients.
 """
 
 import asyncio
@@ -10,8 +10,10 @@ import logging
 from typing import Final
 
 from headrace.model.buffer_limit import DEFAULT_LIMIT, check_limit
+from headrace.model.connection_limits import OPTIONS, ConnectionLimits
 from headrace.remoting.buffer_budget import BufferBudget
 from headrace.remoting.channel import Channel
+from headrace.remoting.client_usage import ClientUsages
 from headrace.remoting.closing import close_all
 from headrace.remoting.connection import Connection, make_channel
 from headrace.remoting.deadlines import Deadlines
@@ -21,6 +23,7 @@ from headrace.remoting.handlers import HandlerTable
 from headrace.remoting.idle import IdleSweep
 from headrace.remoting.peer_watch import STALL_GRACE_S, PeerWatch
 from headrace.remoting.server_tls import ServerTls
+from headrace.remoting.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -31,8 +34,8 @@ IDLE_TIMEOUT_S: Final = 120.0
 class RemotingServer:
     """Listens, and keeps what was accepted in `connections`.
 
-    `on_open(connection)` and `on_close(connection, reason)` are called for each; `admit(connection)` returns what it may do. `max_connections` 0 means no limit of
-    our own. `buffer_limit`: bytes that all connections may hold together (`buffer_budget`); below LEAST_LIMIT it is a ValueError. `stall_grace_s`: a peer that has read nothing for so long, although answers wait, is closed.
+    `on_open(connection)` and `on_close(connection, reason)` are called for each; `admit(connection)` returns what it may do. `faults`
+    counts and logs what clients do wrong. `buffer_limit`: bytes that all connections may hold together (`buffer_budget`); below LEAST_LIMIT it is a ValueError. `stall_grace_s`: a peer that has read nothing for so long, although answers wait, is closed.
     `tls`: whether and how its ports serve TLS; without it they serve plain text only.
     Made inside a running loop.
     """
@@ -45,7 +48,8 @@ class RemotingServer:
         on_close: OnClose | None = None,
         admit: Admit | None = None,
         idle_timeout_s: float = IDLE_TIMEOUT_S,
-        max_connections: int = 0,
+        limits: ConnectionLimits = ConnectionLimits(),  # noqa: B008  immutable
+        faults: FaultLog | None = None,
         buffer_limit: int = DEFAULT_LIMIT,
         stall_grace_s: float = STALL_GRACE_S,
         tls: ServerTls | None = None,
@@ -55,16 +59,18 @@ class RemotingServer:
         self._loop = asyncio.get_running_loop()
         self._deadlines = Deadlines(self._loop)
         self._hooks = (on_open, on_close, admit)
-        self._max_connections = max_connections
+        self._limits = limits
+        self._usages = ClientUsages()
+        self._turns = Turns(self._loop)
         self._tls = tls
         self.connections: set[Connection] = set()
         self._channels: set[Channel[Connection]] = set()
         self._endpoints: list[Endpoint] = []
         self._listeners: list[asyncio.Server] = []
-        self._budget = BufferBudget(buffer_limit, self._channels)
-        self._faults = FaultLog()
+        self.faults = FaultLog(limits=OPTIONS) if faults is None else faults
+        self._budget = BufferBudget(buffer_limit, self._channels, self.faults)
         self._sweep = IdleSweep(self._loop, self._channels, idle_timeout_s)
-        self._watch = PeerWatch(self._loop, self._channels, self._budget, self._faults, stall_grace_s)
+        self._watch = PeerWatch(self._loop, self._channels, self._budget, self.faults, stall_grace_s)
 
     async def listen(
         self,
@@ -90,8 +96,10 @@ class RemotingServer:
             on_close,
             admit,
             budget=self._budget,
-            faults=self._faults,
-            max_connections=self._max_connections,
+            faults=self.faults,
+            limits=self._limits,
+            usages=self._usages,
+            turns=self._turns,
             tls=self._tls,
         )
         listener = await self._loop.create_server(
@@ -107,6 +115,11 @@ class RemotingServer:
     def held_bytes(self) -> int:
         """What all connections hold of the limit of memory, now."""
         return self._budget.used
+
+    @property
+    def waits(self) -> int:
+        """How often the requests of a connection waited for the turn of their client."""
+        return self._turns.waits
 
     @property
     def handler_errors(self) -> int:

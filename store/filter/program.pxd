@@ -11,6 +11,7 @@ cdef int _NULL, _BOOLEAN, _NO_VALUE, _EXACT_DIGITS, _PLAIN_DIGITS
 
 cdef class Program:
     cdef readonly tuple names
+    cdef readonly Py_ssize_t term_count
     cdef int[::1] _nodes
     cdef int _root
     cdef int[::1] _links

@@ -112,6 +112,8 @@ class Program:
         self._value_start = array("q", [0] * (self._slots + 1))
         self._value_length = array("q", [0] * (self._slots + 1))
         self._data: bytes | memoryview = self._pool_bytes
+        self.term_count = len(nodes) + len(texts)
+        """How many operators, values and properties the expression has."""
         # The value in hand.
         self._long = 0
         self._double = 0.0

@@ -46,6 +46,7 @@ from broker.slave_handler_table import SlaveHandlerTable
 from broker.statistics.broker_stats import BrokerStats
 from broker.timers.recall_processor import RecallProcessor
 from broker.timers.timer_redirect import TimerRedirect, TimerRules
+from broker.topics.creation_limit import CreationLimit
 from broker.topics.topics import TopicTable
 from broker.transactions.end_transaction_processor import EndTransactionProcessor
 from headrace.model.delay_level import parse_delay_levels
@@ -126,8 +127,9 @@ class SmallBroker:
         )
         self.reput.open()
 
-        self.topics = TopicTable(JsonFile(self.paths.config_file("topics.json")), self.config)
-        self.groups = GroupTable(JsonFile(self.paths.config_file("subscriptionGroup.json")), self.config)
+        creations = CreationLimit(self.config.max_topics_created_per_minute)
+        self.topics = TopicTable(JsonFile(self.paths.config_file("topics.json")), self.config, creations)
+        self.groups = GroupTable(JsonFile(self.paths.config_file("subscriptionGroup.json")), self.config, creations)
         self.offsets = OffsetTable(JsonFile(self.paths.config_file("consumerOffset.json")))
         self.clients = ClientTable(MembersNotifier(self.config, self.groups))
         self.now = 0.0
@@ -161,6 +163,9 @@ class SmallBroker:
             CURRENT_VERSION,
             self.store_config.effective_max_message_size,
             not self.gate.is_open,
+        )
+        self.path.limit(
+            self.config.max_header_size, self.config.max_message_properties, self.config.max_message_properties_size
         )
         reader = self.reader = CommitLogReader(self.paths, self.store_config, control)
         queues = self.queues = ConsumeQueueReader(self.paths, self.store_config, self.instance.queue_table())
@@ -335,6 +340,7 @@ class SmallBroker:
 
     def _closed(self, connection: Connection, _reason: str) -> None:
         self.clients.connection_closed(connection)
+        self.held.drop(connection)
 
 
 class _Wire(asyncio.Transport):
@@ -374,6 +380,7 @@ class Peer:
         self._broker = broker
         self._channel = make_channel(endpoint)
         self.connection = self._channel.handler
+        self.faults = endpoint.faults
         self._wire = _Wire(address)
         self._decoder = FrameDecoder()
         self._opaque = 0

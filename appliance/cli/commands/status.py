@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -13,6 +13,9 @@ from appliance.cli.supervisor_client import ask_supervisor, paths_of
 from appliance.cli.text_table import text_table
 from appliance.paths import BrokerPaths
 from spark_exporter.running.held_segments import count_held
+
+_LIMIT: Final = "limit."
+"""How the counters of limits begin; the option follows."""
 
 
 @click.command("status", short_help="Show the appliance's status.")
@@ -69,6 +72,7 @@ def _lines(status: dict[str, Any]) -> list[str]:
             ],
         ),
     ]
+    lines += _limits("nameserver", status["counters"])
     if "brokers" not in status:
         return [*lines, *_broker_lines(status)]
     for name, broker in status["brokers"].items():
@@ -102,6 +106,7 @@ def _broker_lines(status: dict[str, Any]) -> list[str]:
         *_discarded(status["counters"].get("recover", {})),
         *_deleted_early(status["counters"].get("housekeeper", {})),
         *_unreadable(status["counters"]),
+        *_limits("broker", status["counters"]),
         *_held(status["held"]),
         *_findings(status["findings"]),
         "",
@@ -146,6 +151,15 @@ def _unreadable(counters: dict[str, dict[str, int]]) -> list[str]:
         *([f"unreadable records skipped: {met:,} (see logs/headrace.log)"] if met else []),
         *([f"damaged ranges skipped by dispatch: {passed:,} (see logs/headrace.log)"] if passed else []),
     ]
+
+
+def _limits(role: str, counters: dict[str, dict[str, int]]) -> list[str]:
+    reached = {
+        name.removeprefix(_LIMIT): count
+        for name, count in counters.get(role, {}).items()
+        if name.startswith(_LIMIT) and count
+    }
+    return [f"{role} limit reached: {limit}, {count:,} times" for limit, count in reached.items()]
 
 
 def _held(held: dict[str, int] | None) -> list[str]:

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from headrace.errors import SendRequestError
+from headrace.model.connection_limits import ConnectionLimits
 from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.remoting_command import RemotingCommand, create_request, response_to
-from headrace.remoting import Connection, HandlerTable, RemotingClient, RemotingServer, buffer_budget
+from headrace.remoting import Admission, Connection, HandlerTable, RemotingClient, RemotingServer, buffer_budget
 from headrace.remoting.fault_log import FaultLog
 from support.loops import LOOPS, run_on, until
 
-ECHO, LARGE, LATE, HUGE = 1001, 1002, 1003, 1004
+ECHO, LARGE, LATE, HUGE, SLOW = 1001, 1002, 1003, 1004, 1005
 MIB = 1 << 20
 
 
@@ -35,6 +36,8 @@ class World:
         table.register(LARGE, lambda _, command: response_to(command, 0, body=bytes(4 * MIB)))
         table.register(HUGE, lambda _, command: response_to(command, 0, body=bytes(15 * MIB)))
         table.register(LATE, self._hold)
+        table.register(SLOW, self._wait)
+        self.may_answer = asyncio.Event()
         self.late: list[tuple[Connection, RemotingCommand]] = []
         self.closed: list[str] = []
         self.server = RemotingServer(table, on_close=lambda _, reason: self.closed.append(reason), **options)
@@ -44,8 +47,23 @@ class World:
     def _hold(self, connection: Connection, command: RemotingCommand) -> None:
         self.late.append((connection, command))
 
-    async def connect(self) -> socket.socket:
+    async def _wait(self, _: Connection, command: RemotingCommand) -> RemotingCommand:
+        await self.may_answer.wait()
+        return response_to(command, 0)
+
+    async def is_hung_up_on(self, peer: socket.socket) -> bool:
+        """Waits until the server closes the connection."""
+        try:
+            while await asyncio.get_running_loop().sock_recv(peer, MIB):
+                pass
+        except ConnectionError:
+            pass
+        return True
+
+    async def connect(self, host: str = "127.0.0.1") -> socket.socket:
+        """A client whose address is `host`."""
         peer = socket.socket()
+        peer.bind((host, 0))
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         peer.setblocking(False)
         self._sockets.append(peer)
@@ -310,3 +328,125 @@ def test_clients_accept_longer_headers_than_servers(run: Any) -> None:
         await server.stop(1)
 
     run(main())
+
+
+def test_connection_beyond_the_limit_of_its_address_is_closed(run: Any, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with world(limits=ConnectionLimits(connections_per_address=2)) as served:
+            peers = [await served.connect() for _ in range(2)]
+            await until(lambda: len(served.server.connections) == 2)
+            for _ in range(3):
+                assert await served.is_hung_up_on(await served.connect())
+            other = await served.connect("127.0.0.2")
+            for peer in (*peers, other):
+                await served.send(peer, encoded(ECHO))
+                assert len(await served.answers(peer, 1)) == 1
+            peers[0].close()
+            await until(lambda: len(served.server.connections) == 2)
+            await served.send(again := await served.connect(), encoded(ECHO))
+            assert len(await served.answers(again, 1)) == 1
+            assert served.server.faults.limits["maxConnectionsPerAddress"] == 3
+
+    run(main())
+    assert [line.getMessage().split(" remote=")[0] for line in caplog.records if line.levelno >= logging.WARNING] == [
+        "limit reached limit=maxConnectionsPerAddress"
+    ]
+
+
+def test_frame_or_header_beyond_its_limit_closes_the_connection(run: Any) -> None:
+    limits = ConnectionLimits(frame_size=2 * MIB, header_size=64 << 10)
+    long_header = create_request(ECHO, {"x": "y" * (64 << 10)}).encode()
+    cases = [("maxFrameSize", encoded(ECHO, body=bytes(2 * MIB))[:MIB]), ("maxHeaderSize", long_header)]
+
+    async def main() -> None:
+        async with world(limits=limits) as served:
+            for limit, data in cases:
+                peer = await served.connect()
+                sending = asyncio.ensure_future(served.send(peer, data))
+                assert await served.is_hung_up_on(peer)
+                sending.cancel()
+                await asyncio.gather(sending, return_exceptions=True)
+                assert served.server.faults.limits[limit] == 1
+            await served.send(peer := await served.connect(), encoded(ECHO, body=bytes(2 * MIB - 1024)))
+            assert len((await served.answers(peer, 1))[0].body) == 2 * MIB - 1024
+
+    run(main())
+
+
+def test_requests_of_one_address_beyond_the_limit_are_answered_with_system_busy(run: Any) -> None:
+    async def main() -> None:
+        async with world(limits=ConnectionLimits(requests_per_account=10)) as served:
+            first, second = await served.connect(), await served.connect()
+            for peer in (first, second):
+                await served.send(peer, encoded(SLOW, 8))
+            refused = await served.answers(second, 6)
+            assert {answer.code for answer in refused} == {2}
+            assert "maxRequestsPerAccount" in str(refused[0].remark)
+            assert "address 127.0.0.1" in str(refused[0].remark)
+            assert served.server.faults.limits["maxRequestsPerAccount"] == 6
+            other = await served.connect("127.0.0.2")
+            await served.send(other, encoded(ECHO))
+            assert (await served.answers(other, 1))[0].code == 0
+            first.close()
+            await until(lambda: len(served.server.connections) == 2)
+            await served.send(second, encoded(ECHO, 3))
+            assert {answer.code for answer in await served.answers(second, 3)} == {0}
+            served.may_answer.set()
+            assert len(await served.answers(second, 2)) == 2
+
+    run(main())
+
+
+def test_requests_are_counted_for_the_account_as_soon_as_it_is_known(run: Any) -> None:
+    def check(connection: Connection, command: RemotingCommand) -> None:
+        connection.admission = Admission(command.ext["account"], check)
+
+    def as_account(account: str, count: int) -> bytes:
+        return b"".join(create_request(SLOW, {"account": account}).encode() for _ in range(count))
+
+    async def main() -> None:
+        limits = ConnectionLimits(requests_per_account=5)
+        async with world(limits=limits, admit=lambda _: Admission(check=check)) as served:
+            alice, also_alice, bob = [await served.connect() for _ in range(3)]
+            await served.send(alice, as_account("alice", 3))
+            await until(lambda: sum(len(each.tasks) for each in served.server.connections) == 3)
+            # One more counts before its account is known.
+            await served.send(also_alice, as_account("alice", 4))
+            assert [answer.code for answer in await served.answers(also_alice, 2)] == [2, 2]
+            await served.send(bob, as_account("bob", 5))
+            await until(lambda: sum(len(each.tasks) for each in served.server.connections) == 10)
+            served.may_answer.set()
+            assert {answer.code for answer in await served.answers(bob, 5)} == {0}
+
+    run(main())
+
+
+def test_bodies_of_requests_in_progress_count_as_memory(run: Any) -> None:
+    async def main() -> None:
+        async with world() as served:
+            peer = await served.connect()
+            await served.send(peer, encoded(SLOW, 3, bytes(MIB)))
+            await until(lambda: served.server.held_bytes == 3 * MIB)
+            served.may_answer.set()
+            await served.answers(peer, 3)
+            assert served.server.held_bytes == 0
+            served.may_answer.clear()
+            await served.send(peer, encoded(SLOW, 1, bytes(MIB)))
+            await until(lambda: served.server.held_bytes == MIB)
+            peer.close()
+            await until(lambda: served.server.held_bytes == 0)
+
+    run(main())
+
+
+def test_limit_is_counted_each_time_and_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    faults = FaultLog(lambda: now, 60, ["maxFilters", "maxConnections"])
+    for port in range(1000):
+        faults.limit_reached("maxConnections", f"10.0.0.1:{port}", "many")
+    assert faults.limits == {"maxFilters": 0, "maxConnections": 1000}
+    assert len(caplog.records) == 1
+    now = 61.0
+    faults.sum_up()
+    assert len(caplog.records) == 2
+    assert "count=999" in caplog.records[-1].getMessage()

@@ -1,0 +1,80 @@
+"""ClientUsage: what all connections of one client use together.
+
+A client is an account, or an address while its connections have no account. Of an IPv6 address only the network (64 bits) counts, because whoever
+has one address of it has all. Each connection holds a reference to its client's usage, so that nothing is looked up for a request.
+"""
+
+from collections import deque
+from typing import Any, Final
+
+_MAPPED_IPV4: Final = "::ffff:"
+
+
+class ClientUsage:
+    """The numbers of one client, kept while it has connections."""
+
+    __slots__ = ("connections", "is_queued", "name", "requests", "spent_ns", "waiting", "window")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        """For remarks and log lines: `account NAME` or `address HOST`."""
+        self.connections = 0
+        self.requests = 0
+        """Requests of its connections that are in progress."""
+        # For `turns`: the time that it has used in a window of time, and its channels that wait for a turn.
+        self.window = 0
+        self.spent_ns = 0
+        self.waiting: deque[Any] = deque()
+        self.is_queued = False
+
+
+NOBODY: Final = ClientUsage("")
+"""For a connection whose peer is not known yet."""
+
+
+class ClientUsages:
+    """The usage of each client that has connections. Owned by one event loop."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, ClientUsage] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def join(self, name: str) -> ClientUsage:
+        """The client's usage, with one connection more."""
+        usage = self._by_name.get(name)
+        if usage is None:
+            usage = self._by_name[name] = ClientUsage(name)
+        usage.connections += 1
+        return usage
+
+    def leave(self, usage: ClientUsage) -> None:
+        """One connection less."""
+        if usage is not NOBODY:
+            usage.connections -= 1
+            if not usage.connections:
+                del self._by_name[usage.name]
+
+
+def name_of_account(account: str) -> str:
+    """The name of a client with an account."""
+    return f"account {account}"
+
+
+def name_of_address(host: str) -> str:
+    """The name of a client without one."""
+    if host.startswith(_MAPPED_IPV4) and "." in host:
+        host = host.removeprefix(_MAPPED_IPV4)
+    elif ":" in host:
+        host = _network(host)
+    return f"address {host}"
+
+
+def _network(host: str) -> str:
+    """The first 64 bits of an IPv6 address."""
+    before, has_gap, after = host.partition("%")[0].partition("::")
+    groups, rest = [group for group in before.split(":") if group], [group for group in after.split(":") if group]
+    if has_gap:
+        groups += ["0"] * (8 - len(groups) - len(rest)) + rest
+    return ":".join(groups[:4]) + "::/64"

@@ -1,0 +1,26 @@
+"""The limits of connections that the process's limit of open files allows."""
+
+import logging
+import resource
+from typing import Final
+
+from headrace.model.connection_limits import ConnectionLimits, LimitOptions
+
+logger = logging.getLogger(__name__)
+
+_UNLIMITED: Final = 1 << 30
+
+
+def limits_of_process(options: LimitOptions) -> ConnectionLimits:
+    """The limits of the options, within what this process may open. Logs in one line what they are, as a warning if an option cannot be kept to."""
+    open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    limits = ConnectionLimits.from_options(options, _UNLIMITED if open_files == resource.RLIM_INFINITY else open_files)
+    is_too_low = limits.connections < options.max_connections
+    logger.log(
+        logging.WARNING if is_too_low else logging.INFO,
+        "connections limited max_connections=%d max_connections_per_address=%d open_files=%d%s",
+        limits.connections, limits.connections_per_address, open_files,
+        f" configured={options.max_connections} advice='raise the limit of open files (ulimit -n) to {-(-options.max_connections * 4 // 3)}'"
+        if is_too_low else "",
+    )  # fmt: skip
+    return limits

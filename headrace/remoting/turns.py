@@ -1,0 +1,103 @@
+"""Turns: divides the time of the event loop among clients, so that one that floods the server delays the others by milliseconds only.
+
+    data ──► does its client have time left? ── yes ──► its frames are handled, until the time is over ──┐
+                     │ no                                                                                │
+                     └──► the channel keeps the data, reads no more, and waits ◄─────────────────────────┘
+                                            │
+             every turn of the loop: the clients that wait are handled one after the other, SLICE_NS each
+
+A client that shares the loop with others has SLICE_NS in each WINDOW_NS; what is beyond waits until the others' data of this turn is handled.
+A client that is alone may go on, but not longer than ALONE_NS at a time, as others may have begun meanwhile. All connections of a
+client have one share (`client_usage`), so more connections do not bring more time.
+"""
+
+import asyncio
+from collections import deque
+from time import monotonic_ns
+from typing import Final, Protocol
+
+from headrace.remoting.client_usage import ClientUsage
+
+SLICE_NS: Final = 1_000_000  # limit: what each of the others waits for at most, for each client that floods
+ALONE_NS: Final = 10_000_000  # limit: what somebody new waits for while another client floods alone
+TURN_NS: Final = 2_000_000  # limit: for all clients that wait, in one turn of the loop
+_WINDOW_BITS: Final = 22  # limit: windows of 4 ms
+_SHARED_NS: Final = 100_000_000  # limit: so long after two clients were active the loop counts as shared
+
+
+class Waiter(Protocol):
+    """A channel whose frames wait."""
+
+    def take_turn(self) -> None:
+        """Continues, until `Turns.is_over`; it may wait again."""
+
+
+class Turns:
+    """The clients that wait, and the end of the turn in hand. For one event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._last: ClientUsage | None = None
+        self._shared_until_ns = 0
+        self._clients: deque[ClientUsage] = deque()
+        self._is_due = False
+        self.ends_ns = 0
+        """When the turn in hand is over (monotonic clock)."""
+        self.waits = 0
+        """How often a channel had to wait."""
+
+    def begin(self, usage: ClientUsage) -> bool:
+        """Data of a client has arrived: begins its turn; False: it has to wait. `end` must follow a turn."""
+        now = monotonic_ns()
+        if usage is not self._last:
+            if self._last is not None:
+                self._shared_until_ns = now + _SHARED_NS
+            self._last = usage
+        window = now >> _WINDOW_BITS
+        if usage.window != window:
+            usage.window = window
+            usage.spent_ns = 0
+        self._began_ns = now
+        if now >= self._shared_until_ns:
+            self.ends_ns = now + ALONE_NS
+            return True
+        self.ends_ns = now + SLICE_NS - usage.spent_ns
+        return usage.spent_ns < SLICE_NS and not usage.waiting
+
+    def end(self, usage: ClientUsage) -> None:
+        """The turn is over."""
+        usage.spent_ns += monotonic_ns() - self._began_ns
+
+    def wait(self, usage: ClientUsage, channel: Waiter) -> None:
+        """Calls `channel.take_turn` when it is its turn."""
+        self.waits += 1
+        usage.waiting.append(channel)
+        if not usage.is_queued:
+            usage.is_queued = True
+            self._clients.append(usage)
+        self._run_soon()
+
+    def _run_soon(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        """Handles what waits, a slice for each client, until the time for all of them is over."""
+        self._is_due = False
+        began = now = monotonic_ns()
+        for _ in range(len(self._clients)):
+            usage = self._clients.popleft()
+            self.ends_ns = now + SLICE_NS
+            for _ in range(len(usage.waiting)):
+                usage.waiting.popleft().take_turn()
+                now = monotonic_ns()
+                if now >= self.ends_ns:
+                    break
+            usage.is_queued = bool(usage.waiting)
+            if usage.is_queued:
+                self._clients.append(usage)
+            if now - began >= TURN_NS:
+                break
+        if self._clients:
+            self._run_soon()

@@ -1,0 +1,174 @@
+"""The loop's time is divided among clients: one that floods the server delays others by milliseconds."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from headrace.protocol.frame import FrameDecoder
+from headrace.protocol.remoting_command import RemotingCommand, create_request, response_to
+from headrace.remoting import Connection, HandlerTable, RemotingServer
+from headrace.remoting import turns as remoting_turns
+from headrace.remoting.client_usage import ClientUsage, ClientUsages, name_of_account, name_of_address
+from headrace.remoting.turns import SLICE_NS, TURN_NS, Turns
+from support.loops import until
+
+WORK = 1001
+WORK_S = 0.0002
+
+
+class Waiter:
+    """Works for a while in each turn; `left` is how many turns it needs."""
+
+    def __init__(self, turns: Turns, name: str, left: int, order: list[str]) -> None:
+        self.turns, self.name, self.left, self.order = turns, name, left, order
+        self.usage = ClientUsages().join(name)
+
+    def take_turn(self) -> None:
+        self.order.append(self.name)
+        while time.monotonic_ns() < self.turns.ends_ns:
+            pass
+        self.left -= 1
+        if self.left:
+            self.turns.wait(self.usage, self)
+
+
+def test_clients_that_wait_take_turns() -> None:
+    async def main() -> None:
+        order: list[str] = []
+        turns = Turns(asyncio.get_running_loop())
+        waiters = [Waiter(turns, "a", 3, order), Waiter(turns, "b", 3, order)]
+        for waiter in waiters:
+            turns.wait(waiter.usage, waiter)
+        await until(lambda: len(order) == 6)
+        assert order == ["a", "b"] * 3
+
+    asyncio.run(main())
+
+
+def test_one_turn_of_the_loop_is_short_however_many_clients_wait() -> None:
+    async def main() -> None:
+        order: list[str] = []
+        loop = asyncio.get_running_loop()
+        turns = Turns(loop)
+        for number in range(50):
+            waiter = Waiter(turns, str(number), 1, order)
+            turns.wait(waiter.usage, waiter)
+        seen = deque[int]()
+
+        def look() -> None:
+            seen.append(len(order))
+            if len(order) < 50:
+                loop.call_soon(look)
+
+        loop.call_soon(look)
+        await until(lambda: len(order) == 50)
+        most = TURN_NS // SLICE_NS + 1
+        assert max(later - earlier for earlier, later in zip(seen, list(seen)[1:], strict=False)) <= most
+
+    asyncio.run(main())
+
+
+def test_client_alone_has_more_time_than_one_that_shares_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1 << 40  # where a window begins
+    monkeypatch.setattr(remoting_turns, "monotonic_ns", lambda: now)
+
+    def use(usage: ClientUsage) -> bool:
+        """Whether it may go on, after which it uses half a slice."""
+        nonlocal now
+        may = turns.begin(usage)
+        now += SLICE_NS // 2
+        turns.end(usage)
+        return may
+
+    async def main() -> None:
+        nonlocal now, turns
+        turns = Turns(asyncio.get_running_loop())
+        usages = ClientUsages()
+        one, other = usages.join("one"), usages.join("other")
+        assert [use(one) for _ in range(6)] == [True] * 6
+        now = (1 << 40) + (1 << 22)
+        assert use(other)
+        assert [use(one) for _ in range(4)] == [True, True, False, False]
+        now = (1 << 40) + (2 << 22)
+        assert use(one)
+        now += 1 << 30
+        assert [use(one) for _ in range(4)] == [True] * 4
+
+    turns: Turns
+    asyncio.run(main())
+
+
+@asynccontextmanager
+async def working_server() -> AsyncIterator[tuple[RemotingServer, int]]:
+    def work(_: Connection, command: RemotingCommand) -> RemotingCommand:
+        end = time.perf_counter() + WORK_S
+        while time.perf_counter() < end:
+            pass
+        return response_to(command, 0)
+
+    table = HandlerTable()
+    table.register(WORK, work)
+    server = RemotingServer(table)
+    port = await server.listen("127.0.0.1", 0)
+    try:
+        yield server, port
+    finally:
+        await server.stop(1)
+
+
+async def connect(port: int, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection("127.0.0.1", port, local_addr=(host, 0), limit=1 << 24)
+
+
+@pytest.mark.slow
+def test_pipelined_requests_of_one_client_do_not_hold_up_another() -> None:
+    count = 2000
+
+    async def main() -> None:
+        async with working_server() as (server, port):
+            peers = [await connect(port, "127.0.0.2") for _ in range(4)]
+            reader, writer = await connect(port, "127.0.0.1")
+            request = create_request(WORK).encode()
+            for _, flooding in peers:
+                flooding.write(request * count)
+            slowest = 0.0
+            began = time.perf_counter()
+            for _ in range(100):
+                at = time.perf_counter()
+                writer.write(request)
+                await reader.read(65536)
+                slowest = max(slowest, time.perf_counter() - at)
+            # All of the flood takes 1.6 s of work. Nobody else waited for it, and it was not forgotten.
+            assert time.perf_counter() - began < 4 * count * WORK_S
+            assert slowest < count * WORK_S / 4
+            assert server.waits > 0
+            for answers, flooding in peers:
+                decoder, found = FrameDecoder(), 0
+                while found < count:
+                    found += len(decoder.feed(await answers.read(1 << 20)))
+                flooding.close()
+            writer.close()
+
+    asyncio.run(main())
+
+
+def test_addresses_of_one_ipv6_network_are_one_client() -> None:
+    assert name_of_address("2001:db8:1:2:3:4:5:6") == name_of_address("2001:db8:1:2::9") == "address 2001:db8:1:2::/64"
+    assert name_of_address("::1") == "address 0:0:0:0::/64"
+    assert name_of_address("fe80::1%eth0") == "address fe80:0:0:0::/64"
+    assert name_of_address("::ffff:10.0.0.1") == name_of_address("10.0.0.1") == "address 10.0.0.1"
+    assert name_of_account("10.0.0.1") != name_of_address("10.0.0.1")
+
+
+def test_usage_of_a_client_without_connections_is_forgotten() -> None:
+    usages = ClientUsages()
+    first, second = usages.join("one"), usages.join("one")
+    assert first is second
+    usages.leave(first)
+    assert len(usages) == 1
+    usages.leave(first)
+    assert len(usages) == 0
