@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import cython
 
 if not cython.compiled:
-    from headrace.protocol.big_endian import find_byte, is_equal, load_u32
+    from headrace.protocol.big_endian import find_byte, is_equal, load_u32, store_bytes
     from headrace.protocol.frame_layout import FRAME_MAX_LENGTH, HEAD_SIZE, LENGTH_SIZE
 
 PARTIAL = 0
@@ -235,26 +235,29 @@ def escaped_string_end(p: bytes, at: int, end: int) -> int:
 
 def unescape(p: bytes, at: int, end: int, out: memoryview, out_at: int) -> int:
     """Copies the JSON string from `at` to `end` to `out` without its escapes; returns where the copy ends, -1 if it has unusual escapes."""
-    while at < end:
+    while True:
+        escape = find_byte(p, 92, at, end)  # a backslash; the quote that ends the string follows its last character
+        run = (end if escape < 0 else escape) - at
+        store_bytes(out, out_at, p, at, run)
+        out_at += run
+        if escape < 0:
+            return out_at
+        at = escape + 1
         byte = p[at]
-        if byte == 92:  # a backslash; the quote that ends the string follows its last character
-            at += 1
-            byte = p[at]
-            if byte == 117:  # four hexadecimal digits
-                if end - at < 5 or p[at + 1] != 48 or p[at + 2] != 48:
-                    return -1
-                high = _hex_digit(p[at + 3])
-                low = _hex_digit(p[at + 4])
-                if high < 0 or high > 7 or low < 0:
-                    return -1
-                byte = high << 4 | low
-                at += 4
-            elif byte != 34 and byte != 92 and byte != 47:
+        if byte == 117:  # four hexadecimal digits
+            if end - at < 5 or p[at + 1] != 48 or p[at + 2] != 48:
                 return -1
+            high = _hex_digit(p[at + 3])
+            low = _hex_digit(p[at + 4])
+            if high < 0 or high > 7 or low < 0:
+                return -1
+            byte = high << 4 | low
+            at += 4
+        elif byte != 34 and byte != 92 and byte != 47:
+            return -1
         out[out_at] = byte
         out_at += 1
         at += 1
-    return out_at
 
 
 def _hex_digit(byte: int) -> int:
