@@ -1,0 +1,229 @@
+"""The security report of a configuration: for each listener who can do what, and how to close what is open.
+
+It reads the configuration and the files that it names, and connects to nothing.
+"""
+
+import ipaddress
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from appliance.effective_configuration import BrokerConfiguration, Configuration
+from broker.access.acl_folder import AclFolder
+from broker.access.errors import BadAclFile
+from broker.config import BrokerConfig
+from headrace.model.address_list import parse_address, parse_networks
+from headrace.model.tls_settings import DISABLED, ENFORCING, TlsSettings
+from nameserver.config import NameServerConfig
+
+_KNOWN_SECRETS: Final = frozenset({"12345678", "secretKey", "rocketmq2", "rocketmq", "password"})
+"""Secret keys of RocketMQ's sample files and documentation, and the most common ones."""
+_SHORT_SECRET: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityFinding:
+    """One fact about a listener or a file."""
+
+    text: str
+    advice: str = ""
+    """How to close what is open; empty: nothing is."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecuritySection:
+    """What there is to say about one listener, or about files."""
+
+    title: str
+    findings: tuple[SecurityFinding, ...]
+
+
+def security_report(configuration: Configuration) -> list[SecuritySection]:
+    """The sections, listeners first."""
+    sections = []
+    if configuration.appliance.nameserver_enable:
+        sections.append(SecuritySection(_name_server_title(configuration), tuple(_name_server(configuration))))
+    for broker in configuration.brokers:
+        sections.append(SecuritySection(_broker_title(broker), tuple(_broker(broker))))
+        if broker.appliance.ha_enable and not broker.is_slave:
+            sections.append(SecuritySection(_ha_title(broker), tuple(_ha(broker))))
+        if broker.broker.acl_enable:
+            title = f"ACL files of {broker.name}"
+            sections.append(SecuritySection(title, tuple(_acl_files(broker))))
+    files = tuple(_files(configuration))
+    return [*sections, SecuritySection("files", files)] if files else sections
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only processes of this host can connect to a listener on `host`."""
+    address = parse_address(host)
+    if address is not None:
+        return address.is_loopback
+    try:
+        found = {str(entry[4][0]) for entry in socket.getaddrinfo(host or None, None, type=socket.SOCK_STREAM)}
+    except OSError:
+        return False
+    return bool(host) and all(ipaddress.ip_address(one.partition("%")[0]).is_loopback for one in found)
+
+
+# ---- listeners
+
+_LOOPBACK: Final = SecurityFinding("only processes on this host can connect; they may do everything")
+
+
+def _name_server_title(configuration: Configuration) -> str:
+    return f"name server {configuration.host or '*'}:{configuration.appliance.nameserver_port}"
+
+
+def _name_server(configuration: Configuration) -> Iterator[SecurityFinding]:
+    if is_loopback(configuration.host):
+        yield _LOOPBACK
+        return
+    yield SecurityFinding("anyone who reaches the port may read routes, topic names and key-value settings")
+    yield from _administration("name server", "register brokers", configuration.nameserver, configuration.tls)
+    yield from _tls(configuration.tls)
+
+
+def _broker_title(broker: BrokerConfiguration) -> str:
+    host, config = broker.host or "*", broker.broker
+    return f"{broker.name} {host}:{config.listen_port}, VIP channel {host}:{config.fast_port}"
+
+
+def _broker(broker: BrokerConfiguration) -> Iterator[SecurityFinding]:
+    config = broker.broker
+    if is_loopback(broker.host) and not config.acl_enable:
+        yield _LOOPBACK
+        return
+    if config.acl_enable:
+        yield SecurityFinding("requests need a signature of an account in the ACL files (aclEnable=true)")
+    else:
+        yield SecurityFinding(
+            "anyone who reaches the port may send, pull and read all messages (aclEnable=false)",
+            "set aclEnable=true and create accounts with: headrace acl add; or restrict the port with a firewall",
+        )
+    if is_loopback(broker.host):
+        yield SecurityFinding("only processes on this host can connect")
+    else:
+        yield from _administration("broker", "change or delete topics", config, broker.tls)
+        yield from _tls(broker.tls)
+
+
+def _administration(
+    server: str, example: str, config: BrokerConfig | NameServerConfig, tls: TlsSettings
+) -> Iterator[SecurityFinding]:
+    """Who may change a server that listens on more than loopback."""
+    if config.allow_unauthenticated_admin:
+        yield SecurityFinding(
+            f"anyone who reaches the port may administer the {server}, such as {example} (allowUnauthenticatedAdmin=true)",
+            "remove allowUnauthenticatedAdmin; set adminAllow to the addresses of administrators",
+        )
+        return
+    networks = parse_networks("adminAllow", config.admin_allow)
+    everyone = [network for network in networks if network.prefixlen == 0]
+    if everyone:
+        yield SecurityFinding(
+            f"every address may administer the {server} (adminAllow={config.admin_allow})",
+            "set adminAllow to the addresses of administrators",
+        )
+    who = ["this host", *(str(network) for network in networks)]
+    if tls.client_auth != "none":
+        who.append("clients with a verified certificate")
+    if isinstance(config, BrokerConfig) and config.acl_enable:
+        who.append("admin accounts")
+    yield SecurityFinding(f"may administer the {server}: {', '.join(who)}")
+
+
+def _tls(tls: TlsSettings) -> Iterator[SecurityFinding]:
+    """How far what is sent is protected on the way."""
+    advice = "set tlsMode=enforcing when all clients use TLS; headrace tls init creates the certificates"
+    if tls.mode == DISABLED:
+        yield SecurityFinding("messages and signatures can be read and changed on the way (tlsMode=disabled)", advice)
+    elif tls.mode != ENFORCING:
+        yield SecurityFinding(
+            "clients may use plain text, which can be read and changed on the way (tlsMode=permissive)", advice
+        )
+    else:
+        yield SecurityFinding("all connections use TLS (tlsMode=enforcing)")
+    if tls.mode != DISABLED and not tls.server.certificate:
+        yield SecurityFinding(
+            "the certificate is self-made, so clients cannot verify the server",
+            "create certificates with: headrace tls init DIR, and set tlsConfigFile",
+        )
+    if tls.client_auth == "require":
+        yield SecurityFinding(
+            "only clients with a certificate of your authority can connect; each of them may administer"
+        )
+
+
+def _ha_title(broker: BrokerConfiguration) -> str:
+    return f"{broker.name} HA {broker.host or '*'}:{broker.broker.listen_port + 1}"
+
+
+def _ha(broker: BrokerConfiguration) -> Iterator[SecurityFinding]:
+    if is_loopback(broker.host):
+        yield SecurityFinding("only processes on this host can connect; they may copy all messages")
+    elif broker.store.ha_tls_enable and broker.tls.client_auth == "require":
+        yield SecurityFinding("only slaves with a client certificate may copy messages (haTlsEnable=true)")
+    else:
+        yield SecurityFinding(
+            "anyone who reaches the port may copy all messages",
+            "allow only the slaves to connect (firewall), set haTlsEnable=true and require client certificates, or set haEnable=false",
+        )
+
+
+# ---- files
+
+
+def _acl_files(broker: BrokerConfiguration) -> Iterator[SecurityFinding]:
+    folder = AclFolder(Path(broker.broker.rocketmq_home), broker.broker.acl_plain_file)
+    try:
+        files, rules = folder.files(), folder.load().rules
+    except (BadAclFile, OSError) as error:
+        yield SecurityFinding(f"cannot be read: {error}", "correct the file: the broker does not start with it")
+        return
+    for file in files:
+        yield from _permissions(file, 0o077, "secret keys")
+    if rules.white_addresses:
+        yield SecurityFinding(
+            f"{len(rules.white_addresses)} global white address{'es' if len(rules.white_addresses) > 1 else ''}:"
+            " requests from there need no account",
+            "remove globalWhiteRemoteAddresses, or make sure that only administrators use these addresses",
+        )
+    for account in rules.accounts.values():
+        if account.secret_key in _KNOWN_SECRETS:
+            yield SecurityFinding(
+                f"account {account.access_key} has a secret key that is publicly known",
+                f"choose another one: headrace acl add {account.access_key}",
+            )
+        elif len(account.secret_key) < _SHORT_SECRET:
+            yield SecurityFinding(
+                f"account {account.access_key} has a secret key of fewer than {_SHORT_SECRET} characters",
+                f"choose a longer one: headrace acl add {account.access_key}",
+            )
+    admins = [account.access_key for account in rules.accounts.values() if account.is_admin]
+    yield SecurityFinding(f"{len(rules.accounts)} accounts, of which admins: {', '.join(admins) or 'none'}")
+
+
+def _files(configuration: Configuration) -> Iterator[SecurityFinding]:
+    for broker in configuration.brokers:
+        if broker.broker_conf is not None:
+            yield from _permissions(broker.broker_conf, 0o022, "options")
+    for key in filter(None, (configuration.tls.server.key, configuration.tls.client.key)):
+        yield from _permissions(Path(key), 0o077, "the private key")
+    yield from _permissions(Path(configuration.paths.data), 0o022, "the store")
+
+
+def _permissions(path: Path, forbidden: int, what: str) -> Iterator[SecurityFinding]:
+    """A finding if `path` gives users other than its owner any of the permissions `forbidden`."""
+    try:
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+    except OSError:
+        return
+    if mode & forbidden:
+        verb = "read or change" if forbidden & 0o044 else "change"
+        allowed = mode & ~forbidden
+        yield SecurityFinding(f"{path}: other users may {verb} {what} (mode {mode:04o})", f"chmod {allowed:04o} {path}")

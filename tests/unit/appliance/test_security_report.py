@@ -1,0 +1,121 @@
+"""`headrace doctor security` lists what is open to whom, and how to close it."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from appliance.cli.commands.doctor.security import command
+from appliance.configuration_reader import Sources, read_configuration
+from appliance.security_report import is_loopback, security_report
+
+ACCOUNTS = """\
+globalWhiteRemoteAddresses:
+- 10.10.103.*
+accounts:
+- accessKey: RocketMQ
+  secretKey: 12345678
+  admin: true
+- accessKey: orders-app
+  secretKey: too-short
+- accessKey: billing
+  secretKey: a-long-secret-that-nobody-knows
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def opened(data: Path, *settings: str, host: str = "0.0.0.0", broker_conf: Path | None = None) -> dict[str, list[str]]:
+    """The open findings of each section."""
+    sources = Sources(str(data), broker_conf=broker_conf and str(broker_conf), settings=settings, host=host)
+    return {
+        section.title: [finding.text for finding in section.findings if finding.advice]
+        for section in security_report(read_configuration(sources))
+    }
+
+
+def acl(data: Path, mode: int = 0o600) -> str:
+    """Writes the accounts; returns the setting that enables them."""
+    file = data / "conf" / "plain_acl.yml"
+    file.parent.mkdir()
+    file.write_text(ACCOUNTS)
+    file.chmod(mode)
+    return "aclEnable=true"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.9", "localhost"])
+def test_nothing_is_open_on_loopback_addresses(data: Path, host: str) -> None:
+    assert is_loopback(host)
+    assert all(not texts for texts in opened(data, host=host).values())
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.0.2.1", "no-such-host.invalid"])
+def test_other_hosts_are_not_loopback(host: str) -> None:
+    assert not is_loopback(host)
+
+
+def test_default_configuration_on_all_addresses_is_open_for_clients_but_not_for_administration(data: Path) -> None:
+    found = opened(data)
+    broker = found["broker 0.0.0.0:10911, VIP channel 0.0.0.0:10909"]
+    assert any("send, pull and read all messages (aclEnable=false)" in text for text in broker)
+    assert any("plain text" in text for text in broker)
+    assert found["broker HA 0.0.0.0:10912"] == ["anyone who reaches the port may copy all messages"]
+    assert not any("administer" in text for texts in found.values() for text in texts)
+
+
+def test_unauthenticated_administration_is_open_on_broker_and_name_server(data: Path) -> None:
+    found = opened(data, "allowUnauthenticatedAdmin=true")
+    for title in ("broker 0.0.0.0:10911, VIP channel 0.0.0.0:10909", "name server 0.0.0.0:9876"):
+        assert any("allowUnauthenticatedAdmin=true" in text for text in found[title]), found
+
+
+def test_admin_allow_of_everyone_is_open(data: Path) -> None:
+    assert any(
+        "adminAllow=0.0.0.0/0" in text for text in opened(data, "adminAllow=0.0.0.0/0")["name server 0.0.0.0:9876"]
+    )
+    found = opened(data, "adminAllow=10.0.0.0/8")
+    assert not any("administer" in text for texts in found.values() for text in texts)
+
+
+def test_weak_secrets_and_readable_acl_files_are_found_without_printing_a_secret(data: Path) -> None:
+    setting = acl(data, 0o644)
+    found = opened(data, setting)
+    texts = " ".join(found["ACL files of broker"])
+    assert "account RocketMQ has a secret key that is publicly known" in texts
+    assert "account orders-app has a secret key of fewer than 16 characters" in texts
+    assert "plain_acl.yml: other users may read or change secret keys (mode 0644)" in texts
+    assert "1 global white address" in texts
+    assert "billing" not in texts
+    report = str(security_report(read_configuration(Sources(str(data), settings=(setting,)))))
+    for secret in ("12345678", "too-short", "a-long-secret"):
+        assert secret not in report
+
+
+def test_invalid_acl_file_is_a_finding(data: Path) -> None:
+    setting = acl(data)
+    (data / "conf" / "plain_acl.yml").write_text("accounts: [")
+    assert any("cannot be read" in text for text in opened(data, setting)["ACL files of broker"])
+
+
+def test_files_that_others_may_change_are_found(data: Path) -> None:
+    conf = data / "broker.conf"
+    conf.write_text("brokerName=a\n")
+    conf.chmod(0o666)
+    data.chmod(0o777)
+    texts = " ".join(opened(data, broker_conf=conf)["files"])
+    assert "broker.conf: other users may change options (mode 0666)" in texts
+    assert "other users may change the store (mode 0777)" in texts
+
+
+def test_command_prints_how_to_close_what_is_open_and_fails(data: Path) -> None:
+    result = CliRunner().invoke(command, ["--data", str(data), "--host", "0.0.0.0"], standalone_mode=False)
+    assert result.return_value == 1
+    assert "  OPEN  anyone who reaches the port may send" in result.output
+    assert "to close: set aclEnable=true" in result.output
+    result = CliRunner().invoke(command, ["--data", str(data)], standalone_mode=False)
+    assert (result.return_value, result.output.splitlines()[-1]) == (0, "nothing is open")
