@@ -254,8 +254,9 @@ class RoleSupervisor(Generic[C, S]):
                         continue
                     self._fail(managed, RoleFailedToStart(f"{managed.name}: fork failed: {error.strerror}"))
                     return
+        # A role that was ready and died at once has `has_run`, though no round may have found it running.
         self.is_ready = self.is_ready or all(
-            managed.phase in {Phase.RUNNING, Phase.ENDED, Phase.STOPPED} or managed.role.is_expendable
+            managed.has_run or managed.phase is Phase.STOPPED or managed.role.is_expendable
             for managed in self.managed_roles.values()
         )
 
