@@ -41,6 +41,12 @@ class AccessControl:
         self._lock = asyncio.Lock()
         self._problem = ""
         self._plain_version = DataVersion()
+        self._log_loaded()
+        if self._loaded.rules == AccessRules():
+            logger.warning(
+                "ACL without accounts, all requests are refused; add an account with: headrace acl add ACCOUNT --admin home=%s",
+                folder.home,
+            )
 
     @property
     def rules(self) -> AccessRules:
@@ -83,7 +89,7 @@ class AccessControl:
                     await self._load(state)
                 else:
                     self._seen = state
-            except BadAclFile as error:
+            except (BadAclFile, OSError) as error:
                 self._report(str(error))
 
     async def change(self, edit: Callable[[AclEditor], T]) -> T:
@@ -104,14 +110,19 @@ class AccessControl:
     def _put(self, loaded: LoadedAcl) -> None:
         if self._problem or loaded.rules != self._loaded.rules:
             self._version += 1
-            logger.info(
-                "ACL loaded version=%d files=%d accounts=%d global_white_addresses=%d",
-                self._version, len(loaded.versions), len(loaded.rules.accounts), len(loaded.rules.white_addresses),
-            )  # fmt: skip
+            self._loaded = loaded
+            self._log_loaded()
         self._problem = ""
         self._loaded = loaded
         for listener in self._listeners:
             listener(loaded.rules)
+
+    def _log_loaded(self) -> None:
+        rules = self._loaded.rules
+        logger.info(
+            "ACL loaded version=%d files=%d accounts=%d global_white_addresses=%d",
+            self._version, len(self._loaded.versions), len(rules.accounts), len(rules.white_addresses),
+        )  # fmt: skip
 
     def _report(self, problem: str) -> None:
         if problem != self._problem:

@@ -230,13 +230,17 @@ def flag_of(value: Any) -> bool:
 
 
 def write_content(path: Path, content: Content) -> None:
-    """Replaces the file by what is given, with its permissions; a new one is private. On disk when this returns.
+    """Replaces the file by what is given, with its owner and permissions; a new one is private, with the owner of its folder.
 
-    Raises OSError; the file is as before then.
+    On disk when this returns. Raises BadAclFile if it would be too large to read again, and OSError; the file is as before then.
     """
     import yaml  # noqa: PLC0415  as above
 
     text = yaml.dump(content, Dumper=yaml.SafeDumper, default_flow_style=False, sort_keys=False, allow_unicode=True)
+    if len(text.encode()) > MAX_BYTES:
+        raise BadAclFile(
+            f"{path}: would be larger than {MAX_BYTES} bytes; put accounts into another file under conf/acl/"
+        )
     # The file behind a link is replaced, not the link.
     path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -248,12 +252,20 @@ def write_content(path: Path, content: Content) -> None:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
+            give_to_owner_of(path if path.exists() else path.parent, file.fileno())
         if path.exists():
             shutil.copymode(path, temporary)
         os.replace(temporary, path)
         _sync_folder(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def give_to_owner_of(pattern: Path, target: int | Path) -> None:
+    """Gives a file or folder the owner of another one: what root changes for the broker's user stays that user's."""
+    status = pattern.stat()
+    if os.geteuid() == 0 and (status.st_uid, status.st_gid) != (0, 0):
+        os.chown(target, status.st_uid, status.st_gid)
 
 
 def _sync_folder(folder: Path) -> None:

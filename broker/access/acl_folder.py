@@ -17,7 +17,7 @@ from typing import Final
 
 from broker.access.access_rules import AccessRules
 from broker.access.account import Account
-from broker.access.acl_file import read_rules
+from broker.access.acl_file import give_to_owner_of, read_rules
 from broker.access.address_pattern import AddressPattern
 from broker.access.errors import BadAclFile
 from headrace.model.data_version import DataVersion
@@ -104,7 +104,9 @@ class AclFolder:
     def locked(self) -> Iterator[None]:
         """Keeps other programs of ours from changing files meanwhile. Makes HOME/conf if it does not exist. Raises OSError."""
         folder = self.home / "conf"
-        folder.mkdir(parents=True, exist_ok=True)
+        if not folder.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            give_to_owner_of(self.home, folder)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -1,6 +1,6 @@
 """Headers that change and show a broker's access control. Lists are texts with commas."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from headrace.protocol.headers.command_header import CommandHeader
@@ -9,12 +9,12 @@ from headrace.protocol.request_code import RequestCode
 
 @dataclass(slots=True, frozen=True)
 class CreateAccessConfigRequestHeader(CommandHeader):
-    """UPDATE_AND_CREATE_ACL_CONFIG (50). What is None stays as it is."""
+    """UPDATE_AND_CREATE_ACL_CONFIG (50). What is None stays as it is. Its text (`repr`) does not contain the secret key."""
 
     CODE: ClassVar[RequestCode] = RequestCode.UPDATE_AND_CREATE_ACL_CONFIG
 
     access_key: str
-    secret_key: str | None = None
+    secret_key: str | None = field(default=None, repr=False)
     white_remote_address: str | None = None
     admin: bool | None = None
     default_topic_perm: str | None = None

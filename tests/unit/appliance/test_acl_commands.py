@@ -47,6 +47,12 @@ def test_given_secret_is_not_printed(run: Run) -> None:
     assert run("list").output.splitlines()[1].split()[:2] == ["account1", "yes"]
 
 
+def test_secret_is_read_from_standard_input(tmp_path: Path) -> None:
+    arguments = ["acl", "add", "account1", "--secret", "-", "--data", str(tmp_path)]
+    CliRunner().invoke(headrace, arguments, input="my-own-secret\n", standalone_mode=False)
+    assert "secretKey: my-own-secret\n" in (tmp_path / "conf" / "plain_acl.yml").read_text()
+
+
 def test_account_is_removed(run: Run) -> None:
     assert run("list").output == "no accounts; add one with: headrace acl add ACCOUNT\n"
     run("add", "account1")

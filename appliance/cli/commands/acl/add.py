@@ -1,6 +1,7 @@
 """`headrace acl add`."""
 
 import secrets
+import sys
 
 import click
 
@@ -18,7 +19,7 @@ _WORD = click.Choice(list(WORDS), case_sensitive=False)
 @click.option(
     "--secret",
     metavar="KEY",
-    help="The secret key. Default: that of the account, or a generated one for a new account.",
+    help="The secret key; - reads it from standard input. Default: that of the account, or a generated one for a new account.",
 )
 @click.option("--admin/--no-admin", default=None, help="Whether the account may make admin requests.")
 @click.option("--topic-default", type=_WORD, help="Permission on topics that --topic does not list.")
@@ -55,6 +56,8 @@ def command(
     PERMISSION is PUB, SUB, PUB|SUB or DENY.
     """
     folder = folder_of(data, broker, home, plain_file)
+    if secret == "-":  # noqa: S105  standard input
+        secret = sys.stdin.readline().rstrip("\n")
     with errors_as_lines():
         old = folder.load().rules.account_for(account)
         for name, value in (("the account", account), ("--secret", secret)):

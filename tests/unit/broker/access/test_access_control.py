@@ -95,6 +95,28 @@ def test_invalid_file_is_reported_once_and_the_rules_stay(folder: AclFolder, cap
     asyncio.run(main())
 
 
+def test_unreadable_folder_is_reported_and_the_rules_stay(
+    folder: AclFolder, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_folder: AclFolder) -> None:
+        raise PermissionError(13, "Permission denied", "conf")
+
+    async def main() -> None:
+        control = AccessControl(folder)
+        with monkeypatch.context() as patch:
+            patch.setattr(AclFolder, "state", refuse)
+            await look_twice(control)
+        assert names(control) == ["account1"]
+        assert caplog.text.count("ACL not reloaded") == 1
+
+    asyncio.run(main())
+
+
+def test_start_without_accounts_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    AccessControl(AclFolder(tmp_path))
+    assert "ACL without accounts, all requests are refused" in caplog.text
+
+
 def test_broker_with_invalid_file_does_not_start(folder: AclFolder) -> None:
     folder.plain_file.write_text("accounts: x")
     with pytest.raises(BadAclFile, match="accounts: expected a list"):
@@ -129,5 +151,5 @@ def test_no_log_line_contains_a_secret(folder: AclFolder, caplog: pytest.LogCapt
             await look_twice(control)
 
     asyncio.run(main())
-    assert len([record for record in caplog.records if record.name.startswith("broker")]) == 3
+    assert len([record for record in caplog.records if record.name.startswith("broker")]) == 4
     assert "secret-of-it" not in caplog.text

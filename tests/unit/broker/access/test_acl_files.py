@@ -267,6 +267,23 @@ def test_white_addresses_are_written_to_acl_files_only(tmp_path: Path) -> None:
         editor.put_white_addresses(["1.2.3.{4"])
 
 
+def test_files_written_by_root_belong_to_the_owner_of_the_folder(tmp_path: Path) -> None:
+    owner = (12345, 12345) if os.geteuid() == 0 else (os.geteuid(), os.getegid())
+    os.chown(tmp_path, *owner)
+    folder = make_folder(tmp_path)
+    for number in range(2):
+        AclEditor(folder).put_account(AccountChange(f"account{number}", "secret-key"))
+        for path in (folder.plain_file, folder.plain_file.parent):
+            assert (path.stat().st_uid, path.stat().st_gid) == owner
+
+
+def test_file_does_not_grow_beyond_what_can_be_read(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, plain=entry("account1"))
+    with pytest.raises(BadAclFile, match="would be larger than 3145728 bytes"):
+        AclEditor(folder).put_account(AccountChange("account1", "x" * (3 << 20)))
+    assert folder.plain_file.read_text() == entry("account1")
+
+
 def test_link_stays_a_link(tmp_path: Path) -> None:
     folder = make_folder(tmp_path)
     target = tmp_path / "elsewhere.yml"
