@@ -22,6 +22,7 @@ from store.query.unreadable_records import UnreadableRecords
 
 UNREADABLE_RECORDS = "unreadable_records"
 REFUSED_REQUESTS = "refused_requests"
+TLS_FAILURES = "tls_failures"
 
 LIMITS = (
     *connection_limits.OPTIONS,
@@ -75,6 +76,7 @@ class Counters:
             PULLS_MISSED: stats.pulls_missed,
             UNREADABLE_RECORDS: self._unreadable.count,
             REFUSED_REQUESTS: self._server.refused_requests,
+            TLS_FAILURES: self._server.tls_failures,
             "held_pulls": self._held_pulls(),
             "connections": len(self._server.connections),
             "connection_buffer_bytes": self._server.held_bytes,

@@ -1,11 +1,13 @@
 """TLS as an operator sees it: the default, certificates from `headrace tls init`, enforcing on all ports, and the HA link."""
 
+import asyncio
 import dataclasses
 import socket
 import ssl
 import stat
 import time
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from headrace import Admin, ClientConfig, ConfigError, HeadraceError, Message, T
 from support.appliance import Appliance
 from support.certificates import trusting
 from support.headrace_process import headrace
-from support.sdk import dump, eventually, patient, producing, run
+from support.sdk import answered, dump, eventually, patient, producing, run
 from support.servers import wait_until
 
 pytestmark = pytest.mark.slow
@@ -90,6 +92,21 @@ def test_enforcing_appliance_serves_verified_clients_on_all_ports(enforcing: App
     run(main())
 
 
+def test_pipelined_sends_of_several_clients_are_all_stored_and_read_back(enforcing: Appliance, files: Path) -> None:
+    async def main() -> None:
+        configs = [patient(enforcing, tls=mutual(files), instance_name=f"tls-{number}") for number in range(8)]
+        async with Admin(configs[0]) as admin, AsyncExitStack() as stack:
+            await answered(lambda: admin.topic_route("TBW102"), "the broker is registered")
+            await admin.create_topic("Pipelined", queues=4)
+            producers = [await stack.enter_async_context(producing(config, "pipelined")) for config in configs]
+            bodies = [number.to_bytes(2) * 20_000 for number in range(256)]
+            sends = (producers[number % 8].send(Message("Pipelined", body)) for number, body in enumerate(bodies))
+            assert all(result.ok for result in await asyncio.gather(*sends))
+            assert sorted(message.body for message in await dump(admin, "Pipelined", 256)) == bodies
+
+    run(main())
+
+
 def test_enforcing_appliance_refuses_plain_clients_and_clients_that_do_not_trust_it(
     enforcing: Appliance, files: Path
 ) -> None:
@@ -135,6 +152,11 @@ def test_default_appliance_serves_both_and_loads_no_certificate_before_the_first
                 assert wrapped.version() == "TLSv1.3"
             assert stat.S_IMODE(made.stat().st_mode) == 0o600
         assert len(contents) == 1
+        with socket.create_connection((host, int(port)), 60) as plain:
+            plain.sendall(b"\x16 is no TLS record")
+            while plain.recv(100):
+                pass  # the alert
+        wait_until(lambda: appliance.status()["counters"]["broker"]["tls_failures"] == 1, 60, "the failure is counted")
 
 
 def test_bad_tls_settings_end_the_start_with_one_line(tmp_path: Path) -> None:
