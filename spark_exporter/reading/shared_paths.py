@@ -1,4 +1,4 @@
-"""Whether workers on other machines see what the driver sees: the segments at their paths, and the target.
+"""Checks that workers on other machines can read what the driver reads: the segments at their paths, and the target.
 
 The driver puts a note into the target; each worker reads it, answers with a note of its own, and looks at segments. That is before anything is exported, and
 leaves nothing behind. A worker that comes later and sees something else cannot do harm: see `OwnedTarget.commit`.
@@ -22,15 +22,15 @@ _HEAD_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class PathProbe:
-    """What is to be seen. Pickles."""
+    """What every worker must be able to read: some segments, and the driver's note in the target. Pickles."""
 
     segments: tuple[tuple[Segment, bytes], ...]
     """Some, with their first bytes."""
     folder: Location
     secret: bytes
 
-    def look(self) -> str:
-        """In a worker: the name of its answer. Raises SourceError, TargetError."""
+    def run(self) -> str:
+        """In a worker: checks all of it and returns the name of its answer. Raises SourceError, TargetError."""
         here = f"worker {socket.gethostname()} (pid {os.getpid()})"
         for segment, head in self.segments:
             try:
@@ -55,7 +55,7 @@ _CURE = "name one that all nodes share, or a URL"
 def check_shared_paths(
     segments: Sequence[Segment], target: Location, run: Callable[[PathProbe], Iterator[str]]
 ) -> None:
-    """Raises SourceError or TargetError in one line if a worker does not see what the driver does. `run`: has each worker look."""
+    """Raises SourceError or TargetError in one line if a worker does not see what the driver does. `run`: runs the probe on each worker."""
     some = {segments[0].path: segments[0], segments[-1].path: segments[-1]} if segments else {}
     folder = target.at(f"_export/probe-{secrets.token_hex(8)}")
     probe = PathProbe(tuple((each, _head(each)) for each in some.values()), folder, secrets.token_hex(16).encode())

@@ -125,7 +125,7 @@ class AdminWorld:
         live.on_change(registration.options_changed)
         facts = QueueFacts(self.config.broker_name, self.bounds, self.store_time)
         topics, groups, offsets, clients = self.topics, self.groups, self.offsets, self.clients
-        self.families: list[AdminProcessor] = [
+        self.processors: list[AdminProcessor] = [
             TopicAdmin(topics, registration.register_topic, topics.delete, self.queues_dropped),
             GroupAdmin(groups, offsets),
             ClientAdmin(clients, offsets),
@@ -156,7 +156,7 @@ class AdminWorld:
                 self.bounds,
             ),
         ]
-        register(self.handlers, self.families)
+        register(self.handlers, self.processors)
 
     # -- requests to other processes ---------------------------------------------------------------------------------
 

@@ -124,12 +124,12 @@ class SparkEngine:
             return
         context = self._open()
         if not _is_local(context.master):
-            check_shared_paths(segments, target, lambda probe: self._look(context, probe))
+            check_shared_paths(segments, target, lambda probe: self._run_probe(context, probe))
 
-    def _look(self, context: SparkContext, probe: PathProbe) -> Iterator[str]:
-        """Has every worker look: a task for each core, so that Spark gives each executor some."""
+    def _run_probe(self, context: SparkContext, probe: PathProbe) -> Iterator[str]:
+        """Runs the probe on every worker: a task for each core, so that each executor gets some."""
         cores = self._count_cores(context)
-        tasks = context.parallelize(range(cores), cores).mapPartitions(_Look(probe))
+        tasks = context.parallelize(range(cores), cores).mapPartitions(_ProbeTask(probe))
         answers: list[str] = []
         errors_seen: list[Exception] = []
 
@@ -139,7 +139,7 @@ class SparkEngine:
             except (Py4JError, PySparkException, OSError, EOFError) as error:
                 errors_seen.append(error)
 
-        thread = InheritableThread(target=run, name="spark-look", daemon=True)
+        thread = InheritableThread(target=run, name="spark-probe", daemon=True)
         thread.start()
         while thread.is_alive():
             thread.join(_REPORT_S)
@@ -308,15 +308,15 @@ class _Job:
             self._error = error
 
 
-class _Look:
-    """What a task does to see whether its worker sees what the driver does. Pickles."""
+class _ProbeTask:
+    """The task that runs the probe on a worker. Pickles."""
 
     def __init__(self, probe: PathProbe) -> None:
         self._probe = probe
 
     def __call__(self, _numbers: Iterable[int]) -> Iterator[str]:
         try:
-            yield json.dumps({"name": self._probe.look()})
+            yield json.dumps({"name": self._probe.run()})
         except ExportError as error:
             # Told, not raised: another worker that Spark would try might see it.
             yield json.dumps({"refused": str(error), "kind": type(error).__name__})
