@@ -7,9 +7,9 @@ import java.nio.file.Path;
 import java.util.Map;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
-/** Apache's command line in this JVM: one that is warm answers in a tenth of the time that a fresh one takes to start. */
+/** Apache's command line in this JVM: a warm JVM answers in a tenth of the start time of a new one. */
 class Administering {
-    /** Some commands keep the client of their first run, which knows another name server and is shut down. */
+    /** Some commands keep the client of their first run, which used another name server and is shut down. */
     private static final class Fresh extends MQAdminStartup {
         static void forgetCommands() {
             subCommandList.clear();
@@ -20,7 +20,7 @@ class Administering {
         commands.put("mqadmin", Administering::mqadmin);
     }
 
-    /** mqadmin: arguments, and whether to take "errors" too. What it prints. One at a time: it prints to the JVM's own output. */
+    /** Runs mqadmin with "arguments"; returns its output, with "errors" also that to standard error. One run at a time, because it prints to the JVM's own output. */
     private static synchronized String mqadmin(JSONObject arguments) throws Exception {
         if (System.getProperty("rocketmq.home.dir") == null) {
             Path conf = Files.createDirectories(Path.of(System.getProperty("user.home"), "conf"));

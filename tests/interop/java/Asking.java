@@ -15,7 +15,7 @@ import org.apache.rocketmq.remoting.netty.NettyRemotingClient;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 
-/** Everything that is neither sending nor receiving: topics, offsets, look-ups, and requests written by hand. */
+/** Topics, offsets, queries and hand-written requests: everything except sending and receiving. */
 final class Asking {
     private static final Map<String, DefaultMQAdminExt> ADMINS = new ConcurrentHashMap<>();
     private static final NettyRemotingClient REMOTING = new NettyRemotingClient(new NettyClientConfig());
@@ -51,7 +51,7 @@ final class Asking {
         }
     }
 
-    /** Waits until the name server knows a topic: a client that comes earlier looks for it again half a minute later. */
+    /** Waits until the name server has the topic: a client that starts earlier searches for it again only after half a minute. */
     private static Object awaitRoute(JSONObject arguments) throws Exception {
         String topic = arguments.getString("topic");
         boolean known = Interop.await(2 * Interop.PATIENCE_MS, () -> {
@@ -67,7 +67,7 @@ final class Asking {
         return null;
     }
 
-    /** The message with "msgId": by its place in the log, or, with "topic", by the client's id, once the index has it ("deadlineMs": how long to wait for that). */
+    /** The message with "msgId": by its offset, or, with "topic", by its unique id, once it is indexed ("deadlineMs": the maximum wait). */
     private static Object view(JSONObject arguments) throws Exception {
         String id = arguments.getString("msgId");
         if (!arguments.containsKey("topic")) {
@@ -90,12 +90,12 @@ final class Asking {
         return Messages.describe(found[0]);
     }
 
-    /** How long to wait for the index, which a broker writes after it has acknowledged a message. */
+    /** The maximum wait for the index, which a broker writes after it has acknowledged a message. */
     private static long indexed(JSONObject arguments) {
         return arguments.containsKey("deadlineMs") ? arguments.getLongValue("deadlineMs") : 2 * Interop.PATIENCE_MS;
     }
 
-    /** Makes a topic at "broker" and waits until clients can find its queues. */
+    /** Creates a topic at "broker" and waits until clients can find its queues. */
     private static Object createTopic(JSONObject arguments) throws Exception {
         String topic = arguments.getString("topic");
         int queues = arguments.getIntValue("queues");
@@ -121,7 +121,7 @@ final class Asking {
         return null;
     }
 
-    /** Messages with a key, of all brokers of the topic, once the index has "count" of them. */
+    /** Messages with a key from all brokers of the topic, once "count" of them are indexed. */
     private static Object queryKey(JSONObject arguments) throws Exception {
         int count = arguments.containsKey("count") ? arguments.getIntValue("count") : 1;
         QueryResult[] found = new QueryResult[1];
@@ -142,7 +142,7 @@ final class Asking {
         return Messages.describe(found[0].getMessageList());
     }
 
-    /** Of each queue of a topic: min, max, the time of its earliest message. */
+    /** For each queue of a topic: minimum and maximum offset, and the time of its earliest message. */
     private static Object offsets(JSONObject arguments) throws Exception {
         DefaultMQPullConsumer consumer = Consuming.puller(arguments);
         Map<String, Object> said = new LinkedHashMap<>();
@@ -158,7 +158,7 @@ final class Asking {
         return consumer.searchOffset(Consuming.queue(consumer, arguments), arguments.getLongValue("timestamp"));
     }
 
-    /** What the broker says a group has consumed of each queue of a topic; -1 where it knows nothing. */
+    /** The group's committed offset in each queue of a topic; -1 if there is none. */
     private static Map<String, Object> consumed(JSONObject arguments) throws Exception {
         DefaultMQPullConsumer consumer = Consuming.puller(new JSONObject(Map.of("namesrv", arguments.getString("namesrv"))));
         Map<String, Object> said = new LinkedHashMap<>();
@@ -185,7 +185,7 @@ final class Asking {
         return REMOTING.invokeSync(address, request, patienceMs);
     }
 
-    /** Any request to any address: code, ext (strings), body (Base64), patienceMs (how long to wait for an answer; not given: long). */
+    /** Any request to any address: code, ext (strings), body (Base64), patienceMs (timeout; default: long). */
     private static Object raw(JSONObject arguments) throws Exception {
         Map<String, String> ext = new HashMap<>();
         if (arguments.get("ext") != null) {

@@ -22,7 +22,7 @@ import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.common.protocol.heartbeat.MessageModel;
 
-/** Receiving: consumers by name, which gather what they are given until a test asks for it. */
+/** Receiving: consumers by name, which collect messages until a test requests them. */
 final class Consuming {
     private static final Map<String, Gathering> CONSUMERS = new ConcurrentHashMap<>();
     private static final Map<String, DefaultMQPullConsumer> PULLERS = new ConcurrentHashMap<>();
@@ -41,7 +41,7 @@ final class Consuming {
             return null;
         });
         commands.put("stop-consuming", arguments -> {
-            find(arguments).stop(); // what it has received can still be asked for
+            find(arguments).stop(); // its received messages can still be requested
             return null;
         });
         commands.put("pull", Consuming::pull);
@@ -49,7 +49,7 @@ final class Consuming {
         commands.put("dump-topic", Consuming::dumpTopic);
     }
 
-    /** A consumer, and what it was given so far, in the order in which it was given. */
+    /** A consumer and its received messages, in the order of delivery. */
     private abstract static class Gathering {
         private final List<MessageExt> received = new ArrayList<>();
         private final Set<String> places = new HashSet<>();
@@ -77,7 +77,7 @@ final class Consuming {
 
         abstract List<Integer> assigned() throws Exception;
 
-        /** Tells the broker what is consumed, as the client does on its own every few seconds. */
+        /** Commits offsets, as the client does by itself every few seconds. */
         abstract void commit() throws Exception;
 
         abstract void stop() throws Exception;
@@ -92,9 +92,9 @@ final class Consuming {
     }
 
     /**
-     * Starts a consumer from the first message on (or "from": last, or a time as yyyyMMddHHmmss), which gathers.
+     * Starts a consumer that collects messages, from the first message on (or "from": last, or a time as yyyyMMddHHmmss).
      *
-     * kind: concurrent, orderly, broadcast, lite.  tags: an expression, * if not given.
+     * kind: concurrent, orderly, broadcast, lite.  tags: an expression, * by default.
      */
     private static Object consume(JSONObject arguments) throws Exception {
         String kind = arguments.getString("kind");
@@ -108,7 +108,7 @@ final class Consuming {
             : from.equals("first") ? ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET : ConsumeFromWhere.CONSUME_FROM_TIMESTAMP;
     }
 
-    /** A type of expression that the client has no method for, and hands on as it is. */
+    /** A type of expression for which the client has no method, but which it passes on unchanged. */
     private static MessageSelector byFunction(String name) throws Exception {
         Constructor<MessageSelector> constructor = MessageSelector.class.getDeclaredConstructor(String.class, String.class);
         constructor.setAccessible(true);
@@ -214,7 +214,7 @@ final class Consuming {
         return gathering;
     }
 
-    /** Waits until a consumer has "count" different messages; says how many it has and how many it was given. */
+    /** Waits until a consumer has "count" distinct messages; returns the numbers of distinct and of delivered messages. */
     private static Object await(JSONObject arguments) throws Exception {
         Gathering gathering = find(arguments);
         int count = arguments.getIntValue("count");
@@ -222,7 +222,7 @@ final class Consuming {
         return Map.of("there", there, "distinct", gathering.distinct(), "received", gathering.copy().size());
     }
 
-    /** Waits until a consumer has been given "count" queues of its topic; says which. */
+    /** Waits until "count" queues of its topic are assigned to a consumer; returns them. */
     private static Object awaitAssigned(JSONObject arguments) throws Exception {
         Gathering gathering = find(arguments);
         Interop.await(arguments.getLongValue("deadlineMs"), () -> gathering.assigned().size() == arguments.getIntValue("count"));
@@ -258,7 +258,7 @@ final class Consuming {
             arguments.getIntValue("max")));
     }
 
-    /** One pull that the broker holds until there is something or its time is over. */
+    /** One pull that the broker holds until a message arrives or its timeout expires. */
     private static Object pullHeld(JSONObject arguments) throws Exception {
         DefaultMQPullConsumer consumer = puller(arguments);
         long begin = System.nanoTime();

@@ -17,30 +17,30 @@ import org.apache.rocketmq.common.MQVersion;
 import org.apache.rocketmq.remoting.protocol.RemotingCommand;
 
 /**
- * The official client, remote-controlled: one JSON object a line in, one a line out.
+ * The official client, remote-controlled: one JSON object per line in each direction.
  *
  * In:  {"id": 1, "do": "send", ...arguments}
  * Out: {"id": 1, "result": ...} or {"id": 1, "error": "Class: message"}
  *
- * Every command runs on a thread of its own, so a long one does not keep others waiting; answers come in any order. Nothing
- * here waits a fixed time: commands wait for a condition, with a deadline. The end of the input ends the program.
+ * Every command runs in its own thread, so a long one does not delay others; results arrive in any order. Nothing
+ * waits for a fixed time: commands wait for a condition with a deadline. The end of the input ends the program.
  */
 public class Interop {
     interface Doing {
         Object run(JSONObject arguments) throws Exception;
     }
 
-    /** How long a busy machine may take for anything; that a server is slow is for other tests to find. */
+    /** Timeout of every operation on a busy machine; other tests detect slow servers. */
     static final int PATIENCE_MS = 30_000;
     static final Map<String, Doing> COMMANDS = new ConcurrentHashMap<>();
     private static PrintStream out;
 
     public static void main(String[] ignored) throws Exception {
         out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
-        System.setOut(System.err); // whatever a library prints must not come between the answers
+        System.setOut(System.err); // output of libraries must not appear between results
         System.setProperty(RemotingCommand.REMOTING_VERSION_KEY, String.valueOf(MQVersion.CURRENT_VERSION));
         System.setProperty("com.rocketmq.remoting.client.connect.timeout", String.valueOf(PATIENCE_MS));
-        // A client hangs up when one answer is late (a lock's within a second), and whose connection ends is no member of its group any more.
+        // A client disconnects if a response is late (for locks, within a second), and then it is no longer a member of its group.
         System.setProperty("com.rocketmq.remoting.client.closeSocketIfTimeout", "false");
         Producing.addCommands(COMMANDS);
         Consuming.addCommands(COMMANDS);
@@ -60,7 +60,7 @@ public class Interop {
             JSONObject request = JSON.parseObject(line);
             threads.execute(() -> answer(request));
         }
-        Runtime.getRuntime().halt(0); // not exit: shutdown hooks of clients whose broker is gone would wait for it
+        Runtime.getRuntime().halt(0); // not exit: shutdown hooks of clients would wait for a broker that has ended
     }
 
     private static void answer(JSONObject request) {
@@ -83,7 +83,7 @@ public class Interop {
         }
     }
 
-    /** Waits until something is so; false when it is not by the deadline. */
+    /** Waits for a condition; false if the deadline passes. */
     static boolean await(long deadlineMs, java.util.concurrent.Callable<Boolean> condition) throws Exception {
         long end = System.nanoTime() + deadlineMs * 1_000_000;
         while (!condition.call()) {
@@ -95,13 +95,13 @@ public class Interop {
         return true;
     }
 
-    /** Tells a client its name server, and patience: one whose first heartbeat is given up is a stranger to the broker for half a minute. */
+    /** Sets a client's name server and long timeouts: if its first heartbeat times out, the broker does not know it for half a minute. */
     static void connect(ClientConfig client, String nameServer) {
         client.setNamesrvAddr(nameServer);
         client.setMqClientApiTimeout(PATIENCE_MS);
     }
 
-    /** The same, and the "namespace" that it lives in, if one is given. */
+    /** The same, with its "namespace" if one is given. */
     static void connect(ClientConfig client, JSONObject arguments) {
         connect(client, arguments.getString("namesrv"));
         if (arguments.containsKey("namespace")) {
@@ -109,20 +109,20 @@ public class Interop {
         }
     }
 
-    /** The same for a member of a group: whom a broker has forgotten is known to it again a second later, not half a minute. */
+    /** The same for a member of a group: after a broker has dropped it, it registers again within a second, not half a minute. */
     static void join(ClientConfig client, JSONObject arguments) {
         connect(client, arguments);
         client.setHeartbeatBrokerInterval(arguments.containsKey("heartbeatMs") ? arguments.getIntValue("heartbeatMs") : 1000);
     }
 
-    /** A client that has been started, as its other half knows it; with patience for look-ups of offsets and messages, which have a time of their own. */
+    /** The internal instance of a started client, with long timeouts for queries of offsets and messages, which have separate settings. */
     static MQClientInstance instance(ClientConfig client) {
         MQClientInstance instance = MQClientManager.getInstance().getOrCreateMQClientInstance(client);
         instance.getMQAdminImpl().setTimeoutMillis(PATIENCE_MS);
         return instance;
     }
 
-    /** A client's name that no other JVM has: a broker sends a reply to whoever registered last under the asker's name. */
+    /** An instance name unique to this JVM: a broker sends a reply to the client that last registered with the requester's name. */
     static String named(String word) {
         return word + ProcessHandle.current().pid() + "-";
     }

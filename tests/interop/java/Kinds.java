@@ -23,7 +23,7 @@ import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageAccessor;
 import org.apache.rocketmq.common.message.MessageExt;
 
-/** Kinds of messages beyond the ordinary: with properties that a user cannot set, consumed with failures, in transactions. */
+/** Special kinds of messages: with properties that users cannot set, with failed consumption, in transactions. */
 final class Kinds {
     private static final Map<String, Attempts> CONSUMERS = new ConcurrentHashMap<>();
     private static final Map<String, Transactions> PRODUCERS = new ConcurrentHashMap<>();
@@ -50,7 +50,7 @@ final class Kinds {
         });
     }
 
-    /** Sends messages first..first+count-1 with the properties "set", whatever their names; says what was sent and where it went. */
+    /** Sends messages first..first+count-1 with the properties "set", whatever their names; returns them with their locations. */
     private static Object sendWith(JSONObject arguments) throws Exception {
         List<Object> said = new ArrayList<>();
         int first = arguments.getIntValue("first");
@@ -65,7 +65,7 @@ final class Kinds {
     /**
      * Sends "count" messages, each to be delivered at a random time: "afterMs" from now, and up to "spreadMs" later. Their keys are their numbers.
      *
-     * Says how many were acknowledged, and from when on they are due.
+     * Returns how many were acknowledged, and from when on they are due.
      */
     private static Object sendSpread(JSONObject arguments) throws Exception {
         DefaultMQProducer producer = Producing.kept(arguments);
@@ -111,7 +111,7 @@ final class Kinds {
         return one;
     }
 
-    /** A consumer, and each attempt at a message with the time at which it was made. */
+    /** A consumer with its attempts: each delivery of a message with its time. */
     private static final class Attempts {
         private final List<Map<String, Object>> made = new ArrayList<>();
         private DefaultMQPushConsumer consumer;
@@ -139,9 +139,9 @@ final class Kinds {
     }
 
     /**
-     * Starts a consumer that fails at each message for the first "failures" times and then succeeds.
+     * Starts a consumer that fails on each message the first "failures" times and then succeeds.
      *
-     * kind: concurrent or orderly.  level: what it asks to be delayed by (0: the broker decides, -1: dead letters).  max: maxReconsumeTimes, if given.
+     * kind: concurrent or orderly.  level: the requested delay level (0: the broker decides, -1: dead letter).  max: maxReconsumeTimes, if given.
      */
     private static Object attempt(JSONObject arguments) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(arguments.getString("group"));
@@ -178,14 +178,14 @@ final class Kinds {
         return null;
     }
 
-    /** Waits for "count" attempts; what they were, by the deadline, however many. */
+    /** Waits for "count" attempts; returns the attempts until the deadline, however many. */
     private static Object awaitAttempts(JSONObject arguments) throws Exception {
         Attempts attempts = CONSUMERS.get(arguments.getString("consumer"));
         Interop.await(arguments.getLongValue("deadlineMs"), () -> attempts.say().size() >= arguments.getIntValue("count"));
         return attempts.say();
     }
 
-    /** A producer whose messages say themselves what is to become of them: "outcome", and "checked" when it is asked ("otherwise", if they do not). */
+    /** A producer whose messages contain their outcome: "outcome", and "checked" for checks ("otherwise" if they do not). */
     private static final class Transactions implements TransactionListener {
         private final List<Map<String, Object>> checks = new ArrayList<>();
         private TransactionMQProducer producer;
@@ -235,7 +235,7 @@ final class Kinds {
                 made.producer.setVipChannelEnabled(false);
                 made.producer.setTransactionListener(made);
                 made.producer.start();
-                // Known to the broker now, not a second later: it may ask at any time, and counts what it asks in vain.
+                // Registered at once, not a second later: the broker may check at any time, and counts failed checks.
                 MQClientInstance instance = Interop.instance(made.producer);
                 instance.updateTopicRouteInfoFromNameServer(made.producer.getCreateTopicKey());
                 instance.sendHeartbeatToAllBrokerWithLock();

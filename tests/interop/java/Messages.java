@@ -12,14 +12,14 @@ import org.apache.rocketmq.common.UtilAll;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 
-/** Messages made from a number, and messages described in words that both sides of a test can compare. */
+/** Creates messages from a number, and descriptions of messages that both sides of a test can compare. */
 final class Messages {
     private static final String[] WORDS = {"weir", "sluice", "head", "race", "mill", "größe", "水車", "🚀", "tail", "pond"};
 
     private Messages() {
     }
 
-    /** The same topic, number and size give the same message. Every field that a user can set is set in some of them. */
+    /** The same topic, number and size give the same message. Every field that users can set is set in some of them. */
     static Message make(String topic, int number, int size, String tag) {
         Message message = new Message(topic, body(topic, number, size));
         if (tag != null) {
@@ -51,21 +51,21 @@ final class Messages {
         return out;
     }
 
-    /** What the sender knows of a message. */
+    /** The sender's description of a message. */
     static Map<String, Object> describe(Message message) throws Exception {
         Map<String, Object> said = new LinkedHashMap<>();
         said.put("topic", message.getTopic());
         said.put("flag", message.getFlag());
         said.put("keys", message.getKeys());
         said.put("tags", message.getTags());
-        byte[] body = message.getBody() == null ? new byte[0] : message.getBody(); // the client makes null of an empty one
+        byte[] body = message.getBody() == null ? new byte[0] : message.getBody(); // the client replaces an empty one by null
         said.put("bodyLength", body.length);
         said.put("bodySha256", sha256(body));
         said.put("properties", new TreeMap<>(message.getProperties()));
         return said;
     }
 
-    /** What the receiver is told. */
+    /** The receiver's description of a message. */
     static Map<String, Object> describe(MessageExt message) throws Exception {
         Map<String, Object> said = describe((Message) message);
         said.put("msgId", message.getMsgId());

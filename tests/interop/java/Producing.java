@@ -24,7 +24,7 @@ import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageQueue;
 
-/** Sending: one message after another in every way a client has, without end for kill tests, and as fast as it can. */
+/** Sending: single messages in every way of the client, endlessly for kill tests, and at full speed for benchmarks. */
 final class Producing {
     private static final AtomicInteger NUMBERS = new AtomicInteger();
     private static final Map<String, DefaultMQProducer> PRODUCERS = new ConcurrentHashMap<>();
@@ -61,7 +61,7 @@ final class Producing {
         return producer;
     }
 
-    /** Where a client that traces writes: "trace", or the system's topic if that is empty. */
+    /** The topic of message traces: "trace", or the system topic if that is empty. */
     static String traceTopic(JSONObject arguments) {
         return arguments.getString("trace").isEmpty() ? null : arguments.getString("trace");
     }
@@ -80,7 +80,7 @@ final class Producing {
     }
 
     /**
-     * Sends messages first..first+count-1 of a topic and says what was sent and, but for one-way, where it went.
+     * Sends messages first..first+count-1 of a topic; returns them and, except for one-way sends, their locations.
      *
      * mode: sync, async, oneway, batch (of "batch" messages), queue (to "queue"), selector (number modulo queues, by a selector)
      */
@@ -186,7 +186,7 @@ final class Producing {
         return said;
     }
 
-    /** Producers that send until they are told to stop, and write down each acknowledgement before they go on. */
+    /** Producers that send until they are stopped, and record each acknowledgement before they continue. */
     private static final class Continuous implements SendMessageHook {
         private final AtomicBoolean going = new AtomicBoolean(true);
         private final AtomicLong tried = new AtomicLong();
@@ -266,9 +266,9 @@ final class Producing {
     }
 
     /**
-     * Sends until "stop-producing". The journal gets, tab-separated: "try key" before a send, "send key" each time that the
-     * client puts it on the wire, then "ack key msgId offsetMsgId queueId queueOffset status" or "fail key problem".
-     * With "again" a message that failed is tried again until it is acknowledged.
+     * Sends until "stop-producing". The journal contains, tab-separated: "try key" before a send, "send key" each time the
+     * client transmits it, then "ack key msgId offsetMsgId queueId queueOffset status" or "fail key problem".
+     * With "again" a failed message is retried until it is acknowledged.
      */
     private static Object produceContinuously(JSONObject arguments) throws Exception {
         String topic = arguments.getString("topic");
@@ -289,7 +289,7 @@ final class Producing {
                         String key = prefix + "-" + number + "-" + i;
                         Message message = Messages.make(topic, i, size, null);
                         message.setKeys(key);
-                        int last = 50; // tries once it is told to stop
+                        int last = 50; // attempts after it was told to stop
                         for (boolean done = false; !done; ) {
                             done = continuous.send(message, key) || !again || !continuous.going.get() && last-- == 0;
                             if (!done || pauseMs > 0) {

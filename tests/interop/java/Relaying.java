@@ -9,7 +9,7 @@ import org.apache.rocketmq.common.protocol.body.ConsumeMessageDirectlyResult;
 import org.apache.rocketmq.common.protocol.body.ConsumerRunningInfo;
 import org.apache.rocketmq.tools.admin.DefaultMQAdminExt;
 
-/** What tools ask of consumers, through the broker. */
+/** Requests of tools to consumers, relayed by the broker. */
 final class Relaying {
     private Relaying() {
     }

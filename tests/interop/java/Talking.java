@@ -9,7 +9,7 @@ import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.utils.MessageUtil;
 import org.apache.rocketmq.common.message.Message;
 
-/** Request and reply: one client asks, another answers, and the broker stands between them. */
+/** Request and reply: one client sends a request, another replies, through the broker. */
 final class Talking {
     private static final Map<String, Runnable> ANSWERERS = new ConcurrentHashMap<>();
 
@@ -25,7 +25,7 @@ final class Talking {
         commands.put("request", Talking::request);
     }
 
-    /** Answers every message of the topic with its body, "-ed" added. */
+    /** Replies to every message of the topic with its body and the suffix "-ed". */
     private static Object answerRequests(JSONObject arguments) throws Exception {
         String topic = arguments.getString("topic");
         DefaultMQProducer replier = new DefaultMQProducer("repliers-" + topic);
@@ -54,7 +54,7 @@ final class Talking {
         return null;
     }
 
-    /** Sends a request and waits for its answer; its text. */
+    /** Sends a request, waits for its reply and returns the reply's text. */
     private static Object request(JSONObject arguments) throws Exception {
         Message message = new Message(arguments.getString("topic"), "", arguments.getString("text").getBytes(StandardCharsets.UTF_8));
         Message answer = Producing.kept(arguments).request(message, arguments.getLongValue("timeoutMs"));
