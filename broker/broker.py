@@ -48,7 +48,7 @@ from store.paths import StorePaths
 logger = logging.getLogger(__name__)
 
 FAST_PORT_OFFSET = -2
-_TICK_S = 0.1  # limit: how much later than its deadline a held pull or an answer may be told
+_TICK_S = 0.1  # limit: how long after its deadline a held pull or a response may be answered
 _CATCH_UP_POLL_S = 0.002
 _EXPIRE_CLIENTS_S = 10.0
 
@@ -68,7 +68,7 @@ def run(
     *,
     may_append: bool,
 ) -> None:
-    """Runs the broker until it is told to stop. Raises PortTaken, ConfigFileUnreadable, BadAclFile, OSError.
+    """Runs the broker until it is stopped. Raises PortTaken, ConfigFileUnreadable, BadAclFile, OSError.
 
     Options that are changed by request are written to the file `broker_conf`, if there is one. `filter_workers`: where processes of
     filter functions wait for a call. `tls`: TLS of the listeners; `tls_to_name_servers`: connect to name servers by TLS.
@@ -89,7 +89,7 @@ def run(
 def deliver_timers(
     context: RoleContext, config: BrokerConfig, store_config: StoreConfig, paths: StorePaths, *, may_append: bool
 ) -> int:
-    """Delivers at once all that waits for a given time, and serves nobody. Returns how many messages. For a store that is to be moved.
+    """Delivers all pending timer messages at once, without serving requests. Returns their number. For a store that will be moved.
 
     Raises ConfigFileUnreadable, OSError.
     """
@@ -98,7 +98,7 @@ def deliver_timers(
 
 
 class _Broker:
-    """The parts, and the order in which they come and go."""
+    """The parts of the broker, and the order of their start and stop."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class _Broker:
         self._control = context.control
         self._settings = settings
         self._role_notifier = RoleNotifier(context, settings)
-        # order: before the parts, which may work something out of an option that a predecessor had changed.
+        # order: before the parts, which may depend on options that a predecessor had changed.
         self._live = LiveConfig(
             settings.broker,
             settings.store,
@@ -134,7 +134,7 @@ class _Broker:
     # -- life -------------------------------------------------------------------------------------------------------------
 
     async def main(self) -> None:
-        """Starts, serves until told to stop, stops."""
+        """Starts, serves until stopped, stops."""
         context, settings, loop = self._context, self._settings, asyncio.get_running_loop()
         stopped = asyncio.Event()
         loop.add_reader(context.stop_fd, stopped.set)
@@ -226,7 +226,7 @@ class _Broker:
             raise PortTaken(self._settings.host, port, error) from error
 
     async def _stop(self, server: RemotingServer, tasks: list[asyncio.Task[None]]) -> None:
-        """Unregisters from the name servers, answers what waits, writes what consumers have committed."""
+        """Unregisters from the name servers, answers waiting requests, stores committed offsets."""
         logger.info("broker stopping connections=%d", len(server.connections))
         await self._registration.stop()
         self._writing.refuse()
@@ -254,7 +254,7 @@ class _Broker:
     # -- parts ------------------------------------------------------------------------------------------------------------
 
     def _make_parts(self) -> None:
-        """What reads and writes the store. Dispatch has to have caught up."""
+        """Creates the store's reader and writer. Dispatch must have caught up."""
         context, settings, control = self._context, self._settings, self._control
         queue_table = context.instance.queue_table()
         self._waiters = waiters = OffsetWaiters(context, queue_table)
@@ -277,7 +277,7 @@ class _Broker:
         self._services = DeliveryServices(settings, control, self._tables, self._reading, writing.appender)
 
     def _make_requests(self) -> RequestHandlers:
-        """Who answers requests."""
+        """Creates the request handlers."""
         context, settings, live, tables, writing, reading = (
             self._context,
             self._settings,
@@ -306,7 +306,7 @@ class _Broker:
         )
 
     def _make_admit(self) -> Admit:
-        """What decides which requests the peer of a connection may make."""
+        """Creates the admission of connections."""
         config = self._settings.broker
         if config.allow_unauthenticated_admin:
             logger.warning(UNAUTHENTICATED, "broker")
@@ -326,7 +326,7 @@ class _Broker:
     # -- the clock --------------------------------------------------------------------------------------------------------
 
     async def _tick(self, counters: Counters) -> None:
-        """What goes by the clock: deadlines, heartbeats, counters, silent clients."""
+        """Periodic work: deadlines, heartbeats, counters, silent clients."""
         loop = asyncio.get_running_loop()
         next_expiry = loop.time() + _EXPIRE_CLIENTS_S
         while True:

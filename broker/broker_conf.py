@@ -1,6 +1,6 @@
 """BrokerConf: sets keys in the operator's `broker.conf` and leaves every other line as it is.
 
-The file is the operator's: comments, order and keys that we do not know stay. It is replaced whole, by rename, with its permissions.
+The file belongs to the operator: comments, order and unknown keys are kept. It is replaced atomically by rename, with its permissions.
 """
 
 import os
@@ -22,11 +22,11 @@ class BrokerConf:
         self._path = path.resolve()
 
     def set(self, texts: Mapping[str, str]) -> None:
-        """Gives these keys these values. On disk when this returns. Raises OSError; the file is as before then."""
+        """Sets these keys, durably. Raises OSError; the file is then unchanged."""
         changed = with_values(self._path.read_text(encoding="utf-8"), texts)
         temporary = self._path.with_name(self._path.name + ".tmp")
         try:
-            temporary.unlink(missing_ok=True)  # one that a kill left, or a link: nothing is written through it
+            temporary.unlink(missing_ok=True)  # left by a kill, or a symbolic link: nothing is written through it
             with temporary.open("x", encoding="utf-8") as file:
                 file.write(changed)
                 file.flush()

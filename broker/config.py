@@ -27,7 +27,7 @@ from headrace.model.option import option
 
 @dataclass(frozen=True)
 class BrokerConfig:
-    """What the broker process is told. `brokerName` and the two addresses fill themselves in when they are not given."""
+    """The options of the broker process. `brokerName` and the two addresses have defaults from the host."""
 
     # -- who and where it is
     broker_cluster_name: str = option("DefaultCluster", help="Cluster to which the broker belongs.")
@@ -254,12 +254,12 @@ class BrokerConfig:
 
     @property
     def address(self) -> str:
-        """What clients are told: `brokerIP1:listenPort`. It is also the store host of every message."""
+        """The address given to clients: `brokerIP1:listenPort`. It is also the store host of every message."""
         return f"{self.broker_ip1}:{self.listen_port}"
 
     @property
     def ha_address(self) -> str:
-        """What slaves are told: `brokerIP2` and the port after `listenPort`."""
+        """The address given to slaves: `brokerIP2` and the port after `listenPort`."""
         return f"{self.broker_ip2}:{self.listen_port + 1}"
 
     @property
@@ -275,12 +275,12 @@ class BrokerConfig:
 
     @property
     def register_period_s(self) -> float:
-        """Time between two registrations, never under 10 s nor over 60 s (remoting spec 3.3)."""
+        """Interval of registrations, from 10 s to 60 s (remoting spec 3.3)."""
         return min(max(self.register_name_server_period, 10_000), 60_000) / 1000
 
     @property
     def reply_topic(self) -> str:
-        """The topic to which answers of request-reply are sent in this cluster."""
+        """The topic of replies (request-reply) in this cluster."""
         return names.reply_topic(self.broker_cluster_name)
 
 
@@ -350,4 +350,4 @@ ACCEPTED_UNUSED: Final[dict[str, str]] = {
         _CLIENT,
     ),
 }  # fmt: skip
-"""Keys that a 4.9 broker has and we do not use, and why; the store has more. Said in a warning, never refused."""
+"""Keys of a 4.9 broker without effect here, with the reason; the store has more. They cause warnings, not errors."""

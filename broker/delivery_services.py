@@ -42,7 +42,7 @@ _DELAY_LEVEL: Final = re.compile(rb"(?:^|\x02)DELAY\x01([0-9]{1,9})")
 
 
 class DeliveryServices:
-    """`delays` and `timers` redirect what is sent; the rest works behind."""
+    """`delays` and `timers` redirect sent messages; the others run in the background."""
 
     def __init__(
         self, settings: Settings, control: ControlBlock, tables: Tables, reading: StoreReader, appender: Appender
@@ -61,7 +61,7 @@ class DeliveryServices:
         self._transaction_check = self._make_transaction_check()
 
     def start(self) -> list[asyncio.Task[None]]:
-        """Starts all of it. A slave delivers nothing: its log is its master's."""
+        """Starts all services. A slave delivers nothing: its log is its master's."""
         if not self._settings.may_append:
             return []
         return [
@@ -79,13 +79,13 @@ class DeliveryServices:
         ]
 
     async def deliver_timers(self) -> int:
-        """Delivers at once all that waits for a given time. Returns how many messages."""
+        """Delivers all pending timer messages at once. Returns their number."""
         return await self._timer_delivery.deliver_all()
 
     def persist(self) -> None:
-        """Writes the progress of all of it. Nothing may be running any more."""
+        """Writes the progress of all services, which must have stopped."""
         if self._settings.may_append:
-            # order: what the files below call delivered, or put back, must not be lost if the machine dies now.
+            # order: messages that the files below count as delivered must not be lost if the machine dies now.
             log = self._reading.log
             sync_log(
                 self._settings.paths.commit_log, log.file_size, self._control.flushed_offset, self._control.wrote_offset
@@ -134,7 +134,7 @@ class DeliveryServices:
 
     def _timer_rules(self) -> TimerRules:
         config = self._settings.broker
-        # What waits has to be there still when it is due.
+        # A waiting message must still be stored when it is due.
         longest_s = min(config.timer_max_delay_sec, self._settings.store.file_reserved_time * 3600)
         return TimerRules(config.timer_wheel_enable, longest_s * 1000)
 
@@ -156,7 +156,7 @@ class DeliveryServices:
 
     def _deliver_timed(self, message: MessageToStore) -> PutResult | None:
         result = self._appender.append(message)
-        # Back into the timer topic goes what waits longer than the wheel turns.
+        # Messages that wait longer than one turn of the wheel return to the timer topic.
         if result is not None and result.status is PutMessageStatus.PUT_OK and message.topic != TIMER_TOPIC:
             self._tables.stats.delivered(message.topic, result.size_bytes)
         return result

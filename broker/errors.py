@@ -40,7 +40,7 @@ class LimitReached(RemoteProtocolError):
 
 
 class PortTaken(BrokerProcessError):
-    """A port that the broker is to listen on cannot be had."""
+    """A port of the broker cannot be opened."""
 
     def __init__(self, host: str, port: int, cause: OSError) -> None:
         self.host = host

@@ -1,8 +1,8 @@
 """Registers request handlers so that an unreadable request or a disk error gets a response with code 1 and a remark, without a stack trace.
 A request that has reached a limit gets SYSTEM_BUSY.
 
-Both are the doing of others, a peer or a disk, and may come with every request; whatever else a handler raises is a broken
-promise of ours and stays the connection's to log. Every processor registers through here.
+Both are caused by a peer or a disk, and may occur with every request; any other exception of a handler is an
+internal error, which the connection logs. Every processor registers through here.
 """
 
 import logging
@@ -23,7 +23,7 @@ FAILURES = (RemoteProtocolError, OSError)
 
 
 def register(tables: tuple[HandlerTable, ...], handlers: Mapping[int, Handler]) -> None:
-    """Lets these handlers, guarded, answer their request codes on these ports."""
+    """Registers these handlers, with error handling, for their request codes on these ports."""
     for code, handler in handlers.items():
         answer = guarded(handler)
         for table in tables:
@@ -31,7 +31,7 @@ def register(tables: tuple[HandlerTable, ...], handlers: Mapping[int, Handler]) 
 
 
 def guarded(handler: Handler) -> Handler:
-    """The handler with its FAILURES answered."""
+    """The handler, with responses for its FAILURES."""
 
     def answer(
         connection: Connection, command: RemotingCommand

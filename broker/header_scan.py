@@ -2,8 +2,8 @@
 # ruff: noqa: PLR1714  (a set or tuple to look in is an object; comparisons are C)
 """Scans frames in place for the hot paths: the frame's head, then a JSON header of plain strings and whole numbers.
 
-The scan finds where the values of extFields are and copies nothing. It takes the common form only: everything that is not plain is OTHER, and
-the frame goes to the plain path, which parses all of JSON. Compiled where there is a compiler (types in the `.pxd`).
+The scan finds the positions of the values of extFields and copies nothing. It accepts only the common form: everything else is OTHER, and
+the frame is left to the plain path, which parses all of JSON. Compiled if there is a compiler (types in the `.pxd`).
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ if not cython.compiled:
 PARTIAL = 0
 """The buffer ends within the frame."""
 OTHER = 1
-"""A whole frame, or one that cannot become whole, that the hot path does not take."""
+"""A frame, complete or invalid, that the hot path does not handle."""
 SCANNED = 2
-"""A whole frame whose header has been scanned."""
+"""A complete frame whose header has been scanned."""
 BAD = -(1 << 62)
-"""Not a number that is read here."""
+"""Not a number that this scanner accepts."""
 
 MAX_FIELDS = 26
 
@@ -43,7 +43,7 @@ class HeaderScan:
     def __init__(
         self, codes: tuple[int, int], names: Sequence[bytes], escaped: int = MAX_FIELDS, ignores_others: bool = False
     ) -> None:
-        """`codes`: the request codes that are taken. `names`: of the fields, whose numbers count from 0; at most MAX_FIELDS.
+        """`codes`: the accepted request codes. `names`: the names of the fields, numbered from 0; at most MAX_FIELDS.
 
         `escaped`: the field whose value may have escapes. `ignores_others`: a frame may have fields of other names. Raises ValueError.
         """
@@ -96,7 +96,7 @@ class HeaderScan:
         return _SCANNED if self._scan_header(p, header, self.body_at) else _OTHER
 
     def number(self, p: bytes, field: int) -> int:
-        """The value of a field as a number; BAD if it is missing or none."""
+        """The value of a field as a number; BAD if it is missing or not a number."""
         return parse_number(p, self.starts[field], self.lengths[field])
 
     def _scan_header(self, p: bytes, at: int, end: int) -> bool:
@@ -158,7 +158,7 @@ class HeaderScan:
         return has_code and has_fields and self.opaque != BAD
 
     def _scan_fields(self, p: bytes, at: int, end: int) -> int:
-        """Notes where the values of extFields are; returns the place behind the object, -1 if it is not plain."""
+        """Records the positions of the values of extFields; returns the position after the object, -1 if it is not plain."""
         while True:
             if at >= end or p[at] != 34:
                 return -1
@@ -209,7 +209,7 @@ def parse_number(p: bytes, at: int, length: int) -> int:
 
 
 def string_end(p: bytes, at: int, end: int) -> int:
-    """Where the string whose first character is at `at` ends: its quote; -1 if it has an escape or no end."""
+    """The position of the closing quote of the string whose first character is at `at`; -1 if it has an escape or no end."""
     while at < end:
         if p[at] == 34:
             return at
@@ -234,7 +234,7 @@ def escaped_string_end(p: bytes, at: int, end: int) -> int:
 
 
 def unescape(p: bytes, at: int, end: int, out: memoryview, out_at: int) -> int:
-    """Copies the JSON string from `at` to `end` to `out` without its escapes; returns where the copy ends, -1 if it has unusual escapes."""
+    """Copies the JSON string from `at` to `end` to `out`, unescaped; returns the end of the copy, -1 if it has unusual escapes."""
     while True:
         escape = find_byte(p, 92, at, end)  # a backslash; the quote that ends the string follows its last character
         run = (end if escape < 0 else escape) - at

@@ -1,11 +1,11 @@
 """JsonFile: a file under `config/`, replaced atomically, with the previous version beside it as `.bak`.
 
-    <name>        what is true now
-    <name>.bak    what was true before the last change
-    <name>.tmp    being written; worth nothing, removed by the next write
+    <name>        the current version
+    <name>.bak    the previous version
+    <name>.tmp    being written; ignored, and removed by the next write
 
-A file is written to `.tmp`, synced, and renamed over its predecessor, which keeps its bytes under `.bak`. Whenever a kill or a power cut
-falls, `<name>` is one of the two versions, whole. A Java broker reads these files and we read its (store spec 1.6).
+A file is written to `.tmp`, synced, and renamed over its predecessor, which is kept as `.bak`. After a kill or a power cut at any
+time, `<name>` is one of the two versions, complete. Java brokers read these files and we read theirs (store spec 1.6).
 
 The broker process is the only one that writes here; dispatch reads `topics.json`.
 """
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class JsonFile:
-    """Reads and replaces one configuration file. `path` need not exist yet; its folder is made when something is written."""
+    """Reads and replaces one configuration file. `path` need not exist yet; its folder is created at the first write."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -38,10 +38,10 @@ class JsonFile:
         self._written = 0
 
     def load(self, decode: Callable[[bytes], T]) -> T | None:
-        """What the file holds, through `decode`, which may raise RemoteProtocolError; None if there is nothing.
+        """The content of the file, decoded by `decode`, which may raise RemoteProtocolError; None if there is none.
 
-        A file that is missing, empty or unreadable is looked for in its `.bak`. Raises ConfigFileUnreadable where something was written and neither can
-        be read: starting with nothing would forget topics or offsets, and overwrite what may still be repaired.
+        If the file is missing, empty or unreadable, its `.bak` is read. Raises ConfigFileUnreadable if one exists and neither can
+        be read: starting without it would lose topics or offsets, and overwrite what could still be repaired.
         """
         causes: list[str] = []
         for path in (self.path, self._backup):
@@ -59,11 +59,11 @@ class JsonFile:
         return None
 
     def save(self, text: str) -> None:
-        """Replaces the file by `text`. It is on disk when this returns. Raises OSError, and then nothing has changed."""
+        """Replaces the file by `text`, durably. Raises OSError; the file is then unchanged."""
         self.write(text, self.next_turn())
 
     def next_turn(self) -> int:
-        """A place in the order of versions, for `write` in another thread: taken when what is to be written was looked at."""
+        """A version number for `write` in another thread: taken together with the content to be written."""
         self._turn += 1
         return self._turn
 
@@ -73,20 +73,20 @@ class JsonFile:
             if turn < self._written:
                 return
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._temporary.unlink(missing_ok=True)  # one that a kill left, or a link: nothing is written through it
+            self._temporary.unlink(missing_ok=True)  # left by a kill, or a symbolic link: nothing is written through it
             descriptor = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(text.encode())
                 file.flush()
                 os.fsync(file.fileno())
             self._keep_backup()
-            # order: the backup before the rename, or a kill in between would leave no predecessor.
+            # order: the backup before the rename, otherwise a kill in between would leave no predecessor.
             os.replace(self._temporary, self.path)
             _sync_folder(self.path.parent)
             self._written = turn
 
     def _keep_backup(self) -> None:
-        """Lets `.bak` be what the file is now. The file itself never goes missing: dispatch may be reading it."""
+        """Makes `.bak` the current file. The file itself never disappears, because dispatch may be reading it."""
         if not self.path.exists():
             return
         linked = self._backup.with_name(self._backup.name + ".tmp")
@@ -109,7 +109,7 @@ class JsonFile:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes a rename in `folder` last."""
+    """Makes a rename in `folder` durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

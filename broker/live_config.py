@@ -1,8 +1,8 @@
 """LiveConfig: changes options while the broker runs.
 
-BrokerConfig and StoreConfig are frozen for everyone else. What is changed here is changed in the objects that all parts of this process hold, so
-each sees the new value when it next looks; parts that have worked something out of an option listen with `on_change`. The other processes are
-told by `announce`, which raises config_version. A change is written to broker.conf, where there is one, before it takes effect.
+BrokerConfig and StoreConfig are frozen everywhere else. Changes are made in the objects shared by all parts of this process, so
+each sees the new value at its next access; parts with values derived from an option listen with `on_change`. Other processes are
+notified by `announce`, which increments config_version. A change is written to broker.conf, if there is one, before it takes effect.
 """
 
 import dataclasses
@@ -44,10 +44,10 @@ class LiveConfig:
         changed_before: Mapping[str, str] | None = None,
         fixed: Mapping[str, str] | None = None,
     ) -> None:
-        """`announce` tells the other processes all that has changed since the appliance began, by key.
+        """`announce` publishes all changes since the start of the appliance to other processes, by key.
 
-        `changed_before` is what a predecessor in this appliance had announced: it holds on. `fixed`: what is shown of
-        RocketMQ's options that have no effect here.
+        `changed_before` has the changes announced by a predecessor in this appliance, which stay valid. `fixed`: the shown values of
+        RocketMQ's options without effect here.
         """
         self._broker = broker
         self._store = store
@@ -70,15 +70,15 @@ class LiveConfig:
 
     @property
     def is_kept(self) -> bool:
-        """Whether a change outlives the process: there is a broker.conf to write it to."""
+        """Whether changes are stored: there is a broker.conf."""
         return self._broker_conf is not None
 
     def on_change(self, listener: Callable[[frozenset[str]], None]) -> None:
-        """Lets `listener` know the keys of options after they have changed."""
+        """Calls `listener` with the keys of options after they have changed."""
         self._listeners.append(listener)
 
     def texts(self) -> dict[str, str]:
-        """Every option that has a value, by its key; RocketMQ skips what is not set, and so do we."""
+        """Every option with a value, by key; options without one are omitted, as in RocketMQ."""
         return (
             self._fixed
             | {
@@ -95,12 +95,12 @@ class LiveConfig:
         )
 
     def black_list(self) -> frozenset[str]:
-        """Keys that may not be changed by request, whatever they are."""
+        """Keys that requests cannot change."""
         own = (key.strip() for key in self._broker.config_black_list.split(";"))
         return frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList", *filter(None, own)})
 
     def problem(self, texts: Mapping[str, str]) -> str | None:
-        """Why these options cannot be set now, in one line with what to do; None if they can."""
+        """Why these options cannot be set, in one line with the remedy; None if they can."""
         for key, text in texts.items():
             problem = self._problem_of(key, text)
             if problem is not None:
@@ -114,7 +114,7 @@ class LiveConfig:
         return None if has_room({**self._changed, **texts}) else "the values are too long together"
 
     def change(self, texts: Mapping[str, str]) -> frozenset[str]:
-        """Sets the options, all of which `problem` has let pass; returns the keys whose value is another now.
+        """Sets the options, which `problem` has accepted; returns the keys whose value has changed.
 
         Raises OSError if broker.conf cannot be written; nothing has changed then.
         """
@@ -128,7 +128,7 @@ class LiveConfig:
             change_options(part, changes)
         self._version = self._version.next()
         self._changed |= changes
-        # order: after the file has changed, which a role that is started again reads.
+        # order: after the file has changed, because restarted roles read it.
         self._announce(self._changed)
         for listener in self._listeners:
             listener(keys)
@@ -158,5 +158,5 @@ class LiveConfig:
 
     @staticmethod
     def _changed_keys(part: BrokerConfig | StoreConfig, texts: Mapping[str, str]) -> frozenset[str]:
-        """The options of one part that get another value."""
+        """The options of one configuration whose value changes."""
         return change_options(dataclasses.replace(part), texts)

@@ -12,7 +12,7 @@ from ipc.role_context import RoleContext
 
 
 class OffsetWaiters:
-    """`ask` is called by whoever begins to wait."""
+    """`ask` is called when something begins to wait."""
 
     def __init__(self, context: RoleContext, queue_table: QueueTable) -> None:
         self._changed_rows = context.instance.changed_rows_reader()
@@ -38,7 +38,7 @@ class OffsetWaiters:
 
 
 class _QueueKeys:
-    """Names the queues of rows of the queue table."""
+    """Maps rows of the queue table to queues."""
 
     def __init__(self, table: QueueTable) -> None:
         self._table = table

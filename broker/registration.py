@@ -1,14 +1,14 @@
 """Registration: registers this broker and its topics at every name server.
 
-    at the start       all topics, and we wait for the answers
-    by the clock       all topics, first after 10 s, then every registerNameServerPeriod
-    a connection lost  all topics, soon: a name server that was started again knows nobody
-    a topic was made   all topics, one-way, at once: the producer's next question must find it
-    a topic was set    that topic alone, and we wait, so that who set it can use it
-    at the stop        we take leave
+    at the start       all topics, waiting for the responses
+    periodically       all topics, first after 10 s, then every registerNameServerPeriod
+    connection lost    all topics, soon: a restarted name server has no brokers
+    topic created      all topics, one-way, at once: the producer's next request must find it
+    topic changed      only that topic, waiting for the responses, so that it can be used at once
+    at the stop        the broker unregisters
 
-Name servers know nothing of each other, so each is told, all at the same time, and one that is down keeps nobody waiting longer than
-`registerBrokerTimeoutMills`. Whether a name server answers is logged when it changes, not each time (remoting spec 3.3 to 3.5).
+Name servers are independent, so requests go to all of them in parallel, and one that is down delays nothing longer than
+`registerBrokerTimeoutMills`. Only changes of a name server's state are logged (remoting spec 3.3 to 3.5).
 """
 
 import asyncio
@@ -45,17 +45,19 @@ logger = logging.getLogger(__name__)
 FIRST_PERIODIC_S: Final = 10.0  # RocketMQ's, after the registration at the start
 # limit: ten seconds after a lost connection; then the clock again, as in RocketMQ
 AGAIN_PAUSES_S: Final = (0.1,) + (0.25,) * 40
-LEAVE_TIMEOUT_MS: Final = 3000  # limit: a name server that does not hear our leave drops us when the connection closes
+LEAVE_TIMEOUT_MS: Final = (
+    3000  # limit: a name server that misses this request drops the broker when the connection closes
+)
 
 
 class Client(Protocol):
     """What is needed of `headrace.remoting.client.RemotingClient`."""
 
     async def request(self, address: str, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
-        """Asks and waits for the answer; raises HeadraceError."""
+        """Sends a request and waits for its response; raises HeadraceError."""
 
     async def oneway(self, address: str, command: RemotingCommand) -> None:
-        """Sends what wants no answer; raises HeadraceError."""
+        """Sends a one-way request; raises HeadraceError."""
 
     async def close(self) -> None:
         """Closes all connections."""
@@ -63,14 +65,14 @@ class Client(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Master:
-    """Where a slave's master is, as a name server says: `ip:port` of its main and of its HA listener."""
+    """The master of a slave, from a name server: `ip:port` of its main and of its HA listener."""
 
     address: str | None
     ha_address: str | None
 
 
 class Registration:
-    """Keeps this broker registered at every name server. One for each broker; owned by its event loop."""
+    """Keeps this broker registered at every name server. One for each broker; used in its event loop."""
 
     def __init__(
         self,
@@ -99,9 +101,9 @@ class Registration:
     # -- from the start to the stop ---------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Registers everywhere, waits for the answers, and continues by the clock and whenever a topic is made.
+        """Registers everywhere, waits for the responses, and continues periodically and whenever a topic is created.
 
-        A name server that is down is tried again.
+        Unreachable name servers are retried.
         """
         self._topics.on_created(lambda _topic: self.register_soon())
         if not self.name_servers:
@@ -123,11 +125,11 @@ class Registration:
 
     @property
     def name_servers(self) -> tuple[str, ...]:
-        """Addresses of those that are told."""
+        """The addresses of the name servers."""
         return self._config.name_servers or self._given_name_servers
 
     def on_master(self, listener: Callable[[Master], None]) -> None:
-        """Lets a slave's `listener` know where its master is, each time a name server says so."""
+        """Calls a slave's `listener` with the address of its master, each time a name server returns it."""
         self._master_listeners.append(listener)
 
     def options_changed(self, keys: frozenset[str]) -> None:
@@ -145,20 +147,20 @@ class Registration:
     # -- registering ------------------------------------------------------------------------------------------------------
 
     async def register(self) -> None:
-        """Registers all topics everywhere and does what the answers say. Never raises for a name server's sake."""
+        """Registers all topics everywhere and applies the responses. Errors of name servers are not raised."""
         needed = self.name_servers if self._config.force_register else await self._those_that_differ()
         answers = await self._ask_all(lambda: self._request(self._topics.all()), self._timeout_ms, needed)
         self._apply_answers(list(answers.values()))
 
     async def register_topic(self, name: str) -> None:
-        """Registers one topic everywhere, waits for the answers and does what they say."""
+        """Registers one topic everywhere, waits for the responses and applies them."""
         topic = self._topics.find(name)
         if topic is not None:
             answers = await self._ask_all(lambda: self._request({name: topic}), self._timeout_ms)
             self._apply_answers(list(answers.values()))
 
     def register_soon(self) -> None:
-        """Registers all topics everywhere, one-way. Topics that are made at the same time are told together."""
+        """Registers all topics everywhere, one-way. Topics created at the same time are registered together."""
         if not self._is_stopped and (self._soon is None or self._soon.done()):
             self._soon = asyncio.get_running_loop().create_task(self._send_all())
 
@@ -184,7 +186,7 @@ class Registration:
 
     async def _send_all(self) -> None:
         version = None
-        # A topic made while this is under way finds it running; so it looks again before it ends.
+        # A topic created meanwhile finds this running, so it checks again before it ends.
         while version != self._topics.data_version:
             version = self._topics.data_version
             request = self._request(self._topics.all())
@@ -197,7 +199,7 @@ class Registration:
             self._note(address, error)
 
     async def _those_that_differ(self) -> tuple[str, ...]:
-        """The name servers that have another version of our topics, or do not say."""
+        """The name servers that have another version of the topics, or did not respond."""
         header = QueryDataVersionRequestHeader(*self._who())
         body = encode_bean(self._topics.data_version)
         answers = await self._ask_all(
@@ -209,7 +211,7 @@ class Registration:
     async def _ask_all(
         self, request: Callable[[], RemotingCommand], timeout_ms: int, addresses: tuple[str, ...] | None = None
     ) -> dict[str, RemotingCommand]:
-        """Asks each name server at the same time; the answers of those that agreed, by address."""
+        """Sends a request to all name servers in parallel; returns the successful responses by address."""
         asked = self.name_servers if addresses is None else addresses
         found = await asyncio.gather(*(self._ask(address, request(), timeout_ms) for address in asked))
         return {address: answer for address, answer in zip(asked, found, strict=True) if answer is not None}
@@ -227,7 +229,7 @@ class Registration:
         return answer
 
     def _note(self, address: str, trouble: HeadraceError | str | None) -> None:
-        """Logs a name server's state when it is another than before."""
+        """Logs a name server's state if it has changed."""
         is_well = trouble is None
         if self._answers.get(address) == is_well:
             return
@@ -238,7 +240,7 @@ class Registration:
             logger.warning("registration failed, will retry name_server=%s error=%s", address, trouble)
 
     def _apply_answers(self, answers: list[RemotingCommand]) -> None:
-        """Does what the answers say: which topics are ordered, where the master is. The first name server that says it is believed."""
+        """Applies the responses: ordered topics, the address of the master. The first name server that has them is used."""
         for ordered in filter(None, map(_ordered_topics, answers)):
             try:
                 self._topics.set_ordered(ordered.table)
@@ -283,7 +285,7 @@ class Registration:
         return create_request(RequestCode.REGISTER_BROKER, header.to_ext(), body)
 
     def _shown(self, topic: TopicConfig) -> TopicConfig:
-        """The topic as name servers see it: with the broker's permission, if that is not to read and write."""
+        """The topic as registered: limited by the broker's permission."""
         permission = self._config.broker_permission
         return topic if permission == READ_WRITE else replace(topic, permission=permission)
 
@@ -296,7 +298,7 @@ def _is_changed(answer: RemotingCommand) -> bool:
 
 
 def _ordered_topics(answer: RemotingCommand) -> KVTable | None:
-    """The table ORDER_TOPIC_CONFIG, whose keys are the ordered topics; None: the name server has none."""
+    """The table ORDER_TOPIC_CONFIG, whose keys are the ordered topics; None if the name server has none."""
     if not answer.body:
         return None
     try:

@@ -1,4 +1,4 @@
-"""RequestHandlers: which processor answers which request. A function for each room registers its processors on the ports; the hot paths are made beside them."""
+"""RequestHandlers: maps requests to processors. A function for each package registers its processors on the ports and creates the hot paths."""
 
 import time
 from functools import partial
@@ -87,7 +87,7 @@ def _serve_sends(
     reading: StoreReader,
     services: DeliveryServices,
 ) -> None:
-    """Sends, replies, messages sent back, timers that are cancelled, ends of transactions."""
+    """Sends, replies, messages sent back, cancelled timers, ends of transactions."""
     config, store_config, store_host = settings.broker, settings.store, settings.store_host
     appender, stats = writing.appender, tables.stats
     topics, groups, delays, timers = tables.topics, tables.groups, services.delays, services.timers
@@ -111,7 +111,7 @@ def _serve_pulls(
     filters: PullFilters,
     path: PullPath,
 ) -> None:
-    """Pulls, on the main port, and searches."""
+    """Pulls, on the main port, and queries."""
     config, store_config = settings.broker, settings.store
     functions = None
     if tables.functions is not None and reading.judged is not None:
@@ -138,7 +138,7 @@ def _serve_clients(
 
 
 def _make_pull_path(settings: Settings, live: LiveConfig, tables: Tables, reading: StoreReader) -> PullPath:
-    """The hot path of pulls. It forgets its plans whenever something changes that they depend on."""
+    """The hot path of pulls. It discards its plans when anything changes on which they depend."""
     getter = reading.getter
 
     def read(plan: PullPlan, queue_id: int, offset: int, max_count: int) -> tuple[int, int, int, bool] | None:

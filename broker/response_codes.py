@@ -25,14 +25,14 @@ _GET = {
 
 
 def code_of_put(status: PutMessageStatus) -> ResponseCode:
-    """The code that answers a send."""
+    """The response code of a send."""
     return _PUT.get(status, ResponseCode.SYSTEM_ERROR)
 
 
 def code_of_get(status: GetMessageStatus, requested_offset: int) -> ResponseCode:
-    """The code that answers a pull from `requested_offset`."""
+    """The response code of a pull from `requested_offset`."""
     code = _GET.get(status)
     if code is not None:
         return code
-    # An empty queue: nothing there yet for those who begin at 0, a wrong offset for others.
+    # An empty queue: no message yet for pulls from 0, a wrong offset for others.
     return ResponseCode.PULL_OFFSET_MOVED if requested_offset else ResponseCode.PULL_NOT_FOUND

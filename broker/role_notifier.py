@@ -11,9 +11,7 @@ from broker.settings import Settings
 from ipc.publish.broker import BrokerPublisher
 from ipc.role_context import RoleContext
 
-_DROP_QUEUES_S = (
-    5.0  # limit: mqadmin waits that long for an answer; a dispatch that is being restarted does it afterwards
-)
+_DROP_QUEUES_S = 5.0  # limit: mqadmin's timeout; a restarting dispatch does it afterwards
 _POLL_S = 0.002
 
 
@@ -28,10 +26,10 @@ class RoleNotifier:
         self._publisher = BrokerPublisher(self._control)
         self._changed_options = instance.changed_options_writer()
         self.changed_before = instance.changed_options().read()[1]
-        """The options that a predecessor in this appliance had changed."""
+        """The options changed by a predecessor in this appliance."""
 
     def appended(self) -> None:
-        """Wakes those who work on behind the log's end, if they sleep."""
+        """Wakes the roles that follow the log, if they sleep."""
         self._bells["dispatch"].ring()
         self._bells["flush"].ring()
         self._bells["ha"].ring()
@@ -39,30 +37,30 @@ class RoleNotifier:
             self._bells["housekeeper"].ring()
 
     def options_changed(self, changed: Mapping[str, str]) -> None:
-        """Says which options have been changed so far."""
+        """Publishes the options changed so far."""
         self._changed_options.store(changed)
-        self._publisher.config_version()  # order: after the page, of which it says what counts
+        self._publisher.config_version()  # order: after the page, whose current half it selects
         for bell in self._bells.values():
             bell.ring()
 
     def delete_expired(self) -> None:
-        """Asks for expired files to be deleted now."""
+        """Requests that expired files are deleted now."""
         self._publisher.delete_expired_requests()
         self._bells["housekeeper"].ring()
 
     def losses_counted(self, physical_offset: int) -> None:
-        """Says that what groups lose by forced deletions below this offset is counted and logged."""
+        """Publishes that lost messages by forced deletions below this offset are counted and logged."""
         self._publisher.losses_counted(physical_offset)
         self._bells["housekeeper"].ring()
 
     def clean_topics(self) -> int:
-        """Asks for the queues of topics that are gone to be dropped. Returns the number of the request."""
+        """Requests that queues of deleted topics are dropped. Returns the number of the request."""
         request = self._publisher.clean_topics_requests()
         self._bells["dispatch"].ring()
         return request
 
     async def topics_cleaned(self) -> None:
-        """Asks for it, and waits until it is done or has taken too long."""
+        """The same, and waits for completion with a timeout."""
         request, end = self.clean_topics(), time.monotonic() + _DROP_QUEUES_S
         while self._control.clean_topics_handled < request and time.monotonic() < end:  # noqa: ASYNC110  (another process moves the cell)
             await asyncio.sleep(_POLL_S)

@@ -73,7 +73,7 @@ SERVED: Final[Mapping[Code, str]] = {
     Code.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: "broker.admin.acl_admin",
     Code.GET_BROKER_CLUSTER_ACL_CONFIG: "broker.admin.acl_admin",
 }
-"""What the broker answers, and the module that does. PULL_MESSAGE and LITE_PULL_MESSAGE only on the main port."""
+"""The requests that the broker serves, with their modules. PULL_MESSAGE and LITE_PULL_MESSAGE only on the main port."""
 
 NAME_SERVER: Final = frozenset({
     Code.PUT_KV_CONFIG, Code.GET_KV_CONFIG, Code.DELETE_KV_CONFIG, Code.GET_KVLIST_BY_NAMESPACE, Code.REGISTER_BROKER,
@@ -97,7 +97,7 @@ UNUSED: Final = frozenset({
     Code.RESET_CONSUMER_OFFSET_IN_BROKER, Code.ADJUST_CONSUMER_THREAD_POOL, Code.WHO_CONSUME_THE_MESSAGE,
     Code.REGISTER_FILTER_SERVER, Code.REGISTER_MESSAGE_FILTER_CLASS,
 })  # fmt: skip
-"""Codes that RocketMQ 4.9 names and answers nowhere."""
+"""Codes that RocketMQ 4.9 defines but does not serve."""
 
 ROCKETMQ_5: Final = frozenset({
     Code.UPDATE_AND_CREATE_TOPIC_LIST, Code.GET_CLIENT_CONFIG, Code.GET_TIMER_CHECK_POINT, Code.GET_TIMER_METRICS,

@@ -1,4 +1,4 @@
-"""Settings: what the broker process was started with."""
+"""Settings of the broker process."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ from store.paths import StorePaths
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The options, and where files are and ports are. `broker_conf` is the operator's file, if there is one."""
+    """The options, paths and ports. `broker_conf` is the operator's file, if there is one."""
 
     broker: BrokerConfig
     store: StoreConfig
@@ -23,9 +23,9 @@ class Settings:
     may_append: bool
     """Whether the broker writes the log: on a master. On a slave the ha role does."""
     filter_workers: tuple[Path, ...] = ()
-    """Where the processes of filter functions wait for a call."""
+    """The sockets of the processes of filter functions."""
 
     @property
     def store_host(self) -> Host:
-        """The address that records carry."""
+        """The store host of records."""
         return parse_host(self.broker.address)

@@ -1,5 +1,5 @@
-"""What operators' tools ask of the broker: one file a family of requests.
+"""Requests of operators' tools: one file for each family of requests.
 
-Each class is given what it uses, and `handlers()` says which request codes it answers. A refusal has RocketMQ's response code and a remark that
-says why and what to do; a request that cannot be read is answered in `handling`.
+Each class receives what it uses, and `handlers()` lists the request codes that it handles. A refusal has RocketMQ's response code and a remark with
+the reason and the remedy; `handler_errors` answers unreadable requests.
 """

@@ -20,7 +20,7 @@ class AdminProcessor(Protocol):
     """A class that handles a family of admin requests."""
 
     def handlers(self) -> Mapping[RequestCode, AdminHandler]:
-        """Which requests it answers, and how."""
+        """The handlers by request code."""
 
 
 def register(table: HandlerTable, processors: Iterable[AdminProcessor]) -> None:
@@ -32,22 +32,22 @@ def register(table: HandlerTable, processors: Iterable[AdminProcessor]) -> None:
 
 
 def done(command: RemotingCommand, remark: str | None = None) -> RemotingCommand:
-    """The answer: done, nothing to tell."""
+    """The response of success without a body."""
     return response_to(command, ResponseCode.SUCCESS, remark)
 
 
 def respond(command: RemotingCommand, body: JsonBody) -> RemotingCommand:
-    """The answer with a body."""
+    """The response of success with a body."""
     return response_to(command, ResponseCode.SUCCESS, body=body.encode())
 
 
 def respond_text(command: RemotingCommand, text: str, ext: dict[str, str] | None = None) -> RemotingCommand:
-    """The answer with a text for its body."""
+    """The response of success with a text as its body."""
     return response_to(command, ResponseCode.SUCCESS, None, ext, text.encode())
 
 
 def refuse(command: RemotingCommand, code: ResponseCode, remark: str) -> RemotingCommand:
-    """The answer: no, and why."""
+    """The refusal with its reason."""
     return response_to(command, code, remark)
 
 

@@ -69,7 +69,7 @@ def make_admin_processors(
 
     def delete_topic(topic: str) -> bool:
         existed = deletion.delete(topic)
-        offsets.persist()  # else a kill would bring the groups' offsets back
+        offsets.persist()  # otherwise a kill would restore the groups' offsets
         return existed
 
     def clean_topics() -> None:

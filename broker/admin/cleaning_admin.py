@@ -1,6 +1,6 @@
-"""Cleaning requests of operators: expired files and unused topics, now instead of at their time (admin spec 4.11).
+"""Cleaning requests of operators: delete expired files and unused topics now (admin spec 4.11).
 
-The broker deletes nothing: it asks the process that may, through a count in shared memory, and does not wait.
+The broker deletes nothing: it requests this from the responsible process, through a counter in shared memory, and does not wait.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from headrace.protocol.request_code import RequestCode
 
 
 class CleaningAdmin:
-    """Passes an operator's wish on. `delete_expired()` asks the housekeeper, `clean_topics()` dispatch."""
+    """Forwards requests: `delete_expired()` to the housekeeper, `clean_topics()` to dispatch."""
 
     def __init__(self, delete_expired: Callable[[], object], clean_topics: Callable[[], object]) -> None:
         self._delete_expired = delete_expired
@@ -31,6 +31,6 @@ class CleaningAdmin:
         return done(command)
 
     def delete_log_files(self, command: RemotingCommand) -> RemotingCommand:
-        """DELETE_EXPIRED_COMMITLOG (329): the housekeeper deletes what has expired, whatever the hour."""
+        """DELETE_EXPIRED_COMMITLOG (329): the housekeeper deletes expired files, whatever the hour."""
         self._delete_expired()
         return done(command)

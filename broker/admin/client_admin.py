@@ -30,7 +30,7 @@ E = TypeVar("E", bound=StrEnum)
 
 
 class ClientAdmin:
-    """Answers from the table of connected clients and from what groups have committed."""
+    """Answers from the table of connected clients and from committed offsets."""
 
     def __init__(self, clients: ConnectedClients, offsets: OffsetTable) -> None:
         self._clients = clients
@@ -81,7 +81,7 @@ class ClientAdmin:
         return respond(command, ProducerTableInfo(data))
 
     def groups_of_topic(self, command: RemotingCommand) -> RemotingCommand:
-        """QUERY_TOPIC_CONSUME_BY_WHO (300): groups that want the topic now, and those that have committed offsets of it."""
+        """QUERY_TOPIC_CONSUME_BY_WHO (300): groups that subscribe to the topic, and those that have committed offsets of it."""
         topic = QueryTopicConsumeByWhoRequestHeader.from_ext(command.ext_fields).topic
         groups = {*self._clients.groups_subscribing(topic), *self._offsets.groups_of(topic)}
         return respond(command, GroupList(sorted(groups)))
@@ -94,7 +94,7 @@ def _connections(clients: Iterable[ConnectedClient]) -> list[Connection]:
 
 
 def _producer_info(client: ConnectedClient) -> ProducerInfo:
-    # compat: the text of a Java InetSocketAddress has the slash, and tools print it as it comes.
+    # compat: the text of a Java InetSocketAddress has the slash, and tools print it unchanged.
     address = f"/{client.connection.remote}"
     return ProducerInfo(client.client_id, address, _language(client), client.version, client.last_update_ms)
 

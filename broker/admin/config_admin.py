@@ -14,7 +14,7 @@ from headrace.protocol.response_code import ResponseCode
 
 
 class ConfigAdmin:
-    """Unlike RocketMQ, which skips what it cannot set, it changes all that a request asks for or refuses all of it."""
+    """Unlike RocketMQ, which skips options that it cannot set, it makes all changes of a request or refuses it."""
 
     def __init__(self, live: LiveConfig) -> None:
         self._live = live
@@ -29,7 +29,7 @@ class ConfigAdmin:
         return respond_text(command, encode_properties_text(self._live.texts()), header.to_ext())
 
     def change(self, command: RemotingCommand) -> RemotingCommand:
-        """UPDATE_BROKER_CONFIG (25). Options that may change while running; no body changes nothing."""
+        """UPDATE_BROKER_CONFIG (25): changeable options only; a request without a body changes nothing."""
         try:
             texts = decode_properties_text(command.body)
         except RemoteProtocolError as error:

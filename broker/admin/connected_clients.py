@@ -31,7 +31,7 @@ class ConnectedClient(Protocol):
 
     @property
     def language(self) -> LanguageCode | None:
-        """None where it is one we do not know."""
+        """None if it is unknown."""
 
     @property
     def version(self) -> int:
@@ -59,7 +59,7 @@ class ConnectedConsumerGroup(Protocol):
 
     @property
     def subscriptions(self) -> Mapping[str, SubscriptionData]:
-        """What the group wants, by topic."""
+        """The group's subscriptions by topic."""
 
     @property
     def clients(self) -> Mapping[Any, ConnectedClient]:
@@ -73,16 +73,16 @@ class ConnectedClients(Protocol):
         """The group, if any member is connected."""
 
     def producers(self, group: str) -> Collection[ConnectedClient]:
-        """The connected producers of a group; none: the group is not known."""
+        """The connected producers of a group; none if the group is unknown."""
 
     def producer_groups(self) -> Mapping[str, Collection[ConnectedClient]]:
         """All connected producers by group."""
 
     def groups_subscribing(self, topic: str) -> Collection[str]:
-        """The groups with a member connected that want messages of the topic."""
+        """The groups with a connected member that subscribe to the topic."""
 
 
 def subscribes_elsewhere(clients: ConnectedClients, group: str, topic: str) -> bool:
-    """Whether the group is connected and wants other topics, but not this one: what it once committed here is of no interest."""
+    """Whether the group is connected and subscribes only to other topics: its old offsets of this topic are then omitted."""
     online = clients.consumer_group(group)
     return online is not None and bool(online.subscriptions) and topic not in online.subscriptions

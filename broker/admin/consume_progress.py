@@ -1,6 +1,6 @@
 """The progress of consumers by group, by broker and in time, and the statistics of a topic (admin spec 4.3, 4.5).
 
-These look at every queue of a topic, and for times at a message of each, which may no longer be in memory. So they give way to other
+These requests read every queue of a topic, and for times a message of each, which may no longer be in memory. So they yield to other
 requests after every few queues.
 """
 
@@ -35,16 +35,16 @@ from headrace.protocol.remoting_command import RemotingCommand
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
 
-QUEUES_AT_ONCE: Final = 32  # limit: each may cost a read from disk, and all others wait meanwhile
+QUEUES_AT_ONCE: Final = 32  # limit: each may read from disk, and all other requests wait meanwhile
 
 
 def no_tps(_topic: str, _group: str) -> float:
-    """What a group reads a second where nobody counts it."""
+    """The rate of a group without statistics."""
     return 0.0
 
 
 class ConsumeProgress:
-    """Compares queues' ends with what groups have committed."""
+    """Compares the ends of queues with committed offsets."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class ConsumeProgress:
         broker_address: str,
         group_tps: Callable[[str, str], float] = no_tps,
     ) -> None:
-        """`group_tps(topic, group)`: messages that the group got in the last minute, a second."""
+        """`group_tps(topic, group)`: messages per second that the group received in the last minute."""
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
@@ -89,7 +89,7 @@ class ConsumeProgress:
         return respond(command, TopicStatsTable(table))
 
     async def consume_stats(self, command: RemotingCommand) -> RemotingCommand:
-        """GET_CONSUME_STATS (208). It never refuses: tools take an empty table for *not online*."""
+        """GET_CONSUME_STATS (208). Never refused: tools treat an empty table as *not online*."""
         header = GetConsumeStatsRequestHeader.from_ext(command.ext_fields)
         group = header.consumer_group
         wanted = [header.topic] if header.topic and header.topic.strip() else list(self._offsets.by_topic(group))
@@ -102,7 +102,7 @@ class ConsumeProgress:
         return respond(command, stats)
 
     async def broker_consume_stats(self, command: RemotingCommand) -> RemotingCommand:
-        """GET_BROKER_CONSUME_STATS (317): every group with all its topics; on wish only the ordered ones."""
+        """GET_BROKER_CONSUME_STATS (317): every group with all its topics; on request only the ordered ones."""
         only_ordered = GetBrokerConsumeStatsRequestHeader.from_ext(command.ext_fields).is_order
         whole = ConsumeStatsList(broker_addr=self._broker_address)
         for group in list(self._groups.all()):
@@ -113,7 +113,7 @@ class ConsumeProgress:
                     continue
                 if subscribes_elsewhere(self._clients, group, name):
                     continue
-                # compat: the queues written to here, those read from in 208.
+                # compat: the write queues here, the read queues in 208.
                 table = await self._progress(group, name, range(topic.write_queue_count))
                 of_group.append(ConsumeStats(table, self._group_tps(name, group)))
             whole.total_diff += sum(stats.total_diff for stats in of_group)
@@ -121,7 +121,7 @@ class ConsumeProgress:
         return respond(command, whole)
 
     async def time_span(self, command: RemotingCommand) -> RemotingCommand:
-        """QUERY_CONSUME_TIME_SPAN (303): the group's place in each queue as points in time."""
+        """QUERY_CONSUME_TIME_SPAN (303): the group's position in each queue as times."""
         header = QueryConsumeTimeSpanRequestHeader.from_ext(command.ext_fields)
         topic = self._topics.find(header.topic)
         if topic is None:
@@ -148,7 +148,7 @@ class ConsumeProgress:
         min_time = self._time(topic, queue_id, first, first, end)
         max_time = self._time(topic, queue_id, end - 1, first, end)
         consumed = self._queues.store_time(topic, queue_id, committed - 1) if committed > 0 else min_time
-        # A group that has committed nothing is as late as the oldest message is old.
+        # The delay of a group without an offset is the age of the oldest message.
         next_time = self._time(topic, queue_id, max(committed, first), first, end)
         delay = max(_now_ms() - next_time, 0) if next_time > 0 else 0
         return QueueTimeSpan(self._queues.queue(topic, queue_id), min_time, max_time, consumed, delay)

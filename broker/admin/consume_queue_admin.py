@@ -18,7 +18,7 @@ MAX_ENTRIES: Final = 4096  # limit: some 300 KiB of JSON, a few milliseconds
 
 
 class ConsumeQueueAdmin:
-    """Reads entries as they are; messages are not looked at."""
+    """Reads entries only, not messages."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class ConsumeQueueAdmin:
         entries: Callable[[str, int, int], memoryview | None],
         clients: ConnectedClients,
     ) -> None:
-        """`entries(topic, queue_id, queue_offset)`: bytes from that entry on, as many as one file has."""
+        """`entries(topic, queue_id, queue_offset)`: bytes from that entry to the end of its file."""
         self._bounds = bounds
         self._entries = entries
         self._clients = clients
@@ -74,7 +74,7 @@ class ConsumeQueueAdmin:
 
 
 def _filter_text(group: str, subscription: SubscriptionData) -> str:
-    """What the broker keeps of the group's filter. Of tags it keeps nothing, and RocketMQ prints that as `null`."""
+    """The group's filter. Filters by tags are not stored, which RocketMQ prints as `null`."""
     if is_tag_type(subscription.expression_type):
         return "null"
     return fastjson.dumps_pretty(

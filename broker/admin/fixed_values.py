@@ -47,7 +47,7 @@ _POOLS: Final = (
 
 
 def fixed_values(queue_capacity: int) -> Mapping[str, str]:
-    """The values by key. `queue_capacity`: the most queues that this broker can have."""
+    """The values by key. `queue_capacity`: the maximum number of queues of this broker."""
     return {
         **_NEVER_REACHED,
         **dict.fromkeys(_OFF, "false"),

@@ -32,7 +32,7 @@ class GroupAdmin:
         }
 
     def put(self, command: RemotingCommand) -> RemotingCommand:
-        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200). What the body does not say gets the defaults."""
+        """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200). Missing fields have their defaults."""
         if command.body:  # compat: a request without a body is accepted and changes nothing
             config = decode_bean(SubscriptionGroupConfig, command.body, untrusted=True)
             if not config.group_name.strip():
@@ -41,7 +41,7 @@ class GroupAdmin:
         return done(command)
 
     def delete(self, command: RemotingCommand) -> RemotingCommand:
-        """DELETE_SUBSCRIPTIONGROUP (207), on wish with the group's offsets."""
+        """DELETE_SUBSCRIPTIONGROUP (207), on request with the group's offsets."""
         header = DeleteSubscriptionGroupRequestHeader.from_ext(command.ext_fields)
         if not self._groups.delete(header.group_name):
             logger.info("group to delete not found group=%s", header.group_name)

@@ -17,7 +17,7 @@ LONG_MAX: Final = (1 << 63) - 1
 
 
 class OffsetAdmin:
-    """Reads and copies what groups have committed."""
+    """Reads and copies committed offsets."""
 
     def __init__(
         self,
@@ -54,11 +54,11 @@ class OffsetAdmin:
     def correction(self, command: RemotingCommand) -> RemotingCommand:
         """QUERY_CORRECTION_OFFSET (308): for each queue the smallest offset that any group has committed and the queue still has.
 
-        Where that is above the compared group's own, RocketMQ says the largest number there is.
+        If it is above the compared group's own, RocketMQ returns the largest number.
         """
         header = QueryCorrectionOffsetRequestHeader.from_ext(command.ext_fields)
         topic = header.topic
-        # RocketMQ deletes the filtered groups' offsets while it is at it; nobody asked for that.
+        # RocketMQ also deletes the filtered groups' offsets, although this was not requested.
         left_out = {group.strip() for group in (header.filter_groups or "").split(",")}
         smallest: dict[int, int] = {}
         for group in self._offsets.groups_of(topic) - left_out:

@@ -1,6 +1,6 @@
 """QueueFacts: the bounds of queues and the store times of messages, for admin requests.
 
-The two questions are functions that the composition root gives, so that nothing here knows files.
+The composition root provides both as functions, so that nothing here depends on files.
 """
 
 from collections.abc import Callable
@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from headrace.model.message_queue import MessageQueue
 
 NO_TIME = -1
-"""What `store_time` says of a message that is missing."""
+"""The result of `store_time` for a missing message."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """Questions about queues of this broker.
+    """Facts about this broker's queues.
 
     `bounds(topic, queue_id)` is the first queue offset and one past the last, (0, 0) for a queue never written;
     `store_time(topic, queue_id, queue_offset)` is ms, -1 if there is no such message.

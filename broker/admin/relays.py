@@ -1,7 +1,7 @@
 """Requests that the broker relays to clients for tools: runtime information, direct consumption, new offsets (remoting spec 4.19).
 
-The broker changes nothing of its own here: clients that are told new offsets take them and commit them. An answer that a
-client gives is passed on as it is.
+The broker changes nothing itself: clients apply and commit the new offsets that they receive. Responses of
+clients are passed on unchanged.
 """
 
 import logging
@@ -34,7 +34,7 @@ OffsetByTime = Callable[[str, int, int], int]
 
 
 class Relays:
-    """Passes tools' requests on to consumers. `view(physical_offset)` is the record there, None for none."""
+    """Relays tools' requests to consumers. `view(physical_offset)` returns the record there, None if there is none."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Relays:
         return await self._relay(command, header.consumer_group, header.client_id, dict(command.ext), b"")
 
     async def consume_directly(self, command: RemotingCommand) -> RemotingCommand:
-        """CONSUME_MESSAGE_DIRECTLY (309): the message found by its offset id goes along."""
+        """CONSUME_MESSAGE_DIRECTLY (309): the message is read by its offset id and sent with the request."""
         header = ConsumeMessageDirectlyRequestHeader.from_ext(command.ext_fields)
         try:
             _, physical_offset = decode_offset_message_id(header.msg_id or "")
@@ -118,7 +118,7 @@ class Relays:
     # -- offsets ----------------------------------------------------------------------------------------------------------
 
     def reset_offsets(self, command: RemotingCommand) -> RemotingCommand:
-        """INVOKE_BROKER_TO_RESET_OFFSET (222): every member is told the offsets of a time; unless forced, only backwards."""
+        """INVOKE_BROKER_TO_RESET_OFFSET (222): every member is sent the offsets of a time; unless forced, only backwards."""
         header = ResetOffsetRequestHeader.from_ext(command.ext_fields)
         topic = self._topics.find(header.topic)
         if topic is None:
@@ -148,7 +148,7 @@ class Relays:
         if too_old:
             return refuse(command, ResponseCode.SYSTEM_ERROR, _too_old(too_old[0], MIN_RESET_OFFSET_VERSION))
         body = ResetOffsetBody(table)
-        # compat: clients are always told that it is not forced; it was decided here.
+        # compat: requests to clients always say that it is not forced, because the broker has decided already.
         ext = ResetOffsetRequestHeader(header.topic, header.group, header.timestamp, False).to_ext()
         told = body.encode_list() if command.language == LanguageCode.CPP else body.encode()
         for client in consumers.clients.values():

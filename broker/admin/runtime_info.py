@@ -1,6 +1,6 @@
 """GET_BROKER_RUNTIME_INFO: the figures of `mqadmin brokerStatus`, `clusterList` and the dashboard (admin spec 5).
 
-Every value is text. Puts and gets are all of the store's, the broker's own ones too, as in RocketMQ.
+Every value is text. Puts and gets include the broker's own, as in RocketMQ.
 """
 
 import shutil
@@ -33,7 +33,7 @@ from store.paths import StorePaths
 
 JAVA_INT_MAX: Final = 2_147_483_647
 
-# compat: tools print these; there are no pools here whose queues could fill, so nothing ever waits in one.
+# compat: tools print these; there are no thread pools here, so their queues are always empty.
 QUEUES: Final = {
     "sendThreadPoolQueueCapacity": "10000",
     "sendThreadPoolQueueHeadWaitTimeMills": "0",
@@ -53,7 +53,7 @@ QUEUES: Final = {
 
 
 class LogOffsets(PublishedOffsets, Protocol):
-    """How far the log and those who follow it have come; a ControlBlock has these."""
+    """The progress of the log and of its readers; a ControlBlock has these."""
 
     @property
     def flushed_offset(self) -> int:
@@ -65,7 +65,7 @@ class LogOffsets(PublishedOffsets, Protocol):
 
 
 class RuntimeInfo:
-    """Gathers the figures when it is asked."""
+    """Collects the figures on request."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class RuntimeInfo:
     def _traffic_figures(self) -> dict[str, str]:
         traffic = self._traffic
         messages, size = traffic.total(MESSAGES_STORED), traffic.total(BYTES_STORED)
-        # compat: RocketMQ divides by this number and so says 1 where it is 0; tools do the same.
+        # compat: RocketMQ divides by this number and so returns 1 for 0; tools do the same.
         times = max(messages, 1)
         put_before, put_today = traffic.at_midnights(MESSAGES_STORED)
         get_before, get_today = traffic.at_midnights(MESSAGES_READ)
@@ -176,7 +176,7 @@ class RuntimeInfo:
 
 
 def size_text(size_bytes: int) -> str:
-    """A size for people: `250 B`, `1.5 KiB`, `58.9 GiB`."""
+    """A human-readable size: `250 B`, `1.5 KiB`, `58.9 GiB`."""
     if size_bytes < 1024:
         return f"{size_bytes} B"
     size = size_bytes / 1024
@@ -188,7 +188,7 @@ def size_text(size_bytes: int) -> str:
 
 
 def _capacity_text(root: Path) -> str | None:
-    """The size of the store's file system and what may still be written there; None if it cannot be told."""
+    """The size of the store's file system and its free space; None if unknown."""
     try:
         figures = shutil.disk_usage(root)
     except OSError:

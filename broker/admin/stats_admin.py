@@ -23,7 +23,7 @@ class StatsAdmin:
         return {RequestCode.VIEW_BROKER_STATS_DATA: self.view}
 
     def view(self, command: RemotingCommand) -> RemotingCommand:
-        """VIEW_BROKER_STATS_DATA (315). Nothing counted and nothing to count are the same to RocketMQ."""
+        """VIEW_BROKER_STATS_DATA (315). RocketMQ does not distinguish an unknown item from one without counts."""
         header = ViewBrokerStatsDataRequestHeader.from_ext(command.ext_fields)
         item = self._stats.find(header.stats_name, header.stats_key)
         if item is None:

@@ -26,7 +26,7 @@ MAX_QUEUES: Final = 65_536  # limit: the rows of the queue table; more could nev
 
 
 class TopicAdmin:
-    """Changes the topic table at an operator's request; name servers hear of a topic before the answer is given."""
+    """Changes the topic table at an operator's request; name servers are notified before the response."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class TopicAdmin:
         return respond_text(command, self._topics.wire_text())
 
     def one(self, command: RemotingCommand) -> RemotingCommand:
-        """GET_TOPIC_CONFIG (351): one topic's settings, as RocketMQ 5 answers its tools and the dashboard."""
+        """GET_TOPIC_CONFIG (351): the settings of one topic, as RocketMQ 5 returns them to its tools and the dashboard."""
         name = GetTopicConfigRequestHeader.from_ext(command.ext_fields).topic
         topic = self._topics.find(name)
         if topic is None:
@@ -108,7 +108,7 @@ class TopicAdmin:
         return respond(command, TopicList(sorted(self._topics.system_names)))
 
     def _problem(self, topic: str) -> str | None:
-        """Why this topic cannot be touched, in Apache's order of checks."""
+        """Why this topic cannot be changed, in Apache's order of checks."""
         problem = names.topic_problem(topic)
         if problem is None and self._topics.is_system(topic):
             problem = f"The topic[{topic}] is conflict with system topic."

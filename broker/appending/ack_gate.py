@@ -1,11 +1,11 @@
 """AckGate: responses to sends that wait until the log is flushed and replicated as the broker's settings require.
 
-Takes the place of RocketMQ's two request queues with their swap-lists and locks: what waits is ordered by the offset where
-the log ended after it, so one comparison releases everyone who may go. `flushed_offset` (SYNC_FLUSH) and
-`push2slave_max_offset` (SYNC_MASTER) say how far that is; whoever publishes them rings the broker, which calls `release`.
+Replaces RocketMQ's two request queues with their swap-lists and locks: responses are ordered by the end of the log after their
+append, so one comparison finds all that can be released. `flushed_offset` (SYNC_FLUSH) and
+`push2slave_max_offset` (SYNC_MASTER) determine this; their writers ring the broker, which calls `release`.
 
-A deadline passes without the log getting there: the message is stored nevertheless, and the answer says which of the two
-was late (10 FLUSH_DISK_TIMEOUT, 12 FLUSH_SLAVE_TIMEOUT; RocketMQ lets the slave's word win).
+If a deadline passes first, the message is stored nevertheless, and the response tells which of the two
+was late (10 FLUSH_DISK_TIMEOUT, 12 FLUSH_SLAVE_TIMEOUT; as in RocketMQ the slave's status takes precedence).
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ Answer = Callable[[PutMessageStatus], None]
 
 
 class SafeOffsets(Protocol):
-    """The cells that say how safe the log is; a ControlBlock has them."""
+    """The cells from which the safety of the log follows; a ControlBlock has them."""
 
     @property
     def flushed_offset(self) -> int:
@@ -28,11 +28,11 @@ class SafeOffsets(Protocol):
 
     @property
     def push2slave_max_offset(self) -> int:
-        """Highest offset that some slave has acknowledged."""
+        """Highest offset that a slave has acknowledged."""
 
     @property
     def slave_count(self) -> int:
-        """Slaves connected."""
+        """Number of connected slaves."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class _Waiting:
 
 
 class AckGate:
-    """Holds answers back until `end_offset` of what they acknowledge is safe."""
+    """Holds responses until the log is safe up to their `end_offset`."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class AckGate:
         config: StoreConfig,
         on_wait: Callable[[], object] = lambda: None,
     ) -> None:
-        """`clock` is the loop's time in seconds. `on_wait()` is called when an answer has begun to wait."""
+        """`clock` is the loop's time in seconds. `on_wait()` is called when a response begins to wait."""
         self._offsets = offsets
         self._clock = clock
         self._config = config
@@ -64,12 +64,12 @@ class AckGate:
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing ever waits here: asynchronous flush and replication."""
+        """Whether no response waits: asynchronous flush and replication."""
         return not self._sync_flush and not self._sync_slave
 
     @property
     def has_waiting(self) -> bool:
-        """Whether answers wait."""
+        """Whether responses are waiting."""
         return bool(self._waiting)
 
     def wait(self, end_offset: int, answer: Answer) -> None:
@@ -78,7 +78,7 @@ class AckGate:
         flush_deadline, slave_deadline = now + config.sync_flush_timeout / 1000, now + config.slave_timeout / 1000
         waiting = _Waiting(end_offset, flush_deadline, slave_deadline, answer)
         if self._sync_slave and not self._has_usable_slave(end_offset):
-            # The disk is waited for all the same, but the answer is known (store spec, 9.6).
+            # It still waits for the disk, but the status is already known (store spec, 9.6).
             waiting.slave_deadline = 0.0
         if not self._waiting and self._try(waiting, now):
             return
@@ -86,14 +86,14 @@ class AckGate:
         self._on_wait()
 
     def release(self) -> None:
-        """Answers all whose time has come, in order."""
+        """Releases all responses that are ready or overdue, in order."""
         now = self._clock()
         waiting = self._waiting
         while waiting and self._try(waiting[0], now):
             waiting.popleft()
 
     def next_deadline(self) -> float | None:
-        """When `release` must be called at the latest, in the loop's time."""
+        """The latest time at which `release` must be called, in the loop's time."""
         if not self._waiting:
             return None
         first = self._waiting[0]
@@ -112,7 +112,7 @@ class AckGate:
         return True
 
     def _outcome(self, waiting: _Waiting, now: float) -> PutMessageStatus | None:
-        """What can be said of it by now; None: it waits on."""
+        """The status so far; None: it keeps waiting."""
         status = PutMessageStatus.PUT_OK
         if self._sync_flush and self._offsets.flushed_offset < waiting.end_offset:
             if now < waiting.flush_deadline:

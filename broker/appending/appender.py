@@ -1,6 +1,6 @@
 """Appender: appends messages to the CommitLog for everything but the hot path: checks, appends, publishes, waits at the ack gate.
 
-The only holder of the log's writer; the hot path (`broker.sending.hot_send`) shares it on the same loop, so two appends never meet.
+The only user of the log writer, shared with the hot path (`broker.sending.hot_send`) on the same loop, so two appends never overlap.
 A message is refused by a status, never by an exception (store spec, 2.8).
 """
 
@@ -32,7 +32,7 @@ FILE_WAIT_S = 5.0
 """How long a put waits for the housekeeper to reserve the next CommitLog file, as in RocketMQ."""
 
 Appended = Callable[[MessageToStore, PutResult], object]
-"""What is told of a message, or of the first of a batch, that has been stored, and where."""
+"""Called with a stored message, or the first of a batch, and its location."""
 
 _FIXED_LENGTH = 91
 _V6_ADDED = 12
@@ -66,8 +66,8 @@ class BatchWriter(Protocol):
 class Appender:
     """Appends on behalf of the broker's processors.
 
-    `is_writeable()` tells whether the store takes messages at all; `ring()` wakes those who work on after an append;
-    `on_wait()` is called when a put has begun to wait for a file. All that is appended is counted in `stats`.
+    `is_writeable()`: whether the store accepts messages; `ring()` wakes the roles that follow the log;
+    `on_wait()` is called when a put begins to wait for a file. Appended messages are counted in `stats`.
     """
 
     def __init__(
@@ -91,11 +91,11 @@ class Appender:
         self._listeners: dict[str, Appended] = {}
 
     def on_append(self, topic: str, listener: Appended) -> None:
-        """Lets `listener` know each message that is stored in this topic, which clients cannot send to, once it is published."""
+        """Calls `listener` for each message stored in this topic, to which clients cannot send, once it is published."""
         self._listeners[topic] = listener
 
     def publish(self) -> None:
-        """Makes what was appended visible and wakes those who work on; once a batch."""
+        """Publishes appended messages and wakes the roles that follow the log; once per batch."""
         if self.log.publish():
             self._ring()
 
@@ -141,8 +141,8 @@ class Appender:
     def append_batch(self, path: BatchWriter, message: MessageToStore, count: int) -> PutResult | None:
         """Appends and publishes the `count` messages of a batch, contiguous in one file with consecutive queue offsets.
 
-        `message` is what they have in common; its body is the batch's, which `path` has counted. None while the next CommitLog
-        file is not reserved. All of them or none.
+        `message` has their common fields; its body is the batch's, whose messages `path` has counted. None while the next CommitLog
+        file is not reserved. Appends all of them or none.
         """
         refusal = self._refusal(message)
         if refusal is not None:
@@ -169,7 +169,7 @@ class Appender:
     def _appended(
         self, message: MessageToStore, count: int, size_bytes: int, queue_offset: int, message_ids: str
     ) -> PutResult:
-        """Publishes what is at the log's end now."""
+        """Publishes the current end of the log."""
         log = self.log
         result = PutResult(
             PutMessageStatus.PUT_OK,
@@ -187,7 +187,7 @@ class Appender:
         return result
 
     async def put(self, message: MessageToStore) -> PutResult:
-        """Appends one message and waits until it is as safe as the settings ask, unless its `wait_store` is False.
+        """Appends one message and waits until it is as safe as the settings require, unless its `wait_store` is False.
 
         It waits for the next file (5 s at most) and at the ack gate.
         """
@@ -195,9 +195,9 @@ class Appender:
         return result if isinstance(result, PutResult) else await result
 
     def start_put(self, message: MessageToStore) -> PutResult | Awaitable[PutResult]:
-        """The same for those who need not wait where there is nothing to wait for: appends before it returns, if it can.
+        """The same, but appends before it returns if possible, and returns an awaitable only if it must wait.
 
-        So messages that one read of a connection brings keep their order, whichever way they take to the log.
+        So messages of one read of a connection keep their order, whichever path appends them.
         """
         return self._start(partial(self._append, message), message, 1)
 
@@ -225,7 +225,7 @@ class Appender:
             reserved: asyncio.Future[None] = loop.create_future()
             self._waiting_for_file.append(reserved)
             self._on_wait()
-            # The bell comes when a file is reserved; the time-out only covers a housekeeper that is being restarted.
+            # The broker is rung when a file is reserved; the timeout covers only a restart of the housekeeper.
             await asyncio.wait((reserved,), timeout=min(left, 0.1))
             result = append()
             if result is not None:
@@ -240,7 +240,7 @@ class Appender:
         return bool(self._waiting_for_file)
 
     def file_reserved(self) -> None:
-        """Lets puts that wait for a file try again."""
+        """Retries puts that wait for a file."""
         while self._waiting_for_file:
             reserved = self._waiting_for_file.popleft()
             if not reserved.done():
@@ -249,9 +249,9 @@ class Appender:
     def pass_gate(
         self, message: MessageToStore, result: PutResult, began_ns: int | None = None, count: int = 1
     ) -> PutResult | Awaitable[PutResult]:
-        """The result of an append that has just been made: at once, or when the log is as safe as it must be.
+        """The result of an append: at once, or when the log is as safe as required.
 
-        With `began_ns`, the monotonic time at which the put began, it is counted how long it took.
+        With `began_ns`, the monotonic time at which the put began, its latency is recorded.
         """
         if result.status is not PutMessageStatus.PUT_OK or not message.wait_store or self.gate.is_open:
             self._took(began_ns, count)
@@ -261,10 +261,10 @@ class Appender:
         def answer(status: PutMessageStatus) -> None:
             result.status = status
             self._took(began_ns, count)
-            if not outcome.done():  # the connection may be gone, and its request with it
+            if not outcome.done():  # the connection, and with it the request, may have ended
                 outcome.set_result(result)
 
-        # order: at the gate right after the append, because those who wait there are in the order of the log.
+        # order: at the gate directly after the append, because responses there are in log order.
         self.gate.wait(result.end_offset, answer)
         return result if outcome.done() else outcome
 

@@ -1,6 +1,6 @@
 """Syncs the end of the CommitLog once, before a stopping broker stores the progress of its deliveries.
 
-While it runs it waits for the flush role instead. At the stop that would come too late: flush outlives the broker, and in between the machine may die.
+While it runs it waits for the flush role instead. At the stop that would be too late: flush ends after the broker, and the machine may die in between.
 """
 
 import os
@@ -10,7 +10,7 @@ from store.paths import file_name
 
 
 def sync_log(directory: Path, file_size: int, begin: int, end: int) -> None:
-    """Syncs the files of the log between two physical offsets. Files that are gone need nothing. Raises OSError."""
+    """Syncs the files of the log between two physical offsets. Deleted files are skipped. Raises OSError."""
     if begin >= end:
         return
     for start in range(begin - begin % file_size, end, file_size):

@@ -1,8 +1,8 @@
-"""Makes messages to store out of records: restores one that waited in an internal topic, or copies one to another queue (store spec 10.4).
+"""Creates messages from records: restores one that waited in an internal topic, or copies one to another queue (store spec 10.4).
 
-What it carries is the waiting record's: the body as it is, compressed or not, who sent it and when, the number of
-attempts. `# compat:` its property string is the waiting record's, byte for byte, so that REAL_TOPIC, REAL_QID and DELAY
-are still there when a consumer reads it.
+The copy has the fields of the waiting record: the unchanged body, compressed or not, its sender and time, the number of
+attempts. `# compat:` its property string equals the waiting record's, byte for byte, so that consumers still see
+REAL_TOPIC, REAL_QID and DELAY.
 """
 
 from headrace.model import properties
@@ -11,7 +11,7 @@ from store.commit_log.message import MessageToStore
 
 
 def restore_message(record: MessageExt) -> MessageToStore | None:
-    """The message as it was before it was hidden; None if the record does not say where it was to go."""
+    """The original message; None if the record does not contain its destination."""
     topic = record.properties.get(properties.REAL_TOPIC)
     queue_id = record.properties.get(properties.REAL_QUEUE_ID, "")
     if not topic or not (queue_id.isascii() and queue_id.isdecimal()):
@@ -20,7 +20,7 @@ def restore_message(record: MessageExt) -> MessageToStore | None:
 
 
 def copy_message(record: MessageExt, topic: str, queue_id: int) -> MessageToStore:
-    """A copy of the record for this queue, with its properties as they are stored; nobody waits for the disk."""
+    """A copy of the record for this queue, with its stored properties, that does not wait for the disk."""
     return MessageToStore(
         topic,
         queue_id,

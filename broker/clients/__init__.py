@@ -1,1 +1,1 @@
-"""The clients that are connected, their groups, offsets and queue locks, and the requests that change them."""
+"""Connected clients, their groups, offsets and queue locks, and the requests that change them."""

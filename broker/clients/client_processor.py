@@ -35,20 +35,20 @@ from headrace.remoting.handlers import HandlerTable
 from headrace.remoting.slices import in_slices
 
 MAX_GROUPS: Final = (
-    1024  # limit: of each kind, of one client; each may make a group and a topic, which are files on disk
+    1024  # limit: of each kind for one client; each may create a group and a topic, which are stored on disk
 )
-FEW: Final = 16  # limit: groups and subscriptions that are registered at one go
+FEW: Final = 16  # limit: groups and subscriptions registered in one step
 
 
 class MembersNotifier:
-    """Tells the members of a group that they or their topics have changed, so that they share the queues out again."""
+    """Notifies the members of a group of changed members or topics, so that they rebalance."""
 
     def __init__(self, config: BrokerConfig, groups: GroupTable) -> None:
         self._config = config
         self._groups = groups
 
     def __call__(self, group: ConsumerGroup) -> None:
-        """Sends NOTIFY_CONSUMER_IDS_CHANGED to every member, the one that caused it included."""
+        """Sends NOTIFY_CONSUMER_IDS_CHANGED to every member, including the one that caused it."""
         settings = self._groups.all().get(group.name)
         if not self._config.notify_consumer_ids_changed_enable or (
             settings is not None and not settings.notify_consumer_ids_changed_enable
@@ -62,7 +62,7 @@ class MembersNotifier:
 
 
 class ClientProcessor:
-    """Answers what clients say of themselves and ask of their groups."""
+    """Handles heartbeats and requests about groups."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class ClientProcessor:
         clients: ClientTable,
         filters: PullFilters | None = None,
     ) -> None:
-        """Without `filters` nobody selects by more than tags."""
+        """Without `filters`, only tags are supported."""
         self._config = config
         self._filters = filters
         self._topics = topics
@@ -94,7 +94,7 @@ class ClientProcessor:
     def heartbeat(
         self, connection: Connection, command: RemotingCommand
     ) -> RemotingCommand | Awaitable[RemotingCommand]:
-        """Records the client in all its groups, in slices if they are many; a change is told to the members before this is answered."""
+        """Registers the client in all its groups, in steps if there are many; members are notified of changes before the response."""
         heartbeat = HeartbeatData.decode(command.body, untrusted=True)
         client = Client(connection, heartbeat.client_id, command.language, command.version, int(time.time() * 1000))
         consumers, producers = heartbeat.consumer_data_set, heartbeat.producer_data_set
@@ -147,13 +147,13 @@ class ClientProcessor:
             )
 
     def unregister(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
-        """Takes the client out of the groups it names."""
+        """Removes the client from the groups it names."""
         header = UnregisterClientRequestHeader.from_ext(command.ext_fields)
         self._clients.unregister(connection, header.producer_group, header.consumer_group)
         return response_to(command, ResponseCode.SUCCESS, ext={})
 
     def consumer_list(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
-        """The ids of a group's members, by which each of them works out its share of the queues."""
+        """The ids of a group's members, from which each of them computes its share of the queues."""
         header = GetConsumerListByGroupRequestHeader.from_ext(command.ext_fields)
         group = self._clients.consumer_group(header.consumer_group)
         if group is None:
@@ -167,7 +167,7 @@ class ClientProcessor:
         return response_to(command, ResponseCode.SUCCESS, ext={}, body=body.encode())
 
     def check_config(self, connection: Connection, command: RemotingCommand) -> RemotingCommand:
-        """Whether the broker understands a subscription."""
+        """Checks whether the broker supports a subscription."""
         body = CheckClientRequestBody.decode(command.body, untrusted=True)
         subscription = body.subscription_data
         if subscription is None or is_tag_type(subscription.expression_type):

@@ -1,7 +1,7 @@
 """ClientTable: the connected producers and consumers by group, from their heartbeats (remoting spec 4.14).
 
-Only in memory. Subscriptions belong to the group, not to the member: the last heartbeat wins. A closed connection takes
-its clients with it at once; one that stays open and says nothing for 120 s is closed by a sweep.
+Only in memory. Subscriptions belong to the group, not to the member: the last heartbeat wins. When a connection is closed,
+its clients are removed at once; connections silent for 120 s are closed.
 """
 
 import logging
@@ -35,7 +35,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """What a member itself said of the group in its last heartbeat, and since when it is there (ms)."""
+    """The content of a member's last heartbeat, and the time of its registration (ms)."""
 
     since_ms: int
     message_model: str
@@ -44,7 +44,7 @@ class Membership:
 
 @dataclass(slots=True)
 class ConsumerGroup:
-    """The consumers of a group that are connected, and what the group wants."""
+    """The connected consumers of a group, and its subscriptions."""
 
     name: str
     consume_type: str = ""
@@ -58,11 +58,11 @@ class ConsumerGroup:
     """Since when each topic is among the subscriptions, by the monotonic clock."""
 
     def client_ids(self) -> list[str]:
-        """One id a connection."""
+        """The client ids, one for each connection."""
         return [client.client_id for client in self.clients.values()]
 
     def live_clients(self, now_ms: int) -> list[Client]:
-        """The members with a recent heartbeat: a connection may stay open for two minutes after its client has died."""
+        """Members with a recent heartbeat: a connection may stay open for two minutes after its client has died."""
         return [client for client in self.clients.values() if now_ms - client.last_update_ms <= _LIVE_MS]
 
     def find_client(self, client_id: str) -> Client | None:
@@ -71,7 +71,7 @@ class ConsumerGroup:
 
 
 class ClientTable:
-    """All clients. `members_changed` is called after a group gained or lost a member or a topic."""
+    """All clients. `members_changed` is called after a member or a topic was added to a group or removed."""
 
     def __init__(self, members_changed: MembersChanged, clock: Callable[[], float] = time.monotonic) -> None:
         self._members_changed = members_changed
@@ -100,17 +100,17 @@ class ClientTable:
         return {group: list(clients.values()) for group, clients in self._producers.items()}
 
     def groups_subscribing(self, topic: str) -> set[str]:
-        """The groups whose connected consumers want this topic."""
+        """The groups whose connected consumers subscribe to this topic."""
         return {name for name, group in self._consumers.items() if topic in group.subscriptions}
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Lets `listener` know when a consumer was registered or unregistered, or a group's subscriptions have changed."""
+        """Calls `listener` when a consumer is registered or unregistered, or a group's subscriptions change."""
         self._listeners.append(listener)
 
     # -- changing ---------------------------------------------------------------------------------------------------------
 
     def register_producer(self, group: str, client: Client) -> None:
-        """Records a producer's heartbeat."""
+        """Registers a producer from its heartbeat."""
         self._producers.setdefault(group, {})[client.connection] = client
         self._groups_of.setdefault(client.connection, set()).add((False, group))
 
@@ -123,7 +123,7 @@ class ClientTable:
         consume_from_where: str,
         subscriptions: Iterable[SubscriptionData],
     ) -> None:
-        """Records a consumer's heartbeat; tells the members when they or their topics have changed."""
+        """Registers a consumer from its heartbeat; notifies the members if members or topics have changed."""
         group = self._consumers.get(group_name)
         if group is None:
             group = self._consumers[group_name] = ConsumerGroup(group_name)
@@ -159,21 +159,21 @@ class ClientTable:
             self._members_changed(group)
 
     def unregister(self, connection: Connection, producer_group: str | None, consumer_group: str | None) -> None:
-        """Takes the connection out of these groups."""
+        """Removes the connection from these groups."""
         if producer_group:
             self._remove(connection, False, producer_group)
         if consumer_group:
             self._remove(connection, True, consumer_group)
 
     def connection_closed(self, connection: Connection) -> None:
-        """Takes the connection out of all groups."""
+        """Removes the connection from all groups."""
         for is_consumer, group in list(self._groups_of.get(connection, ())):
             self._remove(connection, is_consumer, group)
 
     def expire(self, now_ms: int | None = None) -> None:
-        """Takes clients out of the groups for which they have given no heartbeat for 120 s; closes their connections.
+        """Removes clients from groups for which they have sent no heartbeat for 120 s, and closes their connections.
 
-        # compat: the members of such a group are not told. Of the connection's other groups, they are when it is closed.
+        # compat: members of such a group are not notified; those of the connection's other groups are, when it is closed.
         """
         now = int(time.time() * 1000) if now_ms is None else now_ms
         silent = [
@@ -222,7 +222,7 @@ class ClientTable:
 
 
 def _take_subscriptions(group: ConsumerGroup, subscriptions: Iterable[SubscriptionData], now_s: float) -> bool:
-    """The group's subscriptions become these, in a new table where they differ. Returns whether a topic was added or removed."""
+    """Sets the group's subscriptions, in a new table if they differ. Returns whether a topic was added or removed."""
     listed = {subscription.topic: subscription for subscription in subscriptions}
     known = group.subscriptions
     taken = {

@@ -1,7 +1,7 @@
 """GroupTable: the settings of consumer groups, kept in `config/subscriptionGroup.json`.
 
-The file has RocketMQ's format; a change is on disk before it is answered. Seven groups are born with the broker, and others are made when they
-are first seen, if that is allowed (remoting spec 4.2). SubscriptionGroupConfigs are never changed in place.
+The file has RocketMQ's format; changes are on disk before the response. A new broker has seven groups, and others are created at their
+first request, if that is allowed (remoting spec 4.2). SubscriptionGroupConfigs are immutable.
 """
 
 import logging
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class GroupTable:
-    """Finds, makes, replaces and deletes groups. Owned by the broker's event loop; not for several threads."""
+    """Finds, creates, replaces and deletes groups. Used only in the broker's event loop."""
 
     def __init__(self, json_file: JsonFile, config: BrokerConfig, creations: CreationLimit | None = None) -> None:
         """Reads the file. Raises ConfigFileUnreadable. `creations` limits the groups that clients create."""
@@ -34,7 +34,7 @@ class GroupTable:
         self._version = stored.data_version
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
-        """The group's settings, made with the defaults if it is new and may be; None if it may not (remoting spec 4.2). Raises LimitReached."""
+        """The group's settings, created with defaults if it is new and that is allowed; otherwise None (remoting spec 4.2). Raises LimitReached."""
         found = self._groups.get(group)
         if found is not None:
             return found
@@ -48,11 +48,11 @@ class GroupTable:
         return created
 
     def all(self) -> Mapping[str, SubscriptionGroupConfig]:
-        """Every group by name, as things are now: a later change makes another mapping."""
+        """Every group by name: a snapshot, which later changes do not affect."""
         return self._groups
 
     def wire_text(self) -> str:
-        """The whole table with its version, as answers carry it."""
+        """The whole table with its version, as in responses."""
         return wire_text(GROUPS, self._groups, self._version)
 
     @property
@@ -61,16 +61,16 @@ class GroupTable:
         return self._version
 
     def on_change(self, listener: Callable[[str | None], None]) -> None:
-        """Lets `listener` know the name of each group that is made, replaced or deleted; None: any may have changed."""
+        """Calls `listener` with the name of each group that is created, replaced or deleted; None: any may have changed."""
         self._listeners.append(listener)
 
     def put(self, config: SubscriptionGroupConfig) -> None:
-        """Makes the group or replaces its settings (UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)."""
+        """Creates the group or replaces its settings (UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)."""
         self._store({**self._groups, config.group_name: config}, config.group_name)
         logger.info("group updated group=%s consume_enable=%s", config.group_name, config.consume_enable)
 
     def delete(self, group: str) -> bool:
-        """Forgets the group. Returns whether there was one. Its offsets are not touched."""
+        """Deletes the group, but not its offsets. Returns whether it existed."""
         if group not in self._groups:
             return False
         self._store({name: config for name, config in self._groups.items() if name != group}, group)

@@ -26,7 +26,7 @@ class LockProcessor:
         )
 
     def lock(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
-        """Locks what is free; answers which of the queues the client owns now."""
+        """Locks the free queues; returns the queues that the client owns now."""
         group, client_id, body = _parse(command)
         owned = self._locks.lock(group, client_id, body.mq_set)
         for queue in owned:
@@ -34,7 +34,7 @@ class LockProcessor:
         return response_to(command, ResponseCode.SUCCESS, body=LockBatchResponseBody(owned).encode())
 
     def unlock(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
-        """Unlocks what the client owns."""
+        """Unlocks the client's queues."""
         group, client_id, body = _parse(command)
         self._locks.unlock(group, client_id, body.mq_set)
         return response_to(command, ResponseCode.SUCCESS)

@@ -28,7 +28,7 @@ EarliestTime = Callable[[str, int], int]
 
 
 class OffsetProcessor:
-    """Answers questions about offsets, and takes commits."""
+    """Handles queries and commits of offsets."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class OffsetProcessor:
     def query(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
         """The committed offset; for a group that has none, 0 on a queue whose first message is still recent.
 
-        # compat: so a new group begins at 0 there, whatever it asked for as its place to begin.
+        # compat: so a new group begins at 0 there, whatever start position it requests.
         """
         header = QueryConsumerOffsetRequestHeader.from_ext(command.ext_fields)
         offset = self._offsets.query(header.consumer_group, header.topic, header.queue_id)
@@ -82,19 +82,19 @@ class OffsetProcessor:
         return response_to(command, ResponseCode.SUCCESS, ext=OffsetResponseHeader(offset).to_ext())
 
     def update(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
-        """Takes a commit, backwards too."""
+        """Stores a committed offset, even if it decreases."""
         header = UpdateConsumerOffsetRequestHeader.from_ext(command.ext_fields)
         self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
         self._visits.visited(header.consumer_group, header.topic, (header.queue_id,))
         return response_to(command, ResponseCode.SUCCESS, ext={})
 
     def max_offset(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
-        """One past the last queue offset; 0 for what is missing."""
+        """The offset after the last; 0 for a missing queue."""
         header = GetMaxOffsetRequestHeader.from_ext(command.ext_fields)
         return _offset(command, self._bounds(header.topic, header.queue_id)[1])
 
     def min_offset(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
-        """The first queue offset still kept; 0 for what is missing."""
+        """The first stored queue offset; 0 for a missing queue."""
         header = GetMinOffsetRequestHeader.from_ext(command.ext_fields)
         return _offset(command, self._bounds(header.topic, header.queue_id)[0])
 
@@ -104,7 +104,7 @@ class OffsetProcessor:
         return _offset(command, self._offset_by_time(header.topic, header.queue_id, header.timestamp))
 
     def earliest(self, _connection: Connection, command: RemotingCommand) -> RemotingCommand:
-        """When the first message still kept was stored; -1 without one."""
+        """When the first message of the queue was stored; -1 without one."""
         header = GetEarliestMsgStoretimeRequestHeader.from_ext(command.ext_fields)
         timestamp = self._earliest_time(header.topic, header.queue_id)
         return response_to(command, ResponseCode.SUCCESS, ext=GetEarliestMsgStoretimeResponseHeader(timestamp).to_ext())

@@ -2,9 +2,9 @@
 
     {"offsetTable":{"<topic>@<group>":{<queue id>:<queue offset>,…},…}}
 
-Commits change memory only; the file follows every `flushConsumerOffsetInterval` and at the stop, as in RocketMQ: after a kill a group may be
-given some messages again. What is written is whole, and never older than what was written before. A commit is taken as it comes, backwards
-too, and for topics and groups that do not exist (remoting spec 4.11).
+Commits change only memory; the file is written every `flushConsumerOffsetInterval` and at the stop, as in RocketMQ: after a kill a group may
+receive some messages again. A written file is complete and never older than the one before. Any commit is accepted, also of lower offsets,
+and for topics and groups that do not exist (remoting spec 4.11).
 """
 
 import asyncio
@@ -22,12 +22,12 @@ SEPARATOR = "@"
 
 
 class OffsetTable:
-    """Offsets by group, topic and queue. Owned by the broker's event loop; only the writing of the file may leave it."""
+    """Offsets by group, topic and queue. Used in the broker's event loop; only the file may be written in another thread."""
 
     def __init__(self, json_file: JsonFile) -> None:
         """Reads the file. Raises ConfigFileUnreadable."""
         self._file = json_file
-        # Group first: what is asked about a group is found in one step, and a commit costs three look-ups.
+        # Group first: queries about a group need one look-up, a commit three.
         self._groups: dict[str, dict[str, dict[int, int]]] = json_file.load(_decode) or {}
         self._is_changed = False
 
@@ -40,7 +40,7 @@ class OffsetTable:
         return queues.get(queue_id, NO_OFFSET) if queues is not None else NO_OFFSET
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Takes the offset as it is, backwards too."""
+        """Stores the offset, even if it decreases."""
         self._is_changed = True
         try:
             self._groups[group][topic][queue_id] = offset
@@ -50,11 +50,11 @@ class OffsetTable:
     # -- asking -----------------------------------------------------------------------------------------------------------
 
     def by_topic(self, group: str) -> Mapping[str, Mapping[int, int]]:
-        """What the group has committed: queue id to offset, by topic. Changes with the table."""
+        """The group's offsets: queue id to offset, by topic. A live view of the table."""
         return self._groups.get(group, {})
 
     def queues(self, group: str, topic: str) -> Mapping[int, int]:
-        """What the group has committed of the topic: queue id to offset. Changes with the table."""
+        """The group's offsets of the topic: queue id to offset. A live view of the table."""
         return self._groups.get(group, {}).get(topic, {})
 
     def groups(self) -> list[str]:
@@ -66,7 +66,7 @@ class OffsetTable:
         return {group for group, topics in self._groups.items() if topic in topics}
 
     def to_json(self) -> dict[str, dict[str, dict[int, int]]]:
-        """The table as GET_ALL_CONSUMER_OFFSET and the file have it."""
+        """The table as in GET_ALL_CONSUMER_OFFSET and in the file."""
         table = {
             f"{topic}{SEPARATOR}{group}": queues
             for group, topics in self._groups.items()
@@ -84,19 +84,19 @@ class OffsetTable:
     # -- changing ---------------------------------------------------------------------------------------------------------
 
     def remove_group(self, group: str) -> bool:
-        """Forgets all that the group has committed. Returns whether there was anything."""
+        """Removes the group's offsets. Returns whether there were any."""
         removed = self._groups.pop(group, None)
         self._is_changed = self._is_changed or removed is not None
         return removed is not None
 
     def remove_topic(self, topic: str) -> None:
-        """Forgets what all groups have committed of the topic."""
+        """Removes the topic's offsets of all groups."""
         for topics in self._groups.values():
             if topics.pop(topic, None) is not None:
                 self._is_changed = True
 
     def clone(self, source_group: str, destination_group: str, topic: str) -> None:
-        """Copies the offsets of one group in the topic to another; queues that the source has not committed are forgotten."""
+        """Replaces the offsets of a group in the topic by a copy of another's."""
         self._groups.setdefault(destination_group, {})[topic] = dict(self.queues(source_group, topic))
         self._is_changed = True
 
@@ -108,12 +108,12 @@ class OffsetTable:
             self._write(self._take_snapshot())
 
     async def persist_apart(self) -> None:
-        """The same, but for a copy of the table in a thread, so that no request waits for it."""
+        """The same with a copy of the table in a thread, so that no request waits for it."""
         if self._is_changed:
             await asyncio.to_thread(self._write, self._take_snapshot())
 
     async def keep(self, interval_s: float) -> None:
-        """Persists every `interval_s` seconds until it is cancelled; a disk that refuses is said and tried again."""
+        """Persists every `interval_s` seconds until it is cancelled; a failed write is logged and retried."""
         while True:
             await asyncio.sleep(interval_s)
             try:
@@ -140,7 +140,7 @@ def _joined(queues: Mapping[int, int]) -> str:
 
 
 def _pretty(table: Mapping[str, Mapping[int, int]]) -> str:
-    """The file's text: what `fastjson.dumps_pretty` writes, in a third of the time. There are tens of thousands of queues."""
+    """The file's text, equal to that of `fastjson.dumps_pretty`, in a third of the time. There may be tens of thousands of queues."""
     entries = [
         f"\n\t\t{fastjson.quote(key)}:" + (f"{{{_joined(queues)}\n\t\t}}" if queues else "{}")
         for key, queues in table.items()
@@ -150,7 +150,7 @@ def _pretty(table: Mapping[str, Mapping[int, int]]) -> str:
 
 
 def _decode(data: bytes) -> dict[str, dict[str, dict[int, int]]]:
-    """The table out of the file. Queue ids are bare integers there, or in quotes where others wrote it."""
+    """Decodes the file. Queue ids are bare integers, or quoted if another program wrote it."""
     value = fastjson.loads(data)
     table = value.get("offsetTable") if isinstance(value, dict) else None
     if not isinstance(table, dict):

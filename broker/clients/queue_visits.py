@@ -1,7 +1,7 @@
 """QueueVisits: when a consumer group last pulled from, committed or locked a queue.
 
-One store a pull, not a message; for the pulls of the hot path a tenth of a second later. Who owns a queue does at least one of these every
-twenty seconds: it pulls; while it has enough to do it commits; one that consumes in order renews its lock.
+One store per pull, not per message; for pulls on the hot path 0.1 s later. The owner of a queue does at least one of these every
+twenty seconds: it pulls; while busy it commits; an orderly consumer renews its lock.
 """
 
 import time
@@ -16,7 +16,7 @@ class QueueVisits:
         self._visits: dict[tuple[str, str], dict[int, float]] = {}
 
     def visited(self, group: str, topic: str, queue_ids: Iterable[int], hold_s: float = 0.0) -> None:
-        """The group has just been at these queues, and stays there for so long."""
+        """Records a visit of the group to these queues, which lasts for this time."""
         now = self._clock() + hold_s
         visits = self._visits.get((group, topic))
         if visits is None:
@@ -25,10 +25,10 @@ class QueueVisits:
             visits[queue_id] = now
 
     def of(self, group: str, topic: str) -> Mapping[int, float]:
-        """When the group was last at each queue of the topic; ahead of now where a pull is held."""
+        """The time of the group's last visit to each queue of the topic; in the future if a pull is held."""
         return self._visits.get((group, topic), {})
 
     def keep_only(self, groups: Collection[str]) -> None:
-        """Forgets all other groups."""
+        """Removes all other groups."""
         for key in [key for key in self._visits if key[0] not in groups]:
             del self._visits[key]

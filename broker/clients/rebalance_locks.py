@@ -1,7 +1,7 @@
 """RebalanceLocks: which client has locked a queue for orderly consumption (remoting spec 4.17).
 
-In memory only, bound to client ids and not to connections: after a crash of the owner the others wait until its lock has
-been silent for 60 s.
+In memory only, by client id and not by connection: after a crash of the owner the others wait until its lock has not
+been renewed for 60 s.
 """
 
 from collections.abc import Callable, Iterable
@@ -26,7 +26,7 @@ class RebalanceLocks:
         self._locks: dict[str, dict[MessageQueue, _Lock]] = {}
 
     def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
-        """Those of the queues that the client owns now: nobody's, its own, or one whose owner has been silent."""
+        """Locks the queues that are free, its own, or expired; returns those that the client owns now."""
         now = self._clock_ms()
         locks = self._locks.get(group, {})
         owned = []
@@ -40,7 +40,7 @@ class RebalanceLocks:
         return owned
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
-        """Gives up what the client owns of the queues."""
+        """Unlocks those of the queues that the client owns."""
         locks = self._locks.get(group, {})
         for queue in queues:
             lock = locks.get(queue)
@@ -50,5 +50,5 @@ class RebalanceLocks:
             self._locks.pop(group, None)
 
     def owners(self, group: str) -> dict[MessageQueue, str]:
-        """Who owns which queue of the group."""
+        """The owners of the group's locked queues."""
         return {queue: lock.client_id for queue, lock in self._locks.get(group, {}).items()}

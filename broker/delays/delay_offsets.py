@@ -2,8 +2,8 @@
 
     {"offsetTable":{<level>:<next queue offset in SCHEDULE_TOPIC_XXXX>,…}}
 
-Written every `flushDelayOffsetInterval` and at the stop, as in RocketMQ. It never says of a message that it was delivered before that is durable,
-or a power cut would lose it for good. What was delivered after it was written is looked up in the log (`delivered_copies`).
+Written every `flushDelayOffsetInterval` and at the stop, as in RocketMQ. It never counts a message as delivered before the delivery is durable;
+otherwise a power cut would lose it. Later deliveries are found in the log (`delivered_copies`).
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _FIRST_S = 0.5
 
 
 class DelayOffsets:
-    """The next queue offset of each level. Owned by the broker's event loop."""
+    """The next queue offset of each level. Used in the broker's event loop."""
 
     def __init__(self, json_file: JsonFile, levels_file: LevelsFile | None = None) -> None:
         """Reads the file. Raises ConfigFileUnreadable."""
@@ -31,11 +31,11 @@ class DelayOffsets:
         stored = json_file.load(DelayOffsetSerializeWrapper.decode)
         self._offsets: dict[int, int] = dict(stored.offset_table) if stored is not None else {}
         self.unknown_since = levels_file.find(self._offsets) if levels_file is not None else None
-        """Physical offset from which on there may be deliveries that the file did not know of; None if that is not known."""
+        """Physical offset from which on there may be deliveries not covered by the file; None if unknown."""
         self._is_changed = False
 
     def table(self) -> Mapping[int, int]:
-        """Level to queue offset; only the levels at which something was delivered."""
+        """Level to queue offset; only levels with deliveries."""
         return self._offsets
 
     def next_offset(self, level: int) -> int:
@@ -43,13 +43,13 @@ class DelayOffsets:
         return self._offsets.get(level, 0)
 
     def move(self, level: int, offset: int) -> None:
-        """The level continues at `offset`."""
+        """Sets the offset at which the level continues."""
         if self._offsets.get(level) != offset:
             self._offsets[level] = offset
             self._is_changed = True
 
     def clamp(self, bounds: Callable[[str, int], tuple[int, int]]) -> None:
-        """Moves what is outside of its queue to the queue's nearer end; at the start, as RocketMQ does."""
+        """Corrects offsets outside their queues to the nearer end; at the start, as RocketMQ does."""
         for level, offset in list(self._offsets.items()):
             least, most = bounds(SCHEDULE_TOPIC, level - 1)
             corrected = min(max(offset, least), most)
@@ -58,7 +58,7 @@ class DelayOffsets:
                 self.move(level, corrected)
 
     def persist(self, unknown_since: int) -> None:
-        """Writes the file if anything has changed since; deliveries that it does not know of are at `unknown_since` or beyond.
+        """Writes the file if anything has changed; deliveries that it does not cover are at `unknown_since` or beyond.
 
         Raises OSError; the next call tries again.
         """
@@ -79,7 +79,7 @@ class DelayOffsets:
             if not (self._is_changed or is_first):
                 continue
             is_first = False
-            # order: at one moment the table and where the log ends; written when the log is durable up to there.
+            # order: the table and the end of the log are taken together; written when the log is durable up to there.
             snapshot, unknown, end = self._take_snapshot(), unknown_since(), wrote_offset()
             try:
                 while flushed_offset() < end:  # noqa: ASYNC110  (another process moves the cell)

@@ -1,7 +1,7 @@
 """DelayRedirect: stores a message that has a delay level in SCHEDULE_TOPIC_XXXX, queue level - 1 (store spec 2.4, 10.1).
 
-Whoever stores a message asks here first: sends, messages sent back, commits of transactions. Where a message was to go
-is in REAL_TOPIC and REAL_QID until it is delivered. When it is due is not our business here: dispatch writes that
+Whoever stores a message asks here first: sends, messages sent back, commits of transactions. The destination of a message
+is in REAL_TOPIC and REAL_QID until it is delivered. Dispatch writes its due time
 into the queue's entry, as store time plus delay.
 """
 
@@ -25,19 +25,19 @@ def delay_level(found: dict[str, str]) -> int:
 
 
 class DelayRedirect:
-    """The levels of one broker; `levels_ms[0]` is the pause of level 1."""
+    """The levels of one broker; `levels_ms[0]` is the delay of level 1."""
 
     def __init__(self, levels_ms: tuple[int, ...]) -> None:
         self._most = len(levels_ms)
 
     def redirect(self, message: MessageToStore, found: dict[str, str]) -> bool:
-        """Lets the message wait if `found`, its properties, asks for a delay. Returns whether they do.
+        """Redirects the message if `found`, its properties, requests a delay. Returns whether it does.
 
         `found` may have more in it than the stored property string, which is rebuilt from all of it.
         # compat: so WAIT is stored with a message that is delayed, and only then.
         A level beyond the last is the last, in the property too. Raises RemoteProtocolError for a level that is not a number.
         """
-        # compat: prepared and rolled-back messages are stored at once, whatever their DELAY says; it is not even read.
+        # compat: prepared and rolled-back messages are not delayed; their DELAY is not read.
         if not sys_flag.is_queued(message.sys_flag):
             return False
         level = delay_level(found)

@@ -1,13 +1,13 @@
 """Finds in the log the delayed messages that a killed broker had delivered after it last stored its offsets.
 
-`delayOffset.json` follows the deliveries by some seconds, and has no room for more than offsets. Beside it stands `timer/levels`, ours:
+`delayOffset.json` is some seconds behind the deliveries, and can contain only offsets. The file `timer/levels`, which is ours, adds:
 
     {"physicalOffset": W, "offsetTable": {<level>: <offset>, …}}
 
-While the table was that, the log ended at W: every delivery that the table does not know of is at W or beyond. If `delayOffset.json` says something
-else (a RocketMQ broker had the store meanwhile) the file means nothing, and some messages may be delivered again, as RocketMQ does it.
+The log ended at W at the time of this table, so every delivery not covered by it is at W or beyond. If `delayOffset.json` has another
+table (a RocketMQ broker has used the store meanwhile), the file is ignored, and some messages may be delivered again, as by RocketMQ.
 
-A delivered copy has the waiting record's bytes but for where it is, so a waiting message is known by them. Several may be alike: they are counted.
+A delivered copy has the waiting record's bytes except its location, so it is identified by them. Equal messages are counted.
 """
 
 import json
@@ -30,7 +30,7 @@ _MARK = properties.DELAY.encode() + b"\x01"
 
 
 def likeness(record: MessageExt) -> Likeness:
-    """By what a delivered copy is known."""
+    """What identifies a delivered copy."""
     return (
         record.properties_raw, record.body_crc, record.born_timestamp, record.reconsume_times, record.born_host,
     )  # fmt: skip
@@ -49,7 +49,7 @@ def delivered_since(
 
 
 class LevelsFile:
-    """Where the log ended when the delay offsets were what they are."""
+    """The end of the log at the time of the delay offsets."""
 
     def __init__(self, path: Path) -> None:
         self._file = JsonFile(path)

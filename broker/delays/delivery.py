@@ -1,10 +1,10 @@
 """Delivers delayed messages when they are due (store spec 10.3). Masters only.
 
-One task a level. It looks at the next entry of its queue, whose tags code is the time of delivery, sleeps until then, and
-appends the original message; then the next. What wakes it is the clock and our own appends, nothing is polled. (Apache's
-looks every 100 ms.) Due messages are delivered in chunks, between which the loop serves others.
+One task per level. It reads the next entry of its queue, whose tags code is the delivery time, sleeps until then,
+appends the original message, and continues. It is woken by the clock and by the broker's own appends, without polling. (Apache's
+polls every 100 ms.) Due messages are delivered in chunks, between which the loop serves other requests.
 
-A level's entries are in the order of their times, because its pause is the same for all: the first is always the next.
+The entries of a level are in the order of their times, because their delay is the same: the first is always due next.
 """
 
 import asyncio
@@ -28,15 +28,15 @@ from store.status import PutMessageStatus
 
 logger = logging.getLogger(__name__)
 
-_CHUNK = 64  # limit: some milliseconds of appending, for which other requests wait
-_LONGEST_SLEEP_S = 1.0  # limit: how much later a clock that was set forward is noticed
-_RETRY_S = 0.1  # compat: RocketMQ's pause after a put that failed
+_CHUNK = 64  # limit: a few milliseconds of appending, during which other requests wait
+_LONGEST_SLEEP_S = 1.0  # limit: how late a clock set forward is noticed
+_RETRY_S = 0.1  # compat: RocketMQ's pause after a failed put
 _AFTER_FAILURE_S = 10.0  # compat: RocketMQ's pause after an exception
 _BEHIND_S = 0.02  # limit: dispatch is milliseconds behind the log, and no message is due as soon as it is stored
 
 
 class Queues(Protocol):
-    """What is asked of ConsumeQueues; a ConsumeQueueReader has it."""
+    """The ConsumeQueues; a ConsumeQueueReader."""
 
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         """Lowest queue offset, and one beyond the highest."""
@@ -46,7 +46,7 @@ class Queues(Protocol):
 
 
 class Log(Protocol):
-    """What is asked of the log; a CommitLogReader has it."""
+    """The log; a CommitLogReader."""
 
     file_size: int
 
@@ -59,14 +59,14 @@ class Log(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What one look at a level's queue came to: where it continues, and how many seconds it may wait (None: until it is woken)."""
+    """The result of one check of a level's queue: the next offset, and how many seconds it may wait (None: until woken)."""
 
     offset: int
     wait_s: float | None
 
 
 class DelayDelivery:
-    """Delivers what is due at each level.
+    """Delivers due messages of each level.
 
     `append(message)` stores at once, None while there is no file to store in. `next_offset(queue_id)` is the queue offset that the
     next message of the queue gets: below it, dispatch will come. `warm(queue_id, offset, count)` reads old messages into
@@ -99,14 +99,14 @@ class DelayDelivery:
         self._clock_ms = clock_ms
         self._unreadable = unreadable
         self._copies: Counter[Likeness] = Counter()
-        """What a broker that died had delivered, as far as its offsets do not say so."""
+        """Deliveries of a dead broker that its offsets do not cover."""
         self._catching_up: set[int] = set()
         """The levels at which there may be some of these."""
         self._woken = [asyncio.Event() for _ in levels_ms]
         self.delivered = 0
 
     def appended(self, queue_id: int) -> None:
-        """A message has been stored at the level of this queue: it may be the first."""
+        """A message has been stored at the level of this queue; it may be due next."""
         if 0 <= queue_id < len(self._woken):
             self._woken[queue_id].set()
 
@@ -118,7 +118,7 @@ class DelayDelivery:
                 group.create_task(self._run_level(level))
 
     async def look_up(self) -> None:
-        """Looks up in the log what has been delivered since the offsets were written."""
+        """Searches the log for deliveries since the offsets were written."""
         start = self._offsets.unknown_since
         if start is None:
             return
@@ -134,7 +134,7 @@ class DelayDelivery:
         return start if self._catching_up and start is not None else self._wrote_offset()
 
     def _caught_up(self, level: int) -> None:
-        """Nothing from here on has been delivered: a level is delivered in order."""
+        """No later message has been delivered: a level is delivered in order."""
         self._catching_up.discard(level)
         if not self._catching_up:
             self._copies.clear()
@@ -149,7 +149,7 @@ class DelayDelivery:
                 await warming
             try:
                 found = self.deliver(level, offset)
-            except Exception:  # the outermost loop of a level: the others continue
+            except Exception:  # the outermost loop of a level: other levels continue
                 logger.exception("delivery of delayed messages failed, will retry level=%d offset=%d", level, offset)
                 found = Delivered(offset, _AFTER_FAILURE_S)
             offset = found.offset
@@ -176,7 +176,7 @@ class DelayDelivery:
                 view = self._read(physical_offset, size)
                 record = _decoded(view)
                 due_ms = now if record is None else record.store_timestamp + delay_ms
-            # A time further off than the level's pause: the clock, or the table of levels, was another one. It is due.
+            # Later than the level's delay allows: the clock or the table of levels has changed. It is due.
             if now < due_ms <= now + delay_ms:
                 self._caught_up(level)
                 return Delivered(offset, min((due_ms - now) / 1000, _LONGEST_SLEEP_S))
@@ -188,17 +188,17 @@ class DelayDelivery:
         return Delivered(offset, 0)
 
     def _nowhere(self, queue_id: int, offset: int) -> Delivered:
-        """There is no entry at the offset: the queue begins later or ends before, or dispatch is about to come."""
+        """There is no entry at the offset: the queue begins later or ends before, or dispatch is behind."""
         least, most = self._queues.bounds(SCHEDULE_TOPIC, queue_id)
         if offset < least:
             return Delivered(least, 0)
         if offset < self._next_offset(queue_id):
             return Delivered(offset, _BEHIND_S)
-        # Nothing is there that could be older than what comes.
+        # There is nothing older than the next message.
         return Delivered(min(offset, max(most, self._next_offset(queue_id))), None)
 
     def _deliver_one(self, level: int, offset: int, physical_offset: int, view: memoryview | None) -> bool:
-        """Stores the message where it was to go; False if it has to be tried again. What cannot be delivered is skipped."""
+        """Stores the message at its destination; False if it must be retried. Undeliverable messages are skipped."""
         record = _decoded(view)
         if record is None:
             logger.error("unreadable delayed message skipped level=%d offset=%d", level, offset)
@@ -209,7 +209,7 @@ class DelayDelivery:
             logger.error("delayed message without a destination skipped level=%d offset=%d", level, offset)
             return True
         if message.topic == TRANSACTION_HALF_TOPIC:
-            # compat: a half message cannot be delayed; RocketMQ drops it here too.
+            # compat: a half message cannot be delayed; RocketMQ drops it too.
             logger.error("delayed half message dropped level=%d offset=%d", level, offset)
             return True
         if level in self._catching_up:

@@ -1,1 +1,1 @@
-"""What an operator should know of consumer groups: members that disagree, ids that are not one client's, queues that nobody owns."""
+"""Problems of consumer groups: different subscriptions, shared client ids, queues without an owner, lost messages."""

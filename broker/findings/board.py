@@ -1,8 +1,8 @@
 """FindingBoard: the current findings about consumer groups.
 
-Checked every five seconds, in between requests. What has just begun may end by itself, as when a client subscribes to its topics one after
-another: it is noticed when it lasts. It is logged then, once, and again when it has ended; meanwhile it is on the page that
-`headrace status` reads (`ipc.findings`). Nothing here changes what clients are told.
+Checked every five seconds, between requests. A new problem may end by itself, for example while a client subscribes to its topics one after
+another, so only lasting ones are posted. A finding is logged when it begins and when it is resolved; meanwhile it is on the page that
+`headrace status` reads (`ipc.findings`). Findings do not change the behaviour of the broker.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from ipc.findings import FindingsPage
 logger = logging.getLogger(__name__)
 
 _LOOK_S: Final = 5.0
-_LASTS_S: Final = 5.0  # limit: a client that subscribes to topics one by one has said all of them by then
+_LASTS_S: Final = 5.0  # limit: by then a client that subscribes to topics one by one has finished
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class _Posted:
 
 
 class FindingBoard:
-    """`find()` says what is wrong now; `publish(findings)` stores what is on the board, and says how many it had no room for."""
+    """`find()` returns current problems; `publish(findings)` stores the board, and returns how many did not fit."""
 
     def __init__(
         self,
@@ -54,13 +54,13 @@ class FindingBoard:
         self._published: list[dict[str, Any]] | None = None
 
     async def keep(self) -> None:
-        """Looks every few seconds until it is cancelled."""
+        """Checks every few seconds until it is cancelled."""
         while True:
             self.look()
             await asyncio.sleep(_LOOK_S)
 
     def look(self) -> None:
-        """Looks once."""
+        """Checks once."""
         now_s = self._clock()
         found = {finding.key: finding for finding in self._find()}
         for key in [key for key in self._posted if key not in found]:
@@ -97,7 +97,7 @@ def _listed(members: tuple[str, ...]) -> str:
 
 
 def make_finding_board(settings: Settings, tables: Tables, page: FindingsPage, lost: LostMessages) -> FindingBoard:
-    """The board that looks at the tables and is shown on the page."""
+    """The board for the tables and the shared-memory page."""
     topics, groups, clients, visits = tables.topics, tables.groups, tables.clients, tables.visits
 
     def read_queues(name: str) -> int:

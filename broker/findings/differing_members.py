@@ -1,7 +1,7 @@
 """Groups whose members have different subscriptions.
 
-The members of a group share its queues out between them, each working from its own subscription, and the broker keeps one subscription a group:
-the one that came last. Members that want different things take each other's messages and lose them.
+The members of a group divide its queues, each by its own subscription, and the broker keeps one subscription per group:
+the last one. Members with different subscriptions receive each other's messages and lose them.
 """
 
 from collections import defaultdict
@@ -40,7 +40,7 @@ def differing_members(groups: Iterable[ConsumerGroup], now_ms: int) -> Iterator[
 
 
 def wish_of(member: Membership) -> str:
-    """What a member wants, in words; the same words for the same wish. Its retry topic is no wish of its own."""
+    """A member's subscriptions as text; equal for equivalent subscriptions. Its retry topic is omitted."""
     wishes = sorted(
         f"{subscription.topic} ({_expression(subscription)})"
         for subscription in member.subscriptions

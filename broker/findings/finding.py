@@ -6,26 +6,26 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`kind` and `about` say which it is, whatever its words become."""
+    """`kind` and `about` identify it, even if its text changes."""
 
     group: str
     kind: str
     about: str
-    """What of the group: a topic, a client id; empty for all of it."""
+    """The subject: a topic or a client id; empty for the whole group."""
     what: str
-    """What is wrong, in a sentence."""
+    """The problem, in a sentence."""
     members: tuple[str, ...]
-    """Who it is about, as `client id at address`, each with what it does."""
+    """The members, as `client id at address`, each with its description."""
     queues: tuple[int, ...]
     """Which queues of the topic."""
     advice: str
-    """What to do, in a sentence."""
+    """The remedy, in a sentence."""
     count: int = 0
-    """How many messages it is about, where it is about messages."""
+    """The number of messages, if it is about messages."""
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """The same while it lasts."""
+        """The identity of the finding while it lasts."""
         return self.group, self.kind, self.about
 
     def as_json(self) -> dict[str, Any]:

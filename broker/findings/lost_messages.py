@@ -1,11 +1,11 @@
 """Unconsumed messages that consumer groups lose because files were deleted before their retention time.
 
-The housekeeper announces such a deletion (`forced_offset`) and waits for a while. The broker, who alone has the groups' offsets, counts
-what each group loses while the ConsumeQueues still tell it, logs it, and answers with `losses_counted_offset`. So nothing is counted twice or
-missed, whoever is restarted in between.
+The housekeeper announces such a deletion (`forced_offset`) and waits for a limited time. The broker, which alone has the groups' offsets, counts
+what each group loses while the ConsumeQueues still exist, logs it, and publishes `losses_counted_offset`. So nothing is counted twice or
+missed, whichever process is restarted in between.
 
-A message counts as lost for a group that has committed an offset in its queue, and not yet beyond the message. Groups that have never
-committed, and broadcast consumers, who keep their offsets themselves, are not known here.
+A message counts as lost for a group that has committed an offset in its queue, but not beyond the message. Groups that have never
+committed, and broadcast consumers, which store their offsets themselves, are unknown here.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 KIND: Final = "messages lost"
 DELAY_LEVELS: Final = "(delay levels)"
-"""Stands in the place of a group for delayed messages that were not delivered yet."""
+"""Used as the group of undelivered delayed messages."""
 
 _LOOK_S: Final = 0.1  # limit: the housekeeper waits for the count
 _QUEUES_A_STEP: Final = 64  # limit: some milliseconds
@@ -37,7 +37,7 @@ class Offsets(Protocol):
 
     @property
     def forced_offset(self) -> int:
-        """Where the log is about to begin."""
+        """Where the log will begin."""
 
     @property
     def losses_counted_offset(self) -> int:
@@ -45,7 +45,7 @@ class Offsets(Protocol):
 
 
 class Queues(Protocol):
-    """What is asked of ConsumeQueues; a ConsumeQueueReader has it."""
+    """The ConsumeQueues; a ConsumeQueueReader."""
 
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         """Lowest queue offset, and one beyond the highest."""
@@ -55,7 +55,7 @@ class Queues(Protocol):
 
 
 class LostMessages:
-    """Counts by group and topic, since the appliance began."""
+    """Counts by group and topic, since the start of the appliance."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class LostMessages:
         }
 
     async def keep(self) -> None:
-        """Counts whenever a deletion is announced, until it is cancelled."""
+        """Counts at each announced deletion, until it is cancelled."""
         while True:
             if self._control.forced_offset > self._control.losses_counted_offset:
                 try:
@@ -89,10 +89,10 @@ class LostMessages:
             await asyncio.sleep(_LOOK_S)
 
     async def count(self) -> None:
-        """Counts and logs what is lost by the announced deletion, and answers."""
+        """Counts and logs the losses of the announced deletion, and publishes the answer."""
         start, end = self._control.min_offset, self._control.forced_offset
         if start >= end:
-            self._counted(end)  # the housekeeper did not wait, and has logged that nobody counted
+            self._counted(end)  # the housekeeper did not wait, and has logged that losses were not counted
             return
         going: dict[tuple[str, int], tuple[int, int]] = {}
         lost: dict[tuple[str, str], int] = {}

@@ -1,9 +1,9 @@
-"""Client ids that more than one client of a group uses.
+"""Client ids used by more than one client of a group.
 
-The members share the queues out by their ids. Two with the same id take the same share, and others' queues nobody.
+Members divide queues by their ids. Two clients with the same id take the same share, and other queues have no owner.
 
-A client that has reconnected is not two: its old connection may stay open for a while, but says nothing any more once the new one has begun. Two
-clients are told by each having given a heartbeat well after the other had come, and both within two intervals of heartbeats.
+A reconnected client is not two clients: its old connection may stay open for a while, but is silent after the new one has begun. Two
+clients are recognised if each has sent a heartbeat well after the other connected, and both within two heartbeat intervals.
 """
 
 from collections import defaultdict
@@ -16,11 +16,11 @@ from headrace.remoting.connection import Connection
 
 KIND = "client id shared"
 
-_UNDER_WAY_MS = 5_000  # limit: what an old connection may still bring when the new one has begun
+_UNDER_WAY_MS = 5_000  # limit: how long an old connection may still send after the new one has begun
 
 
 def shared_client_ids(groups: Iterable[ConsumerGroup], now_ms: int) -> Iterator[Finding]:
-    """A finding for each id that several live clients of a group have."""
+    """A finding for each id used by several live clients of a group."""
     for group in groups:
         if len(group.clients) < 2 or is_system_group(group.name):
             continue
@@ -45,7 +45,7 @@ def shared_client_ids(groups: Iterable[ConsumerGroup], now_ms: int) -> Iterator[
 
 
 def _apart(clients: list[Client], members: dict[Connection, Membership]) -> list[Client]:
-    """Those of the same id that are not one client's connections, old and new."""
+    """Clients of the same id, without old connections of a reconnected client."""
 
     def outlived(one: Client, other: Client) -> bool:
         return one.last_update_ms > members[other.connection].since_ms + _UNDER_WAY_MS

@@ -1,8 +1,8 @@
 """Queues of subscribed topics that no member of a group consumes.
 
-The members decide among themselves who consumes a queue. When they disagree (two with one id, a member that sees an old list, a strategy that
-leaves queues out) messages are in a queue and nobody asks for them. Only clustering groups share queues; who consumes actively may choose, so
-there a queue counts only where the group is at others of the same topic.
+The members decide by themselves which of them consumes a queue. If they disagree (shared ids, an outdated list of members, a strategy that
+omits queues), no member pulls the messages of a queue. Only clustering groups divide queues; pull consumers may choose queues, so
+for them a queue counts only if the group consumes others of the same topic.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,7 +24,7 @@ def unowned_queues(
     visits: Callable[[str, str], Mapping[int, float]],
     now_s: float,
 ) -> Iterator[Finding]:
-    """A finding for each topic of a group with such queues. `read_queues(topic)`: how many the broker has to be read, 0 for none.
+    """A finding for each topic of a group with such queues. `read_queues(topic)`: the number of read queues, 0 for none.
 
     `visits(group, topic)` are the times of the last visits; `now_s` and `ConsumerGroup.wanted_since_s` are of the same clock.
     """

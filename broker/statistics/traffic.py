@@ -55,7 +55,7 @@ class Traffic:
             self.sample()
 
     def sample(self) -> None:
-        """Looks once."""
+        """Checks once."""
         now_ms, counts = self._clock_ms(), dict(self._counts())
         today = date.fromtimestamp(now_ms / 1000)  # noqa: DTZ012  midnight is the local one
         if self._day is not None and today != self._day:

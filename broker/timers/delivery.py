@@ -31,9 +31,9 @@ from store.status import PutMessageStatus
 logger = logging.getLogger(__name__)
 
 _LEAD_MS = 30_000  # limit: a file of a million entries is read in less
-_CHUNK = 64  # limit: some milliseconds of appending, for which other requests wait
+_CHUNK = 64  # limit: a few milliseconds of appending, during which other requests wait
 _LOAD_CHUNK = 4096  # limit: some milliseconds of adding to the wheel
-_LONGEST_SLEEP_S = 1.0  # limit: how much later a clock that was set forward is noticed
+_LONGEST_SLEEP_S = 1.0  # limit: how late a clock set forward is noticed
 _RETRY_S = 0.1
 _AFTER_FAILURE_S = 10.0
 _KEEP_S = 1.0
@@ -54,7 +54,7 @@ class Queue(Protocol):
 
 
 class Log(Protocol):
-    """What is asked of the log; a CommitLogReader has it."""
+    """The log; a CommitLogReader."""
 
     file_size: int
 

@@ -53,7 +53,7 @@ class TopicTable:
         return self._topics
 
     def wire_text(self) -> str:
-        """The whole table with its version, as answers carry it."""
+        """The whole table with its version, as in responses."""
         return wire_text(TOPICS, self._topics, self._version)
 
     @property
