@@ -1,1 +1,1 @@
-"""What is counted for each topic, each group, and the broker: RocketMQ's statistics, by its names for them (admin spec 6)."""
+"""RocketMQ's statistics for each topic, each group and the broker, by RocketMQ's names (admin spec 6)."""

@@ -1,9 +1,9 @@
 """BrokerStats: the broker's statistics in sets of items by key, as tools request them (admin spec 6.1).
 
-Processors say what they have done, a batch at a time; the hot paths count by themselves and are asked (`follow`) before anything here is looked
-at. The totals of what clients sent and got, from which the rates of the whole broker come (`broker.statistics.traffic`), are counted here too.
+Processors report their work, a batch at a time; the hot paths count by themselves and are queried (`follow`) before statistics are read.
+The totals of messages sent and received by clients, from which the broker's rates are computed (`broker.statistics.traffic`), are counted here too.
 
-# compat: RocketMQ has more sets which it never fills; as there, whatever was not counted does not exist.
+# compat: RocketMQ has more sets, which it never fills; as there, an item without counts does not exist.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ QUEUE_GET_NUMS: Final = "QUEUE_GET_NUMS"
 QUEUE_GET_SIZE: Final = "QUEUE_GET_SIZE"
 
 SCHEDULE_CONSUMER: Final = "SCHEDULE_CONSUMER"
-"""The group under which RocketMQ counts what the delay levels deliver."""
+"""The group of RocketMQ's statistics for deliveries of delay levels."""
 
 _WINDOWS: Final = (MINUTE, HOUR, DAY)
-_ITEMS_AT_ONCE: Final = 512  # limit: half a millisecond of looking, for which requests wait
+_ITEMS_AT_ONCE: Final = 512  # limit: half a millisecond of sampling, during which requests wait
 
 
 class BrokerStats:
@@ -47,11 +47,11 @@ class BrokerStats:
         self.store = StoreStats()
         self._hot_paths: list[Callable[[], None]] = []
         self.messages_in = 0
-        """Messages that clients have sent and that were stored."""
+        """Stored messages of clients."""
         self.bytes_in = 0
         self.puts_failed = 0
         self.messages_out = 0
-        """Messages that answers to pulls have carried."""
+        """Messages in responses to pulls."""
         self.bytes_out = 0
         self.pulls_found = 0
         self.pulls_missed = 0
@@ -63,12 +63,12 @@ class BrokerStats:
         self._hot_paths.append(bring)
 
     def gather(self) -> None:
-        """Lets the hot paths bring what they have counted."""
+        """Collects the counts of the hot paths."""
         for bring in self._hot_paths:
             bring()
 
     def sent(self, topic: str, queue_id: int, messages: int, size_bytes: int, times: int = 1) -> None:
-        """Clients' messages were stored, `messages` in `times` requests."""
+        """Counts stored messages of clients, `messages` in `times` requests."""
         self.messages_in += messages
         self.bytes_in += size_bytes
         self._put(topic, messages, size_bytes, times)
@@ -77,22 +77,22 @@ class BrokerStats:
         self._add(BROKER_PUT_NUMS, self._cluster, messages, 0)
 
     def sent_back(self, topic: str, group: str, stored_in: str, queue_id: int, size_bytes: int) -> None:
-        """A consumer has sent back a message of `topic`."""
+        """Counts a message of `topic` that a consumer has sent back."""
         if stored_in == SCHEDULE_TOPIC:
-            # compat: what goes straight to the retry topic or the dead letters is not counted as put.
+            # compat: messages sent directly to the retry topic or the dead letters are not counted as put.
             self._put(stored_in, 1, size_bytes, 1)
             self._queue_put(queue_id, 1, size_bytes)
         self._add(SNDBCK_PUT_NUMS, f"{topic}@{group}", 1)
 
     def delivered(self, topic: str, size_bytes: int) -> None:
-        """A delayed message was stored where it was to go."""
+        """Counts a delayed message stored at its destination."""
         self._put(topic, 1, size_bytes, 1)
         self._add(BROKER_PUT_NUMS, self._cluster, 1, 0)
 
     def got(
         self, topic: str, group: str, pulls: Mapping[int, int], messages: int, size_bytes: int, ms: int = 0
     ) -> None:
-        """Answers to pulls carried messages, this many of each queue; it took `ms` milliseconds to make them."""
+        """Counts messages in responses to pulls, by queue; the responses took `ms` milliseconds."""
         times = sum(pulls.values())
         self.messages_out += messages
         self.bytes_out += size_bytes
@@ -114,7 +114,7 @@ class BrokerStats:
 
     def taken_from_level(self, queue_id: int, size_bytes: int) -> None:
         """A message that was due was taken from a delay level's queue."""
-        # compat: not among what the broker got.
+        # compat: not included in the messages read from the broker.
         key = f"{SCHEDULE_TOPIC}@{SCHEDULE_CONSUMER}"
         self._add(GROUP_GET_NUMS, key, 1)
         self._add(GROUP_GET_SIZE, key, size_bytes)
@@ -142,7 +142,7 @@ class BrokerStats:
             self._sets.setdefault(name, {}).setdefault(key, StatsItem()).add(value, times)
 
     def forget_topic(self, topic: str) -> None:
-        """With `autoDeleteUnusedStats`: the topic is gone, its items go too."""
+        """With `autoDeleteUnusedStats`: removes the items of a deleted topic."""
         if self._config.auto_delete_unused_stats:
             self._forget(lambda key: key == topic or key.startswith(f"{topic}@") or f"@{topic}@" in key)
 
@@ -159,7 +159,7 @@ class BrokerStats:
     # -- looking ----------------------------------------------------------------------------------------------------------
 
     async def keep(self) -> None:
-        """Looks at every item when its windows are due, until it is cancelled."""
+        """Samples every item when its windows are due, until it is cancelled."""
         loop = asyncio.get_running_loop()
         start, tick = loop.time(), 0
         while True:
@@ -170,7 +170,7 @@ class BrokerStats:
             await asyncio.sleep(start + tick * MINUTE.tick_s - loop.time())
 
     async def look(self, window: Window) -> None:
-        """Looks once at every item for a window, giving way to requests in between."""
+        """Samples every item once for a window, yielding to requests in between."""
         self.gather()
         now_ms = self._clock_ms()
         items = [item for keys in self._sets.values() for item in keys.values()]
@@ -187,6 +187,6 @@ class BrokerStats:
         return self._sets.get(name, {}).get(key)
 
     def group_tps(self, topic: str, group: str) -> float:
-        """Messages a second that the group got of the topic in the last minute."""
+        """Messages per second that the group received from the topic in the last minute."""
         item = self._sets.get(GROUP_GET_NUMS, {}).get(f"{topic}@{group}")
         return item.figures(MINUTE).tps if item is not None else 0.0

@@ -41,7 +41,7 @@ _LEVELS = ("held_pulls", "connections", "connection_buffer_bytes")
 
 
 class Counters:
-    """`add` carries over what was counted since the last time."""
+    """`add` adds the counts since the last call."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class Counters:
         self._held_pulls = held_pulls
         self._server = server
         self._unreadable = unreadable
-        # How many there are now, unlike all else on the page, did not outlive a predecessor that was killed.
+        # A current number, unlike the other counters, is not continued from a killed predecessor.
         self._counted = {name: page.read().get(name, 0) for name in _LEVELS}
 
     def add(self) -> None:
-        """Once a tick."""
+        """Called once per tick."""
         stats = self._stats
         stats.gather()
         now = {

@@ -1,7 +1,7 @@
 """Durations: the distribution of durations over the last minute, and the longest since the start.
 
-A duration is kept to five significant bits, so a minute is a small dictionary however much happens in it, and adding to it costs a look-up.
-Tools are told of the last whole minute, as RocketMQ does it; while there is none, of what there is so far.
+A duration is rounded to five significant bits, so a minute is a small dictionary whatever the load, and adding to it costs one look-up.
+Tools get the last complete minute, as in RocketMQ; before there is one, the current one.
 """
 
 import time
@@ -20,7 +20,7 @@ _RANGES: Final = (
 
 
 class Durations:
-    """Of one kind of work. Owned by the broker's event loop."""
+    """Durations of one kind of work. Used in the broker's event loop."""
 
     def __init__(self, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._clock_ns = clock_ns
@@ -30,7 +30,7 @@ class Durations:
         self._longest_ns = 0
 
     def add(self, began_ns: int, times: int = 1) -> None:
-        """What began at this monotonic time has ended now, for `times` requests."""
+        """Records work of `times` requests that began at this monotonic time and ends now."""
         now_ns = self._clock_ns()
         if now_ns >= self._minute_ends:
             self._turn(now_ns)
@@ -51,7 +51,7 @@ class Durations:
         return self._longest_ns // _MS
 
     def below_ms(self, share: float) -> float:
-        """How many ms this share of the last minute's took at most; 0 if there was nothing."""
+        """The percentile of the last minute in ms; 0 if there was no work."""
         counts = self._told()
         wanted, passed = sum(counts.values()) * share, 0
         for took_ns in sorted(counts):
@@ -61,7 +61,7 @@ class Durations:
         return 0.0
 
     def distribution(self) -> str:
-        """How many of the last minute took how long, in RocketMQ's ranges of whole ms."""
+        """The distribution of the last minute in RocketMQ's ranges of whole ms."""
         numbers = [0] * len(_RANGES)
         for took_ns, times in self._told().items():
             numbers[bisect_left(_LIMITS_MS, took_ns // _MS)] += times
@@ -74,7 +74,7 @@ class Durations:
         return self._counts if self._last is None else self._last
 
     def _turn(self, now_ns: int) -> None:
-        """A minute is over. One in which nothing was added and nobody asked is a minute of nothing."""
+        """Begins a new minute. A minute without work is empty."""
         late_ns = now_ns - self._minute_ends
         self._last = self._counts if late_ns < _MINUTE_NS else {}
         self._counts = {}

@@ -1,12 +1,12 @@
-"""StatsItem: a growing value, how often it grew, and both over the last minute, hour and day (admin spec 6.2).
+"""StatsItem: a growing value, the number of its additions, and both over the last minute, hour and day (admin spec 6.2).
 
     window    looked at     kept    spans
     minute    every 10 s       7     60 s
     hour      every 10 min     7     60 min
     day       every hour      25     24 h
 
-Each window keeps what the item was when it was looked at; its figures are the newest look less the oldest. Before the first look stands one of
-zero, a tick earlier, so that what was counted until then has a time in which it was.
+Each window keeps samples of the item; its figures are the newest sample less the oldest. The first sample is preceded by one of
+zero, an interval earlier, so that earlier counts belong to an interval.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A time that figures are about: how many seconds are between looks, and how many looks are kept."""
+    """A window: the seconds between samples, and the number of samples kept."""
 
     tick_s: int
     kept: int
@@ -29,7 +29,7 @@ DAY: Final = Window(3600, 25)
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """How much came in a window, how often, how much a second, and how much each time."""
+    """The figures of a window: sum, number of additions, rate per second, average."""
 
     sum: int = 0
     times: int = 0
@@ -53,19 +53,19 @@ class StatsItem:
         self._looks: dict[Window, deque[_Look]] = {}
 
     def add(self, value: int, times: int = 1) -> None:
-        """Something has been counted."""
+        """Adds to the value."""
         self.value += value
         self.times += times
 
     def look(self, window: Window, now_ms: int) -> None:
-        """Looks once for a window."""
+        """Takes a sample for a window."""
         looks = self._looks.get(window)
         if looks is None:
             looks = self._looks[window] = deque(((now_ms - window.tick_s * 1000, 0, 0),), window.kept)
         looks.append((now_ms, self.value, self.times))
 
     def figures(self, window: Window) -> Figures:
-        """What came in the window; nothing while it has not been looked at."""
+        """The figures of the window; zero before the first sample."""
         looks = self._looks.get(window)
         if looks is None:
             return _NOTHING

@@ -1,7 +1,7 @@
-"""StoreStats: everything that is appended to the log or read for pulls, and the durations of both (admin spec 5).
+"""StoreStats: messages appended to the log or read for pulls, and the durations of both (admin spec 5).
 
-Clients' messages are counted by topic and group elsewhere (`broker_stats`); these are the store's own figures, as RocketMQ's store counts
-them: with what the broker appends by itself (retries, dead letters, delayed, prepared, op and committed messages) and what it reads to
+Messages of clients are counted by topic and group elsewhere (`broker_stats`); these are the store's figures, as in RocketMQ's store:
+they include messages appended by the broker itself (retries, dead letters, delayed, prepared, op and committed messages) and those read to
 check transactions.
 """
 
@@ -9,18 +9,18 @@ from broker.statistics.durations import Durations
 
 
 class StoreStats:
-    """Counts since the start. Owned by the broker's event loop."""
+    """Counts since the start. Used in the broker's event loop."""
 
     def __init__(self) -> None:
         self.messages_stored = 0
         self.bytes_stored = 0
         self.messages_read = 0
         self.puts = Durations()
-        """From a request, or a batch of requests that one read brought, to its answer."""
+        """Durations from a request, or a batch of requests from one read, to its response."""
         self.gets = Durations()
-        """The same of pulls, less the time for which one was held."""
+        """The same for pulls, without the time for which a pull was held."""
 
     def stored(self, messages: int, size_bytes: int) -> None:
-        """Records were appended."""
+        """Counts appended records."""
         self.messages_stored += messages
         self.bytes_stored += size_bytes

@@ -1,7 +1,7 @@
 """Traffic: samples of the broker's counters: rates over 10, 60 and 600 seconds, and counts at midnight.
 
-RocketMQ's tools show these figures (admin spec 5). Counting is done elsewhere; here counts are only remembered. While a window is not filled
-yet, the rate is that of the time since the start, where RocketMQ says nothing.
+RocketMQ's tools show these figures (admin spec 5). Counting is done elsewhere; here counts are only sampled. While a window is not complete,
+the rate covers the time since the start; RocketMQ then returns nothing.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ def _now_ms() -> int:
 
 
 class Traffic:
-    """`counts()` are the broker's counters by the names above; those it lacks are 0. Owned by the broker's event loop."""
+    """`counts()` are the broker's counters by the names above; missing ones are 0. Used in the broker's event loop."""
 
     def __init__(self, counts: Callable[[], Mapping[str, int]], clock_ms: Callable[[], int] = _now_ms) -> None:
         self._counts = counts
@@ -49,7 +49,7 @@ class Traffic:
         self.sample()
 
     async def keep(self) -> None:
-        """Looks every second until it is cancelled."""
+        """Samples every second until it is cancelled."""
         while True:
             await asyncio.sleep(1)
             self.sample()
@@ -68,11 +68,11 @@ class Traffic:
         return self._counts().get(name, 0)
 
     def at_midnights(self, name: str) -> tuple[int, int]:
-        """The count at the last midnight but one and at the last; 0 for one that is before the start."""
+        """The counts at the last two midnights; 0 for one before the start."""
         return self._midnight_before.get(name, 0), self._midnight.get(name, 0)
 
     def rates(self, *names: str) -> tuple[float, ...]:
-        """How much the counts of these names together grew a second, over each window."""
+        """The rate of the sum of these counts, for each window."""
         return tuple(self._rate(seconds, names) for seconds in WINDOWS_S)
 
     def _rate(self, seconds: int, names: tuple[str, ...]) -> float:

@@ -2,7 +2,7 @@
 
     timer/<20 digits: the first millisecond of the ten minutes>      entries, in the order in which they came
 
-Entries are gathered in memory until `write`, which a thread may do. Only one process may hold these: the broker of a master.
+Entries are collected in memory until `write`, which may run in a thread. Only one process may use these files: the broker of a master.
 """
 
 import os
@@ -13,22 +13,22 @@ from broker.timers.entry import ENTRY_SIZE
 from store.paths import file_name
 
 SPAN_MS: Final = 600_000
-"""The time that a file stands for."""
+"""The time covered by a file."""
 
 Gathered = dict[int, bytes]
 """Entries by the bucket of their file."""
 
 
 def bucket_of(due_ms: int) -> int:
-    """The bucket that a time belongs to: its first millisecond."""
+    """The bucket of a time: its first millisecond."""
     return due_ms - due_ms % SPAN_MS
 
 
 class BucketFiles:
-    """The files in a directory, which is made when there is something to write."""
+    """The files in a directory, which is created at the first write."""
 
     def __init__(self, directory: Path) -> None:
-        """Looks at what is there; a half entry at a file's end is cut off. Raises OSError."""
+        """Lists existing files; a partial entry at the end of a file is truncated. Raises OSError."""
         self._directory = directory
         self._gathered: dict[int, bytearray] = {}
         self._writing: Gathered = {}
@@ -57,21 +57,21 @@ class BucketFiles:
 
     @property
     def has_gathered(self) -> bool:
-        """Whether there is something to write."""
+        """Whether there are entries to write."""
         return bool(self._gathered or self._writing)
 
     def begin_write(self) -> None:
-        """What has been gathered so far is what `write` writes. `read` knows of it until `end_write`."""
+        """Selects the collected entries for `write`. `read` includes them until `end_write`."""
         for bucket, data in self._gathered.items():
             self._writing[bucket] = self._writing.get(bucket, b"") + bytes(data)
         self._gathered.clear()
 
     def end_write(self) -> None:
-        """All of it is in the files."""
+        """The entries are in the files."""
         self._writing.clear()
 
     def write(self) -> None:
-        """Appends entries to their files. On any thread. Raises OSError; then some may be there already, and all are written again next time."""
+        """Appends entries to their files. Thread-safe. Raises OSError; some may then have been written, and all are written again next time."""
         if self._writing:
             self._directory.mkdir(parents=True, exist_ok=True)
         for bucket, data in self._writing.items():
@@ -89,7 +89,7 @@ class BucketFiles:
                 os.close(fd)
 
     def sync(self) -> None:
-        """Makes durable all that has been written. On any thread. Raises OSError."""
+        """Makes all written entries durable. Thread-safe. Raises OSError."""
         for bucket in sorted(self._unsynced):
             try:
                 fd = os.open(self._directory / file_name(bucket), os.O_RDONLY)
@@ -109,7 +109,7 @@ class BucketFiles:
                 os.close(fd)
 
     def read(self, bucket: int) -> bytes:
-        """The entries of a bucket, gathered ones included. Raises OSError."""
+        """The entries of a bucket, including collected ones. Raises OSError."""
         try:
             data = (self._directory / file_name(bucket)).read_bytes()
         except FileNotFoundError:
@@ -118,11 +118,11 @@ class BucketFiles:
         return whole + self._writing.get(bucket, b"") + bytes(self._gathered.get(bucket, b""))
 
     def has_before(self, time_ms: int) -> bool:
-        """Whether `delete_before` has something to do."""
+        """Whether `delete_before` would delete files."""
         return any(bucket + SPAN_MS <= time_ms for bucket in self._buckets)
 
     def delete_before(self, time_ms: int) -> None:
-        """Deletes the files whose ten minutes are over before `time_ms`. Not while a thread writes. Raises OSError."""
+        """Deletes the files whose ten minutes end before `time_ms`. Not while a thread writes. Raises OSError."""
         for bucket in [bucket for bucket in self._buckets if bucket + SPAN_MS <= time_ms]:
             (self._directory / file_name(bucket)).unlink(missing_ok=True)
             self._gathered.pop(bucket, None)
@@ -130,11 +130,11 @@ class BucketFiles:
             self._buckets.discard(bucket)
 
     def clear(self) -> None:
-        """Deletes all files, and what has been gathered. Raises OSError."""
+        """Deletes all files and collected entries. Raises OSError."""
         self.delete_before(1 << 62)
 
     def reset(self) -> None:
-        """Deletes all files: they are to be rebuilt. What has been gathered stays: it is as new as can be. Raises OSError."""
+        """Deletes all files, which will be rebuilt. Collected entries are kept. Raises OSError."""
         gathered = dict(self._gathered)
         self.clear()
         self._gathered = gathered

@@ -10,7 +10,7 @@ from headrace.errors import RemoteProtocolError
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """All that it claims is durable.
+    """Everything that it covers is durable.
 
     Records of the timer queue below `queue_offset` are in the files; those below `physical_offset` that are due before
     `delivered_before` (ms) have been delivered or cancelled.
@@ -29,15 +29,15 @@ class CheckpointFile:
         self._file = JsonFile(self._path)
 
     def read(self) -> Checkpoint | None:
-        """What it says; None without a file. Raises ConfigFileUnreadable."""
+        """The checkpoint; None without a file. Raises ConfigFileUnreadable."""
         return self._file.load(_decode)
 
     def next_turn(self) -> int:
-        """A place in the order of checkpoints: taken when one was made that a thread is to write."""
+        """A version number for a checkpoint that a thread will write."""
         return self._file.next_turn()
 
     def write(self, checkpoint: Checkpoint, turn: int | None = None) -> None:
-        """Replaces it, unless a later one has been written meanwhile; durable when this returns. On any thread. Raises OSError."""
+        """Replaces it durably, unless a later one has been written meanwhile. Thread-safe. Raises OSError."""
         fields = {
             "queueOffset": checkpoint.queue_offset,
             "deliveredBefore": checkpoint.delivered_before,
@@ -46,7 +46,7 @@ class CheckpointFile:
         self._file.write(json.dumps(fields), self._file.next_turn() if turn is None else turn)
 
     def delete(self) -> None:
-        """Deletes it, with its backup: the index is to be rebuilt. Raises OSError."""
+        """Deletes it with its backup, because the index will be rebuilt. Raises OSError."""
         for path in (self._path.with_name(self._path.name + ".bak"), self._path):
             path.unlink(missing_ok=True)
 

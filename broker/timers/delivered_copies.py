@@ -10,7 +10,7 @@ from store.query.by_bytes import search
 Delivered = dict[tuple[int, str, str], int]
 """Physical offset of a waiting record, topic and id of a message that says that it was delivered for it: when it was due (ms).
 
-Not the offset alone: the property stays with a message that is sent back, and so with its retries.
+The offset alone is not sufficient: a message that is sent back, and its retries, keep the property.
 """
 
 _MARK = DELIVERED_RECORD.encode() + b"\x01"
@@ -19,7 +19,7 @@ _MARK = DELIVERED_RECORD.encode() + b"\x01"
 def delivered_since(
     start: int, end: int, file_size: int, read_on: Callable[[int], memoryview | None], found: Delivered
 ) -> Iterator[None]:
-    """Adds to `found` what has been delivered between two physical offsets, a range of the log at each step."""
+    """Adds to `found` the deliveries between two physical offsets, a range of the log at each step."""
     for records in search(_MARK, start, end, file_size, read_on):
         for record in records:
             text = record.properties.get(DELIVERED_RECORD, "")

@@ -1,8 +1,8 @@
 """Delivers the messages of the timer topic when they are due (docs/storage/timers.md). Masters only.
 
-One task delivers, another keeps files and checkpoint. Everything but the writing of files happens on the broker's loop, in steps that
-leave the state true: an entry is added in the same step in which its record is appended, and a message is taken off the wheel and
-appended in one.
+One task delivers, another writes files and checkpoint. Everything except writing files runs in the broker's loop, in steps that
+keep the state consistent: an entry is added in the same step in which its record is appended, and a message is removed from the wheel and
+appended in one step.
 """
 
 import asyncio
@@ -32,19 +32,19 @@ logger = logging.getLogger(__name__)
 
 _LEAD_MS = 30_000  # limit: a file of a million entries is read in less
 _CHUNK = 64  # limit: a few milliseconds of appending, during which other requests wait
-_LOAD_CHUNK = 4096  # limit: some milliseconds of adding to the wheel
+_LOAD_CHUNK = 4096  # limit: a few milliseconds of adding to the wheel
 _LONGEST_SLEEP_S = 1.0  # limit: how late a clock set forward is noticed
 _RETRY_S = 0.1
 _AFTER_FAILURE_S = 10.0
 _KEEP_S = 1.0
-_SYNC_S = 30.0  # limit: records of this many seconds are read again after a kill
-_SEARCH_BYTES = 64 << 20  # limit: so much of the log is searched at a start, and what is written in a second
+_SYNC_S = 30.0  # limit: records of so many seconds are read again after a kill
+_SEARCH_BYTES = 64 << 20  # limit: at a start so much of the log is searched, and the data of a second
 _END_OF_TIME_MS = 1 << 60
 _PROPERTY_SEPARATOR = b"\x02"
 
 
 class Queue(Protocol):
-    """What is asked of the timer topic's queue; a ConsumeQueueReader has it."""
+    """The timer topic's queue; a ConsumeQueueReader."""
 
     def bounds(self, topic: str, queue_id: int) -> tuple[int, int]:
         """Lowest queue offset, and one beyond the highest."""
@@ -70,7 +70,7 @@ class LogOffsets(Protocol):
 
     @property
     def min_offset(self) -> int:
-        """First physical offset still kept."""
+        """First physical offset that is still stored."""
 
     @property
     def wrote_offset(self) -> int:
@@ -116,13 +116,13 @@ class TimerDelivery:
         self._woken = asyncio.Event()
         self._sleeps_until_ms = 0
         self._horizon_ms = 0
-        """What is due before this is on the wheel."""
+        """Entries due before this time are on the wheel."""
         self._first_appended = next_offset()
         """Records of the timer queue from here on were announced by `appended`."""
         self._floor = Checkpoint()
         """The checkpoint found at the start."""
         self._found: Delivered = {}
-        """What had been delivered after that checkpoint."""
+        """Deliveries after that checkpoint."""
         self._found_until_ms = -1
         """When the last of these was due."""
         self._delivered_before = 0
@@ -151,7 +151,7 @@ class TimerDelivery:
             logger.error("timer record without a delivery time skipped physical_offset=%d", physical_offset)
             return
         entry = pack(due_ms, physical_offset, size_bytes, cancels=cancels(found))
-        # order: never a file that the next checkpoint may delete.
+        # order: never into a file that the next checkpoint may delete.
         self._files.add(bucket_of(max(due_ms, self._delivered_before)), entry)
         if due_ms < self._horizon_ms:
             self._wheel.add(entry)
@@ -173,7 +173,7 @@ class TimerDelivery:
             group.create_task(self._keep())
 
     def stop(self) -> None:
-        """Writes what is known, for a quick start. Without it the next one reads more of the log."""
+        """Writes the state for a fast start. Without it the next start reads more of the log."""
         if self._is_recovered:
             try:
                 self._write_all()
@@ -195,18 +195,18 @@ class TimerDelivery:
             self._checkpoint_written(checkpoint)
 
     async def deliver_all(self) -> int:
-        """Delivers all that waits, whenever it is due, and forgets the index. Returns how many messages. For a broker that serves nobody."""
+        """Delivers all pending messages now, and deletes the index. Returns their number. For a broker that serves no requests."""
         await self.recover()
         self._clock_ms = lambda: _END_OF_TIME_MS
         while (wait_s := await self.deliver_due()) is not None:  # noqa: ASYNC110  (the housekeeper reserves a file)
             await asyncio.sleep(wait_s)
-        # Nothing waits: should there ever be an index again, it is made from the log.
+        # Nothing waits: a later index is built from the log.
         self._files.clear()
         self._checkpoint_file.delete()
         return self.delivered
 
     async def recover(self) -> None:
-        """Brings the index to where the log is; see docs/storage/timers.md, "At the start"."""
+        """Updates the index to the end of the log; see docs/storage/timers.md, "At the start"."""
         least, _ = self._queue.bounds(TIMER_TOPIC, 0)
         found = self._read_checkpoint()
         if (
@@ -216,7 +216,7 @@ class TimerDelivery:
         ):
             if found is not None:
                 logger.warning("timer index belongs to another log, rebuilding")
-            # order: requests are served already; what they have added by now is in no queue read below.
+            # order: requests are already served; messages that they have added are in no queue read below.
             self._files.reset()
             found = Checkpoint(least, 0, self._offsets.min_offset)
         found = self._with_rocketmq5(found)
@@ -252,7 +252,7 @@ class TimerDelivery:
         try:
             return self._checkpoint_file.read()
         except ConfigFileUnreadable as error:
-            # Nothing is lost: the log says it all.
+            # Nothing is lost: the log contains everything.
             logger.warning("timer index rebuilding reason=%s", error)
             return None
 
@@ -288,7 +288,7 @@ class TimerDelivery:
             self._sleeps_until_ms = 0
 
     async def deliver_due(self) -> float | None:
-        """Delivers what is due now. Returns how many seconds until there may be more (None: until something is added)."""
+        """Delivers messages due now. Returns the seconds until there may be more (None: until an entry is added)."""
         await self._load(self._clock_ms() + _LEAD_MS)
         while (head := self._wheel.head()) is not None:
             now_ms = self._clock_ms()
@@ -302,7 +302,7 @@ class TimerDelivery:
         return None if bucket is None else _LONGEST_SLEEP_S
 
     async def _load(self, until_ms: int) -> None:
-        """Lets all that is due before `until_ms` be on the wheel. Of files that are overdue only the first: the others wait for it."""
+        """Loads all entries due before `until_ms` onto the wheel; of overdue files only the first."""
         target = bucket_of(until_ms) + SPAN_MS
         while self._horizon_ms < target:
             bucket = self._files.next_bucket(self._horizon_ms)
@@ -311,7 +311,7 @@ class TimerDelivery:
                 return
             if self._wheel and bucket < bucket_of(self._clock_ms()):
                 return
-            # order: from now on what is added to this bucket goes to the wheel too; what is there already is read.
+            # order: from now on entries added to this bucket also go to the wheel; existing ones are read.
             self._horizon_ms = bucket + SPAN_MS
             data = self._files.read(bucket)
             for at in range(0, len(data), _LOAD_CHUNK * ENTRY_SIZE):
@@ -319,7 +319,7 @@ class TimerDelivery:
                 await asyncio.sleep(0)
 
     async def _deliver_moment(self, due_ms: int) -> bool:
-        """Delivers all that is due at this millisecond; False if it has to be tried again."""
+        """Delivers all messages due at this millisecond; False if it must be retried."""
         self._mark(due_ms)
         moment: list[bytes] = []
         while (head := self._wheel.head()) is not None and due_of(head) == due_ms:
@@ -342,16 +342,16 @@ class TimerDelivery:
             return True
         finally:
             if done < len(moment):
-                # What cancels is needed again, too.
+                # Cancelling entries are needed again, too.
                 for entry in [one for one in moment[:done] if ENTRY.unpack(one)[2] < 0] + moment[done:]:
                     self._wheel.add(entry)
 
     def _mark(self, due_ms: int) -> None:
-        """All that is due before this time is delivered, and nothing that is due at it or later.
+        """All messages due before this time are delivered, and none due at it or later.
 
-        While it is not sure that all is known again that was delivered before the start, the log has to be searched from where it was searched now.
+        Until all deliveries before the start are known again, the next search must begin where this one began.
         """
-        # order: before the first of them. A record that comes later, whenever it is due, is at or above `wrote_offset`.
+        # order: before the first of them. A later record, whenever it is due, is at or above `wrote_offset`.
         if due_ms > self._delivered_before:
             self._delivered_before = due_ms
             if due_ms > self._found_until_ms:
@@ -359,7 +359,7 @@ class TimerDelivery:
                 self._marked_offset = self._offsets.wrote_offset
 
     def _cancelled_by(self, entry: bytes) -> str | None:
-        """What a cancelling record cancels, `topic+id`; None for any other."""
+        """The message that a cancelling record cancels, `topic+id`; None for other records."""
         due_ms, physical_offset, size = ENTRY.unpack(entry)
         if size >= 0:
             return None
@@ -367,11 +367,11 @@ class TimerDelivery:
         if record is None:
             return None
         target = record.properties.get(properties.TIMER_DEL_UNIQKEY, "")
-        # compat: some releases of RocketMQ 5 name the id alone.
+        # compat: some releases of RocketMQ 5 contain only the id.
         return target if "+" in target else f"{record.properties.get(properties.REAL_TOPIC)}+{target}"
 
     def _deliver_one(self, entry: bytes, cancelled: set[str]) -> bool:
-        """Stores the message of an entry where it was to go; False if that has to be tried again."""
+        """Stores the message of an entry at its destination; False if that must be retried."""
         due_ms, physical_offset, size = ENTRY.unpack(entry)
         floor = self._floor
         if size < 0 or (due_ms < floor.delivered_before and physical_offset < floor.physical_offset):
@@ -398,14 +398,14 @@ class TimerDelivery:
         return True
 
     def _record(self, due_ms: int, physical_offset: int, size: int) -> MessageExt | None:
-        """The record that an entry leads to, if it is the one that the entry was made for."""
+        """The record of an entry, if it matches the entry."""
         if physical_offset < self._offsets.min_offset:
             self.lost += 1
             logger.error("timer lost, its record was deleted physical_offset=%d due_ms=%d", physical_offset, due_ms)
             return None
         record = _decoded(self._log.read(physical_offset, size))
         if record is None or record.topic != TIMER_TOPIC or due_of_record(record.properties) != due_ms:
-            # What was not durable when the machine died: the entry is there, the record is not.
+            # Not durable when the machine died: the entry exists, the record does not.
             return None
         return record
 
@@ -420,7 +420,7 @@ class TimerDelivery:
                 logger.warning("timer index not saved, will retry error=%s", error)
 
     async def keep_once(self, now_s: float) -> None:
-        """Writes what was gathered, and the checkpoint if it may be. Raises OSError."""
+        """Writes collected entries, and the checkpoint if its data is durable. Raises OSError."""
         is_sync_due = now_s - self._synced_at_s >= _SYNC_S and self._next_offset() > self._synced.queue_offset
         synced = Checkpoint(self._next_offset(), 0, self._offsets.wrote_offset)
         if self._files.has_gathered:
@@ -434,12 +434,12 @@ class TimerDelivery:
         self._mark_idle()
         checkpoint = self._take_checkpoint()
         if checkpoint is not None:
-            # Not on the loop: on a disk that is busy it takes as long as a second.
+            # Not in the loop: on a busy disk it may take a second.
             await asyncio.to_thread(self._checkpoint_file.write, checkpoint, self._checkpoint_file.next_turn())
             self._checkpoint_written(checkpoint)
 
     def _mark_idle(self) -> None:
-        """Where nothing is due, all that was due is delivered: up to now."""
+        """If nothing is due, everything due until now has been delivered."""
         now_ms = self._clock_ms()
         head = self._wheel.head()
         if (
@@ -450,7 +450,7 @@ class TimerDelivery:
             self._mark(now_ms)
 
     def _take_checkpoint(self) -> Checkpoint | None:
-        """Takes one if something has changed; the last one taken, once all that it claims is durable."""
+        """Takes a checkpoint if something has changed; returns the last one when everything that it covers is durable."""
         if self._pending is None:
             taken = Checkpoint(self._synced.queue_offset, self._delivered_before, self._marked_offset)
             if (
@@ -471,7 +471,7 @@ class TimerDelivery:
 
     def _checkpoint_written(self, checkpoint: Checkpoint) -> None:
         self._written, self._pending = checkpoint, None
-        # order: after the checkpoint, which says that nobody needs them.
+        # order: after the checkpoint, which covers them.
         self._files.delete_before(checkpoint.delivered_before)
 
 

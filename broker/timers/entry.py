@@ -5,7 +5,7 @@
           | due, ms  | physical offset | size |    big-endian, signed; a cancelling record's size is negative
           +----------+-----------------+------+
 
-Entries are kept as their bytes: these sort by time, then by physical offset, and equal entries are one.
+Entries are kept as bytes, which sort by time, then by physical offset; equal entries are one entry.
 """
 
 from struct import Struct

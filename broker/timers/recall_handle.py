@@ -23,13 +23,13 @@ class RecallHandle:
     unique_id: str
 
     def encode(self) -> str:
-        """As it is told to producers."""
+        """The text given to producers."""
         text = f"{_VERSION} {self.topic} {self.broker_name} {self.due_ms + 1} {self.unique_id}"
         return base64.urlsafe_b64encode(text.encode()).decode()
 
     @classmethod
     def decode(cls, text: str) -> "RecallHandle | None":
-        """The handle; None if it is none."""
+        """The decoded handle; None if it is invalid."""
         try:
             version, topic, broker_name, time_ms, unique_id = (
                 base64.urlsafe_b64decode(text.encode()).decode().split(" ")

@@ -1,7 +1,7 @@
 """RECALL_MESSAGE (RocketMQ 5): a producer cancels a timer message (docs/storage/timers.md, "Cancelling").
 
-What it appends is a record for the same millisecond, which says that the other is not to be delivered. It is accepted until that
-millisecond, and then it counts.
+It appends a cancelling record for the same millisecond. A cancellation is accepted only before that
+millisecond, and is then effective.
 """
 
 import time

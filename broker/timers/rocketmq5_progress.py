@@ -3,8 +3,8 @@
     byte 0   it has delivered what is due before this time, ms        big-endian, signed
     byte 16  it has read the timer queue up to this queue offset
 
-Its other files, `timerwheel` and `timerlog`, say nothing that the records of the timer topic do not say. What it has delivered
-does not name the record that waited, so this file is all that keeps such messages from being delivered again.
+Its other files, `timerwheel` and `timerlog`, contain nothing that is not in the records of the timer topic. Its delivered messages
+do not name their waiting record, so only this file prevents them from being delivered again.
 """
 
 import struct
@@ -24,7 +24,7 @@ class Rocketmq5Progress:
 
 
 def read_progress(path: Path) -> Rocketmq5Progress | None:
-    """What the file says; None if there is none, or it says nothing. Raises OSError."""
+    """The content of the file; None if it is missing or empty. Raises OSError."""
     try:
         data = path.read_bytes()[: _FIELDS.size]
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """TimerRedirect: stores a message that has a delivery time in the timer topic (store spec 10.6).
 
-The properties are RocketMQ 5's, and so is what they mean; but a time is kept to the millisecond, where RocketMQ 5 rounds it down to a
-second. A delay level wins over a time.
+The properties and their meaning are RocketMQ 5's; but times are kept to the millisecond, while RocketMQ 5 rounds them down to a
+second. A delay level takes precedence over a time.
 """
 
 import re
@@ -16,26 +16,26 @@ from headrace.model.names import TIMER_TOPIC
 from store.commit_log.message import MessageToStore
 
 DELIVERED_RECORD: Final = "TIMER_PHYSICAL_OFFSET"
-"""Property of a delivered message: where the record is that waited for it. Clients cannot send it."""
+"""Property of a delivered message: the physical offset of its waiting record. Clients cannot set it."""
 
 ASKING: Final = (properties.TIMER_DELAY_SEC, properties.TIMER_DELAY_MS, properties.TIMER_DELIVER_MS)
-"""What a client may ask with; the first that is there counts."""
+"""Properties that set a time; the first one present is used."""
 
 MARK_ROOM: Final = 64
-"""Bytes that the properties of a waiting message leave free for DELIVERED_RECORD."""
+"""Bytes reserved for DELIVERED_RECORD in the properties of a waiting message."""
 
 _PROPERTIES_LIMIT = 32767
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 class Outcome(Enum):
-    """What came of it."""
+    """The result of a redirection."""
 
     NO_TIMER = auto()
-    """It is to be delivered at once."""
+    """It must be delivered at once."""
     WAITS = auto()
     ILLEGAL = auto()
-    """The time is not a number, or further off than messages may wait; or it cancels a message that may be delivered already."""
+    """The time is not a number, or later than messages may wait; or it cancels a message that may already be delivered."""
     DISABLED = auto()
 
 
@@ -48,7 +48,7 @@ class TimerRules:
 
 
 class TimerRedirect:
-    """Times of one broker. `rules()` are the settings as they are now."""
+    """Times of one broker. `rules()` are the current settings."""
 
     def __init__(
         self,
@@ -56,15 +56,15 @@ class TimerRedirect:
         ensure_topic: Callable[[], object],
         clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """`ensure_topic()` makes the timer topic if it does not exist: the queues of topics that nobody knows are deleted."""
+        """`ensure_topic()` creates the timer topic if it does not exist, because queues of unknown topics are deleted."""
         self._rules = rules
         self._ensure_topic = ensure_topic
         self._clock_ms = clock_ms
 
     def redirect(self, message: MessageToStore, found: dict[str, str]) -> Outcome:
-        """Lets the message wait if `found`, its properties, asks for a time; they then include what is needed to deliver it.
+        """Redirects the message if `found`, its properties, sets a time; they then include what is needed to deliver it.
 
-        With a delay level the asking properties are taken out of `found`.
+        With a delay level, the time properties are removed from `found`.
         """
         if not sys_flag.is_queued(message.sys_flag) or not any(name in found for name in ASKING):
             return Outcome.NO_TIMER
@@ -73,7 +73,7 @@ class TimerRedirect:
                 found.pop(name, None)
             return Outcome.NO_TIMER
         if properties.TIMER_OUT_MS in found:
-            # Somebody sends on what was delivered by a timer.
+            # A client forwards a message that was delivered by a timer.
             return Outcome.NO_TIMER
         rules, now_ms = self._rules(), self._clock_ms()
         if not rules.enabled:
@@ -101,7 +101,7 @@ def cancels(found: dict[str, str]) -> bool:
 
 
 def due_of_record(found: dict[str, str]) -> int | None:
-    """When a record of the timer topic is due, in ms; None if it does not say."""
+    """The due time of a record of the timer topic in ms; None if it has none."""
     text = found.get(properties.TIMER_OUT_MS, "")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 

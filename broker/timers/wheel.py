@@ -1,4 +1,4 @@
-"""Wheel: the entries that are due soon, in memory, a bucket for each second; only the next second is sorted."""
+"""Wheel: entries due soon, in memory, with a bucket for each second; only the next second is sorted."""
 
 import heapq
 from bisect import insort
@@ -7,7 +7,7 @@ from broker.timers.entry import ENTRY, ENTRY_SIZE, due_of
 
 
 class Wheel:
-    """Entries in the order in which they are due. Costs 20 bytes an entry."""
+    """Entries in the order of their due times. Takes 20 bytes per entry."""
 
     def __init__(self) -> None:
         self._seconds: dict[int, bytearray] = {}
@@ -17,7 +17,7 @@ class Wheel:
         self._second = -1
 
     def __len__(self) -> int:
-        """Entries, equal ones counted as often as they were added."""
+        """The number of entries, including duplicates."""
         return len(self._current) - self._at + sum(map(len, self._seconds.values())) // ENTRY_SIZE
 
     def __bool__(self) -> bool:
@@ -59,7 +59,7 @@ class Wheel:
         entry = self.head()
         if entry is not None:
             self._at += 1
-            # The same entry may have come twice while its second was the current one.
+            # The same entry may have been added twice during its second.
             while self._at < len(self._current) and self._current[self._at] == entry:
                 self._at += 1
         return entry

@@ -1,13 +1,13 @@
 """DeletedTopicTable: the deleted topics and the end of the log at that time, stored in `config/deletedTopics.json`.
 
-The log keeps the records of a deleted topic. This file is what tells them from those of a later topic of the same name (`store.deleted_topics`).
-Two files change when a topic is deleted, and a kill may fall between any two steps:
+The log keeps the records of a deleted topic. This file distinguishes them from those of a later topic of the same name (`store.deleted_topics`).
+Two files change when a topic is deleted, and a kill may happen between any two steps:
 
     1  deletedTopics.json    the topic is in `beingDeleted`
     2  topics.json           the topic is removed: from here on it is deleted
     3  deletedTopics.json    the topic is in `deletedTopics`: dispatch, recovery and verify obey
 
-`settle` decides by topics.json what became of an entry of `beingDeleted`. It runs at the start, and before any topic is created.
+`settle` decides by topics.json whether a deletion in `beingDeleted` has happened. It runs at the start, and before any topic is created.
 """
 
 import json
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class DeletedTopicTable:
-    """Owned by the broker's event loop; not for several threads."""
+    """Used only in the broker's event loop."""
 
     def __init__(self, json_file: JsonFile, topics: TopicTable) -> None:
         """Reads the file. Raises ConfigFileUnreadable."""
@@ -42,11 +42,11 @@ class DeletedTopicTable:
         return self._stored.deleted.get(topic.decode(errors="surrogateescape"), 0)
 
     def mark(self, topics: Iterable[str], offset: int) -> None:
-        """Records that these topics are about to be deleted, and where the log ends. Raises OSError; nothing has changed then."""
+        """Records that these topics will be deleted, and the end of the log. Raises OSError; nothing has then changed."""
         self._store(DeletedTopics(self._stored.deleted, dict.fromkeys(topics, offset)))
 
     def settle(self) -> None:
-        """Confirms each noted deletion whose topic is gone, and drops the others. Raises OSError; it must be repeated then."""
+        """Confirms each recorded deletion whose topic no longer exists, and drops the others. Raises OSError; it must then be repeated."""
         noted = self._stored.being_deleted
         if not noted:
             return
@@ -57,17 +57,17 @@ class DeletedTopicTable:
         self._tell()
 
     def recover(self, min_offset: int, wrote_offset: int) -> None:
-        """Makes the file agree with the log as it is at the start, before anything is appended. Raises OSError.
+        """Makes the file consistent with the log at the start, before anything is appended. Raises OSError.
 
-        After a power cut the log may end before a deletion's offset. What is appended there belongs to the queues.
-        Deletions below `min_offset` are forgotten, for there are no such records any more.
+        After a power cut the log may end before a deletion's offset. Records appended there belong to the queues.
+        Deletions below `min_offset` are removed, because their records no longer exist.
         """
         self.settle()
         deleted = self._stored.deleted
         kept = {topic: min(offset, wrote_offset) for topic, offset in deleted.items() if offset > min_offset}
         if kept != deleted:
             self._store(DeletedTopics(kept))
-        # order: a predecessor may have been killed between storing a deletion and telling dispatch.
+        # order: a predecessor may have been killed between storing a deletion and notifying dispatch.
         self._tell()
 
     def _tell(self) -> None:

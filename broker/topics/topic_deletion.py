@@ -12,7 +12,7 @@ _KEPT_TOPICS = (SCHEDULE_TOPIC, TRANSACTION_OP_HALF_TOPIC)
 
 
 class TopicDeletion:
-    """`log_end()` publishes what was appended and returns where the log ends; `queued_topics()` lists topics that have a queue;
+    """`log_end()` publishes appended messages and returns the end of the log; `queued_topics()` lists topics that have a queue;
     `forget(topic)` makes the topic's next message begin at queue offset 0, and drops the groups' offsets.
     """
 
@@ -58,7 +58,7 @@ class TopicDeletion:
         fault_point("topic_deletion.settled")
 
     def _unused(self) -> set[str]:
-        """compat: light queues and two system topics have no entry among the topics, or need none."""
+        """compat: light queues and two system topics need no entry in the table of topics."""
         known = self._topics.all()
         queued = {os.fsdecode(topic) for topic in self._queued_topics()}
         return {

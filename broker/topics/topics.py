@@ -1,9 +1,9 @@
 """TopicTable: the topics of this broker, stored in `config/topics.json`.
 
-The file has RocketMQ's format. A change is on disk before it is answered: messages of a topic that the file has forgotten would not be found, and
-CLEAN_UNUSED_TOPIC would drop their queues. Topics that a broker is born with stand under what the file says (store spec 1.6, remoting spec 4.2).
+The file has RocketMQ's format. A change is on disk before the response: messages of a topic that the file lacks would not be found, and
+CLEAN_UNUSED_TOPIC would drop their queues. The file overrides default topics (store spec 1.6, remoting spec 4.2).
 
-TopicConfigs are never changed in place: whoever holds one holds what was true when it asked, and `on_change` tells it to ask again.
+TopicConfigs are immutable: a holder has the state at the time of its query, and `on_change` notifies it to query again.
 """
 
 import logging
@@ -26,7 +26,7 @@ SCHEDULE_TOPIC_QUEUES = 18  # compat: RocketMQ's constant, however many levels m
 
 
 class TopicTable:
-    """Finds, makes, replaces and deletes topics. Owned by the broker's event loop; not for several threads."""
+    """Finds, creates, replaces and deletes topics. Used only in the broker's event loop."""
 
     def __init__(self, json_file: JsonFile, config: BrokerConfig, creations: CreationLimit | None = None) -> None:
         """Reads the file. Raises ConfigFileUnreadable. `creations` limits the topics that clients create."""
@@ -45,11 +45,11 @@ class TopicTable:
     # -- asking -----------------------------------------------------------------------------------------------------------
 
     def find(self, name: str) -> TopicConfig | None:
-        """The topic's settings; None if there is no such topic here."""
+        """The topic's settings; None if it does not exist."""
         return self._topics.get(name)
 
     def all(self) -> Mapping[str, TopicConfig]:
-        """Every topic by name, as things are now: a later change makes another mapping."""
+        """Every topic by name: a snapshot, which later changes do not affect."""
         return self._topics
 
     def wire_text(self) -> str:
@@ -67,17 +67,17 @@ class TopicTable:
         return self._system_names
 
     def is_system(self, name: str) -> bool:
-        """Whether admin requests may not touch the topic (remoting spec 4.2)."""
+        """Whether admin requests cannot change the topic (remoting spec 4.2)."""
         return name in self._system_names or names.is_system_topic(name)
 
     # -- being told -------------------------------------------------------------------------------------------------------
 
     def on_change(self, listener: Callable[[str | None], None]) -> None:
-        """Lets `listener` know the name of each topic that is made, replaced or deleted; None: any may have changed."""
+        """Calls `listener` with the name of each topic that is created, replaced or deleted; None: any may have changed."""
         self._listeners.append(listener)
 
     def on_created(self, listener: Callable[[str], None]) -> None:
-        """Lets `listener` know the name of each topic that a send or a heartbeat has made: name servers must hear of it."""
+        """Calls `listener` with the name of each topic created by a send or a heartbeat, which must be registered."""
         self._created_listeners.append(listener)
 
     def before_creating(self, listener: Callable[[], None]) -> None:
@@ -89,9 +89,9 @@ class TopicTable:
     def create_on_send(
         self, topic: str, default_topic: str, queue_count: int, unit_mode: bool = False
     ) -> TopicConfig | None:
-        """The topic, made out of the template `default_topic` if it does not exist; None if it may not be (remoting spec 4.4).
+        """The topic, created from the template `default_topic` if it does not exist; None if that is not allowed (remoting spec 4.4).
 
-        A retry topic is made whatever the template says. The template's inherit bit is what permits it to be one. Raises LimitReached.
+        A retry topic is created without a template. A template must have the inherit bit. Raises LimitReached.
         """
         found = self._topics.get(topic)
         if found is not None:
@@ -107,14 +107,14 @@ class TopicTable:
         if is_retry:
             self._creations.take("topic", topic)
             return self._create(TopicConfig(topic, 1, 1, READ_WRITE, sys_flag=sys_flag))
-        # Not louder: the client is told, and it may ask again with every message.
+        # Not louder: the client gets a response, and may repeat the request with every message.
         logger.debug("topic not created, no usable template topic=%s template=%s", topic, default_topic)
         return None
 
     def create_on_send_back(
         self, topic: str, queue_count: int, permission: int = READ_WRITE, sys_flag: int = 0
     ) -> TopicConfig:
-        """The topic as it is, or made so: retry topics, dead letters, the topics of transactions. Raises LimitReached for a retry topic."""
+        """The topic, created if it does not exist: retry topics, dead letters, topics of transactions. Raises LimitReached for a retry topic."""
         found = self._topics.get(topic)
         if found is not None:
             return found
@@ -123,7 +123,7 @@ class TopicTable:
         return self._create(TopicConfig(topic, queue_count, queue_count, permission, sys_flag=sys_flag))
 
     def put(self, config: TopicConfig) -> None:
-        """Makes the topic or replaces its settings (UPDATE_AND_CREATE_TOPIC). Telling the name servers is the caller's."""
+        """Creates the topic or replaces its settings (UPDATE_AND_CREATE_TOPIC). The caller notifies the name servers."""
         self._store({**self._topics, config.name: config}, config.name)
         logger.info(
             "topic updated topic=%s read_queues=%d write_queues=%d permission=%s",
@@ -132,7 +132,7 @@ class TopicTable:
         )  # fmt: skip
 
     def delete(self, name: str) -> bool:
-        """Forgets the topic. Returns whether there was one. Its queues are dispatch's to drop."""
+        """Removes the topic. Returns whether it existed. Dispatch drops its queues."""
         if name not in self._topics:
             return False
         self._store({key: topic for key, topic in self._topics.items() if key != name}, name)
@@ -140,7 +140,7 @@ class TopicTable:
         return True
 
     def set_ordered(self, ordered: Iterable[str]) -> None:
-        """Lets exactly these topics be ordered ones, as a name server's ORDER_TOPIC_CONFIG says (remoting spec 3.3)."""
+        """Makes exactly these topics ordered, as in a name server's ORDER_TOPIC_CONFIG (remoting spec 3.3)."""
         wanted = frozenset(ordered)
         changed = {
             name: replace(topic, order=name in wanted)
@@ -152,7 +152,7 @@ class TopicTable:
             logger.info("ordered topics changed topics=%s", ",".join(sorted(changed)))
 
     def options_changed(self, keys: frozenset[str]) -> None:
-        """Makes the template for topics that sends make, if `autoCreateTopicEnable` has just been set and the broker started without it."""
+        """Creates the template for topics created by sends, if `autoCreateTopicEnable` has just been set and the broker started without it."""
         name = names.AUTO_CREATE_TOPIC
         if "autoCreateTopicEnable" not in keys or not self._config.auto_create_topic_enable or name in self._topics:
             return
@@ -162,13 +162,13 @@ class TopicTable:
             logger.warning("topic not created topic=%s error=%s", name, error)
 
     def raise_version(self) -> None:
-        """Counts a change that is not in the table but in what is registered of it: the broker's permission."""
+        """Increments the version for a change of the registered topics that is not in the table: the broker's permission."""
         self._store(self._topics, None)
 
     # -- inside -----------------------------------------------------------------------------------------------------------
 
     def _may_inherit(self, template: TopicConfig) -> bool:
-        # compat: TBW102 may still be in the file of a broker that has since been told not to create topics.
+        # compat: TBW102 may still be in the file of a broker whose auto-creation has been disabled since.
         if template.name == names.AUTO_CREATE_TOPIC and not self._config.auto_create_topic_enable:
             return False
         return permission.is_inherited(template.permission)
@@ -193,7 +193,7 @@ class TopicTable:
 
 
 def born_topics(config: BrokerConfig) -> list[TopicConfig]:
-    """The topics that a broker has before anyone makes one (remoting spec 4.2)."""
+    """The default topics of a new broker (remoting spec 4.2)."""
     template = READ_WRITE | permission.INHERIT
     topics = [
         TopicConfig(names.SELF_TEST_TOPIC, 1, 1),
@@ -219,7 +219,7 @@ def _auto_create_template(config: BrokerConfig) -> TopicConfig:
 
 
 def system_topics(config: BrokerConfig) -> frozenset[str]:
-    """The topics that are the broker's own: those of every broker, and those with its names."""
+    """The system topics: those of every broker, and those with its names."""
     own = {config.broker_cluster_name, config.broker_name, config.reply_topic}
     if config.trace_topic_enable:
         own.add(config.msg_trace_topic_name)

@@ -1,9 +1,9 @@
 """TransactionCheck: compares half messages with op messages and asks producers about unresolved ones (store spec 11.5). Masters only.
 
-Each `transactionCheckInterval` a round, which ends at the first half message that is too fresh. What is asked about is stored again behind
-all others, so a round never meets it twice. The progress of a round is kept among the consumer offsets, under the group
-CID_RMQ_SYS_TRANS. Killed at any instant, the next round begins where the last one was kept: some producers are asked twice. It is not kept before
-the copies that the round has stored are durable, or a power cut would take them and leave nobody to ask about.
+Each `transactionCheckInterval` there is a round, which ends at the first half message that is too recent. A checked message is stored again after
+all others, so a round never handles it twice. The progress of a round is stored among the consumer offsets, under the group
+CID_RMQ_SYS_TRANS. After a kill, the next round begins at the stored progress: some messages are checked twice. Progress is not stored before
+the copies of the round are durable; otherwise a power cut could lose them.
 """
 
 import asyncio
@@ -31,8 +31,8 @@ _OPS_A_READ = 32
 _LONGEST_ROUND_MS = 60_000
 _PAUSE_S = 0.1  # limit: before the same half message is checked again
 _FLUSH_POLL_S = 0.05
-_OPTIONS_S = 1.0  # limit: how late the wait for a round may learn that transactionCheckInterval has changed
-_CHUNK = 32  # limit: half messages handled before others have their turn
+_OPTIONS_S = 1.0  # limit: how late a changed transactionCheckInterval is noticed
+_CHUNK = 32  # limit: half messages handled before other requests are served
 
 _NOTHING_NEW = (GetMessageStatus.NO_MESSAGE_IN_QUEUE, GetMessageStatus.OFFSET_OVERFLOW_ONE)
 
@@ -56,7 +56,7 @@ class LogOffsets(Protocol):
 
 
 async def _sleep_for(interval_ms: Callable[[], int]) -> None:
-    """Sleeps until the interval has passed, as it is by then."""
+    """Sleeps until the interval has passed; changes of the interval apply."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     await asyncio.sleep(0)
@@ -67,8 +67,8 @@ async def _sleep_for(interval_ms: Callable[[], int]) -> None:
 class TransactionCheck:
     """Runs the rounds.
 
-    `queue_count()` is how many queues the half topic has; `ensure_discard_topic()` makes the topic of the discarded if it does not exist; `append` stores at once,
-    None while there is no file; `ask` asks the producer.
+    `queue_count()`: the number of queues of the half topic; `ensure_discard_topic()` creates the topic of discarded messages if it does not exist; `append` stores
+    at once, None while there is no file; `ask` sends a check request.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class TransactionCheck:
         self._reached: dict[Place, int] = {}
         """Where the next round begins."""
         self._unsaved: deque[tuple[int, dict[Place, int]]] = deque()
-        """Where the log has to be durable up to, before this may be kept."""
+        """The offset up to which the log must be durable before this is stored."""
         self._saving = asyncio.Event()
 
     async def run(self, interval_ms: Callable[[], int]) -> None:
@@ -114,7 +114,7 @@ class TransactionCheck:
             saving.cancel()
 
     async def round(self) -> None:
-        """Looks once at the half messages of each queue."""
+        """Checks the half messages of each queue once."""
         try:
             for queue_id in range(self._queue_count()):
                 await _Round(self, queue_id).run()
@@ -124,7 +124,7 @@ class TransactionCheck:
             self._saving.set()
 
     def save(self, *, all_of_it: bool = False) -> None:
-        """Keeps the progress of the rounds, as far as the log is durable; `all_of_it` at a stop, where it will be."""
+        """Stores the progress of the rounds, as far as the log is durable; `all_of_it` at a stop, when it will be."""
         while self._unsaved and (all_of_it or self._log.flushed_offset >= self._unsaved[0][0]):
             for (topic, queue_id), offset in self._unsaved.popleft()[1].items():
                 if self._offsets.query(TRANSACTION_GROUP, topic, queue_id) != offset:
@@ -162,7 +162,7 @@ class TransactionCheck:
         return result if result is not None and result.status is PutMessageStatus.PUT_OK else None
 
     def discard(self, half: MessageExt, found: dict[str, str]) -> bool:
-        """Puts a half message with these properties among the discarded. Returns whether that could be done."""
+        """Stores a half message with these properties among the discarded ones. Returns whether this succeeded."""
         self._ensure_discard_topic()
         logger.warning(
             "half message discarded queue_offset=%d message=%s checks=%s",
@@ -171,7 +171,7 @@ class TransactionCheck:
         return self.store(half_to_discard(half, found)) is not None
 
     def ask(self, half: MessageExt) -> None:
-        """Asks the half message's producer."""
+        """Sends a check request to a producer."""
         self._ask(half)
 
     def now_ms(self) -> int:
@@ -179,12 +179,12 @@ class TransactionCheck:
         return self._clock_ms()
 
     def rules(self) -> Rules:
-        """The settings as they are now."""
+        """The current settings."""
         return self._rules()
 
 
 class _Round:
-    """One look at one queue."""
+    """One check of one queue."""
 
     def __init__(self, check: TransactionCheck, queue_id: int) -> None:
         self._check = check
@@ -194,15 +194,15 @@ class _Round:
         self._half_offset = check.progress(TRANSACTION_HALF_TOPIC, queue_id)
         self._op_offset = self._next_op = check.progress(TRANSACTION_OP_HALF_TOPIC, queue_id)
         self._resolved: dict[int, int] = {}
-        """Queue offsets of half messages that op messages have named, and where those are."""
+        """Queue offsets of half messages named by op messages, with the offsets of the op messages."""
         self._unmet: dict[int, int] = {}
-        """How many of the half messages that an op message names are still to come, by its queue offset."""
+        """The number of half messages named by an op message that have not been reached yet, by its queue offset."""
         self._done: list[int] = []
-        """Queue offsets of op messages that nobody needs any more."""
+        """Queue offsets of op messages that are no longer needed."""
         self._ops = Ops(None)
 
     async def run(self) -> None:
-        """Goes as far as it can, and keeps how far that was."""
+        """Processes half messages as far as possible, and stores the progress."""
         check, queue_id = self._check, self._queue_id
         if self._half_offset < 0 or self._op_offset < 0:
             return
@@ -217,7 +217,7 @@ class _Round:
             check.keep(TRANSACTION_OP_HALF_TOPIC, queue_id, op_offset)
 
     async def _walk(self) -> int:
-        """The offset of the first half message that the next round has to look at."""
+        """The offset of the first half message of the next round."""
         offset = self._half_offset
         nothing_found = 0
         handled = 0
@@ -237,7 +237,7 @@ class _Round:
                 offset = found.next_begin_offset
                 continue
             half = decode_record(found.body)
-            offset = half.queue_offset  # not the one asked for where the disk has damaged records in between
+            offset = half.queue_offset  # not the requested one if there are damaged records in between
             if offset in self._resolved:
                 continue
             verdict, is_done = self._handle(half)
@@ -272,7 +272,7 @@ class _Round:
         return judge(half, self._resolved, self._ops, self._begin_ms, now_ms, self._rules, can_put_back)
 
     def _ask(self, half: MessageExt) -> bool:
-        """Stores the half message again, and asks about that copy."""
+        """Stores the half message again, and sends a check request for the copy."""
         again = half_to_check_again(half, check_times(half))
         result = self._check.store(again)
         if result is None:
@@ -290,17 +290,17 @@ class _Round:
         return True
 
     def _read_ops(self) -> None:
-        """Reads some op messages on from where the last ones ended."""
+        """Reads further op messages."""
         found = self._check.read(TRANSACTION_OP_HALF_TOPIC, self._queue_id, self._next_op, _OPS_A_READ)
         self._ops = Ops(None)
         if found.count == 0:
             if found.status not in _NOTHING_NEW:
-                # The queue begins later, or ends before: what is kept is moved there.
+                # The queue begins later or ends before: the stored offset is corrected.
                 self._check.keep(TRANSACTION_OP_HALF_TOPIC, self._queue_id, found.next_begin_offset)
                 self._next_op = found.next_begin_offset
             return
         ops = decode_records(found.body)
-        # What the disk has damaged says nothing any more, and must not hold up those behind it.
+        # A damaged op message is skipped and must not block later ones.
         read = {op.queue_offset for op in ops}
         self._done.extend(offset for offset in range(self._next_op, found.next_begin_offset) if offset not in read)
         for op in ops:
@@ -312,7 +312,7 @@ class _Round:
         if op.tags != REMOVED:
             logger.error("op message of unknown kind skipped queue_offset=%d tags=%s", op.queue_offset, op.tags)
             return
-        # RocketMQ 5 names several in one op message.
+        # RocketMQ 5 puts several into one op message.
         names = [
             int(text) for text in op.body.decode(errors="replace").split(",") if text.isascii() and text.isdecimal()
         ]
@@ -325,7 +325,7 @@ class _Round:
             self._done.append(op.queue_offset)
 
     def _meet(self, half_offset: int) -> None:
-        """The half message that an op message named is here."""
+        """The half message named by an op message has been reached."""
         op_offset = self._resolved.pop(half_offset)
         self._unmet[op_offset] -= 1
         if self._unmet[op_offset] <= 0:

@@ -15,18 +15,18 @@ from headrace.remoting.connection import Connection
 
 logger = logging.getLogger(__name__)
 
-_TRIES = 3  # compat: this many connections are looked at for one that takes requests
+_TRIES = 3  # compat: so many connections are tried for one that accepts requests
 
 
 class CheckRequests:
-    """Sends the question to one producer of the group, each time to the next. `producers(group)` are those connected."""
+    """Sends the request to one producer of the group, rotating over them. `producers(group)` are the connected ones."""
 
     def __init__(self, producers: Callable[[str], list[Client]]) -> None:
         self._producers = producers
         self._turn = 0
 
     def ask(self, half: MessageExt) -> bool:
-        """Whether there was somebody to ask. `half` says where its newest copy is, which is what the producer will name."""
+        """Returns whether a producer was connected. `half` has the offsets of its newest copy, which the producer will return."""
         group = half.properties.get(properties.PRODUCER_GROUP, "")
         connection = self._find_connection(group)
         topic = half.properties.get(properties.REAL_TOPIC)

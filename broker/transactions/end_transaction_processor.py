@@ -1,7 +1,7 @@
-"""END_TRANSACTION: a producer commits or rolls back a half message; RESUME_CHECK_HALF_MESSAGE: an operator has it checked again.
+"""END_TRANSACTION: a producer commits or rolls back a half message; RESUME_CHECK_HALF_MESSAGE: an operator requests another check.
 
-Remoting spec 4.8, store spec 11.3. Producers send the first one-way. What it asks for is in the log when the handler returns, so a producer
-may commit and be gone. Nothing keeps a half message from being committed twice: it is then delivered twice.
+Remoting spec 4.8, store spec 11.3. Producers send the first one one-way. The result is in the log when the handler returns, so a producer
+may disconnect after its commit. A half message can be committed twice; it is then delivered twice.
 """
 
 import time
@@ -33,7 +33,7 @@ Answer = RemotingCommand | Awaitable[RemotingCommand | None] | None
 
 
 class EndTransactionProcessor:
-    """Answers both. `by_offset(physical_offset)` is the record there, None for no record."""
+    """Handles both. `by_offset(physical_offset)` is the record there, None if there is none."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class EndTransactionProcessor:
         )
 
     def end(self, _connection: Connection, command: RemotingCommand) -> Answer:
-        """END_TRANSACTION (37). # compat: "not known yet" gets no answer at all, even if one is asked for."""
+        """END_TRANSACTION (37). # compat: the outcome "unknown" gets no response, even if one is requested."""
         header = EndTransactionRequestHeader.from_ext(command.ext_fields)
         outcome = header.commit_or_rollback
         if outcome not in (sys_flag.TRANSACTION_COMMIT, sys_flag.TRANSACTION_ROLLBACK):
@@ -71,7 +71,7 @@ class EndTransactionProcessor:
         return self._commit(command, half)
 
     def _find_half(self, header: EndTransactionRequestHeader) -> MessageExt | str:
-        """The half message that the producer means, or why there is none."""
+        """The half message of the request, or why there is none."""
         data = self._by_offset(header.commit_log_offset)
         if data is None:
             return f"find prepared transaction message failed: no record begins at {header.commit_log_offset}; it may have expired"
@@ -98,7 +98,7 @@ class EndTransactionProcessor:
         if result is None:
             return self._commit_later(command, message, half)
         if result.status is PutMessageStatus.PUT_OK:
-            # order: the message, then that it is done. Killed in between, the producer is asked again.
+            # order: the message, then the op message. After a kill in between, the producer is asked again.
             self._done(half)
         passed = self._appender.pass_gate(message, result)
         return _respond(command, passed) if isinstance(passed, PutResult) else _respond_later(command, passed)
@@ -112,11 +112,11 @@ class EndTransactionProcessor:
         return _respond(command, result)
 
     def _done(self, half: MessageExt) -> None:
-        """Says in the log that the half message needs nothing more. Where that cannot be said, its producer is asked again."""
+        """Appends an op message. If this fails, the producer is asked again."""
         self._appender.start_put(op_message(half, self._store_host, time.time_ns() // 1_000_000))
 
     def resume_check(self, _connection: Connection, command: RemotingCommand) -> Answer:
-        """RESUME_CHECK_HALF_MESSAGE (323): the message, wherever it is now, is a half message that was never asked about."""
+        """RESUME_CHECK_HALF_MESSAGE (323): stores the message again as a half message that was never checked."""
         header = ResumeCheckHalfMessageRequestHeader.from_ext(command.ext_fields)
         try:
             _, offset = decode_offset_message_id(header.msg_id)
@@ -144,7 +144,7 @@ async def _respond_later(command: RemotingCommand, result: Awaitable[PutResult])
 
 
 def _respond(command: RemotingCommand, result: PutResult) -> RemotingCommand:
-    # compat: stored is stored, as safely as it should be or not.
+    # compat: success if it is stored, even if not as safely as configured.
     if result.status.is_stored:
         return response_to(command, ResponseCode.SUCCESS)
     return response_to(command, code_of_put(result.status), str(result.status))

@@ -1,7 +1,7 @@
 """Converts prepared messages to half messages and back, and creates op messages (store spec 11.2 to 11.4).
 
-A half message waits in RMQ_SYS_TRANS_HALF_TOPIC, and for the store it is an ordinary message there. An op message names the queue
-offset of a half message that needs nothing more. Neither is ever changed: what is asked about again is stored again.
+A half message waits in RMQ_SYS_TRANS_HALF_TOPIC, as an ordinary message for the store. An op message names the queue
+offset of a resolved half message. Neither is ever changed: a message to be checked again is stored again.
 """
 
 from typing import Final
@@ -33,9 +33,9 @@ def is_prepared(found: dict[str, str], reconsume_times: int) -> bool:
 
 
 def make_half_message(message: MessageToStore, found: dict[str, str]) -> None:
-    """Makes a half message of it; `found` are its properties, WAIT included, which are all stored.
+    """Converts it to a half message; all properties in `found`, including WAIT, are stored.
 
-    A DELAY is left alone: RocketMQ delays the half message, and then drops it. Here the commit is delayed.
+    A DELAY is ignored here: RocketMQ delays the half message, and then drops it. Here the commit is delayed.
     """
     found[properties.REAL_TOPIC] = message.topic
     found[properties.REAL_QUEUE_ID] = str(message.queue_id)
@@ -46,9 +46,9 @@ def make_half_message(message: MessageToStore, found: dict[str, str]) -> None:
 
 
 def committed_message(half: MessageExt) -> tuple[MessageToStore, dict[str, str]] | None:
-    """The message that the half message stood for, and its properties for a delay that it may still ask for.
+    """The original message of a half message, and its properties, which may still request a delay.
 
-    None if it does not say where to go. # compat: the stored property string is the half message's, TRAN_MSG and REAL_TOPIC included.
+    None if it has no destination. # compat: the stored property string is the half message's, including TRAN_MSG and REAL_TOPIC.
     """
     message = restore_message(half)
     if message is None:
@@ -61,7 +61,7 @@ def committed_message(half: MessageExt) -> tuple[MessageToStore, dict[str, str]]
 
 
 def op_message(half: MessageExt, host: Host, now_ms: int) -> MessageToStore:
-    """Says that the half message needs nothing more."""
+    """The op message of a resolved half message."""
     found = {properties.TAGS: REMOVED, properties.WAIT: "true"}
     return MessageToStore(
         TRANSACTION_OP_HALF_TOPIC,
@@ -76,18 +76,18 @@ def op_message(half: MessageExt, host: Host, now_ms: int) -> MessageToStore:
 
 
 def half_to_check_again(half: MessageExt, check_times: int) -> MessageToStore:
-    """The half message for another time, with the number of times that its producer has been asked."""
+    """A copy of the half message with its number of checks."""
     return _stored_again(half, half.properties | {properties.TRANSACTION_CHECK_TIMES: str(check_times)})
 
 
 def half_to_keep_immune(half: MessageExt, check_times: int) -> MessageToStore:
-    """The half message for later, because its own immunity time is not over; it keeps in mind its first queue offset."""
+    """A copy of the half message within its immunity time, with its first queue offset."""
     first = half.properties.get(properties.TRANSACTION_PREPARED_QUEUE_OFFSET, str(half.queue_offset))
     return _stored_again(
         half,
         half.properties
         | {
-            # compat: this counts as a check, and so a long immunity ends among the discarded.
+            # compat: this counts as a check, so a message with a long immunity time is finally discarded.
             properties.TRANSACTION_CHECK_TIMES: str(check_times),
             properties.TRANSACTION_PREPARED_QUEUE_OFFSET: first,
             properties.WAIT: "false",
@@ -96,7 +96,7 @@ def half_to_keep_immune(half: MessageExt, check_times: int) -> MessageToStore:
 
 
 def half_to_discard(half: MessageExt, found: dict[str, str]) -> MessageToStore:
-    """The half message for the topic of those that nobody asks about any more."""
+    """A copy of the half message for the topic of discarded messages."""
     message = copy_message(half, TRANSACTION_CHECK_MAX_TIME_TOPIC, 0)
     message.properties = properties.encode_properties(found).encode()
     return message
@@ -105,6 +105,6 @@ def half_to_discard(half: MessageExt, found: dict[str, str]) -> MessageToStore:
 def _stored_again(half: MessageExt, found: dict[str, str]) -> MessageToStore:
     message = copy_message(half, half.topic, half.queue_id)
     message.properties = properties.encode_properties(found).encode()
-    # compat: RocketMQ forgets both.
+    # compat: RocketMQ loses both.
     message.flag = message.reconsume_times = 0
     return message

@@ -1,6 +1,6 @@
 """Decides what to do with the half message at the head of its queue. Pure functions (store spec 11.5).
 
-Times are ms. Every rule, and the order of the rules, is RocketMQ's: which producer is asked when, and how often, depends on it.
+Times are ms. Every rule, and the order of the rules, is RocketMQ's, because the times and the number of checks depend on it.
 """
 
 from collections.abc import Container
@@ -15,9 +15,9 @@ class Verdict(Enum):
     """What to do about a half message."""
 
     DISCARD = auto()
-    """It was asked about too often, or is too old: put it away."""
+    """It was checked too often, or is too old: discard it."""
     STOP = auto()
-    """It is too fresh, and so are all behind it: nothing more in this round."""
+    """It is too recent, as are all after it: the round ends."""
     RESOLVED = auto()
     """It is a later copy of one that is committed or rolled back."""
     PUT_BACK = auto()
@@ -25,7 +25,7 @@ class Verdict(Enum):
     CHECK = auto()
     """Ask its producer."""
     READ_OPS = auto()
-    """There may be an op message for it further on: read those first."""
+    """There may be a later op message for it: read more op messages first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Rules:
     timeout_ms: int
     most_checks: int
     reserved_ms: int
-    """Age at which a half message is given up, because its record is about to expire."""
+    """Age at which a half message is discarded, because its record is about to expire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Ops:
 
 
 def check_times(half: MessageExt) -> int:
-    """How often its producer has been asked, this time included."""
+    """The number of checks, including this one."""
     text = half.properties.get(properties.TRANSACTION_CHECK_TIMES)
     return 1 if text is None else _whole(text) + 1
 
@@ -60,7 +60,7 @@ def judge(
     rules: Rules,
     can_put_back: bool = True,
 ) -> Verdict:
-    """The verdict on a half message that no op message has named. `resolved`: the queue offsets that op messages have named.
+    """The verdict on a half message not named by any op message. `resolved`: the queue offsets named by op messages.
 
     `begin_ms`: when the round began. `can_put_back` is False once PUT_BACK has been tried without success.
     """
@@ -91,7 +91,7 @@ def judge(
 
 
 def first_offset(half: MessageExt) -> int | None:
-    """The queue offset under which the producer knows a half message that was put back; -1 if that is not a number."""
+    """The first queue offset of a half message that was stored again, which the producer uses; -1 if it is not a number."""
     text = half.properties.get(properties.TRANSACTION_PREPARED_QUEUE_OFFSET)
     return None if text is None else _whole(text)
 
@@ -117,7 +117,7 @@ def _is_asked_enough(half: MessageExt, rules: Rules) -> bool:
 
 
 def advanced(op_offset: int, done: list[int]) -> int:
-    """Where the op messages continue: beyond those that are done with, as far as they follow each other without a gap."""
+    """The next offset of op messages: after the processed ones, up to the first gap."""
     for offset in sorted(done):
         if offset != op_offset:
             break

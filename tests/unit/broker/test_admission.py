@@ -107,7 +107,7 @@ def test_request_on_the_plain_path_can_restrict_later_sends(broker: SmallBroker)
     assert len(broker.records()) == 1
 
 
-def test_the_hot_paths_are_taken_when_only_admin_requests_are_checked(broker: SmallBroker, client: Peer) -> None:
+def test_hot_paths_are_used_if_only_admin_requests_are_checked(broker: SmallBroker, client: Peer) -> None:
     refuse = refusing(RequestCode.UPDATE_BROKER_CONFIG, *SENDS)
     client.connection.admission = Admission("guest", refuse.check, checks_hot_requests=False)
     hot = client.connection.hot_path is not None and COMPILED
