@@ -85,9 +85,18 @@ def _about_identity(identity: Identity, error: ssl.SSLError) -> str:
     reason = error.reason or ""
     if reason == "KEY_VALUES_MISMATCH":
         return f"{key}: this is not the key of {certificate}"
-    if "DECRYPT" in reason or "PASSWORD" in reason:
+    if "DECRYPT" in reason or _is_encrypted(identity.key):
         return f"{key}: cannot be decrypted; check {identity.name_of('key_password')}"
-    return f"{certificate}, {key}: expected a certificate and its key in PEM format ({_words(error)})"
+    return f"{certificate}, {key}: expected a certificate and its key in PEM format{_words(error)}"
+
+
+def _is_encrypted(path: str) -> bool:
+    # OpenSSL reports a wrong password as an unreadable file.
+    try:
+        with open(path, "rb") as file:
+            return b"ENCRYPTED" in file.read(4096)
+    except OSError:
+        return False
 
 
 def _load_trust(context: ssl.SSLContext, identity: Identity) -> None:
@@ -97,7 +106,7 @@ def _load_trust(context: ssl.SSLContext, identity: Identity) -> None:
         context.load_verify_locations(identity.trust)
     except ssl.SSLError as error:
         raise ConfigError(
-            f"{name}={identity.trust}: expected certificates in PEM format ({_words(error)})", name
+            f"{name}={identity.trust}: expected certificates in PEM format{_words(error)}", name
         ) from error
     except OSError as error:
         raise ConfigError(f"{name}={identity.trust}: {error.strerror}", name) from error
@@ -113,4 +122,5 @@ def _check_readable(name: str, path: str) -> None:
 
 
 def _words(error: ssl.SSLError) -> str:
-    return (error.reason or str(error)).replace("_", " ").lower()
+    """The reason in parentheses, if there is one."""
+    return f" ({error.reason.replace('_', ' ').lower()})" if error.reason else ""

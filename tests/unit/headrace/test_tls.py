@@ -12,6 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from appliance.certificates import make_self_made
 from headrace.errors import ConfigError, ConnectError, RemotingError
@@ -194,6 +200,7 @@ def test_client_refuses_servers_that_it_cannot_verify(
     run(main())
 
 
+@pytest.mark.slow
 def test_certificate_is_made_once_when_none_is_configured_and_kept(run: Any, tmp_path: Path) -> None:
     path = tmp_path / "tls" / "self-made.pem"
 
@@ -354,6 +361,34 @@ def test_garbage_after_the_first_byte_closes_with_one_line(
     assert "TLS failed" in said
 
 
+def test_record_that_was_changed_on_its_way_closes_the_connection(
+    run: Any, certificates: Certificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with serving(certificates.settings()) as (server, port), peer_of(port) as peer:
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            client = certificates.client().wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+            while True:
+                try:
+                    client.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    peer.writer.write(outgoing.read())
+                    incoming.write(await peer.reader.read(65536))
+            client.write(create_request(ECHO, body=b"x").encode())
+            record = bytearray(outgoing.read())
+            record[-1] ^= 1
+            peer.writer.write(bytes(record))
+            await peer.ended()
+            await until(lambda: not server.connections)
+            assert server.bad_frames == 0
+
+    run(main())
+    (said,) = warnings_in(caplog)
+    assert "TLS failed: " in said
+
+
+@pytest.mark.slow
 def test_changed_hellos_never_harm_the_server(run: Any, certificates: Certificates) -> None:
     chance = random.Random(7)
     hello = hello_of(trusting())
@@ -463,6 +498,7 @@ def test_one_batch_of_answers_leaves_with_one_write(
     assert len(written) == 1
 
 
+@pytest.mark.slow
 def test_peer_that_does_not_read_is_bounded_and_closed(
     run: Any, certificates: Certificates, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -639,6 +675,18 @@ def test_files_that_cannot_be_used_are_named_with_the_reason(certificates: Certi
     ):
         with pytest.raises(ConfigError, match=reason):
             server_context(parse_tls_settings({**good, key: value}))
+
+
+def test_encrypted_key_needs_its_password(certificates: Certificates, tmp_path: Path) -> None:
+    key = load_pem_private_key(certificates.path("server.key").read_bytes(), None)
+    encrypted = tmp_path / "encrypted.key"
+    encrypted.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")))
+    texts = {**certificates.properties(), "tls.server.keyPath": str(encrypted)}
+    server_context(parse_tls_settings({**texts, "tls.server.keyPassword": "secret"}))
+    for wrong in ({}, {"tls.server.keyPassword": "wrong"}):
+        with pytest.raises(ConfigError, match=r"cannot be decrypted; check tls\.server\.keyPassword") as caught:
+            server_context(parse_tls_settings({**texts, **wrong}))
+        assert "wrong" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
