@@ -9,6 +9,7 @@ An access key that several files define belongs to the first.
 import fcntl
 import logging
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,10 @@ from headrace.model.data_version import DataVersion
 PLAIN_FILE: Final = "conf/plain_acl.yml"
 _SUFFIXES: Final = (".yml", ".yaml")
 MAX_FILES: Final = 1024  # limit: as many are looked at every second
+LOCK_S: Final = (
+    5.0  # limit: a change takes milliseconds; a program that is stopped in the middle holds nobody up for longer
+)
+LOCK_POLL_S: Final = 0.01
 
 logger = logging.getLogger(__name__)
 
@@ -102,14 +107,31 @@ class AclFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps other programs of ours from changing files meanwhile. Makes HOME/conf if it does not exist. Raises OSError."""
+        """Keeps other programs of ours from changing files meanwhile. Makes HOME/conf if it does not exist.
+
+        Raises BadAclFile if another one takes too long, and OSError.
+        """
         folder = self.home / "conf"
         if not folder.exists():
             folder.mkdir(parents=True, exist_ok=True)
             give_to_owner_of(self.home, folder)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            self._lock(descriptor)
             yield
         finally:
             os.close(descriptor)
+
+    def _lock(self, descriptor: int) -> None:
+        deadline = time.monotonic() + LOCK_S
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise BadAclFile(
+                        f"{self.home / 'conf'}: another program is changing the ACL files; try again"
+                    ) from None
+                time.sleep(LOCK_POLL_S)
+            else:
+                return

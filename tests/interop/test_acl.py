@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.protocol.remoting_command import SerializeType
 from support.acl_requests import ACCOUNTS, REFUSAL, SECRET, Row, rows
 from support.appliance import Appliance
 from support.client import Client
@@ -40,15 +41,19 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, 
         yield apache, ours
 
 
-def answers(server: Server) -> dict[Row, Answer]:
+def answers(server: Server, encoding: SerializeType) -> dict[Row, Answer]:
     """The answers to all requests, made one after the other."""
     with PlainClient(server.broker) as client:
+        client.serialize_type = encoding
         return {row: row.ask(client) for row in rows()}
 
 
 @pytest.mark.slow
-def test_every_request_is_allowed_or_refused_as_by_apaches_broker(servers: tuple[Server, Server]) -> None:
-    apaches, ours = map(answers, servers)
+@pytest.mark.parametrize("encoding", SerializeType)
+def test_every_request_is_allowed_or_refused_as_by_apaches_broker(
+    servers: tuple[Server, Server], encoding: SerializeType
+) -> None:
+    apaches, ours = (answers(server, encoding) for server in servers)
     refused = [remark for _, remark in apaches.values() if remark is not None]
     assert len(apaches) > 2000
     assert len(apaches) / 5 < len(refused) < len(apaches) * 4 / 5

@@ -98,17 +98,18 @@ def rows() -> Iterator[Row]:
 _Request = tuple[int, Mapping[str, str], bytes]
 
 
+# Without empty fields: in a binary header Apache's broker reads them as `null`, which it then finds wrongly signed.
 def _send(topic: str, _group: str) -> _Request:
     ext = {
         "producerGroup": "producers", "topic": topic, "defaultTopic": "TBW102", "defaultTopicQueueNums": "1", "queueId": "0", "sysFlag": "0",
-        "bornTimestamp": "1700000000000", "flag": "0", "properties": "", "reconsumeTimes": "0", "unitMode": "false", "batch": "false",
+        "bornTimestamp": "1700000000000", "flag": "0", "properties": "WAIT\x01true", "reconsumeTimes": "0", "unitMode": "false", "batch": "false",
     }  # fmt: skip
     return Code.SEND_MESSAGE, ext, b"body"
 
 
 def _send_v2(topic: str, group: str) -> _Request:
     ext = {
-        "a": group, "b": topic, "c": "TBW102", "d": "1", "e": "0", "f": "0", "g": "1700000000000", "h": "0", "i": "", "j": "0",
+        "a": group, "b": topic, "c": "TBW102", "d": "1", "e": "0", "f": "0", "g": "1700000000000", "h": "0", "i": "WAIT\x01true", "j": "0",
         "k": "false", "m": "false",
     }  # fmt: skip
     return Code.SEND_MESSAGE_V2, ext, b"body"
@@ -166,7 +167,7 @@ REQUESTS: Final[Mapping[str, Callable[[str, str], _Request]]] = {
     "send v2 to retry topic": lambda _topic, group: _send_v2(f"%RETRY%{group}", group),
     "send trace": lambda _topic, group: _send_v2("RMQ_SYS_TRACE_TOPIC", group),
     "send back": _plain(
-        Code.CONSUMER_SEND_MSG_BACK, "offset=0", "group={group}", "delayLevel=0", "originTopic={topic}", "originMsgId=", "unitMode=false"
+        Code.CONSUMER_SEND_MSG_BACK, "offset=0", "group={group}", "delayLevel=0", "originTopic={topic}", "originMsgId=id", "unitMode=false"
     ),
     "pull": _pull,
     "pull retry topic": lambda _topic, group: _pull(f"%RETRY%{group}", group),

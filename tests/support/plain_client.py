@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from headrace.protocol import fastjson
 from headrace.protocol.frame import FrameDecoder
-from headrace.protocol.remoting_command import ONEWAY_FLAG, RemotingCommand, create_request
+from headrace.protocol.remoting_command import ONEWAY_FLAG, RemotingCommand, SerializeType, create_request
 from headrace.protocol.request_code import RequestCode
 
 PATIENCE_S = 30.0
@@ -20,6 +20,8 @@ class PlainClient:
         host, port = address.rsplit(":", 1)
         self._socket = socket.create_connection((host, int(port)), PATIENCE_S, source and (source, 0))
         self._decoder = FrameDecoder()
+        self.serialize_type = SerializeType.JSON
+        """How headers of requests are encoded."""
         self.told: list[RemotingCommand] = []
         """What the broker has asked of this client, unanswered."""
 
@@ -80,7 +82,7 @@ class PlainClient:
 
     def _send(self, code: int, ext: dict[str, Any] | None, body: bytes, flag: int) -> RemotingCommand:
         fields = None if ext is None else {key: str(value) for key, value in ext.items()}
-        request = create_request(RequestCode(code), fields, body)
+        request = create_request(RequestCode(code), fields, body, serialize_type=self.serialize_type)
         request.flag |= flag
         self._socket.sendall(request.encode())
         return request

@@ -1,5 +1,6 @@
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -282,6 +283,27 @@ def test_file_does_not_grow_beyond_what_can_be_read(tmp_path: Path) -> None:
     with pytest.raises(BadAclFile, match="would be larger than 3145728 bytes"):
         AclEditor(folder).put_account(AccountChange("account1", "x" * (3 << 20)))
     assert folder.plain_file.read_text() == entry("account1")
+
+
+def test_changes_at_the_same_time_are_all_made(tmp_path: Path) -> None:
+    names = [f"account{number}" for number in range(12)]
+
+    def add(name: str) -> None:
+        AclEditor(AclFolder(tmp_path)).put_account(AccountChange(name, "secret-key"))
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(add, names))
+    loaded = AclFolder(tmp_path).load()
+    assert sorted(loaded.rules.accounts) == sorted(names)
+    assert next(iter(loaded.versions.values())).counter == len(names)
+
+
+def test_change_fails_if_another_program_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.access.acl_folder.LOCK_S", 0.0)
+    folder = make_folder(tmp_path, plain=entry("account1"))
+    with folder.locked(), pytest.raises(BadAclFile, match="another program is changing the ACL files"):
+        AclEditor(folder).remove_account("account1")
+    assert AclEditor(folder).remove_account("account1") is not None
 
 
 def test_link_stays_a_link(tmp_path: Path) -> None:
