@@ -45,6 +45,6 @@ def errors_as_lines() -> Iterator[None]:
     try:
         yield
     except BadAclFile as error:
-        raise ApplianceError(str(error)) from None
+        raise ApplianceError(str(error).replace("\n", " ")) from None
     except OSError as error:
         raise ApplianceError(f"{error.filename or 'ACL file'}: {error.strerror or error}") from None

@@ -44,7 +44,7 @@ def test_generated_secret_is_printed_once_and_never_listed(run: Run, tmp_path: P
 
 def test_given_secret_is_not_printed(run: Run) -> None:
     assert "my-own-secret" not in run("add", "account1", "--secret", "my-own-secret", "--admin").output
-    assert run("list").output.splitlines()[1].split()[:2] == ["account1", "yes"]
+    assert run("list").output.splitlines()[1].split()[:4] == ["account1", "yes", "all", "all"]
 
 
 def test_secret_is_read_from_standard_input(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_check_names_the_rule_that_decides(run: Run, arguments: tuple[str, ...],
     [
         (("add", "short"), "the account is shorter than 7 characters"),
         (("add", "account1", "--secret", "short"), "--secret is shorter than 7 characters"),
-        (("add", "account1", "--topic", "Orders"), "Parse Resource format error for Orders"),
+        (("add", "account1", "--topic", "Orders"), "Parse Resource format error for Orders. The expected"),
         (("add", "account1", "--white-address", "1.2.3"), "Netaddress examine Exception netaddress is 1.2.3"),
         (("check", "account1", "pub"), "pub needs a topic or group:NAME"),
         (("list", "--home", "/no/such/folder"), "/no/such/folder: no such folder"),

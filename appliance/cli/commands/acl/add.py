@@ -22,8 +22,12 @@ _WORD = click.Choice(list(WORDS), case_sensitive=False)
     help="The secret key; - reads it from standard input. Default: that of the account, or a generated one for a new account.",
 )
 @click.option("--admin/--no-admin", default=None, help="Whether the account may make admin requests.")
-@click.option("--topic-default", type=_WORD, help="Permission on topics that --topic does not list.")
-@click.option("--group-default", type=_WORD, help="Permission on groups that --group does not list.")
+@click.option(
+    "--topic-default", type=_WORD, metavar="PERMISSION", help="Permission on topics that --topic does not list."
+)
+@click.option(
+    "--group-default", type=_WORD, metavar="PERMISSION", help="Permission on groups that --group does not list."
+)
 @click.option(
     "--topic", "topics", multiple=True, metavar="NAME=PERMISSION", help="Permission on a topic. Can be repeated."
 )

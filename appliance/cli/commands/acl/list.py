@@ -51,11 +51,12 @@ def _fields(account: PlainAccessConfig) -> dict[str, object]:
 
 
 def _row(account: PlainAccessConfig, place: Path) -> tuple[str, ...]:
+    has_all = account.admin and not account.topic_perms and not account.group_perms
     return (
         account.access_key,
         "yes" if account.admin else "no",
-        " ".join([account.default_topic_perm or "DENY", *(account.topic_perms or ())]),
-        " ".join([account.default_group_perm or "DENY", *(account.group_perms or ())]),
+        "all" if has_all else " ".join([account.default_topic_perm or "DENY", *(account.topic_perms or ())]),
+        "all" if has_all else " ".join([account.default_group_perm or "DENY", *(account.group_perms or ())]),
         account.white_remote_address or "-",
         str(place),
     )

@@ -278,10 +278,11 @@ def test_files_written_by_root_belong_to_the_owner_of_the_folder(tmp_path: Path)
             assert (path.stat().st_uid, path.stat().st_gid) == owner
 
 
-def test_file_does_not_grow_beyond_what_can_be_read(tmp_path: Path) -> None:
+def test_file_does_not_grow_beyond_what_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.access.acl_file.MAX_BYTES", 1000)
     folder = make_folder(tmp_path, plain=entry("account1"))
-    with pytest.raises(BadAclFile, match="would be larger than 3145728 bytes"):
-        AclEditor(folder).put_account(AccountChange("account1", "x" * (3 << 20)))
+    with pytest.raises(BadAclFile, match="would be larger than 1000 bytes"):
+        AclEditor(folder).put_account(AccountChange("account1", "x" * 1000))
     assert folder.plain_file.read_text() == entry("account1")
 
 
