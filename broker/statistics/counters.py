@@ -79,6 +79,7 @@ class Counters:
             TLS_FAILURES: self._server.tls_failures,
             "held_pulls": self._held_pulls(),
             "connections": len(self._server.connections),
+            "turn_waits": self._server.waits,
             "connection_buffer_bytes": self._server.held_bytes,
             **{f"limit.{option}": count for option, count in self._server.faults.limits.items()},
         }

@@ -1,4 +1,4 @@
-"""PeerWatch: looks at all connections of a server once a second.
+"""PeerWatch: looks at all connections of a server once a second, some at a time.
 
 It closes those whose peers have not read for a while although answers wait, lets the budget make room, and has faults summed up.
 A peer that reads, however slowly, is left alone as long as there is memory.
@@ -14,6 +14,7 @@ from headrace.remoting.fault_log import FaultLog
 
 STALL_GRACE_S: Final = 30.0
 INTERVAL_S: Final = 1.0
+AT_ONCE: Final = 200  # limit: connections, half a millisecond; ten thousand at once would hold up everybody
 
 
 class PeerWatch:
@@ -33,18 +34,30 @@ class PeerWatch:
         self._faults = faults
         self._stall_grace_s = stall_grace_s
         self._interval_s = min(INTERVAL_S, stall_grace_s / 4)
-        self._looked_at = loop.time()
-        self._timer = loop.call_later(self._interval_s, self._look)
+        self._began = loop.time()
+        self._seconds = 0.0
+        self._left: list[Channel[Any]] = []
+        self._pause_s = self._interval_s
+        self._timer = loop.call_later(self._interval_s, self._begin)
+
+    def _begin(self) -> None:
+        """Begins a round over all connections."""
+        now = self._loop.time()
+        self._seconds, self._began = now - self._began, now
+        self._budget.relieve()
+        self._faults.sum_up()
+        self._left = list(self._channels)
+        self._pause_s = self._interval_s / (len(self._left) // AT_ONCE + 1)
+        self._look()
 
     def _look(self) -> None:
         now = self._loop.time()
-        self._timer = self._loop.call_later(self._interval_s, self._look)
-        for channel in list(self._channels):
-            channel.look(now, now - self._looked_at, self._stall_grace_s)
-        self._budget.relieve()
-        self._faults.sum_up()
-        self._looked_at = now
+        for channel in self._left[-AT_ONCE:]:
+            channel.look(now, self._seconds, self._stall_grace_s)
+        del self._left[-AT_ONCE:]
+        self._timer = self._loop.call_later(self._pause_s, self._look if self._left else self._begin)
 
     def close(self) -> None:
         """Watches no more."""
         self._timer.cancel()
+        self._left.clear()

@@ -7,8 +7,9 @@
              every turn of the loop: the clients that wait are handled one after the other, SLICE_NS each
 
 A client that shares the loop with others has SLICE_NS in each WINDOW_NS; what is beyond waits until the others' data of this turn is handled.
-A client that is alone may go on, but not longer than ALONE_NS at a time, as others may have begun meanwhile. All connections of a
-client have one share (`client_usage`), so more connections do not bring more time.
+A client that is alone may go on, but all that is handled until the loop turns takes no longer than LOOP_NS: an event loop polls again and again while
+thousands of connections are readable, and accepts nobody and runs no callback meanwhile. All connections of a client have one
+share (`client_usage`), so more connections do not bring more time.
 """
 
 import asyncio
@@ -19,7 +20,8 @@ from typing import Final, Protocol
 from headrace.remoting.client_usage import ClientUsage
 
 SLICE_NS: Final = 1_000_000  # limit: what each of the others waits for at most, for each client that floods
-ALONE_NS: Final = 10_000_000  # limit: what somebody new waits for while another client floods alone
+LOOP_NS: Final = 10_000_000  # limit: what somebody new waits for while another client floods alone
+_MARK_NS: Final = 2_000_000  # limit: so much is handled before it is asked when the loop turns, which costs a callback
 TURN_NS: Final = 2_000_000  # limit: for all clients that wait, in one turn of the loop
 _WINDOW_BITS: Final = 22  # limit: windows of 4 ms
 _SHARED_NS: Final = 100_000_000  # limit: so long after two clients were active the loop counts as shared
@@ -41,6 +43,7 @@ class Turns:
         self._shared_until_ns = 0
         self._clients: deque[ClientUsage] = deque()
         self._is_due = False
+        self._spent_ns = 0  # since the loop turned, as far as is known
         self.ends_ns = 0
         """When the turn in hand is over (monotonic clock)."""
         self.waits = 0
@@ -58,15 +61,19 @@ class Turns:
             usage.window = window
             usage.spent_ns = 0
         self._began_ns = now
-        if now >= self._shared_until_ns:
-            self.ends_ns = now + ALONE_NS
-            return True
-        self.ends_ns = now + SLICE_NS - usage.spent_ns
-        return usage.spent_ns < SLICE_NS and not usage.waiting
+        left_ns = LOOP_NS - self._spent_ns
+        if now < self._shared_until_ns:
+            left_ns = 0 if usage.waiting else min(SLICE_NS - usage.spent_ns, left_ns)
+        self.ends_ns = now + left_ns
+        return left_ns > 0
 
     def end(self, usage: ClientUsage) -> None:
         """The turn is over."""
-        usage.spent_ns += monotonic_ns() - self._began_ns
+        spent_ns = monotonic_ns() - self._began_ns
+        usage.spent_ns += spent_ns
+        self._spent_ns += spent_ns
+        if self._spent_ns >= _MARK_NS:
+            self._run_soon()
 
     def wait(self, usage: ClientUsage, channel: Waiter) -> None:
         """Calls `channel.take_turn` when it is its turn."""
@@ -83,8 +90,9 @@ class Turns:
             self._loop.call_soon(self._run)
 
     def _run(self) -> None:
-        """Handles what waits, a slice for each client, until the time for all of them is over."""
+        """The loop turns: handles what waits, a slice for each client, until the time for all of them is over."""
         self._is_due = False
+        self._spent_ns = 0
         began = now = monotonic_ns()
         for _ in range(len(self._clients)):
             usage = self._clients.popleft()

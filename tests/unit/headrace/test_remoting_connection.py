@@ -140,7 +140,7 @@ def test_answers_of_one_read_are_sent_with_one_write(run: Any, monkeypatch: pyte
         put(channel, data)
 
     monkeypatch.setattr(Channel, "_put", counting)
-    monkeypatch.setattr(turns, "ALONE_NS", 1 << 40)  # the machine may be busy meanwhile
+    monkeypatch.setattr(turns, "LOOP_NS", 1 << 40)  # the machine may be busy meanwhile
 
     async def main() -> None:
         async with serving() as (_, port), peer_of(port) as peer:

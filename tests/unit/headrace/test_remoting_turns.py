@@ -102,6 +102,25 @@ def test_client_alone_has_more_time_than_one_that_shares_the_loop(monkeypatch: p
     asyncio.run(main())
 
 
+def test_loop_turns_although_a_client_alone_has_data_on_many_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1 << 40
+    monkeypatch.setattr(remoting_turns, "monotonic_ns", lambda: now)
+
+    async def main() -> None:
+        nonlocal now
+        turns, usage = Turns(asyncio.get_running_loop()), ClientUsages().join("one")
+        for _ in range(3):
+            began = 0
+            while turns.begin(usage):
+                began += 1
+                now += 1 << 20
+                turns.end(usage)
+            assert 9 <= began <= 10
+            await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+
 @asynccontextmanager
 async def working_server() -> AsyncIterator[tuple[RemotingServer, int]]:
     def work(_: Connection, command: RemotingCommand) -> RemotingCommand:

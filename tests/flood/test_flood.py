@@ -1,0 +1,104 @@
+"""Floods: 10,000 connections, 100,000 sends in flight, slow readers and slow writers, all at once with 100 synchronous producers.
+
+The producers are a client each: they have addresses of their own (127.1.0.1 and so on), as on 100 machines. The flood is one client with
+9,800 connections and ten sends in flight on each; it sends the next as soon as one is answered. Another client has 100 connections
+that ask for long answers and read nothing, and 100 that send a frame byte by byte.
+
+The producers send without a pause, so that the broker is busy and their latency is its work for all of them. Their process uses a third
+of a core, so it is not what is measured; the flood's processes have the lowest priority, so that they take no core from
+the broker or the producers, and always have enough in flight. What the machine does beside makes every figure uncertain, so measurements with
+the flood and while it is stopped take turns, and the medians are compared.
+"""
+
+import contextlib
+import json
+import resource
+import signal
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from support import load
+from support.appliance import Appliance
+
+pytestmark = pytest.mark.slow
+
+MIB = 1 << 20
+CONNECTIONS = 9_800
+IN_FLIGHT = 10
+STALLED = 100
+PRODUCERS = 100
+ROUNDS = 3
+SECONDS = 2.0
+BUFFER_MIB = 128
+SETTINGS = {
+    "mappedFileSizeCommitLog": str(256 * MIB), "maxHashSlotNum": "100000", "maxIndexNum": "400000",
+    "maxConnectionBufferBytes": str(BUFFER_MIB * MIB),
+}  # fmt: skip
+
+
+@pytest.fixture
+def appliance(tmp_path: Path) -> Iterator[Appliance]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard * 3 // 4 * 3 // 4 < CONNECTIONS:
+        pytest.fail(f"the open file limit is {hard}; the flood needs 18,000 (ulimit -n)")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        with Appliance(tmp_path / "data", settings=SETTINGS) as started:
+            yield started
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def produce(port: int, seconds: float = SECONDS) -> dict[str, Any]:
+    """What 100 synchronous producers see."""
+    process = load.start("producers", port, PRODUCERS, seconds)
+    out, _ = process.communicate(timeout=60)
+    seen: dict[str, Any] = json.loads(out)
+    return seen
+
+
+def own_memory(process: psutil.Process) -> int:
+    """Bytes of a process's memory that are not pages of files."""
+    memory = process.memory_info()
+    return int(memory.rss - memory.shared)
+
+
+def test_flood_of_one_client_leaves_the_latency_of_others_within_two_times(appliance: Appliance) -> None:
+    port = appliance.ports[1]
+    produce(port)  # creates the topic, and warms up
+    broker = psutil.Process(appliance.pid_of("broker"))
+    before = own_memory(broker)
+    with contextlib.ExitStack() as stack:
+        floods = [load.start("flood", port, CONNECTIONS, IN_FLIGHT), load.start("stall", port, STALLED)]
+        for flood in floods:
+            stack.callback(load.stop, flood)
+            load.expect(flood, "connected")
+        for flood in floods:
+            load.begin(flood)
+            load.expect(flood, "sent")
+        calm, flooded, most = [], [], 0
+        for _ in range(ROUNDS):
+            flooded.append(produce(port))
+            most = max(most, own_memory(broker))
+            for flood in floods:
+                flood.send_signal(signal.SIGSTOP)
+            calm.append(produce(port))
+            for flood in floods:
+                flood.send_signal(signal.SIGCONT)
+        status = appliance.status()
+    counters = status["counters"]["broker"]
+    assert [each["failed"] for each in (*calm, *flooded)] == [0] * 2 * ROUNDS
+    assert counters["turn_waits"] > 0, "the flood never had to wait, so nothing was measured"
+    p99_calm, p99_flooded = (statistics.median(each["p99"] for each in seen) for seen in (calm, flooded))
+    assert p99_flooded <= 2 * p99_calm, (calm, flooded)
+    # What the connections themselves take, some 15 KB each, is not of the budget.
+    assert (most - before) / MIB < BUFFER_MIB + (CONNECTIONS + 2 * STALLED) * 0.015
+    assert {name: role["restarts"] for name, role in status["roles"].items() if role["restarts"]} == {}
+    lines = (appliance.data / "logs" / "headrace.log").read_text().splitlines()
+    assert len(lines) < 300
+    assert not [line for line in lines if "level=error" in line]

@@ -1,0 +1,194 @@
+"""Clients for load on a broker, each kind in a process of its own: `python -m support.load KIND PORT …`.
+
+    producers PORT COUNT SECONDS      COUNT synchronous producers, each with an address of its own; prints their latencies
+    flood PORT CONNECTIONS IN_FLIGHT  one client: so many connections with so many sends in flight on each, until it is ended
+    stall PORT COUNT                  one client: COUNT connections that ask for long answers and read nothing, and COUNT that send a frame byte by byte
+
+They use plain sockets and fixed frames, so that a request costs them some ten microseconds: the broker is what is measured.
+"""
+
+import contextlib
+import json
+import os
+import select
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from headrace.protocol.headers.send import SendMessageRequestHeaderV2
+from headrace.protocol.remoting_command import create_request
+
+TOPIC: Final = "Load"
+FLOOD_ADDRESS: Final = "127.0.0.2"
+STALL_ADDRESS: Final = "127.0.0.3"
+_REPOSITORY: Final = Path(__file__).parents[2]
+
+
+def start(*arguments: object) -> "subprocess.Popen[str]":
+    """Starts one of the programs above."""
+    environment = {**os.environ, "PYTHONPATH": f"{_REPOSITORY}:{_REPOSITORY / 'tests'}"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "support.load", *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+
+
+def expect(process: "subprocess.Popen[str]", word: str) -> None:
+    """Waits until it has said so."""
+    assert process.stdout is not None
+    assert process.stdout.readline().strip() == word
+
+
+def begin(process: "subprocess.Popen[str]") -> None:
+    """Lets one that has connected begin."""
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def stop(process: "subprocess.Popen[str]") -> None:
+    """Ends one that runs until it is ended."""
+    process.kill()
+    process.communicate()
+
+
+def send_frame(size: int = 100) -> bytes:
+    """A send to TOPIC."""
+    header = SendMessageRequestHeaderV2(
+        producer_group="load", topic=TOPIC, default_topic="TBW102", default_topic_queue_nums=4, queue_id=0, sys_flag=0,
+        born_timestamp=1_700_000_000_000, flag=0, properties="KEYS\x011",
+    )  # fmt: skip
+    return create_request(header.CODE, header.to_ext(), b"x" * size).encode()
+
+
+def connect(port: int, address: str) -> socket.socket:
+    """A connection from an address."""
+    peer = socket.socket()
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    peer.bind((address, 0))
+    peer.connect(("127.0.0.1", port))
+    return peer
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The value below which `share` of the sorted values are."""
+    return values[min(int(len(values) * share), len(values) - 1)]
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def run_producers(port: int, count: int, seconds: float) -> dict[str, Any]:
+    """Each sends, waits for the answer, and sends again. Latencies in ms."""
+    frame, clock = send_frame(), time.perf_counter
+    peers = {}
+    epoll = select.epoll()
+    for number in range(count):
+        peer = connect(port, f"127.1.{number // 250}.{number % 250 + 1}")
+        peers[peer.fileno()] = peer
+        epoll.register(peer, select.EPOLLIN)
+    latencies: list[float] = []
+    failed = 0
+    began = dict.fromkeys(peers, clock())
+    for peer in peers.values():
+        peer.sendall(frame)
+    end, cpu = clock() + seconds, time.process_time()
+    while clock() < end:
+        for descriptor, _ in epoll.poll(1):
+            peer = peers[descriptor]
+            answer = peer.recv(65536)
+            now = clock()
+            latencies.append((now - began[descriptor]) * 1000)
+            failed += b'"code":0,' not in answer
+            began[descriptor] = now
+            peer.send(frame)
+    cpu = time.process_time() - cpu
+    now = clock()
+    waiting = [(now - at) * 1000 for at in began.values()]
+    for peer in peers.values():
+        peer.close()
+    latencies.sort()
+    return {
+        "sent": len(latencies), "failed": failed, "cpu": cpu / seconds, "longest_waiting": max(waiting),
+        "p50": percentile(latencies, 0.5), "p99": percentile(latencies, 0.99), "max": latencies[-1],
+    }  # fmt: skip
+
+
+def run_flood(port: int, connections: int, in_flight: int) -> None:
+    """Keeps so many sends in flight on each connection."""
+    frame = send_frame()
+    peers = {}
+    epoll = select.epoll()
+    for _ in range(connections):
+        peer = connect(port, FLOOD_ADDRESS)
+        peer.setblocking(False)
+        peers[peer.fileno()] = peer
+        epoll.register(peer, select.EPOLLIN)
+    _say("connected")
+    sys.stdin.readline()
+    os.nice(19)
+    for peer in peers.values():
+        peer.send(frame * in_flight)
+    _say("sent")
+    while True:
+        for descriptor, _ in epoll.poll(1):
+            peer = peers[descriptor]
+            with contextlib.suppress(OSError):
+                answers = peer.recv(65536)
+                if not answers:
+                    epoll.unregister(peer)
+                    continue
+                count = answers.count(b'"opaque"')
+                peer.send(frame * count)
+
+
+def run_stall(port: int, count: int) -> None:
+    """Slow readers and slow writers."""
+    topics = create_request(21).encode()
+    readers, writers = [], []
+    for _ in range(count):
+        reader = socket.socket()
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.bind((STALL_ADDRESS, 0))
+        reader.connect(("127.0.0.1", port))
+        reader.setblocking(False)
+        readers.append(reader)
+        writers.append(connect(port, STALL_ADDRESS))
+    _say("connected")
+    sys.stdin.readline()
+    os.nice(19)
+    frame = send_frame(10_000)
+    _say("sent")
+    at = 0
+    while True:
+        for reader in readers:
+            with contextlib.suppress(OSError):
+                reader.send(topics * 100)
+        for writer in writers:
+            with contextlib.suppress(OSError):
+                writer.send(frame[at : at + 1])
+        at = (at + 1) % len(frame)
+        time.sleep(0.05)
+
+
+def main() -> None:
+    """Runs the program that the command line names."""
+    kind, *numbers = sys.argv[1:]
+    if kind == "producers":
+        _say(json.dumps(run_producers(int(numbers[0]), int(numbers[1]), float(numbers[2]))))
+    elif kind == "flood":
+        run_flood(*map(int, numbers))
+    else:
+        run_stall(*map(int, numbers))
+
+
+if __name__ == "__main__":
+    main()
