@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from appliance.cli.broker_store import store_of
 from appliance.cli.options import broker_option, data_option
 from appliance.cli.supervisor_client import paths_of
 from appliance.errors import ApplianceError
@@ -30,7 +31,9 @@ def files_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def folder_of(data: str, broker: str | None, home: str | None, plain_file: str) -> AclFolder:
-    """The ACL files of a broker. Raises ApplianceError if the folder that should contain them does not exist."""
+    """The ACL files of a broker. Raises ApplianceError if it is not clear which broker, or its folder does not exist."""
+    if home is None and broker is None:
+        store_of(data, None)  # refuses to choose between several brokers
     folder = Path(home if home is not None else paths_of(data).broker(broker or "").folder)
     if not folder.is_dir():
         raise ApplianceError(

@@ -100,6 +100,17 @@ def test_mistake_is_one_line_and_changes_nothing(
     assert not (tmp_path / "conf" / "plain_acl.yml").exists()
 
 
+def test_broker_must_be_named_if_there_are_several(run: Run, tmp_path: Path) -> None:
+    for name in ("broker-a", "broker-b"):
+        (tmp_path / name / "store" / "config").mkdir(parents=True)
+    with pytest.raises(ApplianceError, match="has several brokers; choose one with --broker: broker-a, broker-b"):
+        run("add", "account1")
+    assert (
+        f"added to {tmp_path / 'broker-b' / 'conf' / 'plain_acl.yml'}"
+        in run("add", "account1", "--broker", "broker-b").output
+    )
+
+
 def test_invalid_file_is_reported_with_its_name(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "conf" / "plain_acl.yml"
     path.parent.mkdir()

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,6 +116,17 @@ def test_store_path_that_agrees_with_the_data_folder_is_accepted(tmp_path: Path)
 def test_commit_log_may_be_in_another_folder(tmp_path: Path) -> None:
     sources = Sources(data=str(tmp_path), settings=[f"storePathCommitLog={tmp_path}/fast"])
     assert str(read_configuration(sources).brokers[0].store_paths.commit_log) == f"{tmp_path}/fast"
+
+
+def test_acl_files_are_below_the_broker_s_folder_unless_rocketmq_home_is_given(tmp_path: Path) -> None:
+    def homes(**given: Any) -> list[str]:
+        brokers = read_configuration(Sources(data=str(tmp_path), **given)).brokers
+        return [broker.broker.rocketmq_home for broker in brokers]
+
+    assert homes() == [str(tmp_path)]
+    assert homes(settings=["rocketmqHome=/opt/rocketmq"]) == ["/opt/rocketmq"]
+    toml = write(tmp_path / "appliance.toml", "brokers = 2\n")
+    assert homes(appliance_toml=toml) == [str(tmp_path / "broker-a"), str(tmp_path / "broker-b")]
 
 
 def test_host_is_bound_and_registered(tmp_path: Path) -> None:
