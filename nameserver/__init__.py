@@ -5,6 +5,6 @@
     liveness  ──► routes      drops brokers that have fallen silent
     daemon                    the process: a loop, a listener, the parts put together
 
-Name servers know nothing of each other: brokers register with all of them. Whatever is in the tables comes from brokers and is
-gone with the process; within 30 s they register again.
+Name servers are independent of each other: brokers register at all of them. The tables contain only data from brokers and are
+lost with the process; within 30 s brokers register again.
 """

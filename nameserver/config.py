@@ -20,7 +20,7 @@ from headrace.model.option import option
 
 @dataclass(frozen=True)
 class NameServerConfig:
-    """How a name server listens, what it keeps, and when it takes a broker for lost."""
+    """The options of a name server."""
 
     listen_port: int = option(9876, help="Port that clients and brokers connect to.")
     rocketmq_home: str = option(os.environ.get("ROCKETMQ_HOME", ""), help="Reported to tools; not used otherwise.")

@@ -1,7 +1,7 @@
 """The name server process: creates its parts, runs their loop, and stops on request.
 
-Called in the forked child, by the one who knows what a role is; this file does not. It writes `kvConfig.json` and nothing else
-of anybody's. Killed, it leaves routes to be registered again and a file that is whole.
+Called in the forked child; this file does not depend on roles. It writes only `kvConfig.json`
+and its settings. After a kill, brokers register again, and the file is complete.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from nameserver.settings import Settings
 logger = logging.getLogger(__name__)
 
 BEAT_INTERVAL_S: Final = 0.25
-STOP_GRACE_S: Final = 2.0  # limit: no request takes long; a client that does not read is not waited for
+STOP_GRACE_S: Final = 2.0  # limit: no request takes long, and clients that do not read are not awaited
 
 
 class NameServer:
@@ -66,7 +66,7 @@ class NameServer:
         self._counted: dict[str, int] = {}
 
     async def listen(self, host: str, port: int) -> int:
-        """Serves from now on; returns the port. Raises PortTaken, or OSError for an address that cannot be had otherwise."""
+        """Begins to serve; returns the port. Raises PortTaken, or OSError if the address cannot be bound for another reason."""
         try:
             bound = await self.server.listen(host, port)
         except OSError as error:
@@ -145,7 +145,7 @@ async def _serve(
 
 
 def _loop_factory() -> Callable[[], Any]:
-    """Uvloop's where it is installed."""
+    """The event loop of uvloop if it is installed."""
     try:
         import uvloop  # noqa: PLC0415 - an option of the installation
     except ImportError:

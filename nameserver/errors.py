@@ -29,7 +29,7 @@ class PortTaken(NameServerError, OSError):
 
 
 class KvConfigUnreadable(NameServerError):
-    """The file is there and is not what this program writes. Starting with nothing would overwrite what may still be repaired."""
+    """The file exists but is invalid. Starting without it would overwrite what could still be repaired."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"cannot read {path}: {reason}; repair it, or move it away to start without keys")

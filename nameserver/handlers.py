@@ -1,9 +1,9 @@
 """The name server's request handlers: one method for each request code (remoting spec, section 3).
 
 Codes that are not here are answered with REQUEST_CODE_NOT_SUPPORTED.
-# compat: RocketMQ 4.9 keeps silent there, so that tools hang until their time-out; its successor answers as we do.
+# compat: RocketMQ 4.9 does not answer them, so tools wait for their timeout; RocketMQ 5 answers as we do.
 
-Where RocketMQ takes a missing field for a name that nobody has, so do we: the field is read from the ext map as it is.
+As in RocketMQ, a missing field is treated as an unknown name: the field is read directly from the ext map.
 """
 
 import logging
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 class NameServerHandlers:
-    """The methods and what they work on. `table()` is what a RemotingServer is given."""
+    """The handlers with their tables. `table()` is the handler table of a RemotingServer."""
 
     def __init__(self, routes: RouteTable, kv: KvConfig, settings: Settings) -> None:
         self._routes = routes

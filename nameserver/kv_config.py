@@ -33,14 +33,14 @@ class KvConfig:
         return self._namespaces.get(namespace, {}).get(key)
 
     def delete(self, namespace: str, key: str) -> None:
-        """Forgets a key; one that is missing is no error."""
+        """Deletes a key; a missing one is not an error."""
         keys = self._namespaces.get(namespace)
         if keys is not None:
             keys.pop(key, None)
         self._write()
 
     def find_table(self, namespace: str) -> KVTable | None:
-        """All keys of a namespace, which may be none any more; None if there never was such a namespace."""
+        """All keys of a namespace, which may be empty; None if the namespace has never existed."""
         keys = self._namespaces.get(namespace)
         return None if keys is None else KVTable({key: value for key, value in keys.items() if value is not None})
 

@@ -1,7 +1,7 @@
 """Liveness: drops brokers without a recent registration.
 
-A broker registers every 30 s. One whose connection is lost is dropped at once; this finds those that keep the connection open
-and say nothing (remoting spec 3.10).
+A broker registers every 30 s. When its connection is lost it is dropped at once; this module finds silent brokers with an open
+connection (remoting spec 3.10).
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class Liveness:
         self._timer = self._loop.call_later(first_ms / 1000, self._pass)
 
     def scan(self) -> None:
-        """Drops the silent ones and closes their connections."""
+        """Drops silent brokers and closes their connections."""
         expired_ms = self._config().broker_channel_expired_time
         for address, connection in self._routes.drop_silent(expired_ms):
             logger.warning("broker expired address=%s silent_ms>%d", address, expired_ms)
@@ -37,7 +37,7 @@ class Liveness:
                 connection.close(f"the broker {address} has not registered for {expired_ms} ms")
 
     def close(self) -> None:
-        """Scans no more."""
+        """Stops scanning."""
         self._timer.cancel()
 
     def _pass(self) -> None:

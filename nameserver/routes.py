@@ -6,14 +6,14 @@
     address       ─► last heard of, data version, connection, HA address
     address       ─► filter servers                        of old brokers; mostly empty
 
-What is easily missed (remoting spec 3.3 to 3.10):
+Details (remoting spec 3.3 to 3.10):
 
 - only masters change topics, and registering never removes one: a topic goes with its last broker name, or by request
-- a master's topics are looked at only if its data version has changed, or its id is new to the name; so a wiped write permission stays wiped
+- a master's topics are read only if its data version has changed, or its id is new to the name; so a wiped write permission stays wiped
 - a broker belongs to the connection it registered over last; when that is lost the broker is dropped at once, an older one says nothing
 - the name of a broker goes with its last address, and takes its topics along
 
-A connection is any object that can be told from others; it is never called.
+A connection may be any object with identity; it is never called.
 """
 
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
@@ -30,7 +30,7 @@ _TOPICS_AT_ONCE = 1000  # limit: a step of a millisecond or two
 
 @dataclass(frozen=True, slots=True)
 class BrokerIdentity:
-    """Which broker speaks: one address under one id of a name in a cluster."""
+    """The identity of a broker: one address under one id of a name in a cluster."""
 
     cluster: str
     name: str
@@ -40,7 +40,7 @@ class BrokerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a broker says of itself. `filter_servers` None: it said nothing of them, which leaves them as they are."""
+    """The content of a registration. `filter_servers` None: not contained, so they are not changed."""
 
     broker: BrokerIdentity
     ha_address: str
@@ -51,7 +51,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Master:
-    """Where a slave finds its master."""
+    """The addresses of a slave's master."""
 
     address: str
     ha_address: str
@@ -59,7 +59,7 @@ class Master:
 
 @dataclass(frozen=True, slots=True)
 class LiveBroker:
-    """What is known of an address that has registered."""
+    """The state of a registered address."""
 
     heard_at_ms: int
     data_version: DataVersion
@@ -74,7 +74,7 @@ class _Broker:
 
 
 class RouteTable:
-    """The tables and what may be done to them. `clock_ms` says the time; only differences matter."""
+    """The tables and their operations. `clock_ms` returns the time; only differences matter."""
 
     def __init__(self, clock_ms: Callable[[], int]) -> None:
         self._clock_ms = clock_ms
@@ -89,7 +89,7 @@ class RouteTable:
     # -- brokers come and go ----------------------------------------------------------------------------------------------
 
     def register(self, registration: Registration, connection: Hashable) -> Master | None:
-        """Takes what a broker says of itself; for a slave with a live master returns where that is."""
+        """Registers a broker; for a slave with a live master, returns the master's addresses."""
         steps = self.register_steps(registration, connection)
         while True:
             try:
@@ -203,7 +203,7 @@ class RouteTable:
         return list(dict.fromkeys(name for cluster, names in self._clusters.items() for name in (cluster, *names)))
 
     def some_address(self) -> str | None:
-        """The address of some broker."""
+        """The address of any broker."""
         return next((address for broker in self._brokers.values() for address in broker.addresses.values()), None)
 
     def unit_topics(self) -> list[str]:
@@ -219,22 +219,22 @@ class RouteTable:
         return [topic for topic, flag in self._sys_flags() if flag & (UNIT_SUBSCRIPTION | UNIT) == UNIT_SUBSCRIPTION]
 
     def live_brokers(self) -> Mapping[str, LiveBroker]:
-        """What is known of each address, to be read."""
+        """The state of each address, read-only."""
         return self._live
 
     # -- an operator's changes --------------------------------------------------------------------------------------------
 
     def wipe_write_permission(self, broker_name: str) -> int:
-        """Lets clients write no more to this broker; returns how many topics it has."""
+        """Removes the write permission of this broker's topics; returns their number."""
         return self._change_permission(broker_name, lambda permission: permission & ~permissions.WRITE)
 
     def add_write_permission(self, broker_name: str) -> int:
-        """Lets clients write to this broker again; returns how many topics it has."""
+        """Adds the write permission to this broker's topics; returns their number."""
         # compat: the permission becomes read and write whatever it was, so a template topic loses its inherit bit.
         return self._change_permission(broker_name, lambda _: permissions.READ | permissions.WRITE)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
-        """Forgets a topic, or what the brokers of one cluster have of it."""
+        """Removes a topic, or its queues at the brokers of one cluster."""
         for name in self._queues if cluster is None else self._clusters.get(cluster, ()):
             self._queues.get(name, {}).pop(topic, None)
 
@@ -277,7 +277,7 @@ class RouteTable:
                 del self._addresses[live.connection]
 
     def _drop(self, address: str) -> None:
-        """Forgets an address as if its broker had taken its leave, whatever name and id it stands under."""
+        """Removes an address as if its broker had unregistered, whatever its name and id."""
         self._forget_live(address)
         self._filter_servers.pop(address, None)
         for name, broker in list(self._brokers.items()):
@@ -286,7 +286,7 @@ class RouteTable:
                 self._drop_if_empty(name, None)
 
     def _drop_if_empty(self, name: str, cluster: str | None) -> None:
-        """Forgets a broker name without addresses: in its cluster (None: in all of them), and its queues of all topics."""
+        """Removes a broker name without addresses: from its cluster (None: from all of them), and its queues of all topics."""
         if self._brokers[name].addresses:
             return
         del self._brokers[name]

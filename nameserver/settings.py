@@ -1,8 +1,8 @@
 """Settings: the current options, and changes to them by request (UPDATE_NAMESRV_CONFIG).
 
-A change is checked whole before any of it counts, then written to `configStorePath` as properties text, which may be given
-to the name server as its configuration when it starts again. Only options that are marked as changeable may be changed: no paths,
-ports or options that concern access.
+A change is validated completely before it is applied, then written to `configStorePath` as properties text, which can be given
+to the name server as its configuration at the next start. Only options marked as changeable can be changed: no paths,
+ports or access options.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ _FIXED: Final = {
     "writeBufferHighWaterMark": "0",
     "writeBufferLowWaterMark": "0",
 }
-"""What is shown of RocketMQ's options that have no effect here: one loop, no features, limits that are never reached."""
+"""The shown values of RocketMQ's options without effect here: one loop, no features, limits that are never reached."""
 FORBIDDEN: Final = frozenset(
     key for key, field in keys_of(NameServerConfig).items() if not is_changeable_by_request(field)
 )
@@ -42,7 +42,7 @@ FORBIDDEN: Final = frozenset(
 
 
 class Settings:
-    """Holds the current configuration: ask `config` again each time."""
+    """Holds the current configuration: read `config` each time."""
 
     def __init__(self, config: NameServerConfig, store_path: Path) -> None:
         self.config = config
@@ -53,7 +53,7 @@ class Settings:
         return encode_properties_text(_FIXED | self._texts())
 
     def update(self, body: bytes) -> Mapping[str, str]:
-        """Takes properties text; returns what it set. Keys that are not ours are skipped.
+        """Applies properties text; returns the changed options. Unknown keys are skipped.
 
         Raises SettingsRefused, and then nothing has changed; OSError if the change counts but could not be written.
         """

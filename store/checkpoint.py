@@ -21,7 +21,7 @@ from store.mapped_file import sync_directory
 
 FILE_SIZE = 4096
 _TIMESTAMPS = struct.Struct(">qqq")
-_SLACK_MS = 3000  # compat: RocketMQ reckons that much off (store spec, 1.5)
+_SLACK_MS = 3000  # compat: subtracted by RocketMQ (store spec, 1.5)
 
 
 @dataclass(frozen=True, slots=True)

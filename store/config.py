@@ -1,7 +1,7 @@
 """The store's options: RocketMQ's keys, types and defaults (store spec, appendix B).
 
-What RocketMQ's store knows and this one has no use for is in `ACCEPTED_UNUSED` with the reason, which a `broker.conf` that sets it
-gets as a warning.
+Options of RocketMQ's store without effect here are in `ACCEPTED_UNUSED` with the reason, which is printed as a warning if
+`broker.conf` sets them.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ PATH_SPLITTER = ","
 
 @dataclass(frozen=True)
 class StoreConfig:
-    """How a store is laid out, kept and read."""
+    """Options of layout, retention and reading."""
 
     # -- places and sizes
     store_path_root_dir: str = option("~/store", help="Root directory of the store.")
@@ -178,12 +178,12 @@ class StoreConfig:
 
     @property
     def is_sync_flush(self) -> bool:
-        """Whether answers wait for the disk."""
+        """Whether acknowledgements wait for the disk."""
         return self.flush_disk_type == SYNC_FLUSH
 
     @property
     def consume_queue_file_size(self) -> int:
-        """The length that ConsumeQueue files really have: whole entries (store spec, 1.2)."""
+        """The actual length of ConsumeQueue files: whole entries (store spec, 1.2)."""
         return -(-self.mapped_file_size_consume_queue // CONSUME_QUEUE_ENTRY_SIZE) * CONSUME_QUEUE_ENTRY_SIZE
 
     @property
@@ -218,7 +218,7 @@ class StoreConfig:
         return hours
 
     def paths(self) -> StorePaths:
-        """Where this store's files are. Raises BadStoreConfig."""
+        """The paths of this store's files. Raises BadStoreConfig."""
         if PATH_SPLITTER in self.store_path_commit_log:
             raise BadStoreConfig(
                 f"storePathCommitLog={self.store_path_commit_log}: a CommitLog spread over several directories is not supported"
@@ -227,7 +227,7 @@ class StoreConfig:
         return StorePaths(Path(self.store_path_root_dir).expanduser(), log)
 
     def check(self) -> None:
-        """Raises BadStoreConfig, in one line, for settings that cannot work."""
+        """Raises BadStoreConfig, in one line, for invalid settings."""
         choices = {
             "flushDiskType": (self.flush_disk_type, (ASYNC_FLUSH, SYNC_FLUSH)),
             "brokerRole": (self.broker_role, (ASYNC_MASTER, SYNC_MASTER, SLAVE)),
@@ -238,7 +238,7 @@ class StoreConfig:
                 raise BadStoreConfig(f"{key}={value}: expected {' or '.join(allowed)}")
         largest_record = self.effective_max_message_size + RECORD_MARGIN
         if self.mapped_file_size_commit_log < largest_record + BLANK_MIN_SIZE:
-            # compat: RocketMQ would answer success to a message that fits in no file, and drop it.
+            # compat: RocketMQ would acknowledge a message that fits in no file, and drop it.
             raise BadStoreConfig(
                 f"mappedFileSizeCommitLog={self.mapped_file_size_commit_log}: a record may take {largest_record} bytes "
                 f"(maxMessageSize + 65536) and needs {BLANK_MIN_SIZE} more in one file"
@@ -296,4 +296,4 @@ ACCEPTED_UNUSED: Final[dict[str, str]] = {
     ),
     **dict.fromkeys(("useReentrantLockWhenPutMessage", "debugLockEnable", "putMsgIndexHightWater"), _NO_LOCK_CHOICE),
 }  # fmt: skip
-"""Keys that RocketMQ's store has and this one does not use, and why. Said in a warning, never refused."""
+"""Keys of RocketMQ's store without effect here, with the reason. They cause warnings, not errors."""

@@ -25,7 +25,7 @@ def ratio_of(used_blocks: int, usable_blocks: int) -> float:
 
 
 def unused_bytes(path: Path) -> int:
-    """Bytes that no file has on the file system under `path`, those for root too: what a deletion raises; 0 if it cannot be told."""
+    """Free bytes on the file system under `path`, including those reserved for root, which a deletion increases; 0 if unknown."""
     try:
         figures = os.statvfs(path)
     except OSError:
@@ -34,7 +34,7 @@ def unused_bytes(path: Path) -> int:
 
 
 def free_bytes(path: Path) -> int:
-    """Bytes that may still be written under `path`; 0 if it cannot be told."""
+    """Bytes that can still be written under `path`; 0 if unknown."""
     try:
         figures = os.statvfs(path)
     except OSError:

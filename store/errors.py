@@ -1,5 +1,5 @@
 # ruff: noqa: N818  (names say what is wrong; the tree below says that they are errors)
-"""What can go wrong with a store's files, as exceptions.
+"""Errors of a store's files.
 
     StoreError
     ├── CorruptRecord      bytes inside the published log are no record

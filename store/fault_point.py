@@ -28,7 +28,7 @@ def arm(setting: str | None) -> None:
 
 
 def fault_point(name: str) -> None:
-    """Dies here, at once and without any clean-up, if this place was chosen."""
+    """Kills the process here, at once and without any clean-up, if this fault point was chosen."""
     if _passes_left and name in _passes_left:
         _pass(name)
 

@@ -1,7 +1,7 @@
 """FollowedOptions: applies changed options to a running role.
 
-A StoreConfig is frozen for everyone else. What changes here changes in the object that all parts of this process hold, so each
-sees the new value when it next looks. A role that is started again begins with what was changed before.
+A StoreConfig is frozen everywhere else. Changes are made in the object shared by all parts of this process, so each
+sees the new value at its next access. A restarted role begins with the changed options.
 """
 
 import logging
@@ -23,11 +23,11 @@ class FollowedOptions:
 
     @property
     def have_changed(self) -> bool:
-        """Whether there is something to follow: for those who wait."""
+        """Whether there are changes to apply, for waiting loops."""
         return self._page.version != self._seen
 
     def follow(self) -> None:
-        """Takes over what has changed since the last call."""
+        """Applies the changes since the last call."""
         if not self.have_changed:
             return
         self._seen, texts = self._page.read()

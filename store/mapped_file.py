@@ -1,9 +1,9 @@
-"""MappedFile: one file of fixed length, mapped into memory whole; its name is its first offset.
+"""MappedFile: one file of fixed length, completely mapped into memory; its name is its first offset.
 
 A file is reserved first (`reserve_file`: its blocks exist) and mapped afterwards, so that a full disk is an error in the
-housekeeper and never a SIGBUS in a writer. A mapping outlives its file's name: whoever deletes a file needs to ask nobody.
+housekeeper and never a SIGBUS in a writer. A mapping outlives its file's name, so files can be deleted at any time.
 
-A reader never looks beyond what a published offset covers; this class does not know those offsets.
+Readers must not read beyond published offsets, which this class does not know.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""ConsumeQueue: for each topic and queue id, where its messages are in the CommitLog.
+"""ConsumeQueue: the locations of messages in the CommitLog, for each topic and queue id.
 
-`layout` draws the files, `reader` is for everyone, `writer` (with `cursor`, its compiled part) for dispatch alone.
+`layout` describes the files, any process may use `reader`, and only dispatch uses `writer` (with `cursor`, its compiled part).
 """

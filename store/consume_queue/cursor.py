@@ -1,9 +1,9 @@
 # cython: wraparound=False, cdivision=True
-"""Where the next entry of one ConsumeQueue goes: the part of the writer that runs once a message (compiled, see the `.pxd`).
+"""The position of the next entry of a ConsumeQueue: the part of the writer that runs once per message (compiled, see the `.pxd`).
 
-`position` counts bytes through the queue's files laid end to end: entry `q` is at `q * 20`. What lies between `position` and
-`limit` is mapped and reserved on disk, so that writing there can neither fault nor meet a full disk. A cursor does only the
-common case by itself; everything else it leaves to `ConsumeQueueWriter.put`.
+`position` counts bytes in the stream of the queue's files: entry `q` is at `q * 20`. The bytes between `position` and
+`limit` are mapped and reserved on disk, so that a write can neither fault nor fail on a full disk. A cursor handles only the
+common case; everything else is left to `ConsumeQueueWriter.put`.
 """
 
 import cython
@@ -22,13 +22,13 @@ if not cython.compiled:
 
 
 class QueueCursor:
-    """A queue as dispatch knows it: its row in the queue table, its bounds, and its current file if that is mapped."""
+    """Dispatch's state of a queue: its row in the queue table, its bounds, and its current file if it is mapped."""
 
     def __init__(self, topic: bytes, queue_id: int) -> None:
         self.topic = topic
         self.queue_id = queue_id
         self.row = -1
-        """In the queue table; -1: it found no place there, nobody can read the queue."""
+        """In the queue table; -1: the table was full, and the queue cannot be read."""
         self.first_start = -1
         """Where the oldest file begins; -1: there is no file."""
         self.min_position = 0
@@ -37,15 +37,15 @@ class QueueCursor:
         self.max_physical_offset = -1
         """End of the last record that has an entry."""
         self.is_changed = False
-        """Bounds have moved since they were last published."""
+        """The bounds have changed since they were last published."""
         self.is_used = False
-        """It was written to since the writer last looked for mappings to let go."""
+        """It was written to since the writer last searched for mappings to release."""
         self.file: MappedFile | None = None
         self._view: memoryview | None = None
         self._file_start = 0
 
     def attach(self, file: MappedFile) -> None:
-        """Take a writable mapping; the cursor may write there once `limit` says so."""
+        """Set a writable mapping; the cursor may write there below `limit`."""
         self.file = file
         self._view = file.view
         self._entries = address_of(self._view)
@@ -53,7 +53,7 @@ class QueueCursor:
         self.limit = self.position
 
     def detach(self) -> None:
-        """Let go of the mapping, and close it."""
+        """Release the mapping and close it."""
         file = self.file
         self.limit = 0
         self.file = self._view = None
@@ -61,7 +61,7 @@ class QueueCursor:
             file.close()
 
     def try_put(self, physical_offset: int, size: int, tags_code: int, queue_offset: int) -> bool:
-        """Put the entry if it is there already or is the next one and has room; False: the writer must see to it."""
+        """Put the entry if it already exists, or is the next one and has room; False: the writer must handle it."""
         if physical_offset + size <= self.max_physical_offset:
             return True
         if self.position >= self.limit or queue_offset > QUEUE_OFFSET_MAX or queue_offset * ENTRY_SIZE != self.position:
@@ -70,7 +70,7 @@ class QueueCursor:
         return True
 
     def write(self, physical_offset: int, size: int, tags_code: int) -> None:
-        """Write an entry at `position`, which must be below `limit`. Nobody sees it before the row is published."""
+        """Write an entry at `position`, which must be below `limit`. It is not visible before the row is published."""
         at = self.position - self._file_start
         store_i64(self._entries, at + ENTRY_PHYSICAL_OFFSET_AT, physical_offset)
         store_i32(self._entries, at + ENTRY_RECORD_SIZE_AT, size)

@@ -8,7 +8,7 @@ from store.paths import file_name
 
 
 class ExtUnit(NamedTuple):
-    """What an extended entry says: the tags code proper, the message's store timestamp (ms), and the filter bit map."""
+    """An extended entry: the actual tags code, the message's store timestamp (ms), and the filter bit map."""
 
     size: int
     tags_code: int
@@ -24,7 +24,7 @@ class ConsumeQueueExtReader:
         self._file_size = file_size
 
     def read(self, address: int) -> ExtUnit | None:
-        """The unit at an address; None where there is none."""
+        """The unit at an address; None if there is none."""
         position = address - EXT_ADDRESS_BASE
         start = position - position % self._file_size
         try:

@@ -1,7 +1,7 @@
-"""Writes the units of extended ConsumeQueues (`enableConsumeQueueExt`). For dispatch alone.
+"""Writes the units of extended ConsumeQueues (`enableConsumeQueueExt`). For dispatch only.
 
-A unit is found by its address, which is in the queue's entry as tags code: what no entry leads to, nobody reads. So a
-queue is taken over at the end of the unit that its last entry names, and what is beyond is written again.
+A unit is found by its address, which is the tags code of the queue's entry: a unit without an entry is never read. So a
+restarted writer continues after the unit of the queue's last entry, and overwrites the rest.
 """
 
 import os
@@ -56,7 +56,7 @@ class ConsumeQueueExtWriter:
         return address
 
     def clean_expired(self, first_address: int) -> None:
-        """Deletes the files that are wholly before the unit of the queue's first entry."""
+        """Deletes the files that end before the unit of the queue's first entry."""
         first = first_address - EXT_ADDRESS_BASE
         for start in list_starts(self._directory, self._file_size, _SIZE_OPTION):
             if start + self._file_size > first:

@@ -1,7 +1,7 @@
-"""Reads ConsumeQueues up to what their rows publish: for the broker, the queries and whoever else follows dispatch.
+"""Reads ConsumeQueues up to their published rows.
 
-Entries come straight from a mapping and cost no copy. A file may be deleted, or a whole queue deleted and made again, while it is
-mapped here; the queue table's `changes` moves then, and the mapping is checked again.
+Entries are views of a mapping, without a copy. A file may be deleted, or a whole queue deleted and recreated, while it is
+mapped here; the queue table's `changes` is then incremented, and the mapping is checked again.
 """
 
 import os
@@ -16,14 +16,14 @@ from store.paths import StorePaths, file_name
 
 _MAPPINGS_MAX = 16_384  # limit: a process may have 65,530 mappings, and the CommitLog needs some
 _RELEASED_A_STEP = 2048  # limit: some milliseconds
-_FILES_LEFT = 1024  # limit: descriptors left for connections when few are allowed
+_FILES_LEFT = 1024  # limit: descriptors left for connections if few are allowed
 
 Place = tuple[bytes, int, int]
 """(topic, queue_id, byte at which a file of the queue begins)"""
 
 
 class _Mapping:
-    """A mapped file, and up to which change of the queue table it is known to be the one on disk."""
+    """A mapped file, and the last change of the queue table at which it was the one on disk."""
 
     __slots__ = ("changes", "file", "inode")
 
@@ -46,7 +46,7 @@ class ConsumeQueueReader:
         self._mapped: OrderedDict[Place, _Mapping] = OrderedDict()
 
     def bounds(self, topic: bytes | str, queue_id: int) -> tuple[int, int]:
-        """(min, max) queue offset: the first that can be read, and one beyond the last. (0, 0) for a queue nobody knows."""
+        """(min, max) queue offset: the first that can be read, and the one after the last. (0, 0) for an unknown queue."""
         row = self._table.find(_as_bytes(topic), queue_id)
         if row < 0:
             return 0, 0
@@ -70,7 +70,7 @@ class ConsumeQueueReader:
         return file.view[position - start : min(max_offset * ENTRY_SIZE - start, self._file_size)]
 
     def entry(self, topic: bytes | str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
-        """(physical offset, size, tags code) of one entry; None if it is not published or no longer kept."""
+        """(physical offset, size, tags code) of one entry; None if it is not published or deleted."""
         data = self.entries(topic, queue_id, queue_offset)
         if data is None:
             return None
@@ -78,7 +78,7 @@ class ConsumeQueueReader:
         return physical_offset, size, tags_code
 
     def release_deleted(self) -> Iterator[None]:
-        """Releases files whose entries are no longer kept, and of those of queues that are gone; a step is some thousand."""
+        """Releases files of deleted entries and deleted queues; a step handles several thousand."""
         for number, place in enumerate(list(self._mapped), 1):
             mapping = self._mapped.get(place)
             if mapping is not None and self._is_deleted(place, mapping):
@@ -116,7 +116,7 @@ class ConsumeQueueReader:
     def _is_deleted(self, place: Place, mapping: _Mapping) -> bool:
         topic, queue_id, start = place
         row = self._table.find(topic, queue_id)
-        # order: dispatch moves or frees the row before it deletes a file, which may still be there now.
+        # order: dispatch changes or frees the row before it deletes a file, which may still exist now.
         if row < 0 or start + self._file_size <= self._table.bounds(row)[0] * ENTRY_SIZE:
             return True
         changes = self._table.changes
@@ -127,7 +127,7 @@ class ConsumeQueueReader:
 
     @staticmethod
     def _is_on_disk(mapping: _Mapping) -> bool:
-        """Whether the path still leads to what is mapped. While it is mapped, no other file can have its inode."""
+        """Whether the path still refers to the mapped file. While it is mapped, no other file can have its inode."""
         try:
             return os.stat(mapping.file.path).st_ino == mapping.inode
         except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""ConsumeQueue files on disk: of full length from the start, their blocks reserved a little ahead of the write.
+"""ConsumeQueue files on disk: of full length from the start, with blocks reserved slightly ahead of the write.
 
-Whole files would be too much (50,000 queues of 6 MB are 300 GB), and writing into a mapping without blocks kills the process
-when the disk is full. Only dispatch makes these files, so one temporary name is enough; it stands where RocketMQ skips what
-is not a directory, and a process killed here leaves nothing that looks like a queue's file.
+Reserving whole files would take too much space (50,000 queues of 6 MB are 300 GB), and a write into a mapping without blocks kills the process
+if the disk is full. Only dispatch creates these files, so one temporary name is sufficient; it is in a folder where RocketMQ ignores
+files, and a process killed here leaves nothing that looks like a file of a queue.
 """
 
 import errno
@@ -18,7 +18,7 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 def make_sparse_file(path: Path, size_bytes: int) -> None:
-    """Makes a file of zeros of this length, and its directories, without blocks. It appears whole or not at all.
+    """Creates a file of zeros of this length, and its directories, without blocks, atomically.
 
     `path` is `<consumequeue>/<topic>/<queue id>/<name>`. Raises StoreFull, OSError.
     """
@@ -36,7 +36,7 @@ def make_sparse_file(path: Path, size_bytes: int) -> None:
 
 
 def reserve_ahead(fd: int, path: Path, position: int, size_bytes: int) -> int:
-    """Reserves the blocks of a file from `position` on and tells up to where. Raises StoreFull, OSError."""
+    """Reserves blocks of a file from `position` on and returns their end. Raises StoreFull, OSError."""
     end = min(position + RESERVED_BYTES, size_bytes)
     try:
         os.posix_fallocate(fd, position, end - position)

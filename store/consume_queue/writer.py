@@ -1,11 +1,11 @@
-"""Writes ConsumeQueues: creates, fills, and deletes their files. For dispatch alone, and one at a time.
+"""Writes ConsumeQueues: creates, fills, and deletes their files. For dispatch only, one at a time.
 
-Nobody reads an entry before the queue's row says so (`publish`), so what a killed writer leaves beyond the row is written
-again, over the same bytes: a queue that has a row continues from it. A queue without one is taken as it is on disk, less
-its last entry if that may be half written.
+Entries are read only up to the published row (`publish`), so entries of a killed writer beyond the row are written
+again, over the same bytes: a queue with a row continues from it. A queue without one is used as it is on disk, without
+its last entry if that may be incomplete.
 
-The rules for what is put where are RocketMQ's: what is there already is skipped, a queue whose first files are missing begins
-with fillers, and an entry that comes too early is put at the end all the same (docs/storage/format.md).
+The rules are RocketMQ's: existing entries are skipped, a queue whose first files are missing begins
+with fillers, and an entry beyond the end is written at the end (docs/storage/format.md).
 """
 
 import logging
@@ -35,11 +35,11 @@ _SIZE_OPTION = "mappedFileSizeConsumeQueue"
 
 
 class QueueNameRefused(StoreError):  # noqa: N818  (named as those in store.errors)
-    """A record names a topic or a queue that cannot be a directory; it gets no entry."""
+    """The topic or queue id of a record cannot name a directory; the record gets no entry."""
 
 
 class ConsumeQueueWriter:
-    """All queues of a store. `changed` lists those whose bounds have moved since the last `publish`."""
+    """All queues of a store. `changed` lists those whose bounds have changed since the last `publish`."""
 
     def __init__(self, paths: StorePaths, config: StoreConfig, table: QueueTableWriter, max_open: int = 0) -> None:
         """`max_open` bounds the mappings kept; 0: what half of the files that this process may have allow."""
@@ -54,7 +54,7 @@ class ConsumeQueueWriter:
         self.is_table_full = False
 
     def load(self, reput_offset: int, min_offset: int) -> None:
-        """Takes over the queues on disk and publishes their rows. Raises WrongFileLength, UnexpectedFile.
+        """Opens the queues on disk and publishes their rows. Raises WrongFileLength, UnexpectedFile.
 
         `reput_offset` is where dispatch continues, `min_offset` where the log begins.
         """
@@ -69,19 +69,19 @@ class ConsumeQueueWriter:
                 self._mark(cursor)
         for (topic, queue_id), row in self._table.rows().items():
             if (topic, queue_id) not in self._queues:
-                self._table.free(row)  # its files went before its row did
+                self._table.free(row)  # its files were deleted before its row was freed
         self.publish()
 
     def queues(self) -> Iterator[QueueCursor]:
-        """All queues that have ever been written to."""
+        """All queues that have been written to."""
         yield from list(self._queues.values())
 
     def find(self, topic: bytes, queue_id: int) -> QueueCursor | None:
-        """The queue, if it has ever been written to."""
+        """The queue, if it has been written to."""
         return self._queues.get((topic, queue_id))
 
     def open(self, topic: bytes, queue_id: int) -> QueueCursor:
-        """The queue, new if need be; a new one has no file before its first entry. Raises QueueNameRefused."""
+        """The queue, created if necessary; a new one has no file before its first entry. Raises QueueNameRefused."""
         cursor = self._queues.get((topic, queue_id))
         if cursor is None:
             _check_name(topic, queue_id)
@@ -93,7 +93,7 @@ class ConsumeQueueWriter:
         return cursor
 
     def put(self, cursor: QueueCursor, physical_offset: int, size: int, tags_code: int, queue_offset: int) -> None:
-        """Puts an entry by all of RocketMQ's rules. Raises StoreFull and OSError, having put nothing."""
+        """Puts an entry by all of RocketMQ's rules. Raises StoreFull and OSError; nothing is then written."""
         if physical_offset + size <= cursor.max_physical_offset:
             return
         expected = queue_offset * ENTRY_SIZE
@@ -107,7 +107,7 @@ class ConsumeQueueWriter:
                 )  # fmt: skip
                 return
             if expected > cursor.position:
-                # compat: RocketMQ appends it where the queue ends, so every later entry is at another place than it says.
+                # compat: RocketMQ appends it at the end of the queue, so every later entry has another position than its queue offset.
                 logger.error(
                     "queue offset out of sequence topic=%s queue_id=%d queue_offset=%d expected=%d physical_offset=%d",
                     cursor.topic.decode(errors="replace"), cursor.queue_id, queue_offset,
@@ -152,11 +152,13 @@ class ConsumeQueueWriter:
             yield
 
     def drop(self, cursor: QueueCursor) -> None:
-        """Removes a queue: its entries are gone at once for everybody. `sweep` deletes its files."""
+        """Removes a queue: its entries are no longer readable. `sweep` deletes its files."""
         key = cursor.topic, cursor.queue_id
         del self._queues[key]
         if cursor.row >= 0:
-            self._table.free(cursor.row)  # order: nobody may be sent to files that are going
+            self._table.free(
+                cursor.row
+            )  # order: before the files are deleted, because readers must not be directed to them
             cursor.row = -1
         if cursor.is_changed:
             self.changed.remove(cursor)
@@ -166,7 +168,7 @@ class ConsumeQueueWriter:
 
     @property
     def has_dropped(self) -> bool:
-        """Whether `sweep` has something to delete."""
+        """Whether `sweep` has files to delete."""
         return bool(self._dropped)
 
     def sweep(self) -> Iterator[None]:
@@ -184,7 +186,7 @@ class ConsumeQueueWriter:
     # ---- taking over
 
     def _list_queues(self) -> list[tuple[bytes, int]]:
-        """compat: what is not a number is skipped in a topic's directory."""
+        """compat: names that are not numbers are ignored in a topic's directory."""
         return [
             (os.fsencode(topic.name), int(queue.name))
             for topic in _entries(self._paths.consume_queue)
@@ -210,7 +212,7 @@ class ConsumeQueueWriter:
             return None
         for start in reversed(starts):
             if start >= position and start != starts[0]:
-                os.unlink(directory / file_name(start))  # made for an entry that nobody has seen
+                os.unlink(directory / file_name(start))  # created for an entry that was never visible
         with _OpenFile(directory, self._file_size, position - ENTRY_SIZE) as file:
             cursor.max_physical_offset = sum(file.entry(position - ENTRY_SIZE))
         cursor.first_start = starts[0]
@@ -225,14 +227,14 @@ class ConsumeQueueWriter:
     def _find_end(self, directory: Path, starts: list[int], reput_offset: int) -> int:
         """The byte after the last whole entry; the start of the first file if there is none but fillers.
 
-        Recovery has made sure that zeros follow the last entry, so halving finds it.
+        Recovery has ensured that zeros follow the last entry, so a binary search finds it.
         """
         has_dropped = False
         for start in reversed(starts):
             with _OpenFile(directory, self._file_size, start) as file:
                 end = file.find(start, start + self._file_size, lambda offset, size: offset < 0 or size <= 0)
                 if end > start and not has_dropped and sum(file.entry(end - ENTRY_SIZE)) > reput_offset:
-                    end -= ENTRY_SIZE  # the last entry of a killed writer may be torn, and is put again
+                    end -= ENTRY_SIZE  # the last entry of a killed writer may be torn, and is written again
                     has_dropped = True
                 if end > start:
                     return starts[0] if _is_filler(*file.entry(end - ENTRY_SIZE)) else end
@@ -275,7 +277,7 @@ class ConsumeQueueWriter:
         fault_point("consume_queue.filled")
 
     def _make_room(self, cursor: QueueCursor) -> None:
-        """Maps the file in which `position` is, made if need be, and reserves some of it."""
+        """Maps the file that contains `position`, created if necessary, and reserves part of it."""
         start = cursor.position - cursor.position % self._file_size
         path = self._directory(cursor) / file_name(start)
         if cursor.file is not None and cursor.file.start_offset != start:
@@ -292,7 +294,7 @@ class ConsumeQueueWriter:
             make_sparse_file(path, self._file_size)
             fault_point("consume_queue.file_made")
         file = MappedFile(path, start, self._file_size, writable=True, size_option=_SIZE_OPTION)
-        # The first store into a page would else bring a whole window of zeros into memory: 2 ms a queue, tried on ext4.
+        # Otherwise the first store into a page would read a whole window of zeros into memory: 2 ms per queue, measured on ext4.
         file.map.madvise(mmap.MADV_RANDOM)
         cursor.attach(file)
         self._mapped.append(cursor)
@@ -300,7 +302,7 @@ class ConsumeQueueWriter:
         while len(self._mapped) > self._max_open:
             oldest = self._mapped.popleft()
             if oldest.is_used and oldest is not cursor:
-                oldest.is_used = False  # a second chance: it has been written to since the last look
+                oldest.is_used = False  # a second chance: it has been written to since the last check
                 self._mapped.append(oldest)
             elif oldest is cursor:
                 self._mapped.append(oldest)
@@ -323,7 +325,7 @@ class ConsumeQueueWriter:
     # ---- cleaning
 
     def _delete(self, topic: bytes, queue_id: int) -> None:
-        """The files and directories of a dropped queue. Raises OSError; the queue is then still to be deleted."""
+        """Deletes the files and directories of a dropped queue. Raises OSError; they must then still be deleted."""
         directory = self._paths.queue(os.fsdecode(topic), queue_id)
         if directory.is_dir():
             _delete_files(directory)
@@ -346,7 +348,7 @@ class ConsumeQueueWriter:
             cursor.first_start += self._file_size
             cursor.min_position = max(cursor.min_position, cursor.first_start)
             self._mark(cursor)
-            self.publish()  # order: the minimum moves before the file goes
+            self.publish()  # order: the minimum moves before the file is deleted
             os.unlink(directory / file_name(deleted))
             fault_point("consume_queue.file_deleted")
             logger.info(
@@ -403,7 +405,7 @@ def _mappings_allowed() -> int:
 
 
 def _check_name(topic: bytes, queue_id: int) -> None:
-    # A topic of a crafted record must not lead out of the directory.
+    # The topic of a crafted record must not lead out of the directory.
     if not topic or b"/" in topic or b"\0" in topic or topic in (b".", b"..") or not 0 < len(topic) < TOPIC_BYTES:
         raise QueueNameRefused(f"invalid topic name {topic[:64]!r}: it cannot name a directory")
     if queue_id < 0:

@@ -47,7 +47,7 @@ def run(context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
 
 
 class Flusher:
-    """What the loop does in one round."""
+    """One round of the loop."""
 
     def __init__(self, context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
         self._context = context

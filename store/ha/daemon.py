@@ -1,6 +1,6 @@
 """The ha role's loop: one asyncio loop for all slaves, and on a slave for its master.
 
-While nobody is connected it sleeps without asking to be rung. The bell's descriptor and the stop pipe are watched by the loop.
+Without connections it sleeps without requesting a bell. The loop watches the bell's descriptor and the stop pipe.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from store.paths import StorePaths
 
 logger = logging.getLogger(__name__)
 
-_ROUND_S = 0.2  # limit: beats are owed more often than heartbeats on a link
+_ROUND_S = 0.2  # limit: the role's heartbeats are more frequent than those on a connection
 _FAREWELL_S = 3.0  # limit: how long slaves may take to acknowledge the last records before a stop
 
 
@@ -98,7 +98,7 @@ class _Ha:
         return asyncio.create_task(slave.follow())
 
     async def _round(self) -> None:
-        """Pushes what is there, then sleeps until rung, told to stop, or a beat is owed."""
+        """Sends new data, then sleeps until rung, stopped, or the next heartbeat."""
         self._context.beat()
         self._reader.release_deleted()
         if self._log is not None:
@@ -133,7 +133,7 @@ class _Ha:
             await asyncio.sleep(_ROUND_S / 20)
 
     async def _take_leave(self) -> None:
-        """The broker has stopped, so nothing more comes: slaves get the rest."""
+        """The broker has stopped, so the log is complete: sends the rest to slaves."""
         deadline = asyncio.get_running_loop().time() + _FAREWELL_S
         while not self._master.have_all_acknowledged() and asyncio.get_running_loop().time() < deadline:
             self._context.beat()

@@ -3,10 +3,10 @@
     slave → master   i64 offset                          report: the slave has everything below it; the first one says where to begin
     master → slave   i64 offset, i32 size, size bytes    size 0: heartbeat; a frame never crosses the end of a file
 
-A link whose first byte is that of a TLS hello is encrypted (RocketMQ's own slaves have no TLS); the first byte of a report is 0.
+A connection whose first byte is that of a TLS hello is encrypted (RocketMQ's own slaves have no TLS); the first byte of a report is 0.
 
-Data goes out as far as it is written, not as far as it is flushed, as in RocketMQ. A link is driven by the slave's reports and
-by `push`, which sends what its socket takes.
+Data is sent when it is written, before it is flushed, as in RocketMQ. A connection is driven by the slave's reports and
+by `push`, which sends as much as its socket accepts.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from store.config import StoreConfig
 
 logger = logging.getLogger(__name__)
 
-_FRAMES_A_TURN = 64  # limit: 2 MiB to one slave, then the others have their turn
-_HIGH_WATER_BYTES = 1 << 20  # limit: what may wait in the process for a slave that does not read
+_FRAMES_A_TURN = 64  # limit: 2 MiB to one slave, then the others are served
+_HIGH_WATER_BYTES = 1 << 20  # limit: unsent bytes in the process for a slave that does not read
 
 
 _TLS_HANDSHAKE = 0x16
@@ -72,7 +72,7 @@ class HaMaster:
 
     @property
     def slave_count(self) -> int:
-        """Slaves connected."""
+        """Number of connected slaves."""
         return len(self._links)
 
     def find_tls(self) -> LinkTls | None:
@@ -82,18 +82,18 @@ class HaMaster:
         return None if self._tls is None or self._tls.is_disabled else self._tls
 
     def push(self) -> None:
-        """Sends what is written to all slaves, as much as their sockets take."""
+        """Sends written data to all slaves, as much as their sockets accept."""
         for link in tuple(self._links):
             link.push()
 
     def look_after(self) -> None:
-        """Heartbeats to idle slaves, an end to silent ones. Called by the clock."""
+        """Sends heartbeats to idle slaves, and disconnects silent ones. Called periodically."""
         now = time.monotonic()
         for link in tuple(self._links):
             link.look_after(now)
 
     def have_all_acknowledged(self) -> bool:
-        """Whether every slave that has said where it is has everything that is written."""
+        """Whether every slave that has reported its offset has received everything written."""
         return all(not 0 <= link.acknowledged < self.control.wrote_offset for link in self._links)
 
     async def stop(self) -> None:
@@ -109,18 +109,18 @@ class HaMaster:
     # ---- called by links
 
     def add(self, link: "SlaveLink") -> None:
-        """A slave has connected. compat: it counts from here on, as in RocketMQ, although it has not said where it is."""
+        """A slave has connected. compat: it counts from now on, as in RocketMQ, although it has not reported its offset."""
         self._links.add(link)
         self._publisher.slave_count(len(self._links))
 
     def remove(self, link: "SlaveLink") -> None:
-        """A slave has gone."""
+        """A slave has disconnected."""
         self._links.discard(link)
         self._publisher.slave_count(len(self._links))
         self._broker.ring()
 
     def acknowledge(self, offset: int) -> None:
-        """Some slave has everything below `offset`. Never goes back, also when slaves leave."""
+        """A slave has everything below `offset`. Never decreases, even if slaves disconnect."""
         if offset > self.control.push2slave_max_offset:
             self._publisher.push2slave_max_offset(offset)
             self._broker.ring()
@@ -144,7 +144,7 @@ class SlaveLink(asyncio.Protocol):
     # ---- asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A slave has connected; it has to say where it is before anything is sent."""
+        """A slave has connected; it must report its offset before anything is sent."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
@@ -154,7 +154,7 @@ class SlaveLink(asyncio.Protocol):
         self._master.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The slave has gone, or was closed."""
+        """The slave has disconnected, or was disconnected."""
         logger.info(
             "slave disconnected slave=%s acknowledged=%d reason=%s", self._name, self.acknowledged, exc or "closed"
         )
@@ -193,14 +193,14 @@ class SlaveLink(asyncio.Protocol):
         self._is_paused = True
 
     def resume_writing(self) -> None:
-        """It has caught up."""
+        """The slave reads again."""
         self._is_paused = False
         self.push()
 
     # ---- TLS
 
     def _begins_tls(self, data: bytes) -> bool:
-        """Whether the link does not begin with plain text that is served."""
+        """Whether the connection does not begin with accepted plain text."""
         master = self._master
         if data[0] != _TLS_HANDSHAKE:
             if master.config.ha_tls_enable:
@@ -224,7 +224,7 @@ class SlaveLink(asyncio.Protocol):
     # ---- sending
 
     def push(self) -> None:
-        """Sends frames until everything written is sent, the socket is full, or others should have their turn."""
+        """Sends frames until everything written is sent, the socket is full, or other slaves must be served."""
         transport, batch = self._transport, self._master.config.ha_transfer_batch_size
         if transport is None or self._next_offset < 0:
             return
@@ -248,7 +248,7 @@ class SlaveLink(asyncio.Protocol):
         self.push()
 
     def look_after(self, now: float) -> None:
-        """A heartbeat if nothing has been sent for a while; the end if nothing has been heard."""
+        """Sends a heartbeat if the connection is idle; closes it if the slave is silent."""
         config, transport = self._master.config, self._transport
         if transport is None:
             return

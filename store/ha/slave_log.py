@@ -3,8 +3,8 @@
     -----|== complete records ==|-- part of one --|
                           wrote_offset        copied_offset
 
-A frame may end in the middle of a record. Only complete records are published, so that nobody on the slave sees half of one;
-what is copied beyond is lost at a restart or when the link breaks, and asked for again.
+A frame may end in the middle of a record. Only complete records are published, so that no reader on the slave sees a partial one;
+bytes copied beyond are dropped at a restart or when the connection is lost, and requested again.
 
 Bytes that are no record mean one of two things. Where a link begins, the master has another log than this one, and nothing of it is
 taken. Behind records that fitted, the master's disk has damaged its log: what is damaged is copied as it is, and the log continues at the
@@ -32,7 +32,7 @@ _HEAD_SIZE = 8
 
 
 class SlaveLog:
-    """The log's writer on a slave. There is one, in the ha role."""
+    """The log writer on a slave, in the ha role."""
 
     def __init__(self, control: ControlBlock, config: StoreConfig, paths: StorePaths) -> None:
         self._control = control
@@ -47,19 +47,19 @@ class SlaveLog:
         self.copied_offset = self.wrote_offset
         self._timestamp = control.wrote_timestamp
         self._has_fitted = False
-        """Whether the master has sent a whole record since the link began."""
+        """Whether the master has sent a complete record since the connection began."""
         self._damaged_offset = -1
         self._searched_offset = 0
 
     def start_over(self) -> None:
-        """Wipes what was copied and never published: by a predecessor, or of a record whose rest never came."""
+        """Wipes bytes copied but never published: by a predecessor, or of an incomplete record."""
         self.copied_offset = self.wrote_offset
         self._has_fitted = False
         self._damaged_offset = -1
         wipe(self._paths, self._config, self.wrote_offset, self._control.append_limit)
 
     def request(self, offset: int) -> None:
-        """An empty log begins where the master's frames begin: the housekeeper is to make that file. Raises HaError."""
+        """An empty log begins at the master's first frame: requests that file from the housekeeper. Raises HaError."""
         if offset % self._size:
             raise HaError(
                 f"the master starts in the middle of a file, at {offset}; set mappedFileSizeCommitLog to the same value on both"
@@ -67,14 +67,14 @@ class SlaveLog:
         self._publisher.requested(offset)
 
     def begin_at(self, offset: int) -> None:
-        """Takes over that the log begins there; `has_room` has said so."""
+        """Sets the beginning of the log, after `has_room` has returned true."""
         self.wrote_offset = self.copied_offset = offset
         self._publisher.append_limit(offset)
         self._publisher.wrote(offset, 0)
         self._publisher.requested(-1)
 
     def has_begun_at(self, offset: int) -> bool:
-        """Whether the housekeeper has made the file at which an empty log is to begin."""
+        """Whether the housekeeper has created the first file of an empty log."""
         return self._control.min_offset == offset and self._control.allocated_offset > offset
 
     def has_room(self, offset: int, size_bytes: int) -> bool:
@@ -84,7 +84,7 @@ class SlaveLog:
     def append(self, offset: int, data: bytes) -> None:
         """Copies the bytes of one frame and publishes the records that are now complete.
 
-        Raises HaError if they do not begin where the log ends, or are no records; the link must then be closed.
+        Raises HaError if they do not begin at the end of the log, or are not records; the connection must then be closed.
         """
         if offset != self.copied_offset:
             raise HaError(f"offset mismatch: master sent {offset}, local log ends at {self.copied_offset}")
@@ -147,7 +147,7 @@ class SlaveLog:
         if self._damaged_offset != offset:
             self._damaged_offset = self._searched_offset = offset
             logger.error("damaged record copied from the master physical_offset=%d reason=%s", offset, reason)
-        # A record that was not whole at the last look may begin some way before what was copied then.
+        # A record that was incomplete at the last check may begin before the bytes copied then.
         longest = self._config.effective_max_message_size + RECORD_MARGIN
         start = max(offset + 1, self._searched_offset - longest) - file.start_offset
         position = find_next_record(file, start, copied, check_crc=True)

@@ -1,1 +1,1 @@
-"""The housekeeper role: reserves, deletes, syncs the indexes, writes the checkpoint. All that flush must not wait for."""
+"""The housekeeper role: reserves and deletes files, syncs the indexes, writes the checkpoint. Everything for which flush must not wait."""

@@ -1,8 +1,8 @@
 """Deletes expired CommitLog files, by age and by disk use, and reports a full disk.
 
-`min_offset` is raised first, then the file is unlinked, then the others are rung: each process releases the file within a second,
-and whoever is reading it just then keeps what it has until it is done. ConsumeQueue and index files follow in dispatch, which sees
-`min_offset` move (store spec, section 8). Deleting before the retention time is a matter of its own (`forced`).
+`min_offset` is raised first, then the file is unlinked, then the other roles are rung: each process releases the file within a second,
+and current readers keep their mapping until they are done. Dispatch deletes ConsumeQueue and index files when it sees the new
+`min_offset` (store spec, section 8). Deletions before the retention time are in `forced_deletions`.
 """
 
 import logging
@@ -32,12 +32,12 @@ from store.paths import StorePaths, file_name
 
 logger = logging.getLogger(__name__)
 
-_DISK_INTERVAL_MS = 10_000  # compat: how often RocketMQ looks at the disk
+_DISK_INTERVAL_MS = 10_000  # compat: RocketMQ's interval of disk checks
 _HOUR_MS = 3_600_000
 
 
 class LogCleaner:
-    """Decides and carries out deletions of CommitLog files, one at a time."""
+    """Decides on deletions of CommitLog files and executes them, one at a time."""
 
     def __init__(self, control: ControlBlock, config: StoreConfig, paths: StorePaths, counters: CounterPage) -> None:
         self._control = control
@@ -57,17 +57,17 @@ class LogCleaner:
 
     @property
     def has_requests(self) -> bool:
-        """Whether an operator has asked for a deletion that is not done."""
+        """Whether an operator's request for a deletion is pending."""
         return self._control.delete_expired_requests > self._control.delete_expired_handled
 
     @property
     def is_deleting(self) -> bool:
-        """Whether files have been chosen that are not deleted yet; the clock says when the next one goes."""
+        """Whether selected files are not deleted yet; they are deleted at intervals."""
         return bool(self._doomed) or self._forced.is_busy
 
     @property
     def is_called(self) -> bool:
-        """Whether there is something to do for which others ring."""
+        """Whether there is work for which this role was rung."""
         return (self.has_requests and not self.is_deleting) or self._forced.are_counted
 
     def look_at_disk(self, is_out_of_space: bool) -> bool:
@@ -84,11 +84,11 @@ class LogCleaner:
         return True
 
     def choose(self, is_out_of_space: bool) -> bool:
-        """Chooses what to delete: when it is time, when the disk is short, when an operator has asked. True: ring the broker."""
+        """Selects files to delete: at the configured hour, when the disk is nearly full, or on request. True: ring the broker."""
         now = monotonic_ms()
         requests = self._control.delete_expired_requests
         if self.has_requests and not self.is_deleting:
-            # All that has expired goes, in as many runs as it takes.
+            # All expired files are deleted, in as many runs as necessary.
             self._add_expired()
             if not self._doomed:
                 self._publisher.delete_expired_handled(requests)
@@ -103,7 +103,7 @@ class LogCleaner:
         return self._may_force(is_out_of_space) and self._begin_forced()
 
     def try_delete_next(self) -> bool:
-        """Deletes the next chosen file if its turn has come. True: `min_offset` has moved."""
+        """Deletes the next selected file if it is due. True: `min_offset` has moved."""
         if self._forced.is_busy:
             return self._go_on_by_force()
         now = monotonic_ms()
@@ -122,7 +122,7 @@ class LogCleaner:
         return self._last_delete_ms + self._config.delete_commit_log_files_interval
 
     def next_work_ms(self) -> int:
-        """In how many ms there is something to do by the clock."""
+        """The time in ms until the next periodic work."""
         now = monotonic_ms()
         due = [
             self._last_disk_ms + _DISK_INTERVAL_MS,
@@ -137,11 +137,13 @@ class LogCleaner:
 
     def _delete(self, start: int) -> None:
         self._last_delete_ms = monotonic_ms()
-        # order: readers stop looking below min_offset before the file goes.
+        # order: readers stop reading below min_offset before the file is deleted.
         self._publisher.min_offset(start + self._config.mapped_file_size_commit_log)
         fault_point("housekeeping.min_raised")
         path_of(self._paths.commit_log, start).unlink(missing_ok=True)
-        sync_directory(self._paths.commit_log)  # a power cut must not bring back an older file than it takes
+        sync_directory(
+            self._paths.commit_log
+        )  # a power cut must not restore an older file while a newer one is missing
         fault_point("housekeeping.deleted")
 
     def _measure_disk(self) -> None:
@@ -176,7 +178,7 @@ class LogCleaner:
     def _go_on_by_force(self) -> bool:
         has_moved = self._forced.go_on()
         if not self._forced.is_busy:
-            self._measure_disk()  # before another one goes
+            self._measure_disk()  # before another one is deleted
         return has_moved
 
     def _add_expired(self) -> None:

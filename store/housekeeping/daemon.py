@@ -1,7 +1,7 @@
-"""The housekeeper role's loop: reserve first, because the log's writer may be waiting; then delete, then sync the indexes.
+"""The housekeeper role's loop: reserve first, because the log writer may be waiting; then delete, then sync the indexes.
 
-Nothing here is needed for the next message to be accepted but the reserving, so everything else is done a file at a time,
-with a look at the reserves in between.
+Only reserving files is needed to accept the next message, so everything else is done one file at a time,
+with a check of the reserves in between.
 """
 
 from ipc.role_context import RoleContext
@@ -14,13 +14,13 @@ from store.housekeeping.reserver import LogReserver
 from store.paths import StorePaths
 
 _LOG_WRITERS = ("broker", "ha")
-_RETRY_MS = 1000  # limit: how soon a full disk is tried again
-_RESERVE_LIMIT_MS = 120_000  # limit: 2 ms a GiB, but a file system without fallocate writes every block
+_RETRY_MS = 1000  # limit: how soon a reservation is retried on a full disk
+_RESERVE_LIMIT_MS = 120_000  # limit: 2 ms per GiB, but a file system without fallocate writes every block
 _UNLINK_LIMIT_MS = 60_000  # limit: unlinking 1 GiB takes 0.4 s on a good disk
 
 
 def run(context: RoleContext, config: StoreConfig, paths: StorePaths, *, is_log_copied: bool) -> None:
-    """Keeps house until the role is told to stop; then leaves the files as RocketMQ would find its own. `is_log_copied`: a master sends the log.
+    """Runs until the role is stopped; then leaves the files as RocketMQ does. `is_log_copied`: a master sends the log.
 
     Raises StoreError if the CommitLog's directory cannot be used, SyncFailed at the end if an index could not be synced.
     """
@@ -34,7 +34,7 @@ def run(context: RoleContext, config: StoreConfig, paths: StorePaths, *, is_log_
 
 
 class Housekeeper:
-    """What the loop does in one round."""
+    """One round of the loop."""
 
     def __init__(self, context: RoleContext, config: StoreConfig, paths: StorePaths, *, is_log_copied: bool) -> None:
         self._context = context
@@ -46,7 +46,7 @@ class Housekeeper:
         self._index_sync = IndexSync(context, config, paths)
 
     def begin(self) -> None:
-        """Takes over from a predecessor and reserves what the log's writer needs to begin."""
+        """Continues the work of a predecessor and reserves the files that the log writer needs."""
         self._reserver.take_over()
         self._reserve()
 
@@ -66,7 +66,7 @@ class Housekeeper:
         self._index_sync.sync_if_due(between=self._reserve)
 
     def wait(self) -> None:
-        """Until a file is wanted, an operator asks, or something is due by the clock."""
+        """Waits until a file is needed, an operator requests a deletion, or periodic work is due."""
         due_ms = min(self._cleaner.next_work_ms(), self._index_sync.next_work_ms())
         if self._reserver.is_out_of_space:
             self._context.nap(min(due_ms, _RETRY_MS))
@@ -74,7 +74,7 @@ class Housekeeper:
             self._context.wait(self._is_asked, due_ms)
 
     def finish(self) -> None:
-        """Syncs everything, writes the checkpoint, deletes what was reserved for nothing."""
+        """Syncs everything, writes the checkpoint, deletes unused reserved files."""
         if self._log_writers_are_gone():
             self._reserver.delete_unused()
         self._index_sync.sync_all()
@@ -93,6 +93,6 @@ class Housekeeper:
                 self._bells[role].ring()
 
     def _log_writers_are_gone(self) -> bool:
-        """Not so when this role alone is restarted: a file that the writer may have opened must stay."""
+        """Not if only this role is restarted: the writer may have opened the file."""
         health = self._context.instance.health.read()
         return all(health[role].pid == 0 and health[role].state == "stopped" for role in _LOG_WRITERS if role in health)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 PAGE_SIZE = 4096
 DELETED_A_RUN = 10  # compat: RocketMQ deletes this many files in one run
-DISK_WARNING_RATIO = 0.90  # compat: beyond it writing stops
-DISK_CLEAN_FORCIBLY_RATIO = 0.85  # compat: beyond it files are deleted whatever their age
+DISK_WARNING_RATIO = 0.90  # compat: writes stop above it
+DISK_CLEAN_FORCIBLY_RATIO = 0.85  # compat: files are deleted above it, whatever their age
 
 _FILES_AHEAD_MIN = 2  # limit: one being rolled into, one in hand should the housekeeper be restarted just then
 _FILES_AHEAD_MAX = 16  # limit: small files, as in tests, are used up quickly; that many are 64 MiB or less
@@ -27,7 +27,7 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class DiskState:
-    """What the used ratios ask for: stop writing, delete expired files now, delete the oldest even if not expired."""
+    """Actions required by the used ratios: stop writes, delete expired files now, delete the oldest even if not expired."""
 
     is_full: bool
     delete_expired: bool
@@ -35,23 +35,23 @@ class DiskState:
 
 
 def files_ahead(file_size: int) -> int:
-    """How many whole files to keep reserved beyond the one being written."""
+    """How many whole files to keep reserved after the current one."""
     return max(_FILES_AHEAD_MIN, min(_FILES_AHEAD_MAX, _BYTES_AHEAD // file_size))
 
 
 def files_to_reserve(wrote_offset: int, allocated_offset: int, file_size: int) -> range:
-    """Start offsets of the CommitLog files to be reserved now, in order."""
+    """Start offsets of the CommitLog files to reserve now, in order."""
     written = wrote_offset - wrote_offset % file_size
     return range(max(allocated_offset, written), written + (1 + files_ahead(file_size)) * file_size, file_size)
 
 
 def unused_files(starts: Iterable[int], wrote_offset: int) -> list[int]:
-    """Files reserved and never written, the last first: RocketMQ leaves none behind when it is stopped."""
+    """Reserved files that were never written, last first: RocketMQ leaves none when it stops."""
     return sorted((start for start in starts if start >= wrote_offset), reverse=True)
 
 
 def disk_state(log_ratio: float, queue_ratio: float, max_used_ratio: float) -> DiskState:
-    """What the used ratios of the CommitLog's and the ConsumeQueues' disks ask for; -1 is a ratio that could not be told."""
+    """The actions for the used ratios of the disks of CommitLog and ConsumeQueues; -1 is an unknown ratio."""
     ratios = (log_ratio, queue_ratio)
     return DiskState(
         is_full=max(ratios) > DISK_WARNING_RATIO,
@@ -70,7 +70,7 @@ def files_to_delete(
 ) -> list[int]:
     """Start offsets of the CommitLog files to delete in this run, the oldest first, without a gap.
 
-    Nothing that ends beyond `safe_offset` goes. Without `delete_oldest` only what has not changed for `reserved_ms`.
+    No file that ends beyond `safe_offset` is deleted. Without `delete_oldest`, only files that have not changed for `reserved_ms`.
     """
     doomed: list[int] = []
     for file in sorted(files, key=lambda file: file.start_offset):
@@ -92,10 +92,10 @@ def safe_to_delete_offset(wrote_offset: int, flushed_offset: int, reput_offset: 
 
 
 def is_worth_syncing(synced_bytes: int, written_bytes: int, least_pages: int) -> bool:
-    """Whether a ConsumeQueue has gathered enough for a sync between thorough rounds."""
+    """Whether a ConsumeQueue has enough unsynced pages for a sync between thorough rounds."""
     return written_bytes // PAGE_SIZE - synced_bytes // PAGE_SIZE >= max(1, least_pages)
 
 
 def files_between(synced_bytes: int, written_bytes: int, file_size: int) -> range:
-    """Start offsets of the files of a ConsumeQueue that hold the bytes written since."""
+    """Start offsets of the ConsumeQueue files with the bytes written since."""
     return range(synced_bytes - synced_bytes % file_size, written_bytes, file_size)

@@ -1,15 +1,15 @@
 """Deletes the oldest CommitLog files before their retention time because the disk is nearly full, one file at a time.
 
-    announce      `forced_offset` says where the log will begin; the broker counts what consumer groups lose by that
-    delete        when it has, or has not answered for a while: `min_offset` is raised, the file is unlinked
-    measure       until the disk has got the file's space back; only then may the next file follow
+    announce      `forced_offset` is the new beginning of the log; the broker counts the losses of consumer groups
+    delete        when it has answered, or after a timeout: `min_offset` is raised, the file is unlinked
+    measure       until the disk has the file's space back; only then may the next file follow
 
-An announced deletion is carried out, also by a successor of a housekeeper that was killed in between, because the broker has
+An announced deletion is always completed, also by the successor of a killed housekeeper, because the broker has
 logged the losses.
 
-A file that somebody still has open or mapped, that has a second name, or that a snapshot of the file system keeps gives no space
-back. Then nothing more is deleted until the space appears or the disk is no longer short: deleting costs messages and gains
-nothing.
+Deleting a file frees no space while a process has it open or mapped, while it has another hard link, or while a snapshot of the file system
+retains it. Then no more files are deleted until the space is freed or the disk is no longer nearly full: deletions would lose messages
+without effect.
 """
 
 import logging
@@ -31,19 +31,19 @@ logger = logging.getLogger(__name__)
 FORCED_DELETIONS = "forced_deletions"
 FORCED_DELETED_BYTES = "forced_deleted_bytes"
 CLEANING_ROUNDS = "cleaning_rounds"
-"""Rounds in which the housekeeper has looked for files to delete, one each cleanResourceInterval."""
+"""Rounds in which the housekeeper has searched for files to delete, one per cleanResourceInterval."""
 COUNTERS = (FORCED_DELETIONS, FORCED_DELETED_BYTES, CLEANING_ROUNDS)
 
-_COUNTING_MS = 5000  # limit: a broker counts some thousand queues in a second; without one nobody counts
-_FREEING_MS = 3000  # limit: processes release a file within a second; what comes later is seen at the next run
+_COUNTING_MS = 5000  # limit: a broker counts several thousand queues per second
+_FREEING_MS = 3000  # limit: processes release a file within a second; later releases are seen at the next run
 _POLL_MS = 100
-_LEAST_SHARE = 2  # limit: half of the space must come back; others write to the disk meanwhile
+_LEAST_SHARE = 2  # limit: half of the space must be freed; other programs write to the disk meanwhile
 _BLOCK_BYTES = 512  # of st_blocks, on every file system
 
 
 @dataclass(slots=True)
 class _Deletion:
-    """A deleted file, and what the disk was like before."""
+    """A deleted file, and the free space before."""
 
     path: Path
     allocated_bytes: int
@@ -83,7 +83,7 @@ class ForcedDeletions:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a file is announced, or was deleted and its space is not back yet."""
+        """Whether a file is announced, or was deleted and its space is not freed yet."""
         return self._announced >= 0 or self._freeing is not None
 
     @property
@@ -92,7 +92,7 @@ class ForcedDeletions:
         return self._announced >= 0 and self._control.losses_counted_offset >= self._control.forced_offset
 
     def begin(self, start: int) -> bool:
-        """Announces the deletion of the file that begins there; False if deleting is known not to help. Then ring the broker."""
+        """Announces the deletion of the file that begins there; then ring the broker. False if deletions are known to be ineffective."""
         if self._useless is not None:
             if not self._has_freed(self._useless):
                 return False
@@ -107,7 +107,7 @@ class ForcedDeletions:
         return True
 
     def go_on(self) -> bool:
-        """Deletes what is announced when it may, or looks whether the space is back. True: `min_offset` has moved."""
+        """Deletes the announced file if it may, or checks whether its space is freed. True: `min_offset` has moved."""
         now = monotonic_ms()
         if self._announced >= 0 and (self.are_counted or now >= self._counting_until_ms):
             if not self.are_counted:
@@ -132,11 +132,11 @@ class ForcedDeletions:
         return False
 
     def disk_is_not_short(self) -> None:
-        """There is space again: what was known of useless deletions is no longer relevant."""
+        """There is space again: forgets ineffective deletions."""
         self._useless = self._kept = None
 
     def next_work_ms(self, now: int) -> int | None:
-        """When to `go_on`, of the monotonic clock; None: there is nothing to do."""
+        """When to call `go_on`, by the monotonic clock; None if there is nothing to do."""
         if self._announced >= 0:
             return now if self.are_counted else self._counting_until_ms
         return now + _POLL_MS if self._freeing is not None else None
@@ -162,7 +162,7 @@ class ForcedDeletions:
         return True
 
     def _is_kept_by_another_name(self, path: Path) -> bool:
-        """Whether the file has a second name, as an export gives it one: unlinking the first would free nothing."""
+        """Whether the file has another hard link, such as an export's: unlinking it would free no space."""
         try:
             links = path.stat().st_nlink
         except FileNotFoundError:

@@ -1,9 +1,9 @@
 """Syncs ConsumeQueues and full IndexFiles, and writes the checkpoint.
 
-Which ConsumeQueues have grown is read from the ring of changed rows, so that thousands of idle queues cost nothing. Units of extended
-ones go with the queue that leads to them. The IndexFile that is still being filled is synced at the stop only: after a crash it is built
-again (store spec, 4.4).
-A failed sync here loses nothing but time: the checkpoint stays where it is, for good, and the next start rebuilds the rest.
+Grown ConsumeQueues are found in the ring of changed rows, so that thousands of idle queues cost nothing. Units of extended
+queues are synced with them. The current IndexFile is synced only at the stop: after a crash it is rebuilt
+(store spec, 4.4).
+A failed sync here costs only time: the checkpoint is not written any more, and the next start rebuilds the rest.
 """
 
 import logging
@@ -31,7 +31,7 @@ Queue = tuple[bytes, int]
 
 
 class IndexSync:
-    """Knows of each queue how much of it is durable, and of each IndexFile whether it is."""
+    """Tracks how much of each queue is durable, and which IndexFiles are."""
 
     def __init__(self, context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
         self._context = context
@@ -54,7 +54,7 @@ class IndexSync:
         self._failure: SyncFailed | None = None
 
     def sync_if_due(self, between: Callable[[], None]) -> None:
-        """A round by the clock; `between` is called after every file, for what cannot wait."""
+        """A periodic round; `between` is called after every file, for urgent work."""
         now = monotonic_ms()
         if not is_due(now, self._last_look_ms, self._config.flush_interval_consume_queue):
             return
@@ -71,7 +71,7 @@ class IndexSync:
         return max(0, self._last_look_ms + self._config.flush_interval_consume_queue - monotonic_ms())
 
     def sync_all(self) -> None:
-        """Everything, the open IndexFile too, and the checkpoint. Raises SyncFailed, also for a failure long ago."""
+        """Syncs everything, including the current IndexFile, and writes the checkpoint. Raises SyncFailed, also for an earlier failure."""
         self._guarded(self._last_round)
         if self._failure is not None:
             raise self._failure
@@ -99,7 +99,7 @@ class IndexSync:
             self._sync_file(path)
 
     def _guarded(self, work: Callable[[], None]) -> bool:
-        """Runs a round unless one has failed before; says whether it was done."""
+        """Runs a round unless one has failed before; returns whether it did."""
         if self._failure is not None:
             return False
         try:
@@ -156,7 +156,7 @@ class IndexSync:
             self._sync_units(queue, between)
         fault_point("housekeeping.queue_synced")
         if has_new_file:
-            # The names of new files, and of new directories on the way, must be there after a power cut too.
+            # The names of new files and new directories must also survive a power cut.
             for parent in (directory, directory.parent, self._paths.consume_queue):
                 self._sync_names(parent)
         self._synced[queue] = written

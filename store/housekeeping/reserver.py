@@ -1,4 +1,4 @@
-"""Keeps CommitLog files reserved ahead of the log's writer, and deletes what was never used.
+"""Keeps CommitLog files reserved ahead of the log writer, and deletes unused ones.
 
 `allocated_offset` is raised after a file is whole and durable under its name; `min_offset` says where the first one begins.
 A log that is copied from a master begins where the master's first frame does (`requested_offset`); until then no file is reserved.
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class LogReserver:
-    """Makes CommitLog files; the only one that does."""
+    """Creates CommitLog files; the only class that does."""
 
     def __init__(self, control: ControlBlock, config: StoreConfig, paths: StorePaths, *, is_log_copied: bool) -> None:
         """`is_log_copied`: a master sends the log."""
@@ -32,7 +32,7 @@ class LogReserver:
         self.is_out_of_space = False
 
     def take_over(self) -> None:
-        """Looks at the folder and says what is there: a predecessor may have died between a deed and its announcement."""
+        """Lists the folder and publishes its state: a predecessor may have died between an action and its publication."""
         for leftover in self._paths.commit_log.parent.glob(f".reserving-{self._paths.commit_log.name}-*"):
             leftover.unlink(missing_ok=True)
         starts = list_starts(self._paths.commit_log, self._size, "mappedFileSizeCommitLog")
@@ -53,7 +53,7 @@ class LogReserver:
         return bool(files_to_reserve(control.wrote_offset, control.allocated_offset, self._size))
 
     def try_reserve_next(self) -> bool:
-        """Reserves one file if one is wanted. False: none is, or the disk has no room (then `is_out_of_space`)."""
+        """Reserves one file if one is needed. False: none is, or the disk has no room (then `is_out_of_space`)."""
         if not self.is_short():
             return False
         requested = self._requested_start()
@@ -67,7 +67,7 @@ class LogReserver:
         return False
 
     def delete_unused(self) -> None:
-        """Deletes the files that nobody has written to, as RocketMQ does when it stops. Only when no log writer runs."""
+        """Deletes unwritten files, as RocketMQ does when it stops. Only while no log writer runs."""
         starts = list_starts(self._paths.commit_log, self._size, "mappedFileSizeCommitLog")
         for start in unused_files(starts, self._control.wrote_offset):
             self._publisher.allocated_offset(start)
@@ -103,7 +103,7 @@ class LogReserver:
         return -1 if arranged else start
 
     def _begin_at(self, start: int) -> None:
-        """The empty log of a slave begins here: files reserved elsewhere go."""
+        """The empty log of a slave begins here: files reserved elsewhere are deleted."""
         for other in list_starts(self._paths.commit_log, self._size, "mappedFileSizeCommitLog"):
             if other < start:
                 path_of(self._paths.commit_log, other).unlink()

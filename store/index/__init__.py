@@ -1,4 +1,4 @@
-"""IndexFile: from a topic and a message key to places in the CommitLog.
+"""IndexFile: maps a topic and a message key to physical offsets in the CommitLog.
 
-`layout` draws the files, `reader` is for everyone, `writer` (with `cursor`, its compiled part) for dispatch alone.
+`layout` describes the files, any process may use `reader`, and only dispatch uses `writer` (with `cursor`, its compiled part).
 """

@@ -1,13 +1,13 @@
 # cython: wraparound=False, cdivision=True
-"""Puts keys into one IndexFile: the part of the writer that runs once a key (compiled, see the `.pxd`).
+"""Puts keys into one IndexFile: the part of the writer that runs once per key (compiled, see the `.pxd`).
 
 An entry is reached through its slot, and the newest one through the count. Therefore the order is
 
     entry -> end offset -> end timestamp -> both counts, in one store -> begin (first entry only) -> slot
 
-and a process killed anywhere in between leaves a file that `IndexWriter.open_last` can set right: the last counted entry may
+and a process killed anywhere in between leaves a file that `IndexWriter.open_last` can repair: the last counted entry may
 lack its slot, the first one may lack its begin, and an entry that is not counted is written again.
-Without a kill the bytes are those that RocketMQ, which stores the slot first, leaves.
+Without a kill the bytes equal those of RocketMQ, which stores the slot first.
 """
 
 import os
@@ -38,7 +38,7 @@ if not cython.compiled:
 
 
 class IndexCursor:
-    """The file that keys go to, mapped and reserved whole; its header is held here and written through."""
+    """The current file, mapped and completely reserved; its header is cached here and written through."""
 
     def __init__(self, file: MappedFile, slots: int, capacity: int) -> None:
         self.file = file
@@ -85,7 +85,7 @@ class IndexCursor:
         store_i32(self._data, slot_at, self.count - 1)
 
     def store_header(self, first: bool) -> None:
-        """Write the header through; `first`: the entry just put is the file's first, so the file begins with it."""
+        """Write the header; `first`: the new entry is the file's first, so the file begins with it."""
         store_i64(self._data, END_PHYSICAL_OFFSET, self.end_physical_offset)
         if self._stops:
             fault_point("index.end_offset_written")

@@ -1,7 +1,7 @@
 """Finds messages with a key in the IndexFiles, newest first.
 
-The files may grow, come and go meanwhile: an entry is reached only through its slot, which is stored last. Two keys may have one
-hash, and an entry may be as old as a record that is gone; who asks checks the record.
+Files may grow, be created and be deleted meanwhile: an entry is reached only through its slot, which is stored last. Two keys may have the
+same hash, and the record of an entry may be deleted; callers check the record.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,11 +23,11 @@ from store.index.layout import (
 from store.mapped_file import MappedFile
 from store.paths import StorePaths
 
-_MAPPINGS_MAX = 64  # limit: 27 GB of addresses; older files are asked for seldom
+_MAPPINGS_MAX = 64  # limit: 27 GB of address space; older files are rarely queried
 
 
 class IndexHeader(NamedTuple):
-    """What an IndexFile says of itself; timestamps in ms."""
+    """The header of an IndexFile; timestamps in ms."""
 
     begin_timestamp: int
     end_timestamp: int
@@ -126,7 +126,7 @@ class IndexReader:
     def _map(self, path: Path) -> MappedFile | None:
         try:
             if path.stat().st_size != self._size:
-                return None  # made with other settings: reading it would be a guess
+                return None  # created with other settings: it cannot be read
             return MappedFile(path, 0, self._size, writable=False)
         except FileNotFoundError:
             return None

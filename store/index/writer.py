@@ -1,8 +1,8 @@
 """Writes IndexFiles: creates, fills, rolls and deletes them. Used by dispatch only.
 
-Entries are reached through their slot, which is stored last (`cursor`), so a killed writer leaves nothing that is seen half done.
-`open_last` sets right what it left: it links the last entry if no slot leads to it. A record is put again after that if
-dispatch comes past it again; `present_keys` tells how many of its keys are there already.
+Entries are reached through their slot, which is stored last (`cursor`), so a killed writer leaves nothing incomplete visible.
+`open_last` repairs the file: it links the last entry if no slot points to it. If dispatch reads the record
+again, `present_keys` returns how many of its keys already exist.
 """
 
 import logging
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 class IndexWriter:
-    """The IndexFiles of a store. `current` is the one that keys go to."""
+    """The IndexFiles of a store. `current` is the one that is written."""
 
     def __init__(self, paths: StorePaths, config: StoreConfig) -> None:
         self._directory = paths.index
@@ -71,9 +71,9 @@ class IndexWriter:
         self.current = IndexCursor(file, self._slots, self._capacity)
 
     def with_room(self) -> IndexCursor:
-        """The file for the next key: a new one if there is none or it is full. Raises StoreFull, OSError.
+        """The file of the next key: a new one if there is none or it is full. Raises StoreFull, OSError.
 
-        compat: RocketMQ asks for it before it looks whether the record has keys, so a new file may stay empty for a while.
+        compat: RocketMQ creates it before it checks whether the record has keys, so a new file may stay empty for a while.
         """
         current = self.current
         if current is None or current.count >= current.capacity:
@@ -81,7 +81,7 @@ class IndexWriter:
         return current
 
     def present_keys(self, physical_offset: int) -> int:
-        """How many keys of the record at this offset, the last one that was put, are in the files already."""
+        """How many keys of the record at this offset, the last one indexed, are already in the files."""
         count = 0
         for name in reversed(list_names(self._directory)):
             path = self._directory / name
@@ -115,7 +115,7 @@ class IndexWriter:
             self.current = None
 
     def _set_right(self, file: MappedFile, older: list[str]) -> None:
-        """What a process killed in `_roll` or in `IndexCursor.put` left undone."""
+        """Completes the work of a process killed in `_roll` or in `IndexCursor.put`."""
         view = file.view
         last = HEADER.unpack_from(view)[-1] - 1
         if last <= 0:
@@ -154,7 +154,7 @@ class IndexWriter:
 
     def _map(self, path: Path) -> MappedFile:
         file = MappedFile(path, 0, self._size, writable=True)
-        file.map.madvise(mmap.MADV_RANDOM)  # slots are met in no order
+        file.map.madvise(mmap.MADV_RANDOM)  # slots are accessed in random order
         return file
 
     def _new_name(self) -> str:

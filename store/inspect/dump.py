@@ -2,7 +2,7 @@
 
 `kind` says which: `record`, `blank`, `end` (where a log file's records stop; `zero`: only zeros follow), `queue`, `batch` (RocketMQ 5),
 `index`, `indexSlot`, `indexEntry`, `checkpoint`. Other keys have RocketMQ's names. Bodies up to 256 bytes come in Base64, longer ones as
-SHA-256; a compressed one comes both ways. Nothing is judged here: bytes are told as they are, up to where they make no sense.
+SHA-256; a compressed one in both forms. Nothing is validated here: bytes are printed as they are, as far as they can be decoded.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""The results of `verify`: progress and findings."""
+"""Results of `verify`: progress and findings."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that does not hold. `part` is commitlog, consumequeue, index, checkpoint or offsets; `where` a file or a queue."""
+    """A violation. `part` is commitlog, consumequeue, index, checkpoint or offsets; `where` is a file or a queue."""
 
     part: str
     where: str
@@ -22,7 +22,7 @@ class Finding:
     physical_offset: int = -1
     """Of the first record concerned; -1: none is."""
     count: int = 1
-    """How many records, entries or files this is about."""
+    """The number of affected records, entries or files."""
 
     def __str__(self) -> str:
         return f"{self.part} {self.where}: {self.what}"

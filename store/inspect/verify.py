@@ -1,8 +1,8 @@
 """Verifies a whole store, for operators and for the crash tests.
 
 Checked: records tile the log without gaps, each is where it says and its checksum holds; each queue's entries are consecutive and
-lead to records of that topic and queue that agree; each index entry leads to a record with that key, and every key is there; chains and
-headers are sound; the checkpoint speaks of nothing that is missing; the published offsets are in order.
+point to matching records of that topic and queue; each index entry points to a record with that key, and every key exists; chains and
+headers are consistent; the checkpoint covers nothing that is missing; the published offsets are in order.
 
 Nothing is changed. A running store is checked up to what it had published when the check began.
 """
@@ -27,7 +27,7 @@ __all__ = ["Finding", "Progress", "verify"]
 def verify(
     path: Path, slots: int = StoreConfig.max_hash_slot_num, entries: int = StoreConfig.max_index_num
 ) -> Iterator[Progress | Finding]:
-    """Everything that does not hold in the store at this root, with signs of progress in between.
+    """All violations in the store at this root, with progress in between.
 
     `slots` and `entries` are maxHashSlotNum and maxIndexNum, which IndexFiles do not say. Whether an appliance runs on the store
     is found out.

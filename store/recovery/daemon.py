@@ -19,7 +19,7 @@ def run(context: RoleContext, config: StoreConfig, paths: StorePaths) -> None:
     counters = context.instance.counters(context.name, COUNTERS)
 
     def report(found: Discarded) -> None:
-        # Killed before the wipe, recovery is started again and finds them again.
+        # If recovery is killed before the wipe, it is restarted and finds them again.
         known = counters.read()
         for name, value in zip(COUNTERS, (found.records, found.first_offset, found.last_offset), strict=True):
             counters.add(name, max(0, value - known[name]))

@@ -36,7 +36,7 @@ def reput_offset(
     index_rebuild_from: int | None,
     has_queue_entries: bool,
 ) -> int:
-    """From where dispatch has to build the indexes. Building a range twice does no harm; leaving one out does.
+    """The offset from which dispatch must build the indexes. Building a range twice is harmless; omitting one is not.
 
     `first_missing` and `older_missing` are -1 where nothing is missing. Without any entry in any queue all of the log is
     dispatched: that is how an operator has the queues rebuilt.

@@ -1,10 +1,10 @@
-"""Whole records that recovery discards because they are beyond the first invalid bytes.
+"""Complete records that recovery discards because they are beyond the first invalid bytes.
 
     … | record | damaged bytes | record | record | … zeros
                ^ the log ends   ^^^^^^^^^^^^^^^^^ discarded
 
-A power cut leaves such records if their pages reached the disk and earlier ones did not; then nobody was answered for them under
-SYNC_FLUSH. Damage leaves them too, and then their senders were. Either way an operator must be told, before they are wiped.
+A power cut leaves such records if their pages reached the disk and earlier ones did not; under SYNC_FLUSH they were then never
+acknowledged. Disk damage also leaves them, and then they were. In both cases they are reported to the operator before they are wiped.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from store.mapped_file_queue import MappedFileQueue
 
 @dataclass(frozen=True, slots=True)
 class Discarded:
-    """How many whole records, and where the first and the last of them begin (-1 without one)."""
+    """The number of complete records, and the offsets of the first and the last (-1 without one)."""
 
     records: int = 0
     first_offset: int = -1
@@ -28,7 +28,7 @@ class Discarded:
 def find_discarded(
     log: MappedFileQueue, end_offset: int, check_crc: bool, beat: Callable[[], None] = lambda: None
 ) -> Discarded:
-    """Looks at all that is written behind the end of the log; holes are not read. `beat` is called once a file."""
+    """Searches everything written after the end of the log; holes are not read. `beat` is called once per file."""
     records, first, last = 0, -1, -1
     for start in log.starts():
         file = log.file_for(start) if start + log.file_size > end_offset else None

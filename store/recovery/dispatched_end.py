@@ -3,9 +3,9 @@
     log            … | record | record | record |  a few more, perhaps  | zeros
     ConsumeQueues         ▲        ▲        ▲ highest last entry: reading begins at the end of this record
 
-A store that was stopped cleanly had been dispatched to its end, so that end is at, or a little behind, the last record that a
-ConsumeQueue knows. Bytes there can deceive (RocketMQ leaves cut entries and old records in its files), and somebody may have
-been at the files meanwhile; whatever is not as a clean stop leaves it sends recovery through the last files whole.
+A store that was stopped cleanly had been dispatched to its end, so the end is at, or shortly after, the last record with a
+ConsumeQueue entry. Bytes there may be misleading (RocketMQ leaves truncated entries and old records in its files), and files may have
+been changed meanwhile; if anything is not as after a clean stop, recovery reads the last files completely.
 """
 
 import logging
@@ -31,7 +31,7 @@ def find_dispatched_end(
     logics_timestamp: int,
     beat: Callable[[], None] = lambda: None,
 ) -> int | None:
-    """The end of the last dispatched record, or None if the log has to be read from `first_read` on.
+    """The end of the last dispatched record, or None if the log must be read from `first_read` on.
 
     `logics_timestamp` is the checkpoint's: at a clean stop the store timestamp of exactly that record, in ms.
     """

@@ -1,7 +1,7 @@
-"""Reads the log's newest files once: finds its end, and records without ConsumeQueue entries.
+"""Reads the newest files of the log once: finds its end, and records without ConsumeQueue entries.
 
-A record is lacking if it is beyond the last record that its queue knows. Where the first such record is not the queue's next
-one, older entries are lost too: that queue has a gap, and the log must be dispatched again from further back.
+The entry of a record is missing if the record is beyond the last one in its queue. If the first such record is not the queue's next
+one, older entries are also lost: the queue has a gap, and the log must be dispatched again from an earlier offset.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ from store.commit_log.scanner import LogSource
 
 @dataclass(frozen=True, slots=True)
 class QueueTail:
-    """What a queue's files say: the offset of its next entry, and the end of the last record that has one (-1: none)."""
+    """The state of a queue's files: the offset of its next entry, and the end of the last record with an entry (-1: none)."""
 
     next_offset: int
     max_physical_offset: int
@@ -29,7 +29,7 @@ class QueueTail:
 
 @dataclass(slots=True)
 class Survey:
-    """What was found. Offsets are -1 where there is nothing."""
+    """The result. Offsets are -1 if there is none."""
 
     end_offset: int
     reason: str = "last file"
@@ -37,7 +37,7 @@ class Survey:
     last_timestamp: int = -1
     first_missing: int = -1
     gaps: dict[bytes, int] = field(default_factory=dict)
-    """For each queue with a gap the first queue offset that it lacks."""
+    """For each queue with a gap, the first missing queue offset."""
 
 
 NO_TAIL = QueueTail(0, -1)

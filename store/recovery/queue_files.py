@@ -1,8 +1,8 @@
 """The files of a ConsumeQueue in recovery: finds the end of the valid entries and truncates the rest.
 
-Entries of a queue point at records in ascending order, so what may be kept is a prefix, found by halving. Cutting makes a
-hole of the rest of a file (its length stays, its blocks go) and deletes the files behind it. All of it can be built again
-from the log; a file of the wrong length is refused nevertheless, as it means the wrong settings.
+Entries of a queue point to records in ascending order, so the valid entries are a prefix, found by binary search. Truncating punches a
+hole into the rest of a file (its length is kept, its blocks are freed) and deletes later files. Everything can be rebuilt
+from the log; a file of the wrong length is refused nevertheless, because it indicates wrong settings.
 """
 
 import os
@@ -17,12 +17,12 @@ from store.mapped_file_queue import list_lengths
 from store.paths import StorePaths
 from store.recovery.log_survey import NO_TAIL, QueueTail
 
-_SECTOR_SIZE = 512  # what a disk writes whole
+_SECTOR_SIZE = 512  # what a disk writes atomically
 _MULTI_DISPATCH = b"INNER_MULTI_DISPATCH\x01"
 
 
 class QueueFiles:
-    """The files of one queue, until recovery is through with them."""
+    """The files of one queue during recovery."""
 
     def __init__(self, directory: Path, topic: bytes, queue_id: int, file_size: int) -> None:
         """Lists the files. Raises WrongFileLength, UnexpectedFile; changes nothing."""

@@ -1,13 +1,13 @@
 """Makes a store consistent from its files alone, and computes its offsets.
 
-    1 look      every file's name and length; anything wrong ends it with nothing changed
-    2 survey    read the log from a safe place on: where it ends, what its queues lack
-    3 wipe      what is beyond the end, in place
-    4 cut       ConsumeQueues back to what the log bears out; drop IndexFiles that may be torn
-    5 sync      what was read and kept, for it may be in the page cache only
-    6 say       above all from where dispatch has to continue
+    1 check     every file's name and length; on an error nothing is changed
+    2 survey    read the log from a safe offset on: its end, missing queue entries
+    3 wipe      the bytes beyond the end, in place
+    4 truncate  ConsumeQueues to the entries confirmed by the log; drop IndexFiles that may be torn
+    5 sync      everything that was read and kept, because it may be only in the page cache
+    6 report    above all where dispatch must continue
 
-Each step may be repeated: killed anywhere, the next run does all of it again and comes to the same end. Why it is right is in
+Each step can be repeated: after a kill anywhere, the next run repeats everything with the same result. The reasoning is in
 docs/storage/crash-safety.md.
 """
 
@@ -43,7 +43,7 @@ _MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """A store as it is on disk, synced and wiped. Timestamps in ms, 0 where none is known."""
+    """A store on disk, synced and wiped. Timestamps in ms, 0 if unknown."""
 
     is_clean: bool
     min_offset: int
@@ -61,7 +61,7 @@ def recover(
     beat: Callable[[], None] = lambda: None,
     report: Callable[[Discarded], None] = lambda _: None,
 ) -> Recovered:
-    """Recovers the store; nobody else may use it meanwhile. `beat` is called now and then: between files, at most seconds apart.
+    """Recovers the store, which no other process may use meanwhile. `beat` is called between files, at most seconds apart.
 
     `report` is called before whole records are wiped because they are behind the first bytes that are none.
     Raises StoreError, with nothing changed, if the files are not what the settings say.
@@ -300,7 +300,7 @@ class _Recovery:
         return decision
 
     def _repair_checkpoint(self, survey: Survey, reput: int) -> None:
-        """A checkpoint ahead of the last record is wrong; left alone it would make the next recovery begin too late."""
+        """A checkpoint ahead of the last record is wrong; it would make the next recovery begin too late."""
         last = max(survey.last_timestamp, 0)
         if max(self._checkpoint.physic_timestamp, self._checkpoint.logics_timestamp) <= last or survey.records == 0:
             return
