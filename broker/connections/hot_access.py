@@ -19,25 +19,24 @@ class HotAccess:
     """One for all connections of a broker. None as an answer leaves the request to the plain path, which knows all rules."""
 
     def __init__(self, rules: AccessRules) -> None:
-        self._rules = rules
-        self._senders: dict[tuple[bytes, bytes], SigningKey] = {}
+        self.rules = rules
+        self._senders: dict[tuple[bytes, str], SigningKey] = {}
         self._consumers: dict[tuple[bytes, str, str], SigningKey] = {}
 
     def replace_rules(self, rules: AccessRules) -> None:
         """Uses these rules from now on."""
-        self._rules = rules
+        self.rules = rules
         self._senders.clear()
         self._consumers.clear()
 
-    def key_of_sender(self, access_key: bytes, topic: bytes) -> SigningKey | None:
+    def key_of_sender(self, access_key: bytes, topic: str) -> SigningKey | None:
         """The signing key of the account if it may send to the topic."""
         key = self._senders.get((access_key, topic))
         if key is None:
-            name = topic.decode("utf-8", "replace")
             # Sends to retry topics need a permission on the group.
-            if names.is_retry_topic(name):
+            if names.is_retry_topic(topic):
                 return None
-            key = self._look_up(access_key, RequestCode.SEND_MESSAGE_V2, {name: Permission.PUB})
+            key = self._look_up(access_key, RequestCode.SEND_MESSAGE_V2, {topic: Permission.PUB})
             if key is not None:
                 _make_room(self._senders)
                 self._senders[access_key, topic] = key
@@ -55,12 +54,12 @@ class HotAccess:
         return key
 
     def _look_up(self, access_key: bytes, code: RequestCode, needs: Needs) -> SigningKey | None:
-        account = self._rules.account_for(access_key.decode("utf-8", "replace"))
-        if account is None or self._rules.refusal_of(account, code, needs) is not None:
+        account = self.rules.account_for(access_key.decode("utf-8", "replace"))
+        if account is None or self.rules.refusal_of(account, code, needs) is not None:
             return None
         return SigningKey(account.secret_key.encode())
 
 
-def _make_room(kept: dict[tuple[bytes, bytes], SigningKey] | dict[tuple[bytes, str, str], SigningKey]) -> None:
+def _make_room(kept: dict[tuple[bytes, str], SigningKey] | dict[tuple[bytes, str, str], SigningKey]) -> None:
     if len(kept) >= _MAX_KEPT:
         kept.clear()

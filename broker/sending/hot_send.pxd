@@ -4,7 +4,7 @@ cimport cython
 from broker.header_scan cimport BAD, HeaderScan, bytes_pointer
 from broker.sending.send_answers cimport SendAnswers
 from broker.sending.stored_properties cimport StoredProperties
-from broker.signed_frame cimport SignedFrame
+from broker.signed_frame cimport SignedFrame, SigningKey
 from headrace.protocol.big_endian cimport copy_bytes, is_equal, load_i32, load_u16, load_u32
 from headrace.protocol.record_layout cimport (
     BATCH_BODY_AT, BATCH_BODY_LENGTH_AT, BATCH_ENTRY_OVERHEAD, BATCH_FLAG_AT, BODY_CRC_MASK, BORN_HOST_V6, HOSTLESS_SIZE, MAX_PROPERTIES_LENGTH,
@@ -23,6 +23,9 @@ cdef class HotTopic:
     cdef readonly TopicQueues queues
     cdef public int queue_count
     cdef public int sys_flag
+    cdef object rules
+    cdef bytes access_key
+    cdef SigningKey signing_key
 
 cdef class SendPath:
     cdef readonly CommitLogAppender appender
@@ -59,8 +62,8 @@ cdef class SendPath:
     cpdef Py_ssize_t take(self, bytes data, Py_ssize_t position, bytes born_host, int born_flag, object access=*) except -1
     @cython.locals(scan=HeaderScan, stored=StoredProperties, start=Py_ssize_t, length=Py_ssize_t, topic=HotTopic, queue_id=cython.longlong, sys_flag=cython.longlong, born=cython.longlong, flag=cython.longlong, reconsume_times=cython.longlong, queue_offset=cython.longlong, count=cython.longlong)
     cdef int _append(self, bytes_pointer p, bytes data, bytes born_host, int born_flag, object access) except -1
-    @cython.locals(scan=HeaderScan, start=Py_ssize_t)
-    cdef bint _may_send(self, bytes_pointer p, object access) except -1
+    @cython.locals(scan=HeaderScan, start=Py_ssize_t, length=Py_ssize_t, known=bytes, key=SigningKey)
+    cdef bint _may_send(self, bytes_pointer p, HotTopic topic, object access) except -1
     cpdef long long count_batch(self, bytes body) except -2
     @cython.locals(born_flag=int)
     cpdef long long put_batch(self, bytes topic, int queue_id, int sys_flag, long long born_timestamp, bytes born_host, int reconsume_times, bytes properties, bytes body) except -2

@@ -18,7 +18,7 @@ import cython
 from broker.header_scan import OTHER, PARTIAL, SCANNED, HeaderScan
 from broker.sending.send_answers import SendAnswers
 from broker.sending.stored_properties import StoredProperties
-from broker.signed_frame import SignedFrame
+from broker.signed_frame import SignedFrame, SigningKey
 from store.commit_log.append import CommitLogAppender, TopicQueues
 
 if not cython.compiled:
@@ -89,6 +89,10 @@ class HotTopic:
         self.queues = queues
         self.queue_count = queue_count
         self.sys_flag = sys_flag
+        # The account that has sent last, as far as it may under these rules.
+        self.rules: object = None
+        self.access_key = b""
+        self.signing_key: SigningKey | None = None
 
 
 class SendPath:
@@ -217,7 +221,7 @@ class SendPath:
             or not -0x80000000 <= flag <= 0x7FFFFFFF
             or not 0 <= reconsume_times <= 0x7FFFFFFF
             or not self._stored.store(p, scan.starts[_PROPERTIES], scan.lengths[_PROPERTIES], self._is_batch)
-            or (access is not None and not self._may_send(p, access))
+            or (access is not None and not self._may_send(p, topic, access))
         ):
             return _OTHER
         self._queues = topic.queues
@@ -248,13 +252,21 @@ class SendPath:
             self._answers.write(scan.opaque, queue_offset, queue_id, self._stored.waits)
         return _PARTIAL
 
-    def _may_send(self, p: bytes, access: Any) -> bool:
-        """Whether the scanned frame is signed by an account that is known here to be allowed to send to its topic."""
+    def _may_send(self, p: bytes, topic: HotTopic, access: Any) -> bool:
+        """Whether the scanned frame is signed by an account that may send to its topic, as far as is known here."""
         scan = self._scan
-        start = scan.starts[_TOPIC]
-        topic = copy_bytes(p, start, start + max(scan.lengths[_TOPIC], 0))
         start = scan.starts[_ACCESS_KEY]
-        key = access.key_of_sender(copy_bytes(p, start, start + max(scan.lengths[_ACCESS_KEY], 0)), topic)
+        length = scan.lengths[_ACCESS_KEY]
+        if length < 0:
+            return False
+        known = topic.access_key
+        key = topic.signing_key
+        if topic.rules is not access.rules or len(known) != length or not is_equal(p, start, known, 0, length):
+            known = copy_bytes(p, start, start + length)
+            key = access.key_of_sender(known, topic.name)
+            topic.rules = access.rules
+            topic.access_key = known
+            topic.signing_key = key
         return key is not None and self._signed.is_signed(p, scan, _SIGNATURE, key)
 
     def count_batch(self, body: bytes) -> int:

@@ -8,6 +8,7 @@ import pytest
 
 from broker.sending import hot_send
 from headrace.model.properties import decode_properties
+from headrace.protocol.acl_signature import sign
 from headrace.protocol.batch import encode_entry
 from headrace.protocol.frame import FrameDecoder
 from headrace.protocol.record import decode_records
@@ -53,6 +54,50 @@ def test_hot_send_is_compiled() -> None:
 def test_compiled_and_interpreted_sends_agree_on_random_frames(seed: int) -> None:
     frames = _random_frames(seed, 200)
     assert run_interpreted("support.hot_sends", "outcome", frames) == hot_sends.outcome(frames)
+
+
+def _signed_frames(seed: int, count: int) -> tuple[bytes, list[int]]:
+    """Frames of which some are not signed as they should be, and where these begin."""
+    chance = random.Random(seed)
+    data, bad = b"", []
+    for opaque in range(count):
+        body = chance.randbytes(chance.choice([0, 1, 44, 45, 1000, 70_000]))
+        text = "".join(chance.choice(["x", "\x01", "\x02", '"', "\\", "é", "中", "/", "long" * 9]) for _ in range(9))
+        fields = {
+            "a": "PG", "b": "TopicTest", "c": "TBW102", "d": "4", "e": str(chance.randrange(8)), "f": "0", "g": "1700000000000", "h": "0",
+            "i": f"KEYS\x01{text}".replace("\x01\x01", "\x01"), "j": "0", "k": "false", "m": "false",
+            "AccessKey": hot_sends.ACCOUNT.access_key,
+        }  # fmt: skip
+        if chance.randrange(3) == 0:
+            fields["SecurityToken"] = "token"
+        if chance.randrange(3) == 0:
+            fields["l"] = ""
+        fields["Signature"] = sign(hot_sends.ACCOUNT.secret_key, fields, body)
+        change = chance.choice(["", "", "", "body", "field", "key", "signature", "unsigned", "added"])
+        if change == "body":
+            body += b"x"
+        elif change:
+            changes: dict[str, dict[str, str | None]] = {
+                "field": {"g": "1700000000001"},
+                "key": {"AccessKey": "account-kex"},
+                "signature": {"Signature": fields["Signature"][::-1]},
+                "unsigned": {"Signature": None},
+                "added": {"n": "x"},
+            }
+            fields |= changes[change]  # type: ignore[arg-type]
+        if change:
+            bad.append(len(data))
+        data += hot_sends.send_frame(body, opaque, **fields)
+    return data, bad
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_compiled_and_interpreted_sends_agree_on_signed_frames(seed: int) -> None:
+    frames, bad = _signed_frames(seed, 100)
+    outcome = hot_sends.signed_outcome(frames)
+    assert set(bad) <= set(json.loads(outcome)["left"])
+    assert len(json.loads(outcome)["left"]) < 90
+    assert run_interpreted("support.hot_sends", "signed_outcome", frames) == outcome
 
 
 def test_random_frames_include_accepted_and_declined_ones() -> None:

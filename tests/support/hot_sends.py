@@ -7,6 +7,10 @@ from collections.abc import Iterable
 
 from isal import isal_zlib
 
+from broker.access.access_rules import AccessRules
+from broker.access.account import Account
+from broker.access.permission import PUB_SUB
+from broker.connections.hot_access import HotAccess
 from broker.sending import hot_send
 from headrace.protocol.batch import encode_entry
 from headrace.protocol.record_layout import BLANK_MAGIC, BORN_HOST_AT, PREFIX, STORE_TIMESTAMP_SIZE
@@ -17,6 +21,7 @@ ALLOCATED_WORD = 3
 STORE_HOST = bytes([127, 0, 0, 1]) + struct.pack(">i", 10911)
 BORN_HOST = bytes([10, 1, 2, 3]) + struct.pack(">i", 40000)
 VERSION = 409
+ACCOUNT = Account("account-key", "secret-key", default_topic=PUB_SUB)
 
 
 class LogInMemory:
@@ -116,24 +121,29 @@ def random_body(chance: random.Random, is_batch: bool) -> bytes:
     return body
 
 
-def take_all(path: hot_send.SendPath, data: bytes) -> list[int]:
+def take_all(path: hot_send.SendPath, data: bytes, access: HotAccess | None = None) -> list[int]:
     """Feeds all frames to the path, skipping those it declines; returns the positions of the skipped ones."""
     left: list[int] = []
     position = 0
     while True:
-        position = path.take(data, position, BORN_HOST, 0)
+        position = path.take(data, position, BORN_HOST, 0, access)
         if path.stopped_at == hot_send.PARTIAL:
             return left
         left.append(position)
         position += 4 + int.from_bytes(data[position : position + 4], "big")
 
 
-def outcome(data: bytes, timestamp_free: bool = True) -> bytes:
+def signed_outcome(data: bytes) -> bytes:
+    """As `outcome`, where each frame has to be signed by ACCOUNT."""
+    return outcome(data, access=HotAccess(AccessRules({ACCOUNT.access_key: ACCOUNT})))
+
+
+def outcome(data: bytes, timestamp_free: bool = True, access: HotAccess | None = None) -> bytes:
     """The complete outcome of a stream of frames as JSON, to compare compiled and interpreted form."""
     log = LogInMemory()
     path = send_path(log)
     log.appender.begin()
-    left = take_all(path, data)
+    left = take_all(path, data, access)
     log.appender.publish()
     records = log.bytes()
     if timestamp_free:
