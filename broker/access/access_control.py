@@ -44,7 +44,7 @@ class AccessControl:
         self._log_loaded()
         if self._loaded.rules == AccessRules():
             logger.warning(
-                "ACL without accounts, all requests are refused; add an account with: headrace acl add ACCOUNT --admin home=%s",
+                "the ACL has no accounts, all requests are refused; add an account with: headrace acl add ACCOUNT --admin home=%s",
                 folder.home,
             )
 

@@ -215,7 +215,7 @@ def text_of(value: Any) -> str | None:
         return value
     if isinstance(value, (bool, int, float)):
         return fastjson.dumps(value)
-    raise BadAclFile("expected a text; put it into quotes")
+    raise BadAclFile("expected a string; put it in quotes")
 
 
 def flag_of(value: Any) -> bool:

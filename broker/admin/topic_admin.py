@@ -96,7 +96,7 @@ class TopicAdmin:
         name = GetTopicConfigRequestHeader.from_ext(command.ext_fields).topic
         topic = self._topics.find(name)
         if topic is None:
-            remark = f"No topic in this broker. topic: {name}; see `headrace topic list`"
+            remark = f"No topic in this broker. topic: {name}; see `mqadmin topicList`"
             return refuse(command, ResponseCode.TOPIC_NOT_EXIST, remark)
         value = to_value(topic)
         assert isinstance(value, dict)

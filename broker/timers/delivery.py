@@ -245,7 +245,7 @@ class TimerDelivery:
             return found
         entry = self._queue.entry(TIMER_TOPIC, 0, theirs.queue_offset)
         known = self._offsets.wrote_offset if entry is None else entry[0]
-        logger.info("timers before this time already delivered by RocketMQ 5 time_ms=%d", theirs.delivered_before)
+        logger.info("timers already delivered by RocketMQ 5 skipped due_before_ms=%d", theirs.delivered_before)
         return Checkpoint(found.queue_offset, theirs.delivered_before, known)
 
     def _read_checkpoint(self) -> Checkpoint | None:
@@ -253,7 +253,7 @@ class TimerDelivery:
             return self._checkpoint_file.read()
         except ConfigFileUnreadable as error:
             # Nothing is lost: the log contains everything.
-            logger.warning("timer index rebuilding reason=%s", error)
+            logger.warning("timer checkpoint unreadable, rebuilding the timer index error=%s", error)
             return None
 
     def _add_from_queue(self, queue_offset: int) -> bool:
