@@ -240,8 +240,8 @@ class StoreConfig:
         if self.mapped_file_size_commit_log < largest_record + BLANK_MIN_SIZE:
             # compat: RocketMQ would acknowledge a message that fits in no file, and drop it.
             raise BadStoreConfig(
-                f"mappedFileSizeCommitLog={self.mapped_file_size_commit_log}: a record may take {largest_record} bytes "
-                f"(maxMessageSize + 65536) and needs {BLANK_MIN_SIZE} more in one file"
+                f"mappedFileSizeCommitLog={self.mapped_file_size_commit_log}: expected at least "
+                f"{largest_record + BLANK_MIN_SIZE}, so that a record of maxMessageSize fits into one file"
             )
         for key, size in (
             ("mappedFileSizeConsumeQueue", self.mapped_file_size_consume_queue),

@@ -52,7 +52,7 @@ def read_deleted_topics(paths: StorePaths) -> dict[bytes, int]:
     if problems:
         raise DeletedTopicsUnreadable(
             f"cannot read which topics were deleted ({'; '.join(problems)}); restore the file, or remove it "
-            f"with its backup: messages of deleted topics may then return to topics of the same name"
+            f"with its backup: messages of deleted topics may then reappear if a topic of the same name is created"
         )
     return {}
 

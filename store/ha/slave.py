@@ -57,7 +57,9 @@ class HaSlave:
             try:
                 await self._follow_once()
             except (OSError, HaError, RemoteProtocolError, TimeoutError, ConfigError) as error:
-                logger.warning("connection to master lost master=%s reason=%s", self._config.ha_master_address, error)
+                logger.warning(
+                    "replication interrupted, will reconnect master=%s reason=%s", self._config.ha_master_address, error
+                )
             await asyncio.sleep(_PAUSE_S)
 
     async def _follow_once(self) -> None:

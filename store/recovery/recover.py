@@ -311,7 +311,7 @@ class _Recovery:
             logics_timestamp=min(self._checkpoint.logics_timestamp, safe),
             index_timestamp=min(self._checkpoint.index_timestamp, last),
         )
-        logger.warning("checkpoint ahead of the log repaired was=%s is=%s", self._checkpoint, mended)
+        logger.warning("checkpoint was ahead of the log, corrected from=%s to=%s", self._checkpoint, mended)
         write_checkpoint(self._paths.checkpoint, mended)
         self._checkpoint = mended
 

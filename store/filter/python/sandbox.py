@@ -61,7 +61,7 @@ class SandboxUnavailable(Exception):  # noqa: N818  (it says what is wrong)
 def check_kernel() -> None:
     """Whether the walls can be built here, as far as one can tell from without. Raises SandboxUnavailable."""
     if platform.machine() not in _ALLOWED:
-        raise SandboxUnavailable(f"system call numbers of {platform.machine()} are unknown")
+        raise SandboxUnavailable(f"the architecture {platform.machine()} is not supported")
     _landlock_version(ctypes.CDLL(None, use_errno=True))
 
 
@@ -95,7 +95,9 @@ def _deny_files(libc: ctypes.CDLL) -> None:
 def _landlock_version(libc: ctypes.CDLL) -> int:
     version = int(libc.syscall(_LANDLOCK_CREATE_RULESET, None, 0, _LANDLOCK_VERSION_FLAG))
     if version < 1:
-        raise SandboxUnavailable("the kernel has no Landlock (5.13 or newer, with landlock in its lsm= list)")
+        raise SandboxUnavailable(
+            "the kernel does not provide Landlock: Linux 5.13 or newer with landlock in its lsm= list is required"
+        )
     return version
 
 
