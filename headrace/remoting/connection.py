@@ -293,7 +293,9 @@ class Connection:
         if future is not None and not future.done():
             future.set_result(command)
         elif self.hot_path is None or not self.hot_path.take_answer(command):
-            logger.debug("answer dropped, nobody waits for it remote=%s opaque=%d", self.remote, command.opaque)
+            logger.debug(
+                "response dropped, no request is waiting for it remote=%s opaque=%d", self.remote, command.opaque
+            )
 
     # -- handlers ---------------------------------------------------------------------------------------------------------
 

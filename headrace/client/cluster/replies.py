@@ -30,6 +30,6 @@ class Replies:
         correlation_id = reply.properties.get(names.CORRELATION_ID, "")
         future = self._waiting.get(correlation_id)
         if future is None or future.done():
-            logger.warning("reply dropped, no request waits for it correlation_id=%s", correlation_id)
+            logger.warning("reply dropped, no request is waiting for it correlation_id=%s", correlation_id)
         else:
             future.set_result(reply)

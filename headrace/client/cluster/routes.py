@@ -212,7 +212,7 @@ class RouteTable:
                 except RouteNotFound:
                     route = await self.update_default(topic, template, max_queues)
         if not route.publish_queues:
-            raise RouteNotFound(f"the topic {topic} has no writable queue at a broker with a master", topic)
+            raise RouteNotFound(f"the topic {topic} has no writable queue on a broker with a registered master", topic)
         return route
 
     async def poll(self, topics: Iterable[str]) -> None:

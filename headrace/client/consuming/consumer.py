@@ -210,7 +210,9 @@ class Consumer(ClientObject):
 
     async def consume_directly(self, message: MessageExt, broker_name: str | None) -> ConsumeMessageDirectlyResult:  # noqa: ARG002
         """Raises ConfigError: only push consumers have handlers."""
-        raise ConfigError(f"the consumer of group {self._group} has no handler; only push consumers consume directly")
+        raise ConfigError(
+            f"the consumer of group {self._group} has no handler; only a push consumer can consume a single message on request"
+        )
 
     def _properties(self) -> dict[str, str]:
         # compat: tools read the first four; the names are RocketMQ's.

@@ -209,7 +209,7 @@ class QueuePull:
         process_queue, plan = self._process_queue, self._plan
         if result.status is PullStatus.OFFSET_ILLEGAL:
             logger.warning(
-                "offset outside the queue queue=%s offset=%d continues_at=%d",
+                "offset out of range queue=%s offset=%d continues_at=%d",
                 process_queue.queue, process_queue.next_offset, result.next_offset,
             )  # fmt: skip
             process_queue.next_offset = result.next_offset

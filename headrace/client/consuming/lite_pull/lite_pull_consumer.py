@@ -245,7 +245,7 @@ class LitePullConsumer(Consumer):
         low = await queue_requests.min_offset(self._instance, wrapped)
         high = await queue_requests.max_offset(self._instance, wrapped)
         if not low <= offset <= high:
-            raise ConfigError(f"offset {offset} is outside {queue}, which has {low} to {high}", "offset")
+            raise ConfigError(f"offset {offset} is out of range for {queue}: expected {low} to {high}", "offset")
         self._seek(wrapped, offset)
 
     async def seek_to_beginning(self, queue: MessageQueue) -> None:
@@ -261,7 +261,7 @@ class LitePullConsumer(Consumer):
     def _seek(self, queue: MessageQueue, offset: int) -> None:
         fetches = self._fetches
         if fetches is None or queue not in fetches.queues:
-            raise ConfigError(f"cannot seek in {queue}: it is not fetched by this consumer", "queue")
+            raise ConfigError(f"cannot seek in {queue}: it is not assigned to this consumer", "queue")
         self._delivered.pop(queue, None)
         self._passed.pop(queue, None)
         fetches.seek(queue, offset)

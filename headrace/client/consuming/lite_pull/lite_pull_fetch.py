@@ -212,7 +212,7 @@ class Fetches:
             return
         if result.status is PullStatus.OFFSET_ILLEGAL:
             logger.warning(
-                "offset outside the queue queue=%s offset=%d continues_at=%d",
+                "offset out of range queue=%s offset=%d continues_at=%d",
                 queue, process_queue.next_offset, result.next_offset,
             )  # fmt: skip
         process_queue.next_offset = result.next_offset

@@ -71,7 +71,7 @@ class AssignedQueues:
         wanted = set(own)
         lost = [one for queue, one in self._assigned.items() if queue.topic == topic and queue not in wanted]
         for process_queue in lost:
-            logger.info("queue lost queue=%s", process_queue.queue)
+            logger.info("queue released queue=%s", process_queue.queue)
         await asyncio.gather(*(self.release(process_queue) for process_queue in lost))
         return [one.queue for one in lost]
 
@@ -88,7 +88,7 @@ class AssignedQueues:
         taken = [one for one in made if one is not None]
         for process_queue in taken:
             self._assigned[process_queue.queue] = process_queue
-            logger.info("queue taken queue=%s offset=%d", process_queue.queue, process_queue.next_offset)
+            logger.info("queue assigned queue=%s offset=%d", process_queue.queue, process_queue.next_offset)
         return taken, len(taken) == len(fresh)
 
     async def _begin(self, queue: MessageQueue) -> ProcessQueue | None:

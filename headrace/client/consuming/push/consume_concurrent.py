@@ -230,7 +230,9 @@ class ConcurrentService:
             if result is None:
                 returned.append(message)
             elif isinstance(result, HeadraceError):
-                logger.warning("message not sent back, retried here message=%s reason=%s", message.message_id, result)
+                logger.warning(
+                    "message not sent back, will be retried locally message=%s reason=%s", message.message_id, result
+                )
                 message.reconsume_times += 1
                 stuck.append(message)
             else:
