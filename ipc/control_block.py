@@ -46,7 +46,7 @@ class _CellReader:
         return value
 
     def __set__(self, block: "ControlBlock", value: Any) -> None:
-        raise AttributeError("a cell is stored by its publisher only (ipc.publish)")
+        raise AttributeError("only the publisher of a cell may store it (ipc.publish)")
 
 
 class ControlBlock:

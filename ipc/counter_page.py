@@ -93,7 +93,7 @@ class CounterPage:
     def _append(self, name: str) -> int:
         text = name.encode("ascii")
         if not 0 < len(text) <= NAME_BYTES:
-            raise ValueError(f"a counter's name has 1 to {NAME_BYTES} characters: {name!r}")
+            raise ValueError(f"counter name {name!r}: expected 1 to {NAME_BYTES} characters")
         index: int = self._words[COUNT]
         if index >= self._words[CAPACITY]:
             raise CounterPageFull(f"no room for counter {name}: all {index} entries are taken")
