@@ -193,7 +193,7 @@ class Export:
         """Raises SourceError if this is not the log that the target knows."""
         if known and known.last_record >= 0 and not source.holds(known.last_record, known.last_store_ms):
             raise SourceError(
-                f"{source.commit_log} is not the log that was exported before: it has another record at {known.last_record}; "
+                f"{source.commit_log} is not the log that was exported before: it has a different record at {known.last_record}; "
                 "export to another target, or under another broker name"
             )
 
@@ -324,7 +324,7 @@ def make_plan(request: ExportRequest, source: Source, workers: int, known_end: i
         if end < start:
             raise SourceError(
                 f"{source.commit_log} ends at {end}, but it was exported up to {start}: "
-                "it is another store, or its end was lost since; export to another target"
+                "it is a different store, or has lost its end since; export to another target"
             )
         if start < first:
             raise SourceError(

@@ -173,7 +173,8 @@ def _creator_of_fsspec(files: Any) -> Create:
             return False
         except (NotImplementedError, ValueError) as error:
             raise TargetError(
-                f"{path}: this file system has no exclusive writes, so two runs cannot be kept apart: {_first_line(error)}"
+                f"{path}: this file system cannot create files exclusively, so two runs could write at once; "
+                f"export to another target ({_first_line(error)})"
             ) from None
         return True
 

@@ -120,7 +120,8 @@ class TargetLock:
                 if not ignores:
                     break
                 raise TargetError(
-                    f"{self._work.uri}: the object store ignores conditional writes (If-None-Match), so two runs cannot be kept apart"
+                    f"{self._work.uri}: the object store ignores conditional writes (If-None-Match), so two runs could "
+                    "write at once; export to a store that supports them"
                 )
             self._work.delete(_name(self.token))
         self.was_abandoned = owner is not None and not owner.get("left")

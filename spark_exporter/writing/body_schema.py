@@ -351,7 +351,7 @@ class _Reader:
         if not properties and isinstance(more, Mapping):
             return _Map(self.read(more, f"{at}/additionalProperties", depth + 1))
         if not properties or isinstance(more, Mapping):
-            raise SchemaError(f"{at}: an object has either properties or a type for all of them")
+            raise SchemaError(f"{at}: an object needs either properties or a schema in additionalProperties, not both")
         seen: dict[str, str] = {}
         for name in properties:
             if seen.setdefault(name.lower(), name) != name:

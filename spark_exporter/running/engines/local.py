@@ -94,7 +94,10 @@ class LocalEngine:
                         yield RangeResult.from_json(result)
                 report(sum(done_bytes))
                 if deaths >= _DEATHS:
-                    raise ExportError(f"workers were killed repeatedly; {len(left) + len(workers)} ranges are not done")
+                    raise ExportError(
+                        f"workers were killed repeatedly, with {len(left) + len(workers)} ranges left; if memory is short, "
+                        "use fewer --workers; then run the command again"
+                    )
         finally:
             for worker in workers.values():
                 worker.kill()

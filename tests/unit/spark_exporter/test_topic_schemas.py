@@ -82,7 +82,10 @@ def test_tables_of_topics_with_schemas_are_verified(table_format: str, tmp_path:
         ({"topics": {}}, "topics names no topic"),
         ({"topics": [ORDER]}, 'topics: unexpected value [{"type": "object"'),
         ({"topics": {"Orders": None}}, "Orders: #: unexpected value null"),
-        ({"topics": {"Orders": {"type": "object"}}}, "Orders: #: an object has either properties or a type"),
+        (
+            {"topics": {"Orders": {"type": "object"}}},
+            "Orders: #: an object needs either properties or a schema",
+        ),
         ({"topics": {"Orders": ORDER}, "type": "object"}, "type is not allowed beside topics"),
     ],
 )

@@ -178,7 +178,7 @@ def test_schema_is_inferred_from_the_majority_of_bodies() -> None:
     [
         ({}, "has no type"),
         ({"type": "array", "items": {"type": "string"}}, "must describe an object"),
-        ({"type": "object"}, "has either properties or a type"),
+        ({"type": "object"}, "needs either properties or a schema"),
         ({"type": "object", "properties": {"a": {}}}, "#/properties/a has no type"),
         ({"type": "object", "properties": {"a": {"type": ["string", "integer"]}}}, "more than one type"),
         ({"type": "object", "properties": {"a": {"type": "string", "pattern": "x"}}}, "the keyword pattern is not supported"),
