@@ -25,7 +25,7 @@ def command(role: str | None, data: str, timeout_s: float) -> None:
     if role is not None:
         answer = ask_supervisor(data, {"command": "stop", "role": role}, timeout_s)
         if not answer.get("clean", True):
-            raise ApplianceError(f"{role} unclean shutdown: its next start recovers the store")
+            raise ApplianceError(f"unclean shutdown of {role}: its next start recovers the store")
         print(f"{role} is stopped")
         return
     supervisor_fd = os.pidfd_open(ask_supervisor(data, {"command": "status"}, timeout_s=5.0)["status"]["pid"])

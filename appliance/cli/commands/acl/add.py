@@ -19,7 +19,7 @@ _WORD = click.Choice(list(WORDS), case_sensitive=False)
 @click.option(
     "--secret",
     metavar="KEY",
-    help="The secret key; - reads it from standard input. Default: that of the account, or a generated one for a new account.",
+    help="The secret key; - reads it from standard input. Default: the account's current key; a new account gets a generated one.",
 )
 @click.option("--admin/--no-admin", default=None, help="Whether the account may make admin requests.")
 @click.option(
@@ -52,7 +52,7 @@ def command(
     home: str | None,
     plain_file: str,
 ) -> None:
-    """Add ACCOUNT (an access key), or change it; what is not given stays as it is, and is DENY for a new account.
+    """Add ACCOUNT (an access key), or change it. Options not given keep their values; permissions of a new account default to DENY.
 
     A generated secret key is printed once. --topic and --group replace all permissions that the account has of that kind. A running
     broker with aclEnable=true uses the change within two seconds. Comments in the file are lost.

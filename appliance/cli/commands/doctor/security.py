@@ -26,7 +26,7 @@ def command(
 ) -> int:
     """Show for each listener of a configuration who may do what, and how to close what is open.
 
-    Give the flags of `headrace run`. Nothing is started, and no port is opened: firewalls in between are not considered.
+    Give the flags of `headrace run`. Nothing is started and no port is opened, so firewalls are not taken into account.
 
     Exit codes: 0 nothing is open; 1 something is.
     """

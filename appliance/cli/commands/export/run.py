@@ -79,8 +79,8 @@ _LONGEST_NAME: Final = 170  # limit: of a broker in the names of files, quoted
 @click.option(
     "--body",
     metavar="json[:SCHEMA.json]",
-    help="Parse JSON bodies into typed columns. With a JSON Schema: one for all topics, or one per topic "
-    '({"topics": {TOPIC: SCHEMA, ...}}). Without: infer the schema of each topic from its first messages.',
+    help="Parse JSON bodies into typed columns. SCHEMA.json is a JSON Schema for all topics, or one per topic "
+    '({"topics": {TOPIC: SCHEMA, ...}}). Without it, the schema of each topic is inferred from its first messages.',
 )
 @click.option(
     "--raw-properties",
@@ -150,7 +150,7 @@ def command(
         layout = Layout(group_by == "topic", table_per_topic or by_topic, (small_topics or 0) << 20)
         if small_topics and (not layout.group_by_topic or layout.table_per_topic):
             raise click.UsageError(
-                "--small-topics requires --group-by topic and cannot be combined with one table per topic"
+                "--small-topics requires --group-by topic and cannot be combined with --table-per-topic"
             )
         choice = RecordChoice(frozenset(topics) if topics else None, include_system)
         from_offset, from_ms = _place(from_place, "--from")

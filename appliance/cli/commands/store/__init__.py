@@ -3,5 +3,5 @@
 from appliance.cli.command_folder import CommandFolder
 
 command = CommandFolder(
-    __name__, name="store", help="Inspect a store of Headrace or RocketMQ, whether or not it is in use."
+    __name__, name="store", help="Inspect a store of Headrace or RocketMQ, or deliver its timer messages."
 )

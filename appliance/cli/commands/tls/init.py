@@ -25,6 +25,7 @@ _FILES: Final = ("ca.pem", "ca.key", "server.pem", "server.key", "client.pem", "
 )
 @click.option(
     "--days",
+    metavar="N",
     type=click.IntRange(1, 3650),
     default=_DAYS,
     show_default=True,
