@@ -3,12 +3,12 @@
 ::
 
     ExportError                 the root
-    ├── SourceError             what is named is no store, cannot be read, or has changed under us
+    ├── SourceError             the source is not a store, cannot be read, or has changed during the export
     ├── DamagedRecords          damage was found and `--strict` was given
-    ├── TargetError             the target cannot be written, or is not ours
-    │   ├── TargetBusy          another run is on the same target; says who
-    │   └── TargetMismatch      the target was made with another schema version, layout or source
-    ├── SchemaError             a JSON Schema cannot be read, or says what no column can be
+    ├── TargetError             the target cannot be written, or is not an export target
+    │   ├── TargetBusy          another run owns the target; the message names it
+    │   └── TargetMismatch      the target was created with another schema version, layout or source
+    ├── SchemaError             a JSON Schema cannot be read, or has no matching column type
     └── MissingPackage          a package of the extra is not installed
 """
 
@@ -16,32 +16,32 @@
 
 
 class ExportError(Exception):
-    """The root. Its text is one line that says cause and cure."""
+    """The root. Its text is one line with cause and remedy."""
 
 
 class SourceError(ExportError):
-    """What is named is no store, cannot be read, or has changed under us."""
+    """The source is not a store, cannot be read, or has changed during the export."""
 
 
 class DamagedRecords(ExportError):
-    """Damage was found where none is allowed."""
+    """Damage was found and `--strict` was given."""
 
 
 class TargetError(ExportError):
-    """The target cannot be written, or is not ours."""
+    """The target cannot be written, or is not an export target."""
 
 
 class TargetBusy(TargetError):
-    """Another run is on this target."""
+    """Another run owns this target."""
 
 
 class TargetMismatch(TargetError):
-    """The target was made with another schema version, layout or source."""
+    """The target was created with another schema version, layout or source."""
 
 
 class SchemaError(ExportError):
-    """A JSON Schema cannot be read, or says what no column can be."""
+    """A JSON Schema cannot be read, or has no matching column type."""
 
 
 class MissingPackage(ExportError):
-    """A package that this needs is not installed."""
+    """A required package is not installed."""

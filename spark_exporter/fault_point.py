@@ -8,7 +8,7 @@ _left = int(_count or 1)
 
 
 def fault_point(name: str) -> None:
-    """Die here, if that was asked for."""
+    """Kill the process here, if requested."""
     global _left
     if name == _wanted:
         _left -= 1

@@ -1,10 +1,10 @@
 """The end of a log's records, and the record at an offset or a time.
 
-A segment that another one with records follows is sealed: it is read to its end, and a hole in it is damage. In the last one the records end
-at the first place where there is none. Nothing is looked for beyond: what a broker's recovery has cut off may still be there, whole, and is no longer
-part of the log. Records whose bodies are torn do not count at the very end either: they were being written when the power went.
+A segment followed by another one with records is sealed: it is read to its end, and a hole in it is damage. In the last one the records end
+at the first invalid bytes. Nothing is searched beyond: records discarded by a broker's recovery may still be there, complete, but are no longer
+part of the log. Records with torn bodies at the very end are also excluded: they were being written at a power cut.
 
-On a store in use the end is what the broker has flushed, if it can be asked; see `plan`.
+On a store in use the end is the flushed offset, if the broker reports it; see `plan`.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _EVERYTHING: Final = RecordChoice(include_system=True)
 
 
 def written_segments(segments: Sequence[Segment]) -> list[Segment]:
-    """The segments without those at the end that were only reserved."""
+    """The segments without those at the end that are only reserved."""
     count = len(segments)
     while count and not has_records(segments[count - 1]):
         count -= 1
@@ -28,9 +28,9 @@ def written_segments(segments: Sequence[Segment]) -> list[Segment]:
 
 
 def find_settled_end(segment: Segment, start: int) -> int:
-    """Where the records of the last segment end, its own end if a blank record closes it. A record, or that end, is at `start`."""
+    """The end of the records in the last segment, or its own end if a blank record closes it. A record, or that end, is at `start`."""
     position = start
-    torn_from: int | None = None  # the first of the damaged records that no good one follows
+    torn_from: int | None = None  # the first of the damaged records at the end
     columns = RecordColumns(_EVERYTHING.is_wanted, with_body=False, with_properties=False)
     with open_segment(segment) as descriptor:
         answer, needed = record_columns.END, 0
@@ -56,12 +56,12 @@ def _torn_from(before: int | None, columns: RecordColumns, position: int) -> int
         first = offset
     if first == position:
         return None
-    # All that this window had were damaged ones: they continue from those before.
+    # This window had only damaged records, which continue those before.
     return before if before is not None and columns.records == len(columns.damaged) else first
 
 
 def find_record_from(segment: Segment, offset: int, limit: int) -> int:
-    """Where the first record at or after `offset` begins; `limit` if there is none."""
+    """The offset of the first record at or after `offset`; `limit` if there is none."""
     if offset <= segment.base:
         return segment.base
     scan = RangeScan(ByteRange(segment, segment.base, min(offset, limit), limit), ScanOptions(columns=()))
@@ -71,9 +71,9 @@ def find_record_from(segment: Segment, offset: int, limit: int) -> int:
 
 
 def find_record_since(segments: Sequence[Segment], timestamp_ms: int, log_end: int) -> int:
-    """Where the first record with at least this store timestamp begins; `log_end` if there is none.
+    """The offset of the first record with at least this store timestamp; `log_end` if there is none.
 
-    Store timestamps rise with the log, but for what a clock was set back.
+    Store timestamps increase with the log, except where a clock was set back.
     """
     first = 0
     last = len(segments) - 1

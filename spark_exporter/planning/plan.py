@@ -1,4 +1,4 @@
-"""Plan: what an export reads, divided into ranges for workers.
+"""Plan: the part of the log that an export reads, divided into ranges for workers.
 
     store = open_source(Path("/var/lib/headrace"))         the segments, without those only reserved
     end = store.find_end(from_offset, flushed_offset)      how far the log goes
@@ -35,9 +35,9 @@ from spark_exporter.reading.range_scan import ByteRange
 from spark_exporter.reading.segments import Segment, find_commit_log, list_segments, open_segment, read_some
 
 LEAST_RANGE_BYTES: Final = 64 << 20
-"""# limit: smaller ranges make many small files, and what a task costs by itself shows."""
+"""# limit: smaller ranges make many small files, and the fixed cost of a task matters."""
 
-_HEAD_WITH_TIME: Final = RECORD_OVERHEAD  # has the store timestamp whatever the hosts are
+_HEAD_WITH_TIME: Final = RECORD_OVERHEAD  # contains the store timestamp whatever the hosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,13 @@ class Plan:
 
     @property
     def size_bytes(self) -> int:
-        """How much of the log is to be read."""
+        """The number of bytes to read."""
         return sum(each.size_bytes for each in self.ranges)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A store that is read. `segments`: those with records; `consume_queue`: the folder, if there is one beside the log."""
+    """The source store. `segments`: those with records; `consume_queue`: the folder, if there is one beside the log."""
 
     commit_log: Path
     consume_queue: Path
@@ -64,14 +64,14 @@ class Source:
 
     @property
     def first_offset(self) -> int:
-        """Where the log begins, as far as it is still kept. Raises SourceError if there are no records."""
+        """The beginning of the log. Raises SourceError if there are no records."""
         return self._some_segments()[0].base
 
     def find_end(self, known_offset: int | None = None, flushed_offset: int | None = None) -> int:
-        """Where the log ends, as far as it may be read.
+        """The end of the readable log.
 
-        `flushed_offset`: what the broker that writes the store says is durable. `known_offset`: a record is known to be there, or the log to
-        end there (where an earlier export stopped): the last segment is walked from it on.
+        `flushed_offset`: the durable end reported by the store's broker. `known_offset`: a record begins or the log ends there
+        (where an earlier export stopped): the last segment is scanned from it on.
         """
         if not self.segments:
             return known_offset or 0
@@ -83,7 +83,7 @@ class Source:
         return find_settled_end(last, max(last.base, known_offset or 0))
 
     def holds(self, physical_offset: int, store_timestamp_ms: int) -> bool:
-        """Whether the record of this store timestamp is at an offset. So it is assumed where the segment has been deleted."""
+        """Whether the record with this store timestamp is at an offset; true if the segment has been deleted."""
         for segment in self.segments:
             if segment.base <= physical_offset < segment.end:
                 with open_segment(segment) as descriptor:
@@ -94,7 +94,7 @@ class Source:
         return True
 
     def find_record_from(self, physical_offset: int, end: int) -> int:
-        """The first record at or after an offset, whatever is there."""
+        """The first record at or after any offset."""
         for segment in self._some_segments():
             if physical_offset < segment.end:
                 return min(end, find_record_from(segment, physical_offset, min(segment.end, end)))
@@ -115,7 +115,7 @@ class Source:
     ) -> Plan:
         """The ranges from `start`, where a record begins or that is in no segment, to `end`.
 
-        Whole segments where those make even shares of the work, else some are cut (`shares`). `certain`: none.
+        Whole segments if they make even shares of the work, otherwise some are cut (`shares`). `certain`: none is cut.
         """
         ranges = [
             ByteRange(segment, max(start, segment.base), min(end, segment.end), min(end, segment.end))
@@ -137,12 +137,12 @@ class Source:
 
 def open_source(path: Path) -> Source:
     """The store at a path: its root, an appliance's data folder, or a folder of segments alone. Raises SourceError."""
-    commit_log = find_commit_log(path).absolute()  # workers on other machines have other working folders
+    commit_log = find_commit_log(path).absolute()  # workers on other machines have other current folders
     return Source(commit_log, commit_log.parent / "consumequeue", tuple(written_segments(list_segments(commit_log))))
 
 
 def join(ranges: Sequence[ByteRange]) -> ByteRange:
-    """One range in place of neighbours in one segment: where a cut between them has proved false."""
+    """Joins adjacent ranges of a segment after a cut between them has proved false."""
     return ByteRange(ranges[0].segment, ranges[0].start, ranges[-1].end, ranges[-1].limit)
 
 

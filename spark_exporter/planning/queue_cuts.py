@@ -14,10 +14,10 @@ _MOST_QUEUES: Final = 256  # limit: any queue's entry is a cut equivalent to ano
 
 
 class QueueCuts:
-    """The ConsumeQueues of a store, asked for places where records begin."""
+    """Finds beginnings of records through the ConsumeQueues of a store."""
 
     def __init__(self, consume_queue: Path) -> None:
-        """`consume_queue`: the folder; it need not be there."""
+        """`consume_queue`: the folder, which need not exist."""
         self._files: list[list[tuple[Path, int]]] = []
         for topic in _folders(consume_queue):
             for queue in _folders(topic):
@@ -28,7 +28,7 @@ class QueueCuts:
                     return
 
     def find(self, physical_offset: int, below: int) -> int | None:
-        """The least entry's offset that is at or after `physical_offset` and before `below`; None if there is none."""
+        """The lowest offset of an entry at or after `physical_offset` and below `below`; None if there is none."""
         least = below
         for files in self._files:
             found = _find_in_queue(files, physical_offset)
@@ -38,7 +38,7 @@ class QueueCuts:
 
 
 def _find_in_queue(files: list[tuple[Path, int]], physical_offset: int) -> int | None:
-    # The file to look in is the last whose first entry is not beyond; the answer may be the first entry of the next.
+    # Search the last file whose first entry is not beyond; the result may be the first entry of the next.
     for place in range(len(files) - 1, -1, -1):
         path, size = files[place]
         try:
@@ -62,7 +62,7 @@ def _first_entry(path: Path) -> int | None:
 
 
 def _find_in_file(descriptor: int, count: int, physical_offset: int) -> tuple[int | None, int | None]:
-    """The first entry at or after the offset, and the file's first entry. Entries that were never written count as beyond all."""
+    """The first entry at or after the offset, and the file's first entry. Unwritten entries count as beyond all others."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2

@@ -1,12 +1,12 @@
-"""Into how many parts to divide ranges, so that all workers get similar shares.
+"""Computes into how many parts to divide ranges so that all workers get similar shares.
 
-Engines hand ranges out in the log's order, each to the first worker that is free. So a few large ones may leave workers idle at the end: three full segments and
-a bit, on two workers, take as long as two segments, not as one and a half. As few are cut as will do, and those at the log's end: what is not cut
-makes large files and has nothing to prove. Where there are not two for each worker, all are cut alike.
+Engines assign ranges in log order, each to the first free worker. So a few large ones may leave workers idle at the end: slightly more than three segments
+on two workers take as long as two segments, not as one and a half. As few segments as possible are cut, at the end of the log, because uncut ones
+make large files and need no check. With fewer than two per worker, all are cut alike.
 
-What comes out depends on sizes and workers alone: the same plan has the same ranges, whoever makes it. A run with other workers, or of a log that has
-grown, may cut elsewhere; no row is there twice for that, because it begins where the target's last commit ended, and
-commits that were decided are published as they were written down, not planned again (`export`).
+The result depends only on sizes and the number of workers: the same plan always has the same ranges. A run with other workers, or of a longer
+log, may cut elsewhere; this duplicates no row, because it begins where the target's last commit ended, and
+decided commits are published as recorded, not planned again (`export`).
 """
 
 import heapq
@@ -16,14 +16,14 @@ from typing import Final
 _TOLERANCE: Final = 1.05
 """# limit: by how much the longest share may be more than the mean."""
 _RANGES_EACH: Final = 2
-"""# limit: of one size, for workers of which one may turn out to be slower."""
+"""# limit: for ranges of one size, if one worker is slower."""
 _SURELY_EVEN: Final = 20
-"""So many ranges a worker are even within the tolerance, if they are of one size."""
+"""With so many ranges of one size per worker, shares are even within the tolerance."""
 _EVEN: Final = (0.0, 0)
 
 
 def longest_share(sizes: Sequence[int], workers: int) -> int:
-    """Bytes that the busiest worker is given, when each range goes to the first that is free."""
+    """Bytes of the busiest worker, if each range is assigned to the first free one."""
     loads = [0] * max(1, min(workers, len(sizes)))
     for size in sizes:
         heapq.heapreplace(loads, loads[0] + size)
@@ -31,7 +31,7 @@ def longest_share(sizes: Sequence[int], workers: int) -> int:
 
 
 def even_parts(sizes: Sequence[int], workers: int, least_bytes: int) -> list[int]:
-    """Into how many equal parts each range of these bytes is to be cut; no part has less than `least_bytes`, but for ranges that are not cut."""
+    """The number of equal parts of each range of these sizes; no part has less than `least_bytes`, except uncut ranges."""
     whole = [1] * len(sizes)
     score = _score(sizes, whole, workers)
     if score[:2] == _EVEN or len(sizes) >= _SURELY_EVEN * workers:
@@ -59,7 +59,7 @@ def _ways(sizes: Sequence[int], tail: int, workers: int, least_bytes: int) -> It
 
 
 def _score(sizes: Sequence[int], parts: Sequence[int], workers: int) -> tuple[float, int, int]:
-    """Less is better: by how many bytes the longest share is too long, how many ranges there are too few, how many there are."""
+    """Lower is better: the excess of the longest share in bytes, the number of missing ranges, the number of ranges."""
     cut = [size // count for size, count in zip(sizes, parts, strict=True) for _ in range(count)]
     excess = longest_share(cut, workers) - sum(sizes) / workers * _TOLERANCE
     return max(0.0, excess), max(0, _RANGES_EACH * workers - len(cut)), len(cut)

@@ -1,4 +1,4 @@
-"""Arrow batches of what `RecordColumns` has put into its buffers. Bodies are not copied again; the rest is little."""
+"""Creates Arrow batches from the buffers of `RecordColumns`. Bodies are not copied again; the other columns are small."""
 
 import struct
 import sys
@@ -10,7 +10,7 @@ from spark_exporter.reading.schema import MAY_BE_NULL, MESSAGES, PROPERTIES
 
 
 def as_batch(columns: RecordColumns, cluster: str, broker_name: str, schema: pa.Schema = MESSAGES) -> pa.RecordBatch:
-    """The rows that the last `decode` left, with the columns of `schema` (see `schema.chosen`)."""
+    """The rows of the last `decode`, with the columns of `schema` (see `schema.chosen`)."""
     constants = {"cluster": cluster, "broker_name": broker_name}
     arrays = []
     for field in schema:
@@ -26,7 +26,7 @@ def as_batch(columns: RecordColumns, cluster: str, broker_name: str, schema: pa.
 
 
 def _text_scalar(text: str) -> pa.Scalar:
-    # Made of buffers: `pa.scalar` imports pandas where there is one, and a worker would wait for that before its first row.
+    # Built from buffers: `pa.scalar` imports pandas if installed, for which a worker would wait before its first row.
     data = text.encode()
     ends = pa.py_buffer(struct.pack("=ii", 0, len(data)))
     return pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(data)])[0]
@@ -63,7 +63,7 @@ def _ends_and_text(columns: RecordColumns, name: str, count: int) -> tuple[pa.Bu
 
 
 def _copied(columns: RecordColumns, name: str, length: int) -> pa.Buffer:
-    # Arrow's allocator keeps what was freed; the C library's gives such sizes back, and each batch would be paged in anew.
+    # Arrow's allocator keeps freed memory; the C library's returns such sizes to the system, and each batch would be paged in again.
     copy = pa.allocate_buffer(length)
     memoryview(copy)[:] = memoryview(columns.buffers[name])[:length]
     return copy

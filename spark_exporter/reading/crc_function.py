@@ -1,6 +1,6 @@
-"""Where in memory the C function lies that computes CRC-32: a call of Python's for each body costs more than the CRC of a small one.
+"""Finds the address of a C function for CRC-32: a Python call for each body costs more than the CRC of a small one.
 
-The package isal exports the function of the library that it is made of, `crc32_gzip_refl(crc, data, length)`. It is tried before it is believed.
+The package isal exports its library's function `crc32_gzip_refl(crc, data, length)`. It is tested before it is used.
 """
 
 import ctypes
@@ -12,7 +12,7 @@ _CRC_OF_CHECK: Final = 0xCBF43926
 
 
 def find_crc_function() -> int:
-    """Its address; 0 where there is none (a machine of a cluster may lack the package: slower, not wrong)."""
+    """Its address; 0 if there is none (a machine of a cluster may lack the package and is then slower)."""
     try:
         from isal import isal_zlib  # noqa: PLC0415
 

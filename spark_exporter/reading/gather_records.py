@@ -1,7 +1,7 @@
 # cython: boundscheck=True
-"""Reads records that lie apart in a segment into memory, one behind the other.
+"""Reads scattered records of a segment into consecutive memory.
 
-A hot module, compiled where there is a compiler: a range with files of each topic is read in this way, a record or some neighbours at a time.
+A hot module, compiled if there is a compiler: ranges with a file per topic are read in this way, a record or several adjacent ones at a time.
 """
 
 import os
@@ -19,9 +19,9 @@ if not cython.compiled:
 def gather(
     descriptor: int, segment: Segment, memory: memoryview, places: memoryview, sizes: memoryview, number: int
 ) -> tuple[int, int]:
-    """Read records `number`, `number + 1` …, as many as there is room for. `places`: physical offsets (native 64-bit numbers), `sizes` (32-bit).
+    """Read records `number`, `number + 1` …, as many as fit. `places`: physical offsets (native 64-bit numbers), `sizes` (32-bit).
 
-    Returns the number of the first one that has not been read, and the length of what has. Raises SourceError.
+    Returns the number of the first record not read, and the length of those read. Raises SourceError.
     """
     data = address_of(memory)
     room = len(memory)

@@ -1,7 +1,7 @@
 """Finds the next record in a part of the log where no record is known to begin (`docs/spec/spark.md` section 3).
 
-A magic code alone proves nothing: a body may hold whole records, as dead letters and shipped logs do. A place is taken if the record there
-says that it lies there and its lengths make its size. That is safe against accident; what is found is proven once more by the landing check.
+A magic code alone proves nothing: a body may contain complete records, as in dead letters and shipped logs. A position is accepted if its record
+contains this physical offset and its lengths add up to its size. This is safe against accidents; the landing check verifies the result again.
 """
 
 from typing import Final
@@ -28,7 +28,7 @@ _BLANK: Final = BLANK_MAGIC.to_bytes(4, "big", signed=True)
 def find_next_record(descriptor: int, segment: Segment, from_offset: int, limit: int) -> int | None:
     """The physical offset of the first record, or blank record, from `from_offset` on; None if there is none below `limit`.
 
-    `limit`: no record reaches beyond it.
+    `limit`: no record extends beyond it.
     """
     offset = from_offset
     while limit - offset >= END_FILE_MIN_BLANK_LENGTH:
@@ -37,7 +37,7 @@ def find_next_record(descriptor: int, segment: Segment, from_offset: int, limit:
         for at in _candidates(window):
             if _is_record(descriptor, segment, window, at, offset, limit):
                 return offset + at
-        # What begins in the last bytes is seen whole in the next window.
+        # A record that begins in the last bytes is complete in the next window.
         offset += (
             max(END_FILE_MIN_BLANK_LENGTH, len(window) - PHYSICAL_OFFSET_END)
             if offset + len(window) < limit
@@ -47,7 +47,7 @@ def find_next_record(descriptor: int, segment: Segment, from_offset: int, limit:
 
 
 def _candidates(window: memoryview) -> list[int]:
-    """Where records might begin, going by the magic codes."""
+    """Possible beginnings of records, by their magic codes."""
     data = bytes(window)
     places = []
     for start in (MAGIC_START, _BLANK):

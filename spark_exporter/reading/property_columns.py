@@ -4,8 +4,8 @@
 Part of the decoder, and hot: `RecordColumns` calls `put` and then `end_row` for each row, in the rows' order. Compiled where there is a compiler (types
 in the `.pxd`). Every text is copied once, from the log to its place. Buffers have room for all that a stretch can hold; nothing checks.
 
-Of a name that is there twice the last value counts, as for brokers. Up to `_MANY_PROPERTIES` earlier names of the row are looked through; beyond,
-and where a name does come twice, a dictionary sorts it out.
+The last value of a duplicate name is used, as in brokers. Up to `_MANY_PROPERTIES` earlier names of the row are compared; beyond,
+and for duplicate names, a dictionary is used.
 """
 
 import sys
@@ -24,11 +24,11 @@ if not cython.compiled:
 COLUMNS: Final = frozenset({"msg_id", "keys", "tags", "real_topic", "retry_topic", "properties"})
 """Which columns of `schema.MESSAGES` these are."""
 
-_MANY_PROPERTIES = 64  # limit: up to here earlier names are looked through, beyond a dictionary is quicker
+_MANY_PROPERTIES = 64  # limit: up to here earlier names are compared; beyond, a dictionary is faster
 
 
 class PropertyColumns:
-    """The columns of one stretch after the other, in `buffers` of the `RecordColumns` whose part this is. `pairs`: in the maps of all rows."""
+    """The columns of one range at a time, in `buffers` of its `RecordColumns`. `pairs`: the pairs in the maps of all rows."""
 
     def __init__(self, buffers: dict[str, pa.Buffer], all_properties: bool) -> None:
         """`all_properties`: the map also has UNIQ_KEY, KEYS and TAGS."""
@@ -64,7 +64,7 @@ class PropertyColumns:
         put_int(self._value_ends, 0, 0)
 
     def begin(self, rows: int) -> None:
-        """A stretch with so many rows at most: nothing is there yet."""
+        """Begin a range with at most so many rows."""
         self.pairs = 0
         self._msg_id_end = self._keys_end = self._tags_end = self._real_topic_end = self._retry_topic_end = 0
         self._name_end = self._value_end = 0
@@ -75,7 +75,7 @@ class PropertyColumns:
         self._retry_topic_valid = self._new_bits("retry_topic", rows)
 
     def _new(self, name: str, size: int) -> memoryview:
-        # Not zeroed: pages that are not written cost nothing.
+        # Not zeroed: unwritten pages cost nothing.
         buffer = pa.allocate_buffer(size + 8)
         self._buffers[name] = buffer
         return address_of(memoryview(buffer).cast("B"))
@@ -86,7 +86,7 @@ class PropertyColumns:
         return address_of(memoryview(bits))
 
     def put(self, log: memoryview, row: int, at: int, end: int) -> int:
-        """The properties of a row, which lie in `log` from `at` to `end`. Returns by how much bad bytes made them longer."""
+        """Adds the properties of a row, which are in `log` from `at` to `end`. Returns by how much invalid bytes made them longer."""
         if not is_ascii(log, at, end):
             raw = copy_bytes(log, at, end)
             text = raw.decode(errors="replace").encode()
@@ -128,7 +128,7 @@ class PropertyColumns:
                     if self.pairs - first_pair >= _MANY_PROPERTIES or self._has_name(
                         log, first_pair, names_from, at, length
                     ):
-                        # A name twice, or many: a dictionary sorts it out.
+                        # Duplicate or many names: use a dictionary.
                         self.pairs = first_pair
                         self._name_end = names_from
                         self._value_end = values_from
@@ -165,7 +165,7 @@ class PropertyColumns:
         return 0
 
     def end_row(self, row: int) -> int:
-        """What has been put up to here is in the rows up to this one."""
+        """Ends a row: the pairs added since the last call belong to it."""
         row += 1
         put_int(self._msg_id_ends, row, self._msg_id_end)
         put_int(self._keys_ends, row, self._keys_end)
@@ -194,7 +194,7 @@ class PropertyColumns:
         return int.from_bytes(ends[4 * pair : 4 * pair + 4], sys.byteorder)
 
     def _put_pairs(self, row: int, properties: dict[str, str]) -> None:
-        """The same, out of a dictionary: for what is rare."""
+        """The same from a dictionary, for rare cases."""
         for name, value in properties.items():
             if not self._all_properties and name in {"UNIQ_KEY", "KEYS", "TAGS"}:
                 continue

@@ -1,9 +1,9 @@
-"""Reads one range of the log: Arrow batches of its rows, and what in it is damaged.
+"""Reads one range of the log: Arrow batches of its rows, and its damage.
 
-Whoever writes a range, whatever the engine, reads it through this. A range says where it begins and before where its records begin; the last of
-them may reach beyond `end`. Cuts between ranges may be guesses: `landed` says where the first record at or after `end` lies, and only if that is `end`
-was the next range's start a record. So: a chain of ranges whose first start is known, and each of which landed on the next one's start, has been
-cut at true records only (`docs/spec/spark.md` section 3). Whoever commits checks that.
+Every engine reads ranges through this module. The records of a range begin at or after `start` and before `end`; the last of
+them may extend beyond `end`. Cuts between ranges may be guesses: `landed` is the offset of the first record at or after `end`, and only if it equals `end`
+was the next range's start a record. So a chain of ranges with a known first start, in which each one landed on the next one's start, has been
+cut only at records (`docs/spec/spark.md` section 3). The driver checks this before it commits.
 
 In Spark: one input partition is one `ByteRange` (it pickles); `read()` yields `RangeScan(range, options).batches()`.
 """
@@ -25,17 +25,17 @@ from spark_exporter.reading.schema import QUARANTINE, chosen
 from spark_exporter.reading.segments import Segment, open_segment, read_into
 
 WINDOW: Final = 4 << 20
-"""# limit: bytes of log decoded at a time, so that what is in memory does not depend on the segment."""
+"""# limit: bytes of log decoded at a time, so that memory does not depend on the segment."""
 
-_RAW_KEPT: Final = 1 << 20  # limit: of a hole so many bytes are kept, of a record more than brokers take by default
+_RAW_KEPT: Final = 1 << 20  # limit: bytes of damage that are kept; more than the largest record of brokers by default
 _READ_AHEAD: Final = 4 * WINDOW
 
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """A stretch of one segment: the unit of planning, writing and committing.
+    """A range of one segment: the unit of planning, writing and committing.
 
-    Records that begin at `start` or after, before `end`. `limit`: the settled end of the segment's records, beyond which nothing is read.
+    Records that begin at or after `start` and before `end`. `limit`: the end of the segment's records, beyond which nothing is read.
     """
 
     segment: Segment
@@ -45,25 +45,25 @@ class ByteRange:
 
     @property
     def size_bytes(self) -> int:
-        """How much of the log it is."""
+        """The size of the range."""
         return self.end - self.start
 
 
 @dataclass(frozen=True, slots=True)
 class ScanOptions:
-    """What is to be read out of each record, and how the constants of the rows read. Pickles."""
+    """What is read from each record, and the constants of the rows. Picklable."""
 
     cluster: str = ""
     broker_name: str = ""
     choice: RecordChoice = field(default_factory=RecordChoice)
     columns: tuple[str, ...] | None = None
-    """These columns only, in this order; None: all. What is not asked for is not read out."""
+    """Only these columns, in this order; None: all. Other columns are not read."""
     inflate: bool = True
-    """Compressed bodies are decompressed; else they stay as stored."""
+    """Whether compressed bodies are decompressed; otherwise they are returned as stored."""
     all_properties: bool = False
     """The map also has UNIQ_KEY, KEYS and TAGS."""
     strict: bool = False
-    """Damage raises DamagedRecords instead of going into quarantine."""
+    """Whether damage raises DamagedRecords instead of being quarantined."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -73,7 +73,7 @@ class ScanOptions:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Bytes that are no good record: `size_bytes` from a physical offset on, and the first of them."""
+    """Bytes that are not a valid record: `size_bytes` from a physical offset on, and the first of them."""
 
     physical_offset: int
     size_bytes: int
@@ -83,7 +83,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What one step of a scan has come to: some rows, if there were any, and what was damaged among them."""
+    """The result of one step of a scan: rows, if there were any, and damage."""
 
     rows: pa.RecordBatch | None
     damage: Sequence[Damage]
@@ -92,7 +92,7 @@ class Window:
 class RangeScan:
     """One reading of one range. Once `windows` or `batches` has ended, the rest is known:
 
-    `landed` (see the module), `records` walked over, `rows` yielded, stretches `damaged`. `position` is how far it is.
+    `landed` (see the module), the numbers of `records` scanned, `rows` returned and ranges `damaged`. `position` is the progress.
     """
 
     def __init__(self, byte_range: ByteRange, options: ScanOptions, window_bytes: int = WINDOW) -> None:
@@ -105,9 +105,9 @@ class RangeScan:
         self.rows = 0
         self.damaged = 0
         self.last_store_timestamp = 0
-        """Of the last good record that was walked over, ms; 0: there was none."""
+        """Store timestamp of the last valid record, ms; 0 if there was none."""
         self.last_physical_offset = -1
-        """Where that lies."""
+        """Its physical offset."""
 
     @property
     def done_bytes(self) -> int:
@@ -115,20 +115,20 @@ class RangeScan:
         return self.position - self._range.start
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows in the log's order, in batches that are none of them empty. Raises SourceError, and DamagedRecords if that is asked for."""
+        """The rows in log order, in non-empty batches. Raises SourceError, and DamagedRecords if `strict`."""
         for window in self.windows():
             if window.rows is not None:
                 yield window.rows
 
     def windows(self) -> Iterator[Window]:
-        """The same, with what is damaged: a window after the other."""
+        """The same with the damage, window by window."""
         options = self._options
         columns = record_columns_of(options)
         with open_segment(self._range.segment) as descriptor:
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
             memory, needed = bytearray(self._window_bytes), 0
             while self.position < self._range.end:
-                # The last record may reach beyond the range's end.
+                # The last record may extend beyond the end of the range.
                 length = min(max(self._window_bytes, needed), self._range.limit - self.position)
                 if length > len(memory):
                     memory = bytearray(length)
@@ -163,7 +163,7 @@ class RangeScan:
         return answer
 
     def _pass_over(self, descriptor: int, reason: str) -> Damage:
-        """Go on at the next place where a record is sure to be; what lies before it is damage."""
+        """Continue at the next certain record; the bytes before it are damage."""
         start = self.position
         found = find_next_record(descriptor, self._range.segment, start + 1, self._range.limit)
         self.position = self._range.limit if found is None else found
@@ -174,7 +174,7 @@ class RangeScan:
 
 
 def record_columns_of(options: ScanOptions, room_bytes: int = 0) -> RecordColumns:
-    """A decoder for what is asked for."""
+    """A decoder for the requested columns."""
     choice, names = options.choice, set(options.schema.names)
     return RecordColumns(
         choice.is_wanted,
@@ -190,7 +190,7 @@ def record_columns_of(options: ScanOptions, room_bytes: int = 0) -> RecordColumn
 
 
 def window_of(columns: RecordColumns, options: ScanOptions, damage: Sequence[Damage]) -> Window:
-    """What the decoder has just left. Not to be kept by who reads on: memory of bodies that nobody has is used again."""
+    """The rows just decoded. Callers must not keep them: the memory of released bodies is reused."""
     rows = as_batch(columns, options.cluster, options.broker_name, options.schema) if columns.rows else None
     return Window(rows, damage)
 
@@ -198,7 +198,7 @@ def window_of(columns: RecordColumns, options: ScanOptions, damage: Sequence[Dam
 def read_damage(
     descriptor: int, segment: Segment, options: ScanOptions, offset: int, size_bytes: int, reason: str
 ) -> Damage:
-    """A stretch that is no good record, with the first of its bytes. Raises DamagedRecords if that is asked for, SourceError."""
+    """Damaged bytes, with the first of them. Raises DamagedRecords if `strict`, SourceError."""
     if options.strict:
         raise DamagedRecords(f"{segment.path}: {size_bytes} damaged bytes at physical offset {offset}: {reason}")
     raw = bytearray(min(size_bytes, _RAW_KEPT))

@@ -1,7 +1,7 @@
 """Which records are exported: by topic and by store time.
 
-Half and delay messages lie in the log twice, first under a topic of the broker's own and then under the real one. So the broker's own topics
-are left out, unless asked for; retry topics and dead letters are messages of their own and are kept.
+Half and delay messages are in the log twice, first in an internal topic and then in the real one. So internal topics
+are excluded unless requested; retry topics and dead letters are separate messages and are included.
 """
 
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ _NAMES: Final = frozenset({
 
 
 def is_brokers_own(topic: str) -> bool:
-    """Whether the topic holds what brokers say to themselves: half, op, delay, timer, trace and event messages."""
+    """Whether the topic is internal to brokers: half, op, delay, timer, trace and event messages."""
     return topic.startswith(_PREFIXES) or topic in _NAMES
 
 
 @dataclass(frozen=True, slots=True)
 class RecordChoice:
-    """Which records are rows. Pickles, so that executors get it as it is.
+    """Selects the records that are rows. Picklable, for executors.
 
     `topics`: these only, whosever they are; None: all but the brokers' own, or with `include_system` all. Of them those with
     `first_ms` <= store timestamp < `end_ms`. `without`: never these; for who looks through a log, no target remembers it.
@@ -51,7 +51,7 @@ class RecordChoice:
         return self.include_system or not is_brokers_own(topic)
 
     def as_json(self) -> dict[str, Any]:
-        """For a target to remember what it holds."""
+        """For the target's own record of its contents."""
         return {
             "topics": None if self.topics is None else sorted(self.topics),
             "include_system": self.include_system,
@@ -61,7 +61,7 @@ class RecordChoice:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """What `as_json` said."""
+        """The inverse of `as_json`."""
         return cls(
             None if data["topics"] is None else frozenset(data["topics"]),
             data["include_system"],

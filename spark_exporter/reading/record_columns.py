@@ -2,15 +2,15 @@
 
 """Decodes records of the CommitLog into the memory of Arrow columns, one pass over the bytes.
 
-The hot module of the exporter: compiled where there is a compiler (types in the `.pxd`), plain Python elsewhere, with the same columns as
-result. One call of `decode` takes a stretch of log that lies in memory and fills buffers which `arrow_batches` makes arrays of. A record costs its numbers, one copy of each of its texts, and a CRC of its body.
+The hot module of the exporter: compiled if there is a compiler (types in the `.pxd`), plain Python otherwise, with the same
+result. One call of `decode` reads a range of log in memory and fills buffers, from which `arrow_batches` creates arrays. A record costs its numbers, one copy of each of its texts, and a CRC of its body.
 
-A record is taken if its lengths add up to its size and it states the physical offset at which it is stored. If then its body does not have its CRC, or cannot be
-inflated, or its times mean nothing, it goes into `damaged` and the next one is where its size says. Anything else ends the call: the
-caller decides where to go on.
+A record is accepted if its lengths add up to its size and it contains its own physical offset. If its body then does not match its CRC, or cannot be
+decompressed, or its times are invalid, it is added to `damaged`, and the next one begins after its size. Anything else ends the call: the
+caller decides where to continue.
 
-Buffers have room for the whole stretch from the start, so nothing checks for room in between, but for what may grow: inflated bodies
-(`_grow_bodies`) and texts that are no UTF-8 (`_TEXT_SLACK`).
+Buffers have room for the whole range from the start, so room is not checked, except for data that may grow: decompressed bodies
+(`_grow_bodies`) and invalid UTF-8 (`_TEXT_SLACK`).
 """
 
 from collections.abc import Callable
@@ -66,31 +66,31 @@ take_crc_function(find_crc_function())
 IS_COMPILED: Final = bool(cython.compiled)
 
 END: Final = 0
-"""The first record at or beyond `stop` lies at `position` (or the log ends there)."""
+"""The first record at or beyond `stop` is at `position` (or the log ends there)."""
 MORE: Final = 1
-"""The record at `position` goes beyond the stretch; its whole size is `needed`, 8 if not even that is known."""
+"""The record at `position` extends beyond the range; `needed` is its size, 8 if unknown."""
 BLANK: Final = 2
-"""The blank record that ends the file lies at `position`."""
+"""The blank record that ends the file is at `position`."""
 BAD: Final = 3
-"""What lies at `position` is no record; `reason` says why."""
+"""There is no record at `position`; `reason` says why."""
 FULL: Final = 4
-"""The batch is as large as it may be; go on at `position`."""
+"""The batch has reached its maximum size; continue at `position`."""
 
 HOST_COLUMNS: Final = frozenset({"born_host", "store_host", "offset_msg_id"})
-"""The columns that hosts are in."""
+"""The columns with hosts."""
 
 _END = END
 _MORE = MORE
 _BLANK = BLANK
 _BAD = BAD
 _FULL = FULL
-_LARGEST_RECORD = 64 << 20  # limit: sixteen times what brokers take by default; it is read whole into memory
+_LARGEST_RECORD = 64 << 20  # limit: sixteen times the default maximum of brokers; it is read completely into memory
 _LONGEST_HOST = 53  # eight groups in brackets, a colon, the port with its sign
 _PORT_SIZE = 4
 _LONGEST_ID = 56  # hexadecimal digits of an IPv6 host and an offset
 _TEXT_SLACK = 1 << 18  # limit: two property strings of bad bytes, each of which becomes three
 _SLOTS = 1024  # limit: a power of two
-_MOST_HOSTS = 1 << 14  # limit: of IPv6 hosts that are remembered; then it begins anew
+_MOST_HOSTS = 1 << 14  # limit: cached IPv6 hosts; then the cache is cleared
 _FIRST_MS = -62135596800000  # 0001-01-01
 _LAST_MS = 253402300799999  # 9999-12-31
 _EVER = 0x7FFFFFFFFFFFFFFF
@@ -98,7 +98,7 @@ _IMPOSSIBLE_SIZE = "the record's total size is out of range"
 
 
 class _Topic:
-    """A topic that has been met: its text in UTF-8 and whether its records are wanted."""
+    """A known topic: its text in UTF-8 and whether its records are wanted."""
 
     def __init__(self, name: bytes, text: bytes, is_wanted: bool) -> None:
         self.name = name
@@ -107,7 +107,7 @@ class _Topic:
 
 
 def _is_free(memory: bytearray) -> bool:
-    """Whether no array lies there: Python changes the size of nothing that is looked at."""
+    """Whether no array uses the buffer: Python does not resize exported buffers."""
     try:
         del memory[len(memory) - 1 :]
     except BufferError:
@@ -137,7 +137,7 @@ class RecordColumns:
         most_body_bytes: int = 32 << 20,
         room_bytes: int = 0,
     ) -> None:
-        """`is_wanted(topic)` is asked once a topic. Of records, those with first_ms <= store timestamp < end_ms are wanted.
+        """`is_wanted(topic)` is called once per topic. Records with first_ms <= store timestamp < end_ms are wanted.
 
         Columns of bodies, of properties, or with hosts in them (`HOST_COLUMNS`) need not be made: nothing is done for them then. `inflate`: bodies
         are decompressed. `all_properties`: the map also has UNIQ_KEY, KEYS and TAGS. A batch ends after the record with which its bodies
@@ -151,7 +151,7 @@ class RecordColumns:
         self._inflate = inflate
         self._most_body_bytes = most_body_bytes
         self._topics: dict[bytes, _Topic] = {}
-        # The last topic with the same hash bits, found without making an object of its name.
+        # The last topic with the same hash bits, found without creating an object for its name.
         self._topic_slots: list[_Topic | None] = [None] * _SLOTS
         self._hosts: dict[bytes, bytes] = {}
         self._body_memories: list[bytearray] = []
@@ -203,7 +203,7 @@ class RecordColumns:
         self._prepare(self._limit - position)
 
     def _prepare(self, span: int) -> None:
-        """Room for the records of a stretch of `span` bytes, all of it empty."""
+        """Prepares empty buffers for the records of a range of `span` bytes."""
         if span > self._span:
             self._make_room(span)
         self.rows = 0
@@ -253,7 +253,7 @@ class RecordColumns:
         put_int(self._body_ends, 0, 0)
 
     def _new(self, name: str, size: int) -> memoryview:
-        # Not zeroed: pages that are not written cost nothing.
+        # Not zeroed: unwritten pages cost nothing.
         buffer = pa.allocate_buffer(size + 8)
         self.buffers[name] = buffer
         return address_of(memoryview(buffer).cast("B"))

@@ -63,7 +63,7 @@ class TargetSpec:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """What `as_json` said."""
+        """The inverse of `as_json`."""
         layout, choice = Layout.from_json(data["layout"]), RecordChoice.from_json(data["choice"])
         return cls(**{**data, "layout": layout, "choice": choice})
 
@@ -177,7 +177,7 @@ class Commit:
 
     @classmethod
     def from_json(cls, data: bytes) -> Self:
-        """What `as_json` said."""
+        """The inverse of `as_json`."""
         fields = json.loads(data)
         return cls(
             **{

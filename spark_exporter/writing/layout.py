@@ -99,7 +99,7 @@ class Layout:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """What `as_json` said."""
+        """The inverse of `as_json`."""
         return cls(**data)
 
 

@@ -59,7 +59,7 @@ class RangeResult:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """What `as_json` said."""
+        """The inverse of `as_json`."""
         quarantine = data["quarantine"]
         return cls(
             **{

@@ -64,7 +64,7 @@ class TopicQueues:
     def advance(self, queue_id: int, offset: int) -> None:
         """Sets the next queue offset of `queue_id`, making room for it. Raises ValueError for one below 0."""
         if queue_id < 0:
-            raise ValueError(f"invalid queue id {queue_id} of topic {self.name}: it is negative")
+            raise ValueError(f"invalid queue id {queue_id} of topic {self.name}: expected 0 or more")
         if queue_id >= self.count:
             grown = array.array("q", bytes(8 * (queue_id + 1)))
             for known in range(self.count):

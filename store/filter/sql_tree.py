@@ -90,7 +90,7 @@ def as_truth(node: Node) -> Node:
         return node
     if node.kind is Kind.PROPERTY:
         return Node(Kind.CAST, node.position, [node])
-    raise RefusedExpression("a value stands where a condition is expected", node.position)
+    raise RefusedExpression("expected a condition, found a value", node.position)
 
 
 def combine(kind: Kind, left: Node, right: Node) -> Node:
@@ -109,10 +109,10 @@ def compare(kind: Kind, left: Node, right: Node) -> Node:
     else:
         for operand in (left, right):
             if operand.is_null:
-                raise RefusedExpression("nothing equals NULL: use IS NULL", operand.position)
+                raise RefusedExpression("a comparison with NULL is never true: use IS NULL", operand.position)
         # compat: only this way round. The other is accepted, and false.
         if left.kind is Kind.TRUTH and right.kind in _CONSTANTS and right.kind is not Kind.TRUTH:
-            raise RefusedExpression("TRUE or FALSE is compared with a constant of another type", left.position)
+            raise RefusedExpression("TRUE and FALSE cannot be compared with a constant of another type", left.position)
     return Node(kind, left.position, [left, right])
 
 

@@ -1,7 +1,7 @@
 """Native numbers, bits and bytes in the memory of Arrow columns, for the compiled decoder. (headrace.protocol.big_endian reads the log.)
 
-A compiled module takes the C functions of the `.pxd` beside this file, one that is not compiled the functions below; `data` is what
-`headrace.protocol.big_endian.address_of` gives. Nothing here checks bounds: the caller has made room for all that a stretch can hold.
+Compiled modules use the C functions of the `.pxd` beside this file, interpreted ones the functions below; `data` is the result of
+`headrace.protocol.big_endian.address_of`. Bounds are not checked here: the caller has made room for everything in a range.
 
 This is a package because it must not be compiled itself: compiled and interpreted modules may then be mixed.
 """
@@ -12,12 +12,12 @@ from zlib import crc32
 
 
 def put_int(data: memoryview, index: int, value: int) -> None:
-    """Put the machine's own 32-bit number at place `index` of an array of them."""
+    """Store a native 32-bit number at `index` of an array."""
     data[index * 4 : index * 4 + 4] = value.to_bytes(4, sys.byteorder, signed=True)
 
 
 def put_long(data: memoryview, index: int, value: int) -> None:
-    """Put the machine's own 64-bit number at place `index` of an array of them."""
+    """Store a native 64-bit number at `index` of an array."""
     data[index * 8 : index * 8 + 8] = value.to_bytes(8, sys.byteorder, signed=True)
 
 
@@ -44,7 +44,7 @@ def is_ascii(data: memoryview, start: int, end: int) -> bool:
 
 
 def take_crc_function(address: int) -> None:
-    """Have `crc_of` call the C function at that address; 0: its own."""
+    """Make `crc_of` call the C function at this address; 0: its own function."""
 
 
 def crc_of(data: memoryview, at: int, length: int) -> int:

@@ -39,7 +39,7 @@ def refusal_of(text: str) -> Refusal:
         ("a BETWEEN 1 OR 2", 1, 13, "OR 2", "'AND' is expected"),
         ("5 IN ('x')", 1, 1, "5 IN ('x')", "not the name of a property"),
         ("a IN ('x', 5)", 1, 12, "5)", "a string is expected"),
-        ("5", 1, 1, "5", "a condition is expected"),
+        ("5", 1, 1, "5", "expected a condition"),
         ("a = 1e999", 1, 5, "1e999", "too large"),
         ("a = 0.0", 1, 5, "0.0", "write 0"),
         ("a = 9223372036854775808", 1, 5, "9223372036854775808", "more than 64 bits"),
