@@ -204,7 +204,7 @@ def _prepare_dispatch() -> None:
 
 def _run_dispatch(context: RoleContext, broker: BrokerConfiguration) -> None:
     from store.dispatch import daemon
-    from store.dispatch.queue_entry import BitMap, no_bit_map
+    from store.dispatch.unusual_entries import BitMap, no_bit_map
     from store.filter.bit_map import BitMapCalculator
     from store.filter.bloom import BloomFilter
 

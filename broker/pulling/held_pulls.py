@@ -2,7 +2,7 @@
 
 Dispatch rings when rows of the queue table have changed, and names the rows in a ring, so the cost of a bell does not grow
 with the number of held pulls. A pull is tried again when its queue has grown, and answered at its deadline in any case
-(broker/pulling/long_polling.py).
+(broker/pulling/long_polling.py, whose `hold` sets the deadline).
 
 A pull is dropped when its connection is lost, and the pulls of a connection, and of all, are limited.
 

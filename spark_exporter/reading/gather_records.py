@@ -44,6 +44,8 @@ def gather(
         if done < 0:
             raise SourceError(f"{segment.path}: {os.strerror(-done)}")
         if done < length:
-            raise SourceError(f"{segment.path} was truncated while it was read")
+            raise SourceError(
+                f"{segment.path} was truncated while it was read; restore the file, then run the export again"
+            )
         at += length
     return number, at

@@ -2,7 +2,8 @@
 
 The types are those that Spark, Iceberg and Delta all take as they are: no dictionaries, views, large types, or other time units. A Spark data
 source may yield batches of `MESSAGES` (or of `chosen(...)` columns of it) unchanged; the Spark schema is
-`pyspark.sql.pandas.types.from_arrow_schema(MESSAGES)`. All columns are nullable, as Spark writes them anyway; null are only those of `MAY_BE_NULL`.
+`pyspark.sql.pandas.types.from_arrow_schema(MESSAGES)`. All columns are nullable, as Spark writes them anyway; null are only those of `MAY_BE_NULL`. A new
+column is filled in `record_columns`, or in `property_columns` if it is a property.
 
 The key of a row is (broker_name, commit_log_offset). `msg_id` is not unique: a producer that tries again sends it twice.
 """

@@ -116,7 +116,9 @@ def read_into(descriptor: int, segment: Segment, memory: memoryview, physical_of
         except OSError as error:
             raise SourceError(f"{segment.path}: {error.strerror}") from None
         if count == 0:
-            raise SourceError(f"{segment.path} was truncated while it was read")
+            raise SourceError(
+                f"{segment.path} was truncated while it was read; restore the file, then run the export again"
+            )
         done += count
 
 

@@ -12,7 +12,7 @@ from ipc.control_block import ControlBlock
 from ipc.publish.dispatch import DispatchPublisher
 from store.consume_queue.writer import ConsumeQueueWriter
 from store.deleted_topics import read_deleted_topics
-from store.dispatch.queue_entry import QueueEntries
+from store.dispatch.unusual_entries import QueueEntries
 from store.dispatch.walk import LogWalk
 from store.errors import StoreError
 from store.fault_point import fault_point

@@ -12,7 +12,7 @@ from ipc.health_page import monotonic_ms
 from ipc.role_context import RoleContext
 from store.config import StoreConfig
 from store.dispatch.dispatcher import COUNTERS, Dispatcher
-from store.dispatch.queue_entry import BitMap, no_bit_map
+from store.dispatch.unusual_entries import BitMap, no_bit_map
 from store.errors import StoreError
 from store.paths import StorePaths
 

@@ -15,7 +15,7 @@ from store.commit_log.next_record import find_next_record
 from store.config import StoreConfig
 from store.consume_queue.writer import ConsumeQueueWriter
 from store.dispatch.cleaning import Cleaning
-from store.dispatch.queue_entry import BitMap, QueueEntries, no_bit_map
+from store.dispatch.unusual_entries import BitMap, QueueEntries, no_bit_map
 from store.dispatch.walk import BAD, BLANK, IS_COMPILED, LogWalk
 from store.errors import CorruptRecord, StoreError
 from store.fault_point import fault_point

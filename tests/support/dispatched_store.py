@@ -19,7 +19,7 @@ from store import fault_point
 from store.commit_log.scanner import find_end
 from store.config import SLAVE, StoreConfig
 from store.dispatch.dispatcher import COUNTERS, Dispatcher
-from store.dispatch.queue_entry import BitMap, no_bit_map
+from store.dispatch.unusual_entries import BitMap, no_bit_map
 from store.mapped_file_queue import MappedFileQueue
 from store.paths import StorePaths, file_name
 

@@ -1,4 +1,4 @@
-"""The plain path of ConsumeQueue entries: everything unusual that the compiled walk does not handle.
+"""The plain path of ConsumeQueue entries: everything unusual that the compiled walk does not handle. Layout: `headrace/protocol/queue_layout`.
 
 These are the first record of a queue, the end of a file, delayed messages (their tags code is the delivery time),
 messages that name further queues (multi-dispatch, light queues), and all messages if queues are extended.
