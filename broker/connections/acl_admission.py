@@ -2,10 +2,12 @@
 
 A peer with a global white address may do everything, as in RocketMQ. Every other peer has to sign each request: hot paths check sends and
 pulls (`HotAccess`), `check` all others and whatever a hot path does not take. An account that is an admin may administer the broker from everywhere,
-other accounts only from where it is allowed without an account as well (`AdminGate`).
+other accounts only from where it is allowed without an account as well (`AdminGate`), and accounts and white addresses nowhere: who may change those may
+do everything.
 """
 
 from dataclasses import dataclass, replace
+from typing import Final
 from weakref import WeakSet
 
 from broker.access.access_control import AccessControl
@@ -14,10 +16,19 @@ from broker.access.inet_address import peer_address
 from broker.connections.hot_access import HotAccess
 from headrace.protocol.acl_signature import ACCESS_KEY
 from headrace.protocol.remoting_command import RemotingCommand, SerializeType, response_to
+from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
 from headrace.remoting.admin_gate import AdminGate
 from headrace.remoting.admission import OPEN, Admission
 from headrace.remoting.connection import Connection
+
+_ACL_CHANGES: Final = frozenset(
+    {
+        RequestCode.UPDATE_AND_CREATE_ACL_CONFIG,
+        RequestCode.DELETE_ACL_CONFIG,
+        RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
+    }
+)
 
 
 class AclAdmission:
@@ -54,7 +65,13 @@ class AclAdmission:
         if connection.admission.account != access_key:
             connection.admission = replace(connection.admission, account=access_key)
         account = rules.account_for(access_key)
-        if (account is not None and account.is_admin) or self._gate.may_make(connection, command.code):
+        if account is not None and account.is_admin:
+            return None
+        if command.code in _ACL_CHANGES:
+            # compat: RocketMQ lets every account change accounts, its own included.
+            remark = f"request code={command.code:d} refused: it changes access rights and must be signed by an admin account"
+            return response_to(command, ResponseCode.NO_PERMISSION, remark)
+        if self._gate.may_make(connection, command.code):
             return None
         return self._gate.refuse(connection, command)
 

@@ -245,6 +245,18 @@ def test_only_admin_accounts_administer_the_broker_from_another_host(
         assert refused == is_refused, (code, answer.remark)
 
 
+@pytest.mark.parametrize("account", [BOTH, HOME, ADMIN])
+@pytest.mark.parametrize("code", [50, 51, 53])
+def test_only_admin_accounts_change_accounts_even_from_where_administration_is_allowed(
+    broker: SmallBroker, control: Control, account: Account, code: int
+) -> None:
+    gate = AdminGate("broker", ADMIN_CODES, parse_networks("adminAllow", "0.0.0.0/0"), is_disabled=False)
+    client = broker.connect()
+    client.connection.admission = AclAdmission(control, gate).admit(client.connection)  # type: ignore[arg-type]
+    answer = client.ask(code, signed({}, account))
+    assert (answer.code == ResponseCode.NO_PERMISSION) == (account is not ADMIN), answer.remark
+
+
 # ---- what hot paths ask
 
 
