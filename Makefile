@@ -79,7 +79,9 @@ test-fast: $(VENV)/bytecode build/compiled java
 # These tests mostly wait: three workers keep two cores busy. Only files with such tests are loaded, in this order, long ones first: ordered by their number of tests they would run last.
 test-slow: $(VENV)/bytecode build/compiled java
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "slow or interop or crash" --nothing-skipped \
-	    tests/crash tests/interop $$(grep -rlE --include='test_*.py' --exclude-dir=crash --exclude-dir=interop 'mark\.(slow|interop|crash)' tests | sort) $(ARGS)
+	    tests/crash tests/interop $$(grep -rlE --include='test_*.py' --exclude-dir=crash --exclude-dir=interop --exclude-dir=flood 'mark\.(slow|interop|crash)' tests | sort) $(ARGS)
+	@# Alone: these compare latencies, which other tests on the same cores would change.
+	$(BIN)/python -m pytest -m slow --nothing-skipped tests/flood $(ARGS)
 
 compile: build/compiled  ## compile changed hot modules in place
 

@@ -78,7 +78,8 @@ def decode_request(buffer: bytes | bytearray | memoryview, header_limit: int = R
     """As `decode_frame`, for what anybody may send: its header is not longer than `header_limit` bytes."""
     if len(buffer) >= HEAD_SIZE:
         _, word = _HEAD.unpack_from(buffer)
-        if word & 0xFFFFFF > header_limit:
+        # A header that is longer than its frame is no matter of limits: decode_frame reports it.
+        if header_limit < word & 0xFFFFFF <= len(buffer) - HEAD_SIZE:
             raise FrameTooLarge(
                 f"header of {word & 0xFFFFFF} bytes exceeds the limit of {header_limit} bytes ({MAX_HEADER_SIZE})",
                 MAX_HEADER_SIZE,
