@@ -122,4 +122,6 @@ def test_selection_equals_a_plain_loop(seed: int) -> None:
 
 @pytest.mark.slow
 def test_compiled_and_interpreted_selection_agree() -> None:
-    assert run_interpreted("property.test_entry_selector_compiled_and_interpreted", "selections", b"7") == selections(b"7")
+    assert run_interpreted("property.test_entry_selector_compiled_and_interpreted", "selections", b"7") == selections(
+        b"7"
+    )

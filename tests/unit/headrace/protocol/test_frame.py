@@ -140,7 +140,7 @@ def test_trailing_bytes_wait_for_the_rest() -> None:
 
 @pytest.mark.parametrize("length", [-1, 0, 3, FRAME_MAX_LENGTH - 3, 0x16030100])
 def test_invalid_length_is_a_bad_frame(length: int) -> None:
-    with pytest.raises(BadFrame, match="length|exceeds the limit"):
+    with pytest.raises(BadFrame, match=r"length|exceeds the limit"):
         FrameDecoder().feed(length.to_bytes(4, "big", signed=True))
 
 
