@@ -8,9 +8,10 @@ otherwise a power cut would lose it. Later deliveries are found in the log (`del
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable, Mapping
 
-from broker.delays.delivered_copies import LevelsFile
+from broker.delays.delivered_copies import LevelsFile, Progress
 from broker.json_file import JsonFile
 from headrace.model.names import SCHEDULE_TOPIC
 from headrace.protocol.bodies.tables import DelayOffsetSerializeWrapper
@@ -32,7 +33,13 @@ class DelayOffsets:
         self._offsets: dict[int, int] = dict(stored.offset_table) if stored is not None else {}
         self.unknown_since = levels_file.find(self._offsets) if levels_file is not None else None
         """Physical offset from which on there may be deliveries not covered by the file; None if unknown."""
+        self._stored: list[Progress] = []
+        """What `delayOffset.json` may contain: one table; a second one if its last write failed."""
+        if self.unknown_since is not None:
+            self._stored.append((dict(self._offsets), self.unknown_since))
         self._is_changed = False
+        self._writing = threading.Lock()
+        self._turn = self._written = 0
 
     def table(self) -> Mapping[int, int]:
         """Level to queue offset; only levels with deliveries."""
@@ -93,14 +100,23 @@ class DelayOffsets:
 
     def _take_snapshot(self) -> tuple[int, dict[int, int]]:
         self._is_changed = False
-        return self._file.next_turn(), dict(self._offsets)
+        self._turn += 1
+        return self._turn, dict(self._offsets)
 
     def _write(self, snapshot: tuple[int, dict[int, int]], unknown_since: int) -> None:
         turn, table = snapshot
-        try:
-            if self._levels_file is not None:
-                self._levels_file.write(table, unknown_since)
-            self._file.write(DelayOffsetSerializeWrapper(table).encode_pretty(), turn)
-        except OSError:
-            self._is_changed = True
-            raise
+        with self._writing:  # both files or none: at the stop, a thread may still be writing an older table
+            if turn < self._written:
+                return
+            self._written = turn
+            new: Progress = (table, unknown_since)
+            stored, self._stored = self._stored, [*self._stored[:1], new]
+            try:
+                if self._levels_file is not None:
+                    # order: before the offsets, and with the table that they replace.
+                    self._levels_file.write([*stored, new])
+                self._file.save(DelayOffsetSerializeWrapper(table).encode_pretty())
+            except OSError:
+                self._is_changed = True
+                raise
+            self._stored = [new]

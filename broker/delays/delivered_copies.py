@@ -2,17 +2,19 @@
 
 `delayOffset.json` is some seconds behind the deliveries, and can contain only offsets. The file `timer/levels`, which is ours, adds:
 
-    {"physicalOffset": W, "offsetTable": {<level>: <offset>, …}}
+    [{"physicalOffset": W, "offsetTable": {<level>: <offset>, …}}, …]
 
-The log ended at W at the time of this table, so every delivery not covered by it is at W or beyond. If `delayOffset.json` has another
-table (a RocketMQ broker has used the store meanwhile), the file is ignored, and some messages may be delivered again, as by RocketMQ.
+The log ended at W at the time of this table, so every delivery not covered by it is at W or beyond. It is written before
+`delayOffset.json`, and has the table that was there as well as the one that comes: a kill between the two writes leaves a pair that
+fits. If `delayOffset.json` has a table that is not in the file (a RocketMQ broker has used the store meanwhile), the file is ignored,
+and some messages may be delivered again, as by RocketMQ.
 
 A delivered copy has the waiting record's bytes except its location, so it is identified by them. Equal messages are counted.
 """
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from broker.errors import ConfigFileUnreadable
@@ -48,6 +50,10 @@ def delivered_since(
         yield
 
 
+Progress = tuple[Mapping[int, int], int]
+"""A table of level to queue offset, and the end of the log at that time."""
+
+
 class LevelsFile:
     """The end of the log at the time of the delay offsets."""
 
@@ -55,23 +61,30 @@ class LevelsFile:
         self._file = JsonFile(path)
 
     def find(self, table: Mapping[int, int]) -> int | None:
-        """The physical offset to search from; None unless the file was written with this table."""
+        """The physical offset to search from; None unless the file has this table."""
         try:
-            found = self._file.load(_decode)
+            found = self._file.load(_decode) or []
         except ConfigFileUnreadable:
             return None
-        return found[0] if found is not None and found[1] == table else None
+        return next((physical_offset for stored, physical_offset in found if stored == table), None)
 
-    def write(self, table: Mapping[int, int], physical_offset: int) -> None:
+    def write(self, progress: Iterable[Progress]) -> None:
         """Replaces it. Raises OSError."""
-        offsets = {str(level): offset for level, offset in table.items()}
-        self._file.save(json.dumps({"physicalOffset": physical_offset, "offsetTable": offsets}))
+        entries = [
+            {"physicalOffset": physical_offset, "offsetTable": {str(level): offset for level, offset in table.items()}}
+            for table, physical_offset in progress
+        ]
+        self._file.save(json.dumps(entries))
 
 
-def _decode(data: bytes) -> tuple[int, dict[int, int]]:
+def _decode(data: bytes) -> list[Progress]:
     try:
-        fields = json.loads(data)
-        table = {int(level): int(offset) for level, offset in fields["offsetTable"].items()}
-        return int(fields["physicalOffset"]), table
+        return [
+            (
+                {int(level): int(offset) for level, offset in entry["offsetTable"].items()},
+                int(entry["physicalOffset"]),
+            )
+            for entry in json.loads(data)
+        ]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise RemoteProtocolError(f"invalid file of delay-level progress: {error}") from None

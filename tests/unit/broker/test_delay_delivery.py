@@ -1,6 +1,7 @@
 """When delayed messages are delivered, and what is stored then (store spec 10.3, 10.4). The clock is ours."""
 
 import asyncio
+import errno
 from collections.abc import Callable
 from pathlib import Path
 
@@ -270,6 +271,49 @@ def test_kill_causes_no_duplicate_delivery(scene: Scene, saved_after: int, deliv
     scene.start()
     scene.deliver_all(1)
     assert len(scene.delivered()) == 4
+
+
+@pytest.mark.parametrize("failures", range(4))
+def test_kill_between_the_writes_of_both_files_causes_no_duplicate_delivery(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    for number in range(6):
+        scene.send(1, b"%d" % number)
+    scene.offsets.move(2, 0)
+    scene.save()
+
+    def deliver_and_save(number: int) -> None:
+        entry = scene.broker.queues.entry(SCHEDULE_TOPIC, 0, number)
+        assert entry is not None
+        scene.delivery._deliver_one(1, number, entry[0], scene.broker.reader.read(*entry[:2]))
+        scene.offsets.move(1, number + 1)
+        scene.save()
+
+    scene.now_ms += 1000
+    deliver_and_save(0)
+    # The levels are written, and the offsets are not.
+    with monkeypatch.context() as patch:
+        patch.setattr(scene.offsets._file, "save", fail)
+        for number in range(failures):
+            with pytest.raises(OSError, match="no space"):
+                deliver_and_save(number + 1)
+    scene.start()
+    scene.deliver_all(1)
+    assert scene.delivered() == [b"%d" % number for number in range(6)]
+
+
+def fail(_text: str) -> None:
+    raise OSError(errno.ENOSPC, "no space")
+
+
+def test_older_table_is_not_written_after_a_newer_one(scene: Scene) -> None:
+    scene.offsets.move(1, 1)
+    older = scene.offsets._take_snapshot()
+    scene.offsets.move(1, 2)
+    scene.offsets.persist(20)
+    scene.offsets._write(older, 10)
+    scene.start()
+    assert (scene.offsets.table(), scene.offsets.unknown_since) == ({1: 2}, 20)
 
 
 def test_equal_messages_are_all_delivered(scene: Scene) -> None:
