@@ -109,7 +109,8 @@ def test_transaction_check_decides_the_outcome(asking: Server, is_async: bool) -
             async with producer.transaction(Message(topic, b"no")) as transaction:
                 transaction.unknown()
             stored = await dump(admin, topic, 1)
-            assert [message.body for message in stored] == [b"raise"]
+            # A broker asks again if an answer takes longer than its interval, and commits again: more than one copy is possible.
+            assert {message.body for message in stored} == {b"raise"}
             assert {message.topic for message in asked} == {topic}
             assert unknown.message_id in {message.message_id for message in asked}
 
