@@ -67,7 +67,7 @@ class HeaderScan:
             name = self._kept[field]
             slot = _slot_of(name, 0, len(name))
             if self._slots[slot] >= 0:
-                raise ValueError(f"the fields {name!r} and {self._kept[self._slots[slot]]!r} have one slot")
+                raise ValueError(f"the fields {name!r} and {self._kept[self._slots[slot]]!r} share a slot")
             self._slots[slot] = field
             self._names[field] = name
             self._name_lengths[field] = len(name)

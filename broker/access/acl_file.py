@@ -90,7 +90,7 @@ def parse_content(data: bytes) -> Content:
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise BadAclFile("not a mapping with accounts and globalWhiteRemoteAddresses")
+        raise BadAclFile("expected a mapping with accounts and globalWhiteRemoteAddresses")
     return content
 
 
@@ -226,7 +226,7 @@ def flag_of(value: Any) -> bool:
         return True
     if text in ("", "null", "false", "0", "n", "f") or isinstance(value, (int, float)):
         return False
-    raise BadAclFile("admin: expected true or false")
+    raise BadAclFile(f"admin: expected true or false, not {value!r}")
 
 
 def write_content(path: Path, content: Content) -> None:

@@ -95,7 +95,6 @@ def check_limits(options: LimitOptions) -> None:
 
 def check_range(name: str, value: int, least: int, most: int | None = None) -> None:
     """Raises ValueError, which names the option and the range, if the value is not in it."""
-    if value < least:
-        raise ValueError(f"{name}={value}: at least {least} is required")
-    if most is not None and value > most:
-        raise ValueError(f"{name}={value}: at most {most} is possible")
+    if value < least or (most is not None and value > most):
+        expected = f"at least {least}" if most is None else f"{least} to {most}"
+        raise ValueError(f"{name}={value}: expected {expected}")

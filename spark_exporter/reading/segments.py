@@ -94,7 +94,10 @@ def _open(segment: Segment) -> int:
     try:
         return os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise SourceError(f"{segment.path} was deleted before it was read") from None
+        raise SourceError(
+            f"{segment.path} was deleted before it was read; run this again, and if the broker deleted the file, "
+            "increase its fileReservedTime"
+        ) from None
     except OSError as error:
         raise SourceError(f"{segment.path}: {error.strerror}") from None
 

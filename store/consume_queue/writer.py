@@ -245,7 +245,12 @@ class ConsumeQueueWriter:
             cursor.row = self._table.add(cursor.topic, cursor.queue_id)
         except QueueTableFull as error:
             self.is_table_full = True
-            logger.error("queue update failed error=%s", error)
+            logger.error(
+                "queue not added topic=%s queue_id=%d error=%s",
+                cursor.topic.decode(errors="replace"),
+                cursor.queue_id,
+                error,
+            )
 
     # ---- room for entries
 

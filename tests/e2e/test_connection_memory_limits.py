@@ -132,4 +132,4 @@ def test_connection_reset_logs_no_stack_trace(appliance: HeadraceProcess) -> Non
 def test_limit_below_the_minimum_is_refused_at_start(tmp_path: Path) -> None:
     with HeadraceProcess(tmp_path / "data", "--set", "maxConnectionBufferBytes=1") as process:
         assert process.wait_end() != 0
-        assert "maxConnectionBufferBytes=1: at least" in process.err
+        assert "maxConnectionBufferBytes=1: expected at least" in process.err

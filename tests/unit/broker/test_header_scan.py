@@ -11,5 +11,5 @@ def test_too_many_fields_are_rejected() -> None:
 
 
 def test_ambiguous_names_are_rejected() -> None:
-    with pytest.raises(ValueError, match="have one slot"):
+    with pytest.raises(ValueError, match="share a slot"):
         HeaderScan((1, 2), [b"same", b"same"])

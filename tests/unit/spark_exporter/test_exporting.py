@@ -552,7 +552,9 @@ def test_deletion_of_a_segment_not_held_ends_the_export_in_one_line(tmp_path: Pa
     asked = request(log.root, target, cleaning_level=0.0, commit_every_s=0.0)
     with pytest.raises(SourceError) as error, Export(asked, DeletingEngine(1)) as run:
         run.run_once()
-    assert str(error.value) == f"{log.folder / f'{3 << 16:020}'} was deleted before it was read"
+    assert str(error.value).startswith(
+        f"{log.folder / f'{3 << 16:020}'} was deleted before it was read; run this again"
+    )
     assert exported_offsets(target) == [each for each in log.offsets if each < 3 << 16], "what was committed stays"
 
 

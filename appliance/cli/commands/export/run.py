@@ -35,7 +35,7 @@ _LONGEST_NAME: Final = 170  # limit: of a broker in the names of files, quoted
 @click.option(
     "--engine",
     type=click.Choice(["spark", "local"]),
-    help="What runs the export. Default: spark if Java and pyspark are installed or --master is given.",
+    help="Engine that runs the export. Default: spark if Java and pyspark are installed or --master is given.",
 )
 @click.option("--master", metavar="URL", help="The Spark master, such as spark://host:7077 or local[4].")
 @click.option(
@@ -65,7 +65,7 @@ _LONGEST_NAME: Final = 170  # limit: of a broker in the names of files, quoted
     "--small-topics",
     metavar="MIB",
     type=click.IntRange(1, 64),
-    help="With --group-by topic: topics with less data than this in a range share files. Then there are no folders and the topic is a column.",
+    help="With --group-by topic: topics smaller than this share files. There are no topic folders then; the topic is a column.",
 )
 @click.option("--table-per-topic", is_flag=True, help="Write one table per topic.")
 @click.option(

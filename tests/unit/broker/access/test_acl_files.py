@@ -98,7 +98,7 @@ def test_admin_is_read_as_fastjson_reads_it(fields: str, expected: bool) -> None
     ("text", "said"),
     [
         ("accounts: [", "not valid YAML in line"),
-        ("- a", "not a mapping"),
+        ("- a", "expected a mapping"),
         ("[" * 100_000, "nested more than 50 levels deep"),
         ("- " * 100_000, "nested more than 50 levels deep"),
         ("accounts: x", "accounts: expected a list"),
@@ -112,7 +112,7 @@ def test_admin_is_read_as_fastjson_reads_it(fields: str, expected: bool) -> None
             entry("account1", whiteRemoteAddress="x.y"),
             "account account1: Netaddress examine Exception netaddress is x.y",
         ),
-        (entry("account1", admin="maybe"), "account account1: admin: expected true or false"),
+        (entry("account1", admin="maybe"), "account account1: admin: expected true or false, not 'maybe'"),
         (entry("account1", defaultTopicPerm="[PUB]"), "account account1: expected a string; put it in quotes"),
         ("globalWhiteRemoteAddresses: [1.2.3]", "Netaddress examine Exception netaddress is 1.2.3"),
         ("globalWhiteRemoteAddresses: [[]]", "expected a string"),
