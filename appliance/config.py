@@ -6,7 +6,7 @@ An unknown key is an error, because the file is not used by other programs.
 from dataclasses import dataclass
 from typing import Final
 
-from headrace.model.option import option
+from headrace.model.option import check_range, option
 
 LOG_FORMATS: Final = ("text", "json")
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
@@ -75,22 +75,17 @@ class ApplianceConfig:
         _one_of("tlsMode", self.tls_mode, TLS_MODES)
         _one_of("logFormat", self.log_format, LOG_FORMATS)
         _one_of("logStderrLevel", self.log_stderr_level, (*LOG_LEVELS, "none"))
-        _between("nameserverPort", self.nameserver_port, 1, 65_535)
-        _between("pythonFilterWorkers", self.python_filter_workers, 0, 64)
-        _between("pythonFilterMemory", self.python_filter_memory, 64 << 20, 1 << 40)
-        _between("queueTableCapacity", self.queue_table_capacity, 1, 4_194_304)
-        _between("heartbeatTimeout", self.heartbeat_timeout, 1_000, 3_600_000)
-        _between("roleStopTimeout", self.role_stop_timeout, 100, 3_600_000)
-        _between("storeLockWait", self.store_lock_wait, 0, 3_600_000)
-        _between("logFileSize", self.log_file_size, 4_096, 1 << 40)
-        _between("logFileCount", self.log_file_count, 0, 10_000)
+        check_range("nameserverPort", self.nameserver_port, 1, 65_535)
+        check_range("pythonFilterWorkers", self.python_filter_workers, 0, 64)
+        check_range("pythonFilterMemory", self.python_filter_memory, 64 << 20, 1 << 40)
+        check_range("queueTableCapacity", self.queue_table_capacity, 1, 4_194_304)
+        check_range("heartbeatTimeout", self.heartbeat_timeout, 1_000, 3_600_000)
+        check_range("roleStopTimeout", self.role_stop_timeout, 100, 3_600_000)
+        check_range("storeLockWait", self.store_lock_wait, 0, 3_600_000)
+        check_range("logFileSize", self.log_file_size, 4_096, 1 << 40)
+        check_range("logFileCount", self.log_file_count, 0, 10_000)
 
 
 def _one_of(key: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise ValueError(f"{key}={value}: expected {', '.join(allowed[:-1])} or {allowed[-1]}")
-
-
-def _between(key: str, value: int, lowest: int, highest: int) -> None:
-    if not lowest <= value <= highest:
-        raise ValueError(f"{key}={value}: expected a number from {lowest} to {highest}")

@@ -31,9 +31,7 @@ from broker.settings import Settings
 from broker.statistics.counters import LIMITS, Counters
 from broker.statistics.traffic import Traffic
 from broker.tables import Tables
-from headrace.model.address_list import parse_networks
-from headrace.protocol.request_access import ADMIN_CODES
-from headrace.remoting.admin_gate import UNAUTHENTICATED, AdminGate
+from headrace.remoting.admin_gate import AdminGate
 from headrace.remoting.connection import Connection
 from headrace.remoting.endpoint import Admit, MakeHotPath
 from headrace.remoting.fault_log import FaultLog
@@ -308,15 +306,7 @@ class _Broker:
     def _make_admit(self) -> Admit:
         """Creates the admission of connections."""
         config = self._settings.broker
-        if config.allow_unauthenticated_admin:
-            logger.warning(UNAUTHENTICATED, "broker")
-        gate = AdminGate(
-            "broker",
-            ADMIN_CODES,
-            parse_networks("adminAllow", config.admin_allow),
-            is_disabled=config.allow_unauthenticated_admin,
-            advice=", or use an admin account" if config.acl_enable else "",
-        )
+        gate = AdminGate.from_options("broker", config, ", or use an admin account" if config.acl_enable else "")
         return gate.admit if self._access is None else AclAdmission(self._access, gate).admit
 
     def _connection_closed(self, connection: Connection, _reason: str) -> None:

@@ -12,21 +12,12 @@ from typing import Final
 import psutil
 
 from headrace.model import names, permission
-from headrace.model.address_list import parse_networks
-from headrace.model.buffer_limit import DEFAULT_LIMIT, check_limit
-from headrace.model.connection_limits import (
-    DEFAULT_FRAME_SIZE,
-    DEFAULT_HEADER_SIZE,
-    DEFAULT_REQUESTS_PER_ACCOUNT,
-    DEFAULT_REQUESTS_PER_CONNECTION,
-    check_limits,
-    check_range,
-)
-from headrace.model.option import option
+from headrace.model.option import check_range, option
+from headrace.model.server_options import ServerOptions
 
 
 @dataclass(frozen=True)
-class BrokerConfig:
+class BrokerConfig(ServerOptions):
     """The options of the broker process. `brokerName` and the two addresses have defaults from the host."""
 
     # -- who and where it is
@@ -68,7 +59,7 @@ class BrokerConfig:
         False, help="Whether transactional messages are refused.", changeable=True
     )
     start_accept_send_request_time_stamp: int = option(
-        0, help="Time before which sends are refused (ms since 1970).", changeable=True
+        0, help="Time before which sends are refused (Unix time in ms).", changeable=True
     )
     store_reply_message_enable: bool = option(
         True, help="Whether replies (request-reply) are also stored, not only forwarded.", changeable=True
@@ -144,78 +135,40 @@ class BrokerConfig:
     force_register: bool = option(True, help="Whether to register without first asking whether anything has changed.")
     compressed_register: bool = option(False, help="Whether the list of topics is sent compressed to name servers.")
 
-    # -- connections, access, administration
-    server_channel_max_idle_time_seconds: int = option(120, help="Time after which an idle connection is closed (s).")
-    max_connection_buffer_bytes: int = option(
-        DEFAULT_LIMIT,
-        help="Memory that all connections of the role may use together for frames that are not complete and answers that are not sent"
-        " (bytes, at least 67108864); above it large frames wait, then idle connections are closed.",
-    )
-    max_connections: int = option(
-        0,
-        help="Connections in all; 0: three quarters of the limit of open files, at most 100000. Above it, connections are closed.",
-    )
-    max_connections_per_address: int = option(
-        0,
-        help="Connections of one address (of IPv6, of one /64 network); 0: three quarters of maxConnections. Above it, connections are closed.",
-    )
-    max_frame_size: int = option(
-        DEFAULT_FRAME_SIZE,
-        help="Size of a frame (bytes, 1048576 to 16777216); above it, the connection is closed.",
-    )
-    max_header_size: int = option(
-        DEFAULT_HEADER_SIZE,
-        help="Size of a request's header (bytes, 65536 to 16777216); above it, the connection is closed.",
-    )
-    max_requests_per_connection: int = option(
-        DEFAULT_REQUESTS_PER_CONNECTION,
-        help="Requests of one connection that are in progress; above it, no more are read until some are answered.",
-    )
-    max_requests_per_account: int = option(
-        DEFAULT_REQUESTS_PER_ACCOUNT,
-        help="Requests of one account, or of one address without an account, that are in progress; above it, SYSTEM_BUSY is answered.",
-    )
+    # -- limits, access, administration
     max_held_pulls: int = option(
         100_000,
-        help="Pulls that wait for a message, in all; above it, SYSTEM_BUSY is answered.",
+        help="Maximum number of held pulls. Further pulls without messages are answered with SYSTEM_BUSY.",
     )
     max_held_pulls_per_connection: int = option(
         20_000,
-        help="Pulls of one connection that wait for a message; above it, SYSTEM_BUSY is answered.",
+        help="Maximum number of held pulls per connection. Further pulls without messages are answered with SYSTEM_BUSY.",
     )
     max_topics_created_per_minute: int = option(
         1000,
-        help="Topics and consumer groups that are created automatically in a minute; above it, SYSTEM_BUSY is answered.",
+        help="Maximum number of topics and consumer groups created automatically per minute. Requests that need another are answered with SYSTEM_BUSY.",
     )
     max_message_properties: int = option(
         1024,
-        help="Properties of one message; above it, MESSAGE_ILLEGAL is answered.",
+        help="Maximum number of properties of a message. A message with more is refused with MESSAGE_ILLEGAL.",
     )
     max_message_properties_size: int = option(
         32_767,
-        help="Size of a message's properties (bytes, at most 32767); above it, MESSAGE_ILLEGAL is answered.",
+        help="Maximum size of a message's properties (bytes, 1024 to 32767). A message with more is refused with MESSAGE_ILLEGAL.",
     )
     max_filter_length: int = option(
         8192,
-        help="Characters of an SQL92 expression (at most 8192); above it, the subscription is refused.",
+        help="Maximum length of an SQL92 expression (characters, at most 8192). A subscription with a longer one is refused.",
     )
     max_filter_terms: int = option(
         4096,
-        help="Operators, values and properties of an SQL92 expression; above it, the subscription is refused.",
+        help="Maximum number of operators, values and properties in an SQL92 expression. A subscription with more is refused.",
     )
     max_filters: int = option(
         10_000,
-        help="SQL92 expressions that are kept for consumer groups; above it, pulls by new ones are answered with FILTER_DATA_NOT_EXIST.",
+        help="Maximum number of SQL92 expressions kept for consumer groups. Pulls that use further ones are answered with FILTER_DATA_NOT_EXIST.",
     )
     acl_enable: bool = option(False, help="Whether requests have to be signed by an account in the ACL files.")
-    admin_allow: str = option(
-        "",
-        help="Addresses and networks, joined by commas, from which requests that change the broker are allowed; the broker's own host is"
-        " always allowed.",
-    )
-    allow_unauthenticated_admin: bool = option(
-        False, help="Whether everyone who reaches the broker may change it; a warning is logged at each start."
-    )
     rocketmq_home: str = option(
         "",
         help="Folder that contains conf/plain_acl.yml and conf/acl/; the broker's data folder if not given.",
@@ -231,9 +184,7 @@ class BrokerConfig:
 
     def __post_init__(self) -> None:
         """Fills in what was not given: the host's name and its addresses. Raises ValueError for what cannot be kept to."""
-        check_limit(self.max_connection_buffer_bytes, "maxConnectionBufferBytes")
-        parse_networks("adminAllow", self.admin_allow)
-        check_limits(self)
+        super().__post_init__()
         for name, value, least, most in (
             ("maxHeldPulls", self.max_held_pulls, 1, None),
             ("maxHeldPullsPerConnection", self.max_held_pulls_per_connection, 1, None),
@@ -306,7 +257,7 @@ ACCEPTED_UNUSED: Final[dict[str, str]] = {
     "highSpeedMode": "RocketMQ does not use it either",
     "flushConsumerOffsetHistoryInterval": "RocketMQ does not use it either",
     "maxDelayTime": "RocketMQ does not use it either",
-    "isolateLogEnable": "each process is named in the one log file",
+    "isolateLogEnable": "all processes write to one log file, with their names",
     "disableConsumeIfConsumerReadSlowly": "slow consumers are not disconnected",
     "consumerFallbehindThreshold": "slow consumers are not disconnected",
     **dict.fromkeys(

@@ -12,10 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.model.address_list import parse_networks
-from headrace.protocol.request_access import ADMIN_CODES
 from headrace.remoting import Connection, RemotingServer
-from headrace.remoting.admin_gate import UNAUTHENTICATED, AdminGate
+from headrace.remoting.admin_gate import AdminGate
 from headrace.remoting.open_files import limits_of_process
 from headrace.remoting.server_tls import ServerTls
 from nameserver.config import NameServerConfig
@@ -45,18 +43,10 @@ class NameServer:
         )
         self.routes = RouteTable(lambda: int(loop.time() * 1000))
         handlers = NameServerHandlers(self.routes, KvConfig(kv_path), self._settings)
-        if config.allow_unauthenticated_admin:
-            logger.warning(UNAUTHENTICATED, "nameserver")
-        gate = AdminGate(
-            "name server",
-            ADMIN_CODES,
-            parse_networks("adminAllow", config.admin_allow),
-            is_disabled=config.allow_unauthenticated_admin,
-        )
         self.server = RemotingServer(
             handlers.table(),
             on_close=self._closed,
-            admit=gate.admit,
+            admit=AdminGate.from_options("name server", config).admit,
             idle_timeout_s=config.server_channel_max_idle_time_seconds,
             limits=limits_of_process(config),
             buffer_limit=config.max_connection_buffer_bytes,

@@ -83,6 +83,13 @@ def parse_value(field: "dataclasses.Field[Any]", text: str) -> Any:
     raise ValueError(f"{key_of(field)}={text}: expected {expected}")
 
 
+def check_range(key: str, value: int, least: int, most: int | None = None) -> None:
+    """Raises ValueError, which names the option and the range, if the value is not in it."""
+    if value < least or (most is not None and value > most):
+        expected = f"at least {least}" if most is None else f"a number from {least} to {most}"
+        raise ValueError(f"{key}={value}: expected {expected}")
+
+
 def format_value(value: Any) -> str:
     """Returns the text of an option's value, as `parse_value` reads it."""
     if isinstance(value, bool):

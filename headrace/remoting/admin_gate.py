@@ -10,20 +10,24 @@ Everybody may make the other requests. These peers may administer the server:
 Broker and name server have a gate each, with the request codes that change them.
 """
 
-from typing import Final
+import logging
+from typing import Final, Self
 
-from headrace.model.address_list import Network, parse_address
+from headrace.model.address_list import Network, parse_address, parse_networks
+from headrace.model.server_options import ServerOptions
 from headrace.protocol.remoting_command import RemotingCommand, response_to
+from headrace.protocol.request_access import ADMIN_CODES
 from headrace.protocol.request_code import request_name
 from headrace.protocol.response_code import ResponseCode
 from headrace.remoting.admission import OPEN, Admission
 from headrace.remoting.connection import Connection
 
-UNAUTHENTICATED: Final = (
-    "unauthenticated administration allowed server=%s: anyone who reaches its ports may change or delete everything;"
+logger = logging.getLogger(__name__)
+
+_UNAUTHENTICATED: Final = (
+    "unauthenticated administration allowed server=%s: anyone who can reach its ports may change or delete everything;"
     " remove allowUnauthenticatedAdmin=true and set adminAllow to the addresses of administrators"
 )
-"""The warning at each start with allowUnauthenticatedAdmin=true. `%s`: broker or name server."""
 
 
 class AdminGate:
@@ -49,6 +53,19 @@ class AdminGate:
         self._advice = advice
         # One for all: it holds nothing of a peer.
         self._restricted = Admission(check=self.check, checks_hot_requests=False)
+
+    @classmethod
+    def from_options(cls, server: str, options: ServerOptions, advice: str = "") -> Self:
+        """The gate of a server with these options. Logs a warning if everybody may administer it."""
+        if options.allow_unauthenticated_admin:
+            logger.warning(_UNAUTHENTICATED, server.replace(" ", ""))
+        return cls(
+            server,
+            ADMIN_CODES,
+            parse_networks("adminAllow", options.admin_allow),
+            is_disabled=options.allow_unauthenticated_admin,
+            advice=advice,
+        )
 
     def admit(self, connection: Connection) -> Admission:
         """What the peer of a new connection may do."""

@@ -4,17 +4,18 @@ import logging
 import resource
 from typing import Final
 
-from headrace.model.connection_limits import ConnectionLimits, LimitOptions
+from headrace.model.connection_limits import ConnectionLimits
+from headrace.model.server_options import ServerOptions
 
 logger = logging.getLogger(__name__)
 
 _UNLIMITED: Final = 1 << 30
 
 
-def limits_of_process(options: LimitOptions) -> ConnectionLimits:
+def limits_of_process(options: ServerOptions) -> ConnectionLimits:
     """The limits of the options, within what this process may open. Logs in one line what they are, as a warning if an option cannot be kept to."""
     open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    limits = ConnectionLimits.from_options(options, _UNLIMITED if open_files == resource.RLIM_INFINITY else open_files)
+    limits = options.connection_limits(_UNLIMITED if open_files == resource.RLIM_INFINITY else open_files)
     is_too_low = limits.connections < options.max_connections
     logger.log(
         logging.WARNING if is_too_low else logging.INFO,

@@ -8,33 +8,28 @@ from typing import TextIO
 import click
 
 from appliance import exit_code
+from appliance.cli.options import (
+    appliance_toml_option,
+    broker_conf_option,
+    host_option,
+    nameserver_conf_option,
+    set_option,
+)
 
 
 @click.command("run", short_help="Run an appliance in the foreground.")
 @click.option(
     "--data", metavar="DIR", default="./data", show_default=True, help="Data folder: store, logs, control socket."
 )
-@click.option("-c", "broker_conf", metavar="FILE", help="RocketMQ's configuration file of the broker (broker.conf).")
-@click.option(
-    "--config", "appliance_toml", metavar="FILE", help="Configuration file of the appliance (appliance.toml)."
-)
-@click.option("--nameserver-conf", metavar="FILE", help="Configuration file of the name server.")
-@click.option(
-    "--host",
-    metavar="ADDRESS",
-    help="Address to listen on. Clients are given the same address (brokerIP1), unless it is 0.0.0.0.  [default: 127.0.0.1]",
-)
+@broker_conf_option
+@appliance_toml_option
+@nameserver_conf_option
+@host_option
 @click.option("--nameserver-port", type=int, metavar="N", help="Port of the name server.  [default: 9876]")
 @click.option(
     "--port", type=int, metavar="N", help="Port of the broker; VIP channel: N - 2, HA: N + 1.  [default: 10911]"
 )
-@click.option(
-    "--set",
-    "settings",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Set a key of broker.conf or appliance.toml. Can be repeated.",
-)
+@set_option
 def command(
     data: str,
     broker_conf: str | None,

@@ -4,18 +4,23 @@ import click
 
 from appliance import exit_code
 from appliance.cli.counted import counted
-from appliance.cli.options import data_option
-
-
-@click.command("security", short_help="Show what is open to whom, and how to close it.")
-@data_option
-@click.option("-c", "broker_conf", metavar="FILE", help="RocketMQ's configuration file of the broker (broker.conf).")
-@click.option(
-    "--config", "appliance_toml", metavar="FILE", help="Configuration file of the appliance (appliance.toml)."
+from appliance.cli.options import (
+    appliance_toml_option,
+    broker_conf_option,
+    data_option,
+    host_option,
+    nameserver_conf_option,
+    set_option,
 )
-@click.option("--nameserver-conf", metavar="FILE", help="Configuration file of the name server.")
-@click.option("--host", metavar="ADDRESS", help="Address to listen on.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a key. Can be repeated.")
+
+
+@click.command("security", short_help="Show what is open to others, and how to restrict it.")
+@data_option
+@broker_conf_option
+@appliance_toml_option
+@nameserver_conf_option
+@host_option
+@set_option
 def command(
     data: str,
     broker_conf: str | None,
@@ -24,11 +29,11 @@ def command(
     host: str | None,
     settings: tuple[str, ...],
 ) -> int:
-    """Show for each listener of a configuration who may do what, and how to close what is open.
+    """Show who may do what at each listener of a configuration, and how to restrict what is open to others.
 
-    Give the flags of `headrace run`. Nothing is started and no port is opened, so firewalls are not taken into account.
+    Takes the flags of `headrace run`. Starts nothing and opens no port, so firewalls are not taken into account.
 
-    Exit codes: 0 nothing is open; 1 something is.
+    Exit codes: 0 no open findings; 1 open findings.
     """
     from appliance.configuration_reader import Sources, read_configuration  # noqa: PLC0415  slow to import
     from appliance.security_report import security_report  # noqa: PLC0415
@@ -41,6 +46,6 @@ def command(
             print(f"  {'OPEN' if finding.advice else 'ok  '}  {finding.text}")
             if finding.advice:
                 opened += 1
-                print(f"        to close: {finding.advice}")
-    print(f"{counted(opened, 'open finding')}" if opened else "nothing is open")
+                print(f"        to fix: {finding.advice}")
+    print(f"{counted(opened, 'open finding')}" if opened else "no open findings")
     return exit_code.FAILED if opened else exit_code.CLEAN
