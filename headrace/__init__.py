@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # the names that __getattr__ finds, for type checkers; see _E
     from headrace.client.admin import Admin as Admin
     from headrace.client.admin.offsets import LATEST as LATEST
     from headrace.client.admin.progress import GroupProgress as GroupProgress
+    from headrace.client.admin.progress import OffsetChange as OffsetChange
     from headrace.client.admin.progress import QueueProgress as QueueProgress
     from headrace.client.consuming.allocation import Allocator as Allocator
     from headrace.client.consuming.allocation import ConsistentHash as ConsistentHash
@@ -108,7 +109,7 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "headrace.client.admin": ("Admin",),
     "headrace.client.admin.offsets": ("LATEST",),
-    "headrace.client.admin.progress": ("GroupProgress", "QueueProgress"),
+    "headrace.client.admin.progress": ("GroupProgress", "OffsetChange", "QueueProgress"),
     "headrace.client.consuming.allocation": ("Allocator", "ConsistentHash", "Fixed", "MachineRoom", "MachineRoomNearby", "averagely", "averagely_by_circle"),
     "headrace.client.consuming.consume_hooks": ("ConsumeHook", "HandlingContext"),
     "headrace.client.consuming.consumer_settings": ("LitePullSettings", "PullSettings", "PushSettings"),

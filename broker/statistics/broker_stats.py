@@ -186,6 +186,11 @@ class BrokerStats:
         self.gather()
         return self._sets.get(name, {}).get(key)
 
+    def totals(self, name: str) -> dict[str, int]:
+        """What this set has counted since the start, by key; empty for an unknown set."""
+        self.gather()
+        return {key: item.value for key, item in self._sets.get(name, {}).items()}
+
     def group_tps(self, topic: str, group: str) -> float:
         """Messages per second that the group received from the topic in the last minute."""
         item = self._sets.get(GROUP_GET_NUMS, {}).get(f"{topic}@{group}")

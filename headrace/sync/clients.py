@@ -9,7 +9,7 @@ from typing import Any, Unpack, overload
 from headrace.client.admin import Admin as AsyncAdmin
 from headrace.client.admin.messages import MAX_TIME
 from headrace.client.admin.offsets import LATEST
-from headrace.client.admin.progress import GroupProgress
+from headrace.client.admin.progress import GroupProgress, OffsetChange
 from headrace.client.consuming.consumer_settings import (
     LitePullOptions,
     LitePullSettings,
@@ -42,6 +42,7 @@ from headrace.model.message_queue import MessageQueue
 from headrace.model.subscription_group import SubscriptionGroupConfig
 from headrace.model.topic_config import TopicConfig
 from headrace.protocol.bodies import (
+    AclConfig,
     BrokerStatsData,
     ClusterInfo,
     ConsumeMessageDirectlyResult,
@@ -171,6 +172,14 @@ class Admin(SyncClient[AsyncAdmin]):
         """Returns the message with the unique id that a client gave it; the one stored first if there are several. Raises as `query_messages`."""
         return self._run(self._client.query_by_unique_id(topic, unique_id))
 
+    def read_messages(self, queue: MessageQueue, offset: int, count: int = 32) -> PullResult:
+        """Returns up to `count` messages of a queue from an offset on, at once and without a group's offset: for browsing.
+
+        The result has the queue's bounds and the offset to continue at; `search_offset` finds the offset of a time.
+        Raises BrokerNotFound, BrokerError, RemotingError.
+        """
+        return self._run(self._client.read_messages(queue, offset, count))
+
     def consume_queue(
         self, queue: MessageQueue, offset: int, count: int = 32, group: str | None = None
     ) -> QueryConsumeQueueResponseBody:
@@ -290,6 +299,26 @@ class Admin(SyncClient[AsyncAdmin]):
         """
         return self._run(self._client.reset_offsets(group, topic, moment, force=force))
 
+    def preview_reset(
+        self, group: str, topic: str, moment: Moment = LATEST, *, force: bool = True
+    ) -> list[OffsetChange]:
+        """Returns for each queue what `reset_offsets` with the same arguments would change. Changes nothing.
+
+        Raises RouteNotFound, BrokerError, RemotingError.
+        """
+        return self._run(self._client.preview_reset(group, topic, moment, force=force))
+
+    def consumer_offsets(self, broker: str) -> dict[str, dict[str, dict[int, int]]]:
+        """Returns the offsets of all groups at the broker at an address: by group, topic and queue id (names with the namespace)."""
+        return self._run(self._client.consumer_offsets(broker))
+
+    def delay_offsets(self, broker: str) -> dict[int, int]:
+        """Returns by delay level the offset in SCHEDULE_TOPIC_XXXX up to which the broker at an address has delivered.
+
+        Raises BrokerError at a broker of RocketMQ that has not stored its first offsets yet.
+        """
+        return self._run(self._client.delay_offsets(broker))
+
     def clone_offsets(
         self, source: str, target: str, topic: str | None = None, *, offline: bool = True, cluster: str | None = None
     ) -> None:
@@ -325,6 +354,13 @@ class Admin(SyncClient[AsyncAdmin]):
     def broker_stats(self, broker: str, name: str, key: str) -> BrokerStatsData:
         """Returns one statistic of the last minute, hour and day, such as TOPIC_PUT_NUMS of a topic."""
         return self._run(self._client.broker_stats(broker, name, key))
+
+    def broker_stats_totals(self, broker: str, name: str) -> dict[str, int]:
+        """Returns a statistic's totals since the broker's start, by key: TOPIC_PUT_NUMS by topic, GROUP_GET_NUMS by `topic@group`.
+
+        Raises BrokerError at RocketMQ's brokers, which have no such request.
+        """
+        return self._run(self._client.broker_stats_totals(broker, name))
 
     def wipe_write_permission(self, broker_name: str) -> dict[str, int]:
         """Makes clients stop sending to a broker (a name), before it is stopped; returns by name server how many topics were changed."""
@@ -412,6 +448,13 @@ class Admin(SyncClient[AsyncAdmin]):
     def acl_version(self, broker: str) -> GetBrokerAclConfigResponseHeader:
         """Returns the versions of a broker's access control files. A broker without access control does not answer: RequestTimeout."""
         return self._run(self._client.acl_version(broker))
+
+    def acl_config(self, broker: str) -> AclConfig:
+        """Returns all accounts with their secret keys, and the addresses that need no account. The Admin must have an admin account.
+
+        Brokers of RocketMQ 4.9.8 reject the request for everybody.
+        """
+        return self._run(self._client.acl_config(broker))
 
 
 class LitePullConsumer(SyncClient[AsyncLitePullConsumer]):

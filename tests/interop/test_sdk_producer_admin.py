@@ -15,6 +15,8 @@ from headrace import (
     MessageExt,
     MessageInvalid,
     MessageQueue,
+    OffsetChange,
+    PullStatus,
     RouteNotFound,
     SubscriptionGroupConfig,
     TopicConfig,
@@ -23,6 +25,7 @@ from headrace.model import TopicFilterType
 from headrace.protocol.bodies import ConsumerData, HeartbeatData
 from headrace.protocol.remoting_command import create_request
 from headrace.protocol.request_code import RequestCode
+from headrace.protocol.response_code import ResponseCode
 from support.not_served import serves
 from support.sdk import answered, await_registered, dump, eventually, patient, producing, run
 from support.servers import Server
@@ -118,6 +121,68 @@ def test_offline_group_is_reset_to_a_time(server: Server) -> None:
             assert await admin.reset_offsets("admin-resetter", "AdminReset", 0) == {queue: 0}
             assert await admin.consumer_offset("admin-resetter", queue) == 0
             assert await admin.reset_offsets("admin-resetter", "AdminReset", LATEST, force=False) == {queue: 0}
+
+    run(main())
+
+
+def test_preview_of_a_reset_changes_nothing(server: Server) -> None:
+    async def main() -> None:
+        async with Admin(patient(server)) as admin, producing(server, "admin-preview") as producer:
+            await admin.create_topic("AdminPreview", 2)
+            first, second = await producer.queues("AdminPreview")
+            for queue in (first, first, first, second):
+                await producer.send(Message("AdminPreview", b"x"), queue=queue)
+            await dump(admin, "AdminPreview", 4)
+            await admin.update_consumer_offset("admin-previewer", first, 1)
+            to_end = await admin.preview_reset("admin-previewer", "AdminPreview")
+            assert to_end == [OffsetChange(first, 0, 3, 1, 3), OffsetChange(second, 0, 1, 0, 1)]
+            assert [one.skipped for one in to_end] == [2, 1]
+            to_begin = await admin.preview_reset("admin-previewer", "AdminPreview", 0)
+            assert [(one.target_offset, one.skipped) for one in to_begin] == [(0, -1), (0, 0)]
+            only_back = await admin.preview_reset("admin-previewer", "AdminPreview", force=False)
+            assert [one.target_offset for one in only_back] == [1, 0]
+            assert await admin.consumer_offset("admin-previewer", first) == 1
+            assert await admin.consumer_offset("admin-previewer", second) == 0
+
+    run(main())
+
+
+def test_offsets_of_all_groups_and_of_delay_levels_are_listed(server: Server) -> None:
+    async def main() -> None:
+        async with Admin(patient(server)) as admin, producing(server, "admin-all") as producer:
+            await admin.create_topic("AdminAll", 1)
+            (queue,) = await producer.queues("AdminAll")
+            await producer.send(Message("AdminAll", b"x"))
+            await dump(admin, "AdminAll", 1)
+            await admin.update_consumer_offset("admin-listed", queue, 1)
+            assert (await admin.consumer_offsets(server.broker))["admin-listed"] == {"AdminAll": {0: 1}}
+            await producer.send(Message("AdminAll", b"later", delay_level=1))
+            await dump(admin, "AdminAll", 2)
+
+            async def delivered() -> bool:
+                return (await admin.delay_offsets(server.broker)).get(1, 0) >= 1
+
+            await eventually(delivered, "the offset of the delay level")
+
+    run(main())
+
+
+def test_messages_are_read_from_an_offset_without_a_group(server: Server) -> None:
+    async def main() -> None:
+        async with Admin(patient(server)) as admin, producing(server, "admin-read") as producer:
+            await admin.create_topic("AdminRead", 1)
+            (queue,) = await producer.queues("AdminRead")
+            for number in range(5):
+                await producer.send(Message("AdminRead", str(number), tags=f"T{number}"))
+            await dump(admin, "AdminRead", 5)
+            page = await admin.read_messages(queue, 1, 3)
+            assert [message.body for message in page.messages] == [b"1", b"2", b"3"]
+            assert (page.next_offset, page.min_offset, page.max_offset) == (4, 0, 5)
+            end = await admin.read_messages(queue, 5)
+            assert (end.status, list(end.messages)) == (PullStatus.NO_NEW_MESSAGE, [])
+            beyond = await admin.read_messages(queue, 9)
+            assert (beyond.status, beyond.next_offset) == (PullStatus.OFFSET_ILLEGAL, 5)
+            assert await admin.topic_groups("AdminRead") == []
 
     run(main())
 
@@ -268,5 +333,34 @@ def test_topic_statistics_are_returned(server: Server) -> None:
             assert stats.stats_minute.sum >= 0
             with pytest.raises(BrokerError):
                 await admin.broker_stats(server.broker, "TOPIC_PUT_NUMS", "NoSuchTopic")
+
+    run(main())
+
+
+@pytest.mark.parametrize("server", ["headrace"], indirect=True, scope="session")
+def test_statistics_totals_are_returned_by_topic_and_group(server: Server) -> None:
+    async def main() -> None:
+        async with Admin(patient(server)) as admin, producing(server, "admin-totals") as producer:
+            await admin.create_topic("AdminTotals", 1)
+            (queue,) = await producer.queues("AdminTotals")
+            for _ in range(3):
+                await producer.send(Message("AdminTotals", b"x"))
+            await dump(admin, "AdminTotals", 3)
+            await admin.read_messages(queue, 0)
+            assert (await admin.broker_stats_totals(server.broker, "TOPIC_PUT_NUMS"))["AdminTotals"] == 3
+            got = await admin.broker_stats_totals(server.broker, "GROUP_GET_NUMS")
+            assert got["AdminTotals@TOOLS_CONSUMER"] >= 3
+            assert await admin.broker_stats_totals(server.broker, "NO_SUCH_SET") == {}
+
+    run(main())
+
+
+@pytest.mark.parametrize("server", ["reference"], indirect=True, scope="session")
+def test_broker_of_rocketmq_has_no_totals(server: Server) -> None:
+    async def main() -> None:
+        async with Admin(patient(server)) as admin:
+            with pytest.raises(BrokerError) as refused:
+                await admin.broker_stats_totals(server.broker, "TOPIC_PUT_NUMS")
+            assert refused.value.code == ResponseCode.SYSTEM_ERROR
 
     run(main())

@@ -110,6 +110,25 @@ def test_account_is_limited_to_its_permissions(guarded: Server) -> None:
     run(main())
 
 
+def test_accounts_are_listed_by_admin_accounts(guarded: Server) -> None:
+    async def main() -> None:
+        if guarded.name == "headrace":
+            # Apache's broker answers every account.
+            async with Admin(patient(guarded, credentials=TESTER)) as admin:
+                with pytest.raises(PermissionDenied):
+                    await admin.acl_config(guarded.broker)
+        operator = patient(guarded, credentials=Credentials("operator-key", "operator-secret"))
+        async with Admin(operator) as admin:
+            found = await admin.acl_config(guarded.broker)
+            assert {one.access_key: one.admin for one in found.plain_access_configs} == {
+                "tester-key": False,
+                "operator-key": True,
+            }
+            assert "operator-secret" not in repr(found)
+
+    run(main())
+
+
 def test_every_kind_of_client_signs_its_requests(guarded: Server) -> None:
     """Half messages and their ends, checks, traces, pushes with heartbeats and commits, lite pulls."""
     topic = "Kinds"

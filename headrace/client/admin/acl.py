@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from headrace.client.admin.calls import AdminCalls
+from headrace.protocol.bodies import AclConfig
 from headrace.protocol.headers import (
     CreateAccessConfigRequestHeader,
     DeleteAccessConfigRequestHeader,
@@ -65,3 +66,10 @@ class AclAdmin(AdminCalls):
         """Returns the versions of a broker's access control files. A broker without access control does not answer: RequestTimeout."""
         answer = await self._ask(broker, RequestCode.GET_BROKER_CLUSTER_ACL_INFO)
         return GetBrokerAclConfigResponseHeader.from_ext(answer.ext)
+
+    async def acl_config(self, broker: str) -> AclConfig:
+        """Returns all accounts with their secret keys, and the addresses that need no account. The Admin must have an admin account.
+
+        Brokers of RocketMQ 4.9.8 reject the request for everybody.
+        """
+        return await self._body(AclConfig, broker, RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG)

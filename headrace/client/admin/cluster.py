@@ -3,7 +3,14 @@
 from collections.abc import Mapping
 
 from headrace.client.admin.calls import AdminCalls
-from headrace.protocol.bodies import BrokerStatsData, KVTable, decode_properties_text, encode_properties_text
+from headrace.protocol.bodies import (
+    BrokerStatsData,
+    BrokerStatsTotals,
+    KVTable,
+    decode_properties_text,
+    encode_properties_text,
+)
+from headrace.protocol.bodies.stats import ALL_KEYS
 from headrace.protocol.headers import (
     AddWritePermOfBrokerRequestHeader,
     AddWritePermOfBrokerResponseHeader,
@@ -52,6 +59,14 @@ class ClusterAdmin(AdminCalls):
     async def broker_stats(self, broker: str, name: str, key: str) -> BrokerStatsData:
         """Returns one statistic of the last minute, hour and day, such as TOPIC_PUT_NUMS of a topic."""
         return await self._body(BrokerStatsData, broker, ViewBrokerStatsDataRequestHeader(name, key))
+
+    async def broker_stats_totals(self, broker: str, name: str) -> dict[str, int]:
+        """Returns a statistic's totals since the broker's start, by key: TOPIC_PUT_NUMS by topic, GROUP_GET_NUMS by `topic@group`.
+
+        Raises BrokerError at RocketMQ's brokers, which have no such request.
+        """
+        header = ViewBrokerStatsDataRequestHeader(name, ALL_KEYS)
+        return (await self._body(BrokerStatsTotals, broker, header)).totals
 
     async def wipe_write_permission(self, broker_name: str) -> dict[str, int]:
         """Makes clients stop sending to a broker (a name), before it is stopped; returns by name server how many topics were changed."""

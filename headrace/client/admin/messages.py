@@ -4,12 +4,15 @@ import asyncio
 
 from headrace.client.admin.calls import AdminCalls
 from headrace.client.cluster.answers import error_of
+from headrace.client.consuming.puller import AT_ONCE_TIMEOUT_MS, Puller, PullResult
 from headrace.client.durations import Moment, epoch_ms
 from headrace.errors import BrokerError, MessageInvalid
 from headrace.model.host import format_host
 from headrace.model.message import MessageExt
 from headrace.model.message_id import decode_offset_message_id, unique_id_time_ms
 from headrace.model.message_queue import MessageQueue
+from headrace.model.names import TOOLS_CONSUMER_GROUP
+from headrace.model.subscription import SubscriptionData
 from headrace.protocol.bodies import QueryConsumeQueueResponseBody
 from headrace.protocol.headers import (
     QueryConsumeQueueRequestHeader,
@@ -73,6 +76,18 @@ class MessageAdmin(AdminCalls):
             begin = 0
         found = await self._query(topic, unique_id, 32, begin, MAX_TIME, by_unique_id=True)
         return next((message for message in found if message.message_id == unique_id), None)
+
+    async def read_messages(self, queue: MessageQueue, offset: int, count: int = 32) -> PullResult:
+        """Returns up to `count` messages of a queue from an offset on, at once and without a group's offset: for browsing.
+
+        The result has the queue's bounds and the offset to continue at; `search_offset` finds the offset of a time.
+        Raises BrokerNotFound, BrokerError, RemotingError.
+        """
+        everything = SubscriptionData(self._wrap(queue.topic))
+        puller = Puller(self._instance, TOOLS_CONSUMER_GROUP)
+        return await puller.pull(
+            self._wrap_queue(queue), everything, offset, count, timeout_ms=AT_ONCE_TIMEOUT_MS, with_expression=True
+        )
 
     async def consume_queue(
         self, queue: MessageQueue, offset: int, count: int = 32, group: str | None = None

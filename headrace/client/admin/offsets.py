@@ -1,21 +1,34 @@
 """Offsets: the bounds of queues, the offsets of groups, and how to change them."""
 
+import asyncio
+
 from headrace.client.admin.calls import LONG_TIMEOUT_MS, AdminCalls
+from headrace.client.admin.progress import OffsetChange
 from headrace.client.consuming import queue_requests
 from headrace.client.durations import Moment, epoch_ms
 from headrace.errors import BrokerError
 from headrace.model.message_queue import MessageQueue
-from headrace.protocol.bodies import ConsumerConnection, QueryCorrectionOffsetBody, ResetOffsetBody
+from headrace.protocol.bodies import (
+    ConsumerConnection,
+    ConsumerOffsetSerializeWrapper,
+    DelayOffsetSerializeWrapper,
+    QueryCorrectionOffsetBody,
+    ResetOffsetBody,
+)
 from headrace.protocol.headers import (
     CloneGroupOffsetRequestHeader,
     GetConsumerConnectionListRequestHeader,
     QueryCorrectionOffsetRequestHeader,
     ResetOffsetRequestHeader,
 )
+from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode
 
 LATEST = -1
 """In place of a time: the end of each queue."""
+
+
+_QUEUES_AT_ONCE = 8  # limit: four requests each
 
 
 class OffsetAdmin(AdminCalls):
@@ -67,6 +80,47 @@ class OffsetAdmin(AdminCalls):
                 done.update(await self._reset_offline(group, topic, broker_name, timestamp, force=force))
         return done
 
+    async def preview_reset(
+        self, group: str, topic: str, moment: Moment = LATEST, *, force: bool = True
+    ) -> list[OffsetChange]:
+        """Returns for each queue what `reset_offsets` with the same arguments would change. Changes nothing.
+
+        Raises RouteNotFound, BrokerError, RemotingError.
+        """
+        timestamp = LATEST if moment == LATEST else epoch_ms(moment)
+        limit = asyncio.Semaphore(_QUEUES_AT_ONCE)
+
+        async def preview(queue: MessageQueue) -> OffsetChange:
+            async with limit:
+                first, end, stored, target = await asyncio.gather(
+                    queue_requests.min_offset(self._instance, queue),
+                    queue_requests.max_offset(self._instance, queue),
+                    queue_requests.consumer_offset(self._instance, self._wrap(group), queue),
+                    self._offset_at(queue, timestamp),
+                )
+            if not force and stored is not None:
+                target = min(stored, target)
+            return OffsetChange(self._unwrap_queue(queue), first, end, stored, target)
+
+        queues = (await self._fresh_route(topic)).subscribe_queues
+        return list(await asyncio.gather(*map(preview, queues)))
+
+    async def consumer_offsets(self, broker: str) -> dict[str, dict[str, dict[int, int]]]:
+        """Returns the offsets of all groups at the broker at an address: by group, topic and queue id (names with the namespace)."""
+        answer = await self._body(ConsumerOffsetSerializeWrapper, broker, RequestCode.GET_ALL_CONSUMER_OFFSET)
+        found: dict[str, dict[str, dict[int, int]]] = {}
+        for key, offsets in answer.offset_table.items():
+            topic, _, group = key.partition("@")
+            found.setdefault(group, {})[topic] = offsets
+        return found
+
+    async def delay_offsets(self, broker: str) -> dict[int, int]:
+        """Returns by delay level the offset in SCHEDULE_TOPIC_XXXX up to which the broker at an address has delivered.
+
+        Raises BrokerError at a broker of RocketMQ that has not stored its first offsets yet.
+        """
+        return (await self._body(DelayOffsetSerializeWrapper, broker, RequestCode.GET_ALL_DELAY_OFFSET)).offset_table
+
     async def clone_offsets(
         self, source: str, target: str, topic: str | None = None, *, offline: bool = True, cluster: str | None = None
     ) -> None:
@@ -102,13 +156,16 @@ class OffsetAdmin(AdminCalls):
         for queue in route.subscribe_queues:
             if queue.broker_name != broker_name:
                 continue
-            if timestamp == LATEST:
-                target = await queue_requests.max_offset(self._instance, queue)
-            else:
-                target = await queue_requests.search_offset(self._instance, queue, timestamp)
+            target = await self._offset_at(queue, timestamp)
             stored = await queue_requests.consumer_offset(self._instance, self._wrap(group), queue)
             if not force and stored is not None and target >= stored:
                 target = stored
             await queue_requests.update_consumer_offset(self._instance, self._wrap(group), queue, max(target, 0))
             done[self._unwrap_queue(queue)] = max(target, 0)
         return done
+
+    async def _offset_at(self, queue: MessageQueue, timestamp: int) -> int:
+        """Returns the offset that a reset to a time sets."""
+        if timestamp == LATEST:
+            return await queue_requests.max_offset(self._instance, queue)
+        return max(await queue_requests.search_offset(self._instance, queue, timestamp), 0)

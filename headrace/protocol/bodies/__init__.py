@@ -48,6 +48,7 @@ from headrace.protocol.bodies.route import (
 from headrace.protocol.bodies.stats import (
     BrokerStatsData,
     BrokerStatsItem,
+    BrokerStatsTotals,
     ConsumeQueueData,
     ConsumeStats,
     ConsumeStatsList,
@@ -83,6 +84,7 @@ __all__ = [
     "BrokerData",
     "BrokerStatsData",
     "BrokerStatsItem",
+    "BrokerStatsTotals",
     "CheckClientRequestBody",
     "ClusterInfo",
     "Connection",

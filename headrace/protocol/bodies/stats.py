@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass, field
+from typing import Final
 
 from headrace.model.message_queue import MessageQueue
 from headrace.model.subscription import SubscriptionData
@@ -53,6 +54,17 @@ class ConsumeStatsList(JsonBody):
     consume_stats_list: list[dict[str, list[ConsumeStats]]] = field(default_factory=list)
     broker_addr: str | None = None
     total_diff: int = 0
+
+
+ALL_KEYS: Final = "*"
+"""As the key of VIEW_BROKER_STATS_DATA: the totals of all keys. Only Headrace's brokers answer it; for others it is an unknown key."""
+
+
+@dataclass(slots=True)
+class BrokerStatsTotals(JsonBody):
+    """Answer to VIEW_BROKER_STATS_DATA for ALL_KEYS: totals since the broker's start, by key."""
+
+    totals: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from broker.admin.stats_admin import StatsAdmin
 from broker.config import BrokerConfig
 from broker.statistics.broker_stats import BrokerStats
 from broker.statistics.stats_item import MINUTE
-from headrace.protocol.bodies.stats import BrokerStatsData
+from headrace.protocol.bodies.stats import BrokerStatsData, BrokerStatsTotals
 from headrace.protocol.headers.admin import ViewBrokerStatsDataRequestHeader
 from headrace.protocol.remoting_command import RemotingCommand, create_request
 from headrace.protocol.request_code import RequestCode
@@ -65,6 +65,15 @@ def test_pull_with_messages_counts_for_the_group_and_its_queue(broker: SmallBrok
     assert latency is not None
     assert latency[1] == 1
     assert (stats.messages_out, stats.bytes_out, stats.pulls_found, stats.pulls_missed) == (3, len(answer.body), 1, 0)
+
+
+def test_key_of_all_returns_totals_by_key(broker: SmallBroker, client: Peer) -> None:
+    for topic in ("T", "U", "T"):
+        broker.topic(topic)
+        client.send(b"x", topic)
+    answer = view(broker.stats, "TOPIC_PUT_NUMS", "*")
+    assert BrokerStatsTotals.decode(answer.body).totals == {"T": 2, "U": 1}
+    assert BrokerStatsTotals.decode(view(broker.stats, "NO_SUCH_SET", "*").body).totals == {}
 
 
 def test_empty_pull_is_not_counted(broker: SmallBroker, client: Peer) -> None:
