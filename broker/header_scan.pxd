@@ -21,6 +21,7 @@ cdef class HeaderScan:
     cdef Py_ssize_t lengths[26]
     cdef public long long header_limit
     cdef long long opaque, flag
+    cdef bint has_others
     cdef Py_ssize_t fields_at, body_at, body_length, end
 
     @cython.locals(length=cython.longlong, header_length=cython.longlong, header=Py_ssize_t)

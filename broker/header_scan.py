@@ -37,7 +37,7 @@ class HeaderScan:
 
     `opaque`, `flag`; `fields_at`, `body_at`, `body_length`, `end`: places in the buffer; `starts[field]`, `lengths[field]`: the value of a
     field of extFields, -1 for a field that is missing. `fields_at` is where the first field's name begins: its quote.
-    Frames with a header of more than `header_limit` bytes are OTHER.
+    `has_others`: extFields has a field of another name. Frames with a header of more than `header_limit` bytes are OTHER.
     """
 
     def __init__(
@@ -73,6 +73,7 @@ class HeaderScan:
             self._name_lengths[field] = len(name)
         self.opaque = self.flag = 0
         self.fields_at = self.body_at = self.body_length = self.end = 0
+        self.has_others = False
 
     def scan(self, p: bytes, position: int, end: int) -> int:
         """Scan the frame at `position` of a buffer that ends at `end`: PARTIAL, OTHER or SCANNED."""
@@ -106,6 +107,7 @@ class HeaderScan:
             self.lengths[field] = -1
         self.flag = 0
         self.opaque = BAD
+        self.has_others = False
         has_code = False
         has_fields = False
         end -= 1
@@ -171,8 +173,10 @@ class HeaderScan:
                 self._name_lengths[field] != at - start or not is_equal(p, start, self._names[field], 0, at - start)
             ):
                 field = -1
-            if field < 0 and not self._ignores_others:
-                return -1
+            if field < 0:
+                if not self._ignores_others:
+                    return -1
+                self.has_others = True
             start = at + 3
             at = escaped_string_end(p, start, end) if field == self._escaped else string_end(p, start, end)
             if at < 0 or at + 1 >= end:

@@ -27,7 +27,7 @@ _LITE_PULL = 361
 _COMMIT_OFFSET = 1
 _SUBSCRIPTION = 4
 
-# The fields that are read, by their numbers.
+# The fields that are read, by their numbers, and after them those that are only signed.
 _FIELDS = (
     b"consumerGroup",
     b"topic",
@@ -41,6 +41,16 @@ _FIELDS = (
     b"expressionType",
     b"AccessKey",
     b"Signature",
+    b"SecurityToken",
+    b"suspendTimeoutMillis",
+    b"bname",
+    b"maxMsgBytes",
+    b"requestSource",
+    b"proxyFrowardClientId",
+    b"lo",
+    b"ns",
+    b"nsd",
+    b"oway",
 )
 _GROUP = 0
 _TOPIC = 1
@@ -99,7 +109,7 @@ class PullPath:
         self.pulls_answered = 0
         """Pulls answered here since the start."""
         self._scan = HeaderScan((_PULL, _LITE_PULL), _FIELDS, ignores_others=True)
-        self._signed = SignedFrame()
+        self._signed = SignedFrame(_FIELDS, _SIGNATURE)
 
     def limit(self, header_size: int) -> None:
         """Leaves frames with longer headers to the plain path."""
@@ -163,7 +173,7 @@ class PullPath:
     def _may_pull(self, p: bytes, plan: PullPlan, access: Any) -> bool:
         """Whether the scanned frame is signed by an account that is known here to be allowed such a pull."""
         key = access.key_of_consumer(self._field(p, _ACCESS_KEY), plan.group, plan.topic)
-        return key is not None and self._signed.is_signed(p, self._scan, _SIGNATURE, key)
+        return key is not None and self._signed.is_signed(p, self._scan, key)
 
     def _answer(self, p: bytes, access: Any) -> bytes | None:
         scan = self._scan

@@ -124,7 +124,7 @@ class SendPath:
         self._answers = SendAnswers(store_host, region, trace_on, version, hold)
         self._stored = StoredProperties(cluster)
         self._scan = HeaderScan((_SEND, _SEND_BATCH), _NAMES, escaped=_PROPERTIES)
-        self._signed = SignedFrame()
+        self._signed = SignedFrame(_NAMES, _SIGNATURE, escaped=_PROPERTIES)
         self.requests_in = 0
         """Requests whose messages were appended, since the start."""
         self.stored_bytes = 0
@@ -267,7 +267,7 @@ class SendPath:
             topic.rules = access.rules
             topic.access_key = known
             topic.signing_key = key
-        return key is not None and self._signed.is_signed(p, scan, _SIGNATURE, key)
+        return key is not None and self._signed.is_signed(p, scan, key)
 
     def count_batch(self, body: bytes) -> int:
         """The number of messages in the body of a batch: MALFORMED if it is invalid, above MAX_BATCH if there are too many."""

@@ -117,6 +117,46 @@ def test_signed_batches_take_the_hot_path(broker: SmallBroker, client: Peer) -> 
     assert broker.path.requests_in == (1 if is_hot(client) else 0)
 
 
+def test_all_signed_frames_of_one_read_take_the_hot_path(broker: SmallBroker, client: Peer, control: Control) -> None:
+    frames = [
+        RemotingCommand(RequestCode.SEND_MESSAGE_V2, opaque=number, ext_fields=fields, body=b"%d" % number).encode()
+        for number in range(32)
+        for fields in [signed(send_fields(i=PROPERTIES, e=str(number % 4)), (BOTH, LONG)[number % 2], b"%d" % number)]
+    ]
+    client.handle(b"".join(frames))
+    assert [answer.code for answer in client.received()] == [ResponseCode.SUCCESS] * 32
+    assert [record.body for record in broker.records()] == [b"%d" % number for number in range(32)]
+    assert broker.path.requests_in == (32 if is_hot(client) else 0)
+    # The same frames once more, one of them forged: that one alone is refused, and the others are still taken in bulk.
+    frames[7] = frames[7][:-1] + b"x"
+    client.handle(b"".join(frames))
+    refused = {answer.opaque: answer.remark or "" for answer in client.received() if answer.code}
+    assert list(refused) == [7]
+    assert "Check signature failed for accessKey=long-key" in refused[7]
+    assert len(broker.records()) == 63
+    assert broker.path.requests_in == (63 if is_hot(client) else 0)
+    # And after the rules have changed between two reads: nothing that was remembered of the account counts.
+    control.replace(AccessRules({LONG.access_key: LONG}))
+    client.handle(b"".join(frames[8:12]))
+    assert sorted(answer.opaque for answer in client.received() if answer.code) == [8, 10]
+    assert len(broker.records()) == 65
+
+
+@pytest.mark.parametrize(("name", "is_known"), [("bname", True), ("maxMsgBytes", True), ("unheardOf", False)])
+def test_signed_pulls_with_further_fields_are_checked(
+    broker: SmallBroker, client: Peer, name: str, is_known: bool
+) -> None:
+    send(client, BOTH)
+    broker.dispatch()
+    pull(client, BOTH)  # prepares the hot path
+    fields = signed(pull_fields() | {name: "1"}, BOTH)
+    assert client.ask(RequestCode.PULL_MESSAGE, fields).code == ResponseCode.SUCCESS
+    assert broker.pull_path.pulls_answered == (1 if is_hot(client) and is_known else 0)
+    for changed in (name, "suspendTimeoutMillis"):
+        answer = client.ask(RequestCode.PULL_MESSAGE, fields | {changed: "2"})
+        assert "Check signature failed" in (answer.remark or "")
+
+
 def test_security_token_is_signed_too(broker: SmallBroker, client: Peer) -> None:
     fields = signed(send_fields() | {SECURITY_TOKEN: "token"}, BOTH, b"x")
     assert client.ask(RequestCode.SEND_MESSAGE_V2, fields, b"x").code == ResponseCode.SUCCESS
