@@ -19,10 +19,20 @@ MAKERS: dict[str, Callable[[Path, tuple[int, int] | None], Server]] = {
 }
 
 
+PULLS_FAILED = {"headrace.client.consuming.queue_pull", "headrace.client.consuming.lite_pull.lite_pull_fetch"}
+"""The loggers of failed pulls, of push and of lite pull consumers."""
+
+
+def failed_pulls(caplog: pytest.LogCaptureFixture) -> set[str]:
+    return {record.name for record in caplog.records if record.getMessage().startswith("pull failed")}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("maker", MAKERS)
-def test_all_kinds_of_consumers_continue_after_servers_are_killed_and_restarted(maker: str, tmp_path: Path) -> None:
+def test_all_kinds_of_consumers_continue_after_servers_are_killed_and_restarted(
+    maker: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     server = MAKERS[maker](tmp_path / "data", None)
     ports: tuple[int, int] = server.ports  # type: ignore[attr-defined]
     acknowledged: set[bytes] = set()
@@ -63,7 +73,7 @@ def test_all_kinds_of_consumers_continue_after_servers_are_killed_and_restarted(
             tasks = [asyncio.create_task(send(producer)), asyncio.create_task(poll(lite))]
             await eventually(lambda: enough(100), "100 messages are consumed", 90)
             await asyncio.to_thread(server.kill)
-            await asyncio.sleep(0.5)  # long enough for pulls to fail and to be retried in vain
+            await eventually(lambda: failed_pulls(caplog) >= PULLS_FAILED, "pulls fail")
             server = await asyncio.to_thread(MAKERS[maker], tmp_path / "data", ports)
             before = len(acknowledged)
             await eventually(lambda: len(acknowledged) >= before + 100, "100 more are sent", 90)

@@ -17,6 +17,7 @@ from headrace.protocol.record import decode_records
 from store.commit_log.message import MessageToStore, PutResult
 from store.status import PutMessageStatus
 from support.damage import damage
+from support.loops import until
 from support.small_broker import Peer, SmallBroker
 
 LEVELS_MS = (1000, 5000)
@@ -217,9 +218,7 @@ def test_offsets_are_not_written_before_delivered_messages_are_durable(tmp_path:
     async def scenario() -> None:
         keeping = asyncio.create_task(offsets.keep(0.001, lambda: 100, lambda: 100, flushed_offset))
         offsets.move(1, 7)
-        async with asyncio.timeout(60):
-            while not path.exists():  # noqa: ASYNC110  (a thread writes it)
-                await asyncio.sleep(0.01)
+        await until(path.exists)
         keeping.cancel()
         await asyncio.gather(keeping, return_exceptions=True)
 
@@ -237,9 +236,7 @@ def test_append_wakes_a_sleeping_level(scene: Scene) -> None:
         message = MessageToStore(SCHEDULE_TOPIC, 1, b"now", b"DELAY\x012\x02REAL_TOPIC\x01T\x02REAL_QID\x010")
         scene.broker.appender.append(message)
         scene.broker.dispatch()
-        async with asyncio.timeout(60):
-            while not scene.delivered():  # noqa: ASYNC110  (the log is what is waited for)
-                await asyncio.sleep(0.005)
+        await until(scene.delivered)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 

@@ -14,6 +14,7 @@ from broker.filtering.python_filters import NoWorker, PythonFilterFailed
 from headrace.protocol.record import encode_record
 from store.filter.python.functions import FilterFunction, FunctionFolder, is_name, read_report
 from support.filter_workers import FilterWorkers
+from support.loops import until
 
 pytestmark = pytest.mark.slow
 
@@ -59,11 +60,6 @@ class World:
                 self.functions.close()
 
         return asyncio.run(within())
-
-
-async def eventually(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110  (a process or a file, which set no event)
-        await asyncio.sleep(0.01)
 
 
 @pytest.fixture
@@ -177,7 +173,7 @@ def test_kill_of_an_idle_worker_is_not_a_failure(make_world: Callable[[int], Wor
         assert await world.ask("long", "abcd") == [True]
         process = world.workers.processes[world.workers.paths[0]]
         process.kill()
-        await eventually(lambda: world.workers.starts == 2)
+        await until(lambda: world.workers.starts == 2)
         assert await world.ask("long", "abcd") == [True]
 
     world.run(work())
@@ -190,7 +186,7 @@ def test_new_version_replaces_a_running_one(make_world: Callable[[int], World]) 
 
     async def work() -> None:
         stuck = asyncio.ensure_future(world.ask("f", "abcd"))
-        await eventually(lambda: any(one.worker is not None for one in world.functions._functions.values()))
+        await until(lambda: any(one.worker is not None for one in world.functions._functions.values()))
         world.folder.put("f", LONG)
         world.now += 1
         assert await world.ask("f", "abcd") == [True]
@@ -272,9 +268,9 @@ def test_unused_functions_are_reported_and_removed_ones_are_not(make_world: Call
     async def work() -> None:
         keeping = asyncio.ensure_future(world.functions.keep())
         await world.ask("asked", "abcd")
-        await eventually(lambda: read_report(world.report).keys() == {"asked", "unasked"})
+        await until(lambda: read_report(world.report).keys() == {"asked", "unasked"})
         world.folder.remove("unasked")
-        await eventually(lambda: "unasked" not in read_report(world.report))
+        await until(lambda: "unasked" not in read_report(world.report))
         keeping.cancel()
 
     world.run(work())

@@ -10,6 +10,7 @@ from broker.clients.offsets import OffsetTable
 from broker.findings.lost_messages import DELAY_LEVELS, KIND, LostMessages
 from broker.json_file import JsonFile
 from headrace.model.names import SCHEDULE_TOPIC
+from support.loops import until
 
 
 class Control:
@@ -120,9 +121,7 @@ def test_counting_begins_when_a_deletion_is_announced(world: World) -> None:
         keeping = asyncio.create_task(world.lost.keep())
         await asyncio.sleep(0)
         world.control.forced_offset = 1000
-        async with asyncio.timeout(5):
-            while world.control.losses_counted_offset != 1000:  # noqa: ASYNC110  (a cell in shared memory)
-                await asyncio.sleep(0.01)
+        await until(lambda: world.control.losses_counted_offset == 1000)
         keeping.cancel()
 
     asyncio.run(announce())

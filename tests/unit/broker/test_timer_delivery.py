@@ -20,6 +20,7 @@ from headrace.protocol.request_code import RequestCode
 from ipc.publish.flush import FlushPublisher
 from store.commit_log.message import MessageToStore, PutResult
 from store.status import PutMessageStatus
+from support.loops import until
 from support.small_broker import Peer, SmallBroker
 
 
@@ -460,9 +461,7 @@ def test_delivery_sleeps_until_a_timer_is_due(scene: Scene) -> None:
         begin = scene.broker.clock_ms()
         message = f"TIMER_OUT_MS\x01{begin + 30}\x02REAL_TOPIC\x01T\x02REAL_QID\x010".encode()
         scene.broker.appender.append(MessageToStore(TIMER_TOPIC, 0, b"soon", message))
-        async with asyncio.timeout(60):
-            while not scene.bodies():  # noqa: ASYNC110  (the log is what is waited for)
-                await asyncio.sleep(0.002)
+        await until(scene.bodies)
         assert scene.broker.clock_ms() - begin >= 30
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -229,9 +229,10 @@ def test_handler_cancelled_before_it_begins_leaves_no_warning_behind(run: Any) -
     table.register(2004, lose)
 
     async def main() -> None:
-        async with serving(handlers=table) as (_, port), peer_of(port) as peer:
+        async with serving(handlers=table) as (server, port), peer_of(port) as peer:
+            await until(lambda: server.connections)
             peer.write(create_request(2003), create_request(2004))
-            await asyncio.sleep(0.02)
+            await until(lambda: not server.connections)
             gc.collect()
 
     run(main())
@@ -550,7 +551,7 @@ def test_more_requests_than_the_admission_allows_wait_in_the_socket(run: Any) ->
         nonlocal at_work, most
         at_work += 1
         most = max(most, at_work)
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
         at_work -= 1
         return response_to(command, 0)
 

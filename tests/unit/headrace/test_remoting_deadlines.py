@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from headrace.remoting.deadlines import Deadlines, wait_in_time
+from support.loops import until
 
 
 class FakeTimer:
@@ -138,14 +139,16 @@ def test_time_of_a_loop_that_is_busy_as_a_whole_does_not_count() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         answer = loop.create_future()
+        begun: list[float] = []
 
         async def wait_after_work() -> float | None:
             time.sleep(0.01)  # noqa: ASYNC251 - the loop is to be busy
+            begun.append(loop.time())
             return await wait_in_time(answer, 0.2)
 
         waiting = [asyncio.ensure_future(wait_after_work()) for _ in range(40)]
-        await asyncio.sleep(0.01)  # all have begun by then, at different times
-        await asyncio.sleep(0.03)
+        await until(lambda: len(begun) == 40)
+        await asyncio.sleep(0.03)  # the loop comes to the deadlines that passed while it was busy
         answer.set_result(None)
         left = await asyncio.gather(*waiting)
         assert all(each is not None and each > 0 for each in left)

@@ -71,7 +71,7 @@ def test_cancelled_iterator_consumes_no_message() -> None:
             async with consumer:
                 impatient = asyncio.create_task(anext(aiter(consumer)))
                 patient = asyncio.create_task(anext(aiter(consumer)))
-                await asyncio.sleep(0.01)
+                await eventually(lambda: consumer._handout and len(consumer._handout._takers) == 2, "both wait")
                 broker.store("T", b"only")
                 impatient.cancel()
                 async with asyncio.timeout(60):

@@ -92,9 +92,10 @@ def test_tasks_are_started_on_demand() -> None:
 
 def test_closing_cancels_running_coroutines() -> None:
     async def main() -> None:
-        cancelled = []
+        begun, cancelled = [], []
 
         async def work(piece: int) -> None:
+            begun.append(piece)
             try:
                 await asyncio.sleep(60)
             except asyncio.CancelledError:
@@ -107,7 +108,7 @@ def test_closing_cancels_running_coroutines() -> None:
         workers = TaskWorkers[int](2, work, start)
         for piece in range(4):
             workers.put(piece)
-        await asyncio.sleep(0.01)
+        await eventually(lambda: len(begun) == 2, "two at work")
         await workers.close()
         assert sorted(cancelled) == [0, 1]
 
