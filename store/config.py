@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from headrace.model.option import option
+from headrace.protocol.consume_queue_layout import ENTRY_SIZE
 from store.errors import BadStoreConfig
 from store.paths import StorePaths
 
@@ -16,8 +17,6 @@ ASYNC_MASTER, SYNC_MASTER, SLAVE = "ASYNC_MASTER", "SYNC_MASTER", "SLAVE"
 ASYNC_FLUSH, SYNC_FLUSH = "ASYNC_FLUSH", "SYNC_FLUSH"
 DELETE_OLDEST, REJECT = "delete-oldest", "reject"
 
-CONSUME_QUEUE_ENTRY_SIZE = 20
-INDEX_HEADER_SIZE, INDEX_SLOT_SIZE, INDEX_ENTRY_SIZE = 40, 4, 20
 RECORD_MARGIN = 65536  # what a record may have beyond its body (store spec, 2.4)
 BLANK_MIN_SIZE = 8
 SMALLEST_MESSAGE_LIMIT = 10
@@ -184,12 +183,7 @@ class StoreConfig:
     @property
     def consume_queue_file_size(self) -> int:
         """The actual length of ConsumeQueue files: whole entries (store spec, 1.2)."""
-        return -(-self.mapped_file_size_consume_queue // CONSUME_QUEUE_ENTRY_SIZE) * CONSUME_QUEUE_ENTRY_SIZE
-
-    @property
-    def index_file_size(self) -> int:
-        """The length of an IndexFile: header, slots, entries."""
-        return INDEX_HEADER_SIZE + INDEX_SLOT_SIZE * self.max_hash_slot_num + INDEX_ENTRY_SIZE * self.max_index_num
+        return -(-self.mapped_file_size_consume_queue // ENTRY_SIZE) * ENTRY_SIZE
 
     @property
     def may_delete_unexpired(self) -> bool:

@@ -8,8 +8,8 @@ from broker.admin.connected_clients import ConnectedClients
 from headrace.model.subscription import SubscriptionData, is_tag_type
 from headrace.protocol import fastjson
 from headrace.protocol.bodies.stats import ConsumeQueueData, QueryConsumeQueueResponseBody
+from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE
 from headrace.protocol.headers.query import QueryConsumeQueueRequestHeader
-from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE
 from headrace.protocol.remoting_command import RemotingCommand
 from headrace.protocol.request_code import RequestCode
 from headrace.protocol.response_code import ResponseCode

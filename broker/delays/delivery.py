@@ -21,7 +21,7 @@ from broker.delays.delivered_copies import Likeness, delivered_since, likeness
 from headrace.errors import RemoteProtocolError
 from headrace.model.message import MessageExt
 from headrace.model.names import SCHEDULE_TOPIC, TRANSACTION_HALF_TOPIC
-from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE, is_ext_address
+from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE, is_ext_address
 from headrace.protocol.record import decode_record
 from store.commit_log.message import MessageToStore, PutResult
 from store.status import PutMessageStatus

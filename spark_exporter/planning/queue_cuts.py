@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from headrace.protocol.queue_layout import ENTRY
+from headrace.protocol.consume_queue_layout import ENTRY
 
 _MOST_QUEUES: Final = 256  # limit: any queue's entry is a cut equivalent to another's
 

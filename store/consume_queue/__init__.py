@@ -1,4 +1,4 @@
 """ConsumeQueue: the locations of messages in the CommitLog, for each topic and queue id.
 
-`layout` describes the files, any process may use `reader`, and only dispatch uses `writer` (with `cursor`, its compiled part).
+`headrace.protocol.consume_queue_layout` has the format of the files (the exporter reads them, too). Any process may use `reader`, and only dispatch uses `writer` (with `cursor`, its compiled part).
 """

@@ -1,7 +1,7 @@
 cimport cython
 
 from headrace.protocol.big_endian cimport address_of, store_i32, store_i64
-from headrace.protocol.queue_layout cimport ENTRY_PHYSICAL_OFFSET_AT, ENTRY_RECORD_SIZE_AT, ENTRY_SIZE, ENTRY_TAGS_CODE_AT
+from headrace.protocol.consume_queue_layout cimport ENTRY_PHYSICAL_OFFSET_AT, ENTRY_RECORD_SIZE_AT, ENTRY_SIZE, ENTRY_TAGS_CODE_AT
 
 cdef long long QUEUE_OFFSET_MAX
 

@@ -8,12 +8,12 @@ common case; everything else is left to `ConsumeQueueWriter.put`.
 
 import cython
 
-from headrace.protocol.queue_layout import QUEUE_OFFSET_MAX
+from headrace.protocol.consume_queue_layout import QUEUE_OFFSET_MAX
 from store.mapped_file import MappedFile
 
 if not cython.compiled:
     from headrace.protocol.big_endian import address_of, store_i32, store_i64
-    from headrace.protocol.queue_layout import (
+    from headrace.protocol.consume_queue_layout import (
         ENTRY_PHYSICAL_OFFSET_AT,
         ENTRY_RECORD_SIZE_AT,
         ENTRY_SIZE,

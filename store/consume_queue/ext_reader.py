@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from headrace.protocol.queue_layout import EXT_ADDRESS_BASE, EXT_UNIT_HEAD, EXT_UNIT_HEAD_SIZE
+from headrace.protocol.consume_queue_layout import EXT_ADDRESS_BASE, EXT_UNIT_HEAD, EXT_UNIT_HEAD_SIZE
 from store.paths import file_name
 
 

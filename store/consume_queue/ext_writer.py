@@ -7,7 +7,7 @@ restarted writer continues after the unit of the queue's last entry, and overwri
 import os
 from pathlib import Path
 
-from headrace.protocol.queue_layout import (
+from headrace.protocol.consume_queue_layout import (
     EXT_ADDRESS_BASE,
     EXT_END_OF_FILE,
     EXT_END_SIZE,

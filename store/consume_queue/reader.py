@@ -8,7 +8,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE
+from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE
 from ipc.queue_table import QueueTable
 from store.config import StoreConfig
 from store.mapped_file import MappedFile

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE
+from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE
 from ipc.errors import QueueTableFull
 from ipc.queue_table import MAX_QUEUE_OFFSET, MIN_QUEUE_OFFSET, TOPIC_BYTES, QueueTableWriter, row_word
 from store.config import StoreConfig

@@ -1,4 +1,4 @@
-"""The plain path of ConsumeQueue entries: everything unusual that the compiled walk does not handle. Layout: `headrace/protocol/queue_layout`.
+"""The plain path of ConsumeQueue entries: everything unusual that the compiled walk does not handle. Layout: `headrace/protocol/consume_queue_layout`.
 
 These are the first record of a queue, the end of a file, delayed messages (their tags code is the delivery time),
 messages that name further queues (multi-dispatch, light queues), and all messages if queues are extended.
@@ -14,7 +14,7 @@ from headrace.model.delay_level import parse_delay_levels
 from headrace.model.java_hash import tags_code
 from headrace.model.names import LMQ_PREFIX, SCHEDULE_TOPIC
 from headrace.model.properties import decode_properties
-from headrace.protocol.queue_layout import ENTRY_SIZE, ENTRY_TAGS_CODE_AT, is_ext_address
+from headrace.protocol.consume_queue_layout import ENTRY_SIZE, ENTRY_TAGS_CODE_AT, is_ext_address
 from store.config import StoreConfig
 from store.consume_queue.cursor import QueueCursor
 from store.consume_queue.ext_writer import ConsumeQueueExtWriter

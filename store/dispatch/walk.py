@@ -17,7 +17,7 @@ import cython
 
 from headrace.model.java_hash import string_hash, tags_code
 from headrace.model.names import SCHEDULE_TOPIC
-from headrace.protocol.queue_layout import QUEUE_OFFSET_MAX
+from headrace.protocol.consume_queue_layout import QUEUE_OFFSET_MAX
 from headrace.protocol.record_layout import REASONS
 from store.consume_queue.cursor import QueueCursor
 from store.consume_queue.writer import ConsumeQueueWriter

@@ -3,7 +3,7 @@ cimport cython
 
 from headrace.protocol.big_endian cimport address_of, load_i32, load_i64
 from store.commit_log.record_check cimport check_record
-from headrace.protocol.queue_layout cimport ENTRY_PHYSICAL_OFFSET_AT, ENTRY_RECORD_SIZE_AT, ENTRY_SIZE, ENTRY_TAGS_CODE_AT, FILLER_SIZE
+from headrace.protocol.consume_queue_layout cimport ENTRY_PHYSICAL_OFFSET_AT, ENTRY_RECORD_SIZE_AT, ENTRY_SIZE, ENTRY_TAGS_CODE_AT, FILLER_SIZE
 from store.filter.program cimport Program
 
 cdef int _TRUE

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import cython
 
-from headrace.protocol.queue_layout import EXT_ADDRESS_MAX
+from headrace.protocol.consume_queue_layout import EXT_ADDRESS_MAX
 from store.commit_log.record_check import check_record
 from store.consume_queue.ext_reader import ExtUnit
 from store.filter.message_filter import ExpressionFilter, MessageFilter
@@ -20,7 +20,7 @@ from store.filter.pull_limits import PullLimits
 
 if not cython.compiled:
     from headrace.protocol.big_endian import address_of, load_i32, load_i64
-    from headrace.protocol.queue_layout import (
+    from headrace.protocol.consume_queue_layout import (
         ENTRY_PHYSICAL_OFFSET_AT,
         ENTRY_RECORD_SIZE_AT,
         ENTRY_SIZE,

@@ -11,10 +11,11 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from headrace.protocol.consume_queue_layout import ENTRY_SIZE
 from ipc.health_page import monotonic_ms
 from ipc.role_context import RoleContext
 from store.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from store.config import CONSUME_QUEUE_ENTRY_SIZE, StoreConfig
+from store.config import StoreConfig
 from store.errors import SyncFailed
 from store.fault_point import fault_point
 from store.flush.decide import is_due
@@ -137,8 +138,8 @@ class IndexSync:
                     self._changed.discard(row)
                 continue
             first, last, _ = self._table.bounds(row)
-            written = last * CONSUME_QUEUE_ENTRY_SIZE
-            synced = min(self._synced.get(queue, first * CONSUME_QUEUE_ENTRY_SIZE), written)
+            written = last * ENTRY_SIZE
+            synced = min(self._synced.get(queue, first * ENTRY_SIZE), written)
             if thorough or is_worth_syncing(synced, written, self._config.flush_consume_queue_least_pages):
                 self._sync_queue(queue, synced, written, between)
                 self._changed.discard(row)

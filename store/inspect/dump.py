@@ -16,7 +16,7 @@ from headrace.errors import HeadraceError
 from headrace.model import sys_flag as sys_flags
 from headrace.model.host import Host, encode_host
 from headrace.protocol.compression import decompress
-from headrace.protocol.queue_layout import BATCH_ENTRY, BATCH_ENTRY_SIZE, ENTRY, ENTRY_SIZE, is_ext_address
+from headrace.protocol.consume_queue_layout import BATCH_ENTRY, BATCH_ENTRY_SIZE, ENTRY, ENTRY_SIZE, is_ext_address
 from headrace.protocol.record import decode_record
 from headrace.protocol.record_layout import BLANK_MAGIC, MESSAGE_MAGIC, MESSAGE_MAGIC_V2, PREFIX
 from store.config import StoreConfig

@@ -17,7 +17,7 @@ from headrace.model import sys_flag as sys_flags
 from headrace.model.java_hash import tags_code
 from headrace.model.message import MessageExt
 from headrace.protocol import fastjson
-from headrace.protocol.queue_layout import (
+from headrace.protocol.consume_queue_layout import (
     BATCH_ENTRY,
     BATCH_ENTRY_SIZE,
     ENTRY,

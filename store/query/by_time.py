@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import chain
 
-from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE
+from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE
 from store.commit_log.reader import CommitLogReader
 from store.consume_queue.reader import ConsumeQueueReader
 

@@ -8,7 +8,13 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE, EXT_ADDRESS_BASE, EXT_UNIT_HEAD, EXT_UNIT_HEAD_SIZE
+from headrace.protocol.consume_queue_layout import (
+    ENTRY,
+    ENTRY_SIZE,
+    EXT_ADDRESS_BASE,
+    EXT_UNIT_HEAD,
+    EXT_UNIT_HEAD_SIZE,
+)
 from store.consume_queue.ext_reader import ExtUnit
 from store.filter.entry_selector import EntrySelector
 from store.filter.message_filter import MessageFilter

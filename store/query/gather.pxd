@@ -4,7 +4,7 @@ cimport cython
 from headrace.protocol.big_endian cimport address_of, copy_bytes, load_i32, load_i64
 from store.commit_log.record_check cimport check_record
 from headrace.protocol.frame_layout cimport HEAD_SIZE, LENGTH_SIZE
-from headrace.protocol.queue_layout cimport ENTRY_PHYSICAL_OFFSET_AT, ENTRY_RECORD_SIZE_AT, ENTRY_SIZE, ENTRY_TAGS_CODE_AT, ENTRY_TAGS_HASH_AT, FILLER_SIZE
+from headrace.protocol.consume_queue_layout cimport ENTRY_PHYSICAL_OFFSET_AT, ENTRY_RECORD_SIZE_AT, ENTRY_SIZE, ENTRY_TAGS_CODE_AT, ENTRY_TAGS_HASH_AT, FILLER_SIZE
 
 cdef int _HEAD_ROOM, _LARGEST_HEAD, _COPIED, _GONE, _UNREADABLE
 

@@ -19,8 +19,7 @@ if cython.compiled:
     from cython.cimports.libc.string import memcpy
 else:
     from headrace.protocol.big_endian import address_of, copy_bytes, load_i32, load_i64
-    from headrace.protocol.frame_layout import HEAD_SIZE, LENGTH_SIZE
-    from headrace.protocol.queue_layout import (
+    from headrace.protocol.consume_queue_layout import (
         ENTRY_PHYSICAL_OFFSET_AT,
         ENTRY_RECORD_SIZE_AT,
         ENTRY_SIZE,
@@ -28,6 +27,7 @@ else:
         ENTRY_TAGS_HASH_AT,
         FILLER_SIZE,
     )
+    from headrace.protocol.frame_layout import HEAD_SIZE, LENGTH_SIZE
 
 _COPIED = 1
 _GONE = 0

@@ -9,7 +9,7 @@ import errno
 import os
 from dataclasses import dataclass
 
-from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE
+from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE
 from store.query.gather import Gatherer
 from store.query.sources import PullSources, TransferLimits
 from store.status import GetMessageStatus

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from headrace.protocol.queue_layout import ENTRY_SIZE
+from headrace.protocol.consume_queue_layout import ENTRY_SIZE
 from store.commit_log.reader import CommitLogReader, PublishedOffsets
 from store.config import StoreConfig
 from store.query.unreadable_records import UnreadableRecords

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE, FILLER_SIZE
+from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE, FILLER_SIZE
 from store.commit_log.record_check import check_record, queue_key, queue_key_at, queue_offset_of
 from store.commit_log.scanner import LogSource
 from store.mapped_file import path_of, punch_range, sync_directory, sync_file

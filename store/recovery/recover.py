@@ -25,6 +25,7 @@ from store.commit_log.tail import wipe
 from store.config import StoreConfig
 from store.deleted_topics import read_deleted_topics
 from store.fault_point import fault_point
+from store.index.layout import file_size
 from store.mapped_file import sync_directory, sync_file
 from store.mapped_file_queue import MappedFileQueue
 from store.paths import StorePaths
@@ -284,7 +285,9 @@ class _Recovery:
     def _drop_index_files(self, end: int) -> IndexDecision:
         config = self._config
         decision = decide_index(
-            read_heads(self._paths.index, config.index_file_size, config.max_index_num),
+            read_heads(
+                self._paths.index, file_size(config.max_hash_slot_num, config.max_index_num), config.max_index_num
+            ),
             is_clean=self._is_clean,
             checkpoint_timestamp=self._checkpoint.index_timestamp,
             log_min_offset=self._log.first_offset,

@@ -8,7 +8,7 @@ import pytest
 from headrace.errors import RemoteProtocolError
 from headrace.model.message import MessageExt
 from headrace.model.properties import encode_properties
-from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE
+from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE
 from headrace.protocol.record import decode_record, encode_record
 from store.consume_queue.ext_reader import ExtUnit
 from store.filter.entry_selector import EntrySelector

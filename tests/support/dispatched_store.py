@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.model.option import from_mapping, keys_of
-from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE
+from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE
 from headrace.protocol.record import encode_blank, encode_record
 from ipc.instance import Instance
 from ipc.publish.housekeeper import HousekeeperPublisher

@@ -25,12 +25,12 @@ from headrace.protocol.batch import decode_batch
 from headrace.protocol.binary_header import decode_binary_header
 from headrace.protocol.bodies.register_broker import RegisterBrokerBody
 from headrace.protocol.compression import decompress
+from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE
 from headrace.protocol.frame import FrameDecoder, decode_frame
 from headrace.protocol.ha_frame import HaFrameDecoder, ReportDecoder
 from headrace.protocol.headers.command_header import CommandHeader
 from headrace.protocol.json_bean import JsonBody
 from headrace.protocol.json_header import decode_json_header
-from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE
 from headrace.protocol.remoting_command import RemotingCommand, SerializeType
 from headrace.protocol.request_code import RequestCode
 from ipc.control_socket import LineReader

@@ -54,8 +54,8 @@ from headrace.model.host import encode_host, parse_host
 from headrace.model.message import MessageExt
 from headrace.model.names import TIMER_TOPIC
 from headrace.model.topic_config import TopicConfig
+from headrace.protocol.consume_queue_layout import ENTRY_SIZE
 from headrace.protocol.frame import FrameDecoder
-from headrace.protocol.queue_layout import ENTRY_SIZE
 from headrace.protocol.record import decode_records
 from headrace.protocol.remoting_command import ONEWAY_FLAG, RemotingCommand, SerializeType
 from headrace.protocol.request_code import RequestCode

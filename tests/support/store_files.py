@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE
+from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE
 from headrace.protocol.record import encode_blank, encode_record
 from headrace.protocol.record_layout import END_FILE_MIN_BLANK_LENGTH
 from ipc.instance import Instance

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from headrace.protocol.queue_layout import EXT_ADDRESS_BASE, is_ext_address
+from headrace.protocol.consume_queue_layout import EXT_ADDRESS_BASE, is_ext_address
 from store.consume_queue.ext_reader import ConsumeQueueExtReader, ExtUnit
 from store.consume_queue.ext_writer import ConsumeQueueExtWriter
 

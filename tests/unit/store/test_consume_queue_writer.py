@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE, FILLER_SIZE
+from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE, FILLER_SIZE
 from ipc.posix import anonymous_segment
 from ipc.queue_table import QueueTable, QueueTableWriter, format_queue_table, size_bytes
 from store.config import StoreConfig

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.model.java_hash import string_hash
-from headrace.protocol.queue_layout import ENTRY_SIZE
+from headrace.protocol.consume_queue_layout import ENTRY_SIZE
 from headrace.protocol.record_layout import MESSAGE_MAGIC_V2
 from store.config import StoreConfig
 from store.dispatch.dispatcher import BAD_RECORDS, RECORDS, REFUSED_RECORDS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.protocol.queue_layout import ENTRY, EXT_ADDRESS_BASE
+from headrace.protocol.consume_queue_layout import ENTRY, EXT_ADDRESS_BASE
 from headrace.protocol.record import encode_record
 from store.consume_queue.ext_reader import ExtUnit
 from store.filter.bloom import BloomFilter

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from headrace.model.java_hash import tags_code
-from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE, EXT_ADDRESS_BASE, FILLER
+from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE, EXT_ADDRESS_BASE, FILLER
 from headrace.protocol.record import decode_records, encode_record
 from store.query.gather import Gatherer
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.model.java_hash import tags_code
-from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE
+from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE
 from headrace.protocol.record import decode_records
 from store.commit_log.reader import CommitLogReader
 from store.config import StoreConfig

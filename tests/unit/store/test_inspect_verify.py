@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.protocol.queue_layout import ENTRY
+from headrace.protocol.consume_queue_layout import ENTRY
 from ipc.publish.flush import FlushPublisher
 from store.index.layout import entry_position, slot_position
 from store.inspect.verify import Finding, Progress, verify

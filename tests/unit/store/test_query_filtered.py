@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.protocol.queue_layout import ENTRY, ENTRY_SIZE
+from headrace.protocol.consume_queue_layout import ENTRY, ENTRY_SIZE
 from headrace.protocol.record import decode_records
 from store.commit_log.reader import CommitLogReader
 from store.config import StoreConfig

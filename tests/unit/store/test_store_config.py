@@ -5,6 +5,7 @@ import pytest
 from headrace.model.option import from_mapping, keys_of
 from store.config import StoreConfig
 from store.errors import BadStoreConfig
+from store.index.layout import file_size
 
 
 def config(**texts: str) -> StoreConfig:
@@ -16,7 +17,7 @@ def test_defaults_equal_rocketmqs_and_are_valid() -> None:
     default.check()
     assert default.mapped_file_size_commit_log == 1 << 30
     assert default.consume_queue_file_size == 6_000_000
-    assert default.index_file_size == 420_000_040
+    assert file_size(default.max_hash_slot_num, default.max_index_num) == 420_000_040
 
 
 @pytest.mark.parametrize(

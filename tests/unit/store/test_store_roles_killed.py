@@ -18,6 +18,7 @@ from store.config import SYNC_FLUSH
 from store.flush import daemon as flush
 from store.housekeeping import daemon as housekeeping
 from store.housekeeping.decide import files_ahead
+from store.index.layout import file_size
 from store.mapped_file import path_of
 from store.recovery.recover import recover
 from support.store_files import (
@@ -161,7 +162,9 @@ def test_killed_recovery_is_completed_by_the_next(builder: LogBuilder, instance:
     with path_of(builder.paths.commit_log, start).open("r+b") as file:
         file.seek(last.physical_offset - start + 100)
         file.write(b"damage")
-    (builder.paths.index / "20260101000000000").write_bytes(bytes(builder.config.index_file_size))
+    (builder.paths.index / "20260101000000000").write_bytes(
+        bytes(file_size(builder.config.max_hash_slot_num, builder.config.max_index_num))
+    )
     builder.paths.abort.touch()
     assert killed(instance, "flush", lambda _: recover(builder.config, builder.paths) and None, place)
     found = recover(builder.config, builder.paths)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.protocol import queue_layout, record_layout
+from headrace.protocol import consume_queue_layout, record_layout
 from headrace.protocol.record import encode_record
 from headrace.protocol.record_layout import (
     FIXED_V4,
@@ -35,12 +35,12 @@ ROOT = Path(__file__).resolve().parents[4]
 LAYOUTS = (
     "headrace.protocol.record_layout",
     "headrace.protocol.frame_layout",
-    "headrace.protocol.queue_layout",
+    "headrace.protocol.consume_queue_layout",
     "store.index.layout",
 )
 PACKAGES = ("appliance", "broker", "headrace", "ipc", "nameserver", "pyspark_commitlog", "spark_exporter", "store")
 LOADS = re.compile(r"(load|store)_[iu]\d+")
-FORMATS = {one.format for one in (HEAD, FRONT, TAIL, FIXED_V4, OFFSETS, queue_layout.ENTRY)}
+FORMATS = {one.format for one in (HEAD, FRONT, TAIL, FIXED_V4, OFFSETS, consume_queue_layout.ENTRY)}
 MAGICS = {sign * number for number in (0xDAA320A7, 0xDAA320AB, 0xCBD43194) for sign in (1, -1)}
 MAGICS |= {sign * (number - (1 << 32)) for number in (0xDAA320A7, 0xDAA320AB, 0xCBD43194) for sign in (1, -1)}
 
@@ -75,7 +75,7 @@ def sources() -> Iterator[tuple[str, ast.Module]]:
             name = str(path.relative_to(ROOT))
             # A host and a message id are formats of their own, in the model.
             if not name.startswith(
-                ("headrace/protocol/record_layout/", "headrace/protocol/queue_layout/", "headrace/model/")
+                ("headrace/protocol/record_layout/", "headrace/protocol/consume_queue_layout/", "headrace/model/")
             ):
                 yield name, ast.parse(path.read_text())
 
@@ -110,7 +110,7 @@ def test_no_other_module_contains_an_offset_or_magic_number_of_records() -> None
 def test_no_types_of_another_module_repeat_a_layout() -> None:
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.pxd"):
-            if path.parent.name not in {"record_layout", "frame_layout", "queue_layout", "layout"}:
+            if path.parent.name not in {"record_layout", "frame_layout", "consume_queue_layout", "layout"}:
                 assert not re.search(r"\b\d{9}\b|MAGIC\w* =|_AT = ", path.read_text()), path
 
 
