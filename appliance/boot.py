@@ -26,7 +26,7 @@ from appliance.errors import PreflightFailed
 from appliance.log_channel import LogChannel, log_to
 from appliance.role_supervisor import RoleSupervisor, Timeouts
 from appliance.role_table import ROLE_TABLES, ApplianceSettings, RoleTables
-from appliance.service_manager import notify
+from appliance.service_manager import ServiceManager
 from appliance.signal_pipe import SignalPipe
 from appliance.supervisor import SIGNALS, Announcements, Result, Supervisor
 from ipc.errors import StoreLocked
@@ -171,6 +171,7 @@ def _supervise(
     started: float,
 ) -> Result:
     paths = configuration.paths
+    service_manager = ServiceManager()
     selector = selectors.DefaultSelector()
     try:
         stacks_fd = process.open_own_file(paths.stacks_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -214,7 +215,7 @@ def _supervise(
         for port, what in listening_ports(configuration, up).items():
             announce.say(f"{what} listening on {configuration.host}:{port}")
         announce.say(f"ready in {time.monotonic() - started:.2f} s")
-        notify("READY=1")
+        service_manager.ready()
         logger.info("appliance ready after_ms=%d", (time.monotonic() - started) * 1000)
 
     timeouts = Timeouts(configuration.appliance.heartbeat_timeout, configuration.appliance.role_stop_timeout)
@@ -235,7 +236,9 @@ def _supervise(
         ),
         timeouts,
     )
-    supervisor = Supervisor(own, groups, inherit, made.signals, selector, timeouts, announce, say_ready)
+    supervisor = Supervisor(
+        own, groups, inherit, made.signals, selector, timeouts, announce, service_manager, say_ready
+    )
     requests = ControlRequests(supervisor, {"pid": os.getpid(), "data": paths.data})
     control.serve(requests.handle)
     # Existing objects stay for ever: the collector need not visit them, and children need not copy their pages for that.

@@ -71,14 +71,10 @@ class ControlRequests:
     def status(self) -> dict[str, Any]:
         """The current status."""
         supervisor, now_ms = self._supervisor, monotonic_ms()
-        if supervisor.is_stopping:
-            state = "stopping"
-        else:
-            state = "running" if supervisor.is_ready else "starting"
         roles: dict[str, Any] = {}
         for one in supervisor.role_supervisors():
             roles.update(role_statuses(one, now_ms))
-        status = {"state": state, **self._about, "uptime_ms": now_ms - self._began_ms, "roles": roles}
+        status = {"state": supervisor.state, **self._about, "uptime_ms": now_ms - self._began_ms, "roles": roles}
         own = supervisor.own
         rates, counters = own.rates.per_second(now_ms, own.read_counters()), own.read_role_counters()
         if self._brokers:

@@ -134,6 +134,11 @@ class ManagedRole(Generic[C, S]):
             self._aborted_at_ms = now_ms
             os.kill(self._child.pid, signal.SIGABRT)
 
+    @property
+    def is_aborted(self) -> bool:
+        """Whether its process was aborted and has not ended yet."""
+        return self._child is not None and self._aborted_at_ms is not None
+
     def kill(self) -> None:
         """End it at once (SIGKILL)."""
         if self._child is not None:

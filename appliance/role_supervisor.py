@@ -22,6 +22,7 @@ from appliance.managed_role import End, ManagedRole, Phase
 from appliance.rates import RateWindow
 from appliance.restart_policy import FORK_BACKOFF_MS, GiveUp, Restart, decide_restart
 from appliance.role import C, Role, S, qualified_name
+from appliance.state_line import RoleState
 from ipc.control_block import ControlBlock
 from ipc.health_page import RoleHealth
 
@@ -140,6 +141,21 @@ class RoleSupervisor(Generic[C, S]):
     def read_health(self) -> dict[str, RoleHealth]:
         """The health of every role, by its name in the table."""
         return self._pages.health.read()
+
+    def read_states(self, now_ms: int, awake_since_ms: int) -> list[RoleState]:
+        """What the service manager is told of each role."""
+        health = self.read_health()
+        return [
+            RoleState(
+                managed.name,
+                managed.phase,
+                is_silent=managed.is_aborted
+                or managed.judge(health[name], now_ms, self._timeouts.heartbeat_timeout_ms, awake_since_ms)
+                is not Verdict.ALIVE,
+                long_call=health[name].long_call if managed.pid else None,
+            )
+            for name, managed in self.managed_roles.items()
+        ]
 
     def read_role_counters(self) -> dict[str, dict[str, int]]:
         """All counters of every role, by its name in the table."""

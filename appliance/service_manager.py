@@ -1,16 +1,87 @@
-"""Notifies systemd of our state (Type=notify): one datagram to the socket that it names; does nothing without one."""
+"""ServiceManager: reports the appliance's state to systemd (Type=notify); does nothing without a service manager.
+
+Messages are datagrams to the socket that NOTIFY_SOCKET names. Each state is sent when it changes, and::
+
+    READY=1                 once, when clients can connect
+    STATUS=TEXT             when the line changes, at most once per second
+    WATCHDOG=1              three times per WATCHDOG_USEC, while every role is healthy
+    EXTEND_TIMEOUT_USEC=N   every few seconds while the appliance starts or stops and no role is silent: recovery may take long
+    STOPPING=1              once
+
+Errors are ignored: the appliance runs without its service manager, too.
+"""
 
 import contextlib
 import os
 import socket
+from collections.abc import Mapping
+from typing import Final
+
+_STATUS_EVERY_MS: Final = 1_000
+_EXTEND_EVERY_MS: Final = 5_000
+_EXTENSION_MS: Final = 30_000
+_WATCHDOG_PARTS: Final = 3  # a late round of the supervisor must not look like a missing one
 
 
-def notify(state: str) -> None:
-    """Send `state`, such as `READY=1`. Errors are ignored."""
-    address = os.environ.get("NOTIFY_SOCKET", "")
-    if not address:
-        return
-    if address.startswith("@"):
-        address = "\0" + address[1:]
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as client:
-        client.sendto(state.encode(), address)
+class ServiceManager:
+    """The service manager that started this process, if one did."""
+
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        """`environment` has NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID as set by systemd."""
+        self._address = _address_of(environment.get("NOTIFY_SOCKET", ""))
+        self._watchdog_every_ms = _watchdog_ms(environment) // _WATCHDOG_PARTS
+        self._watchdog_due_ms = 0
+        self._status = ""
+        self._status_due_ms = 0
+        self._extend_due_ms = 0
+
+    @property
+    def is_present(self) -> bool:
+        """Whether a service manager wants to be notified."""
+        return self._address is not None
+
+    def ready(self) -> None:
+        """Clients can connect."""
+        self._send("READY=1")
+
+    def stopping(self) -> None:
+        """The appliance has begun to stop."""
+        self._send("STOPPING=1")
+
+    def report(self, now_ms: int, status: str, *, is_healthy: bool, is_changing: bool) -> None:
+        """Called in every round of the supervisor. `is_changing`: the appliance is starting or stopping.
+
+        `status` is a line for people. Times are monotonic milliseconds.
+        """
+        lines = []
+        if status != self._status and now_ms >= self._status_due_ms:
+            self._status, self._status_due_ms = status, now_ms + _STATUS_EVERY_MS
+            lines.append(f"STATUS={status}")
+        if is_healthy and self._watchdog_every_ms and now_ms >= self._watchdog_due_ms:
+            self._watchdog_due_ms = now_ms + self._watchdog_every_ms
+            lines.append("WATCHDOG=1")
+        if is_healthy and is_changing and now_ms >= self._extend_due_ms:
+            self._extend_due_ms = now_ms + _EXTEND_EVERY_MS
+            lines.append(f"EXTEND_TIMEOUT_USEC={_EXTENSION_MS * 1000}")
+        if lines:
+            self._send("\n".join(lines))
+
+    def _send(self, message: str) -> None:
+        if self._address is None:
+            return
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as client:
+            client.setblocking(False)  # the supervisor waits for nobody
+            client.sendto(message.encode(), self._address)
+
+
+def _address_of(text: str) -> str | None:
+    if not text:
+        return None
+    return "\0" + text[1:] if text.startswith("@") else text  # an abstract socket
+
+
+def _watchdog_ms(environment: Mapping[str, str]) -> int:
+    """The watchdog's timeout for this process, 0 without one."""
+    text = environment.get("WATCHDOG_USEC", "")
+    is_ours = environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+    return int(text) // 1000 if is_ours and text.isascii() and text.isdigit() else 0

@@ -19,8 +19,9 @@ from appliance.child import Inheritance
 from appliance.errors import ApplianceError, PreflightFailed
 from appliance.managed_role import ManagedRole
 from appliance.role_supervisor import RoleSupervisor, Timeouts
-from appliance.service_manager import notify
+from appliance.service_manager import ServiceManager
 from appliance.signal_pipe import SignalPipe
+from appliance.state_line import format_state_line
 from ipc.errors import StoreLocked
 from ipc.health_page import monotonic_ms
 from ipc.role_context import RoleContext
@@ -61,6 +62,7 @@ class Supervisor:
         selector: selectors.BaseSelector,
         timeouts: Timeouts,
         announce: Announcements,
+        service_manager: ServiceManager,
         on_ready: Callable[[], None],
     ) -> None:
         """Starts the open groups. `on_ready` is called once, when every role is running except those of failed brokers."""
@@ -73,6 +75,7 @@ class Supervisor:
         self._selector = selector
         self._timeouts = timeouts
         self._announce = announce
+        self._service_manager = service_manager
         self._on_ready = on_ready
         self._error: ApplianceError | None = None
         self._was_clean = True
@@ -84,13 +87,20 @@ class Supervisor:
                 self._start_roles(group)
         selector.register(signals.fd, selectors.EVENT_READ, self._take_signals)
 
+    @property
+    def state(self) -> str:
+        """The appliance's state: starting, running or stopping."""
+        if self.is_stopping:
+            return "stopping"
+        return "running" if self.is_ready else "starting"
+
     # ---- for requests
 
     def stop(self) -> None:
         """Begin to stop the appliance."""
         if not self.is_stopping:
             logger.info("appliance stopping")
-            notify("STOPPING=1")
+            self._service_manager.stopping()
             self.is_stopping = True
             for group in self.groups.values():
                 self.stop_group(group)
@@ -158,6 +168,8 @@ class Supervisor:
             self.is_ready = True
             self._on_ready()
         self._waiting = [is_done for is_done in self._waiting if not is_done()]
+        if self._service_manager.is_present:
+            self._report(now_ms)
 
     def _is_busy(self) -> bool:
         return self.is_stopping or bool(self._waiting) or any(roles.is_busy for roles in self.role_supervisors())
@@ -168,6 +180,19 @@ class Supervisor:
             logger.warning("supervisor stalled stalled_ms=%d", now_ms - self._looked_at_ms)
             self._awake_since_ms = now_ms
         self._looked_at_ms = now_ms
+
+    def _report(self, now_ms: int) -> None:
+        """Report the state to the service manager, and that every role is healthy if it is."""
+        roles = [
+            state for roles in self.role_supervisors() for state in roles.read_states(now_ms, self._awake_since_ms)
+        ]
+        failed = [group.name for group in self.groups.values() if group.state is GroupState.FAILED]
+        self._service_manager.report(
+            now_ms,
+            format_state_line(self.state, roles, failed),
+            is_healthy=all(role.is_healthy for role in roles),
+            is_changing=self.is_stopping or not self.is_ready,
+        )
 
     def _take_signals(self) -> None:
         for number in self._signals.read():

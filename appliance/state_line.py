@@ -1,0 +1,40 @@
+"""The appliance's state as one line for `systemctl status`, and whether its roles are healthy. Pure functions of plain values."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from appliance.managed_role import Phase
+
+
+@dataclass(frozen=True, slots=True)
+class RoleState:
+    """What the line shows of a role. `is_silent`: its heartbeat is overdue; `long_call`: the call that it has announced."""
+
+    name: str
+    phase: Phase
+    is_silent: bool
+    long_call: str | None = None
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether it works, starts, or was stopped on purpose: neither silent nor waiting to be started again."""
+        return not self.is_silent and self.phase is not Phase.WAITING
+
+
+def format_state_line(state: str, roles: Sequence[RoleState], failed_brokers: Sequence[str]) -> str:
+    """Such as `running, 7 roles; down: broker`. `state` is that of the appliance: starting, running or stopping."""
+    processes = [role for role in roles if role.phase not in {Phase.WAITING, Phase.STOPPED, Phase.ENDED}]
+    if state == "stopping":
+        return f"stopping; waiting for {', '.join(role.name for role in processes) or 'cleanup'}"
+    count = "1 role" if len(processes) == 1 else f"{len(processes)} roles"
+    parts = [f"running, {count}" if state == "running" else state]
+    for what, names in (
+        ("silent", [role.name for role in roles if role.is_silent]),
+        ("down", [role.name for role in roles if role.phase is Phase.WAITING and state == "running"]),
+        ("stopped", [role.name for role in roles if role.phase is Phase.STOPPED and state == "running"]),
+        ("failed", failed_brokers),
+        ("busy", [f"{role.name} ({role.long_call})" for role in roles if role.long_call]),
+    ):
+        if names:
+            parts.append(f"{what}: {', '.join(names)}")
+    return "; ".join(parts)
