@@ -113,11 +113,11 @@ $(BIN)/python:
 	@echo "creating $(VENV)"
 	@$$(command -v python3.11 || command -v python3) -m venv $(VENV)
 
-$(VENV)/installed: pyproject.toml setup.py | $(BIN)/python
+$(VENV)/installed: pyproject.toml packaging/sdk/pyproject.toml setup.py | $(BIN)/python
 	@echo "installing the packages listed in pyproject.toml"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check "pip>=25.1" # the first version with --group
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --group build
-	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation --editable .
+	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation --editable packaging/sdk --editable .
 	@touch $@
 
 # pip caches the built pyspark wheel for the next environment.

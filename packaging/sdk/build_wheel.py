@@ -14,24 +14,25 @@ from pathlib import Path
 from typing import Final
 
 HERE: Final = Path(__file__).resolve().parent
-PACKAGE: Final = HERE.parents[1] / "headrace"
-OURS: Final = ("pyproject.toml", "README.md")
+ROOT: Final = HERE.parents[1]
+PACKAGE: Final = ROOT / "headrace"
 
 
 def build_wheel(folder: Path) -> Path:
     """Builds the wheel in `folder` and returns its path. Raises CalledProcessError with pip's output."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as staging:
-        root = Path(staging)
-        for name in OURS:
-            shutil.copy(HERE / name, root / name)
+        project = Path(staging, "packaging", "sdk")
+        project.mkdir(parents=True)
+        for source in (HERE / "pyproject.toml", HERE / "README.md", ROOT / "LICENSE", ROOT / "NOTICE"):
+            shutil.copy(source, project)
         for source in [*PACKAGE.rglob("*.py"), PACKAGE / "py.typed"]:
-            target = root / "headrace" / source.relative_to(PACKAGE)
+            target = Path(staging, source.relative_to(ROOT))
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)
-        made = root / "made"
+        made = Path(staging, "made")
         command = [
-            sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(made), str(root),
+            sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(made), str(project),
         ]  # fmt: skip
         subprocess.run(command, check=True)
         (wheel,) = made.glob("headrace-*.whl")

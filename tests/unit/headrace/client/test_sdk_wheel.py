@@ -52,6 +52,7 @@ def test_wheel_is_pure_python_and_contains_no_server_code(wheel: Path) -> None:
         (metadata,) = [archive.read(name).decode() for name in names if name.endswith("METADATA")]
     assert {name.split("/")[0].split("-")[0] for name in names} == {"headrace"}
     assert "headrace/py.typed" in names
+    assert {name.rsplit("/", 1)[-1] for name in names if "/licenses/" in name} == {"LICENSE", "NOTICE"}
     assert not [name for name in names if name.endswith((".so", ".pxd", ".c"))]
     required = [line for line in metadata.splitlines() if line.startswith("Requires-Dist") and "extra ==" not in line]
     assert required == ["Requires-Dist: msgspec>=0.19"]
