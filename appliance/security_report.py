@@ -83,7 +83,7 @@ def _name_server(configuration: Configuration) -> Iterator[SecurityFinding]:
     if is_loopback(configuration.host):
         yield _LOOPBACK
         return
-    yield SecurityFinding("anyone who reaches the port may read routes, topic names and key-value settings")
+    yield SecurityFinding("anyone who can reach the port may read routes, topic names and key-value settings")
     yield from _administration("name server", "register brokers", configuration.nameserver, configuration.tls)
     yield from _tls(configuration.tls)
 
@@ -102,7 +102,7 @@ def _broker(broker: BrokerConfiguration) -> Iterator[SecurityFinding]:
         yield SecurityFinding("requests need a signature of an account in the ACL files (aclEnable=true)")
     else:
         yield SecurityFinding(
-            "anyone who reaches the port may send, pull and read all messages (aclEnable=false)",
+            "anyone who can reach the port may send, pull and read all messages (aclEnable=false)",
             "set aclEnable=true and create accounts with: headrace acl add; or restrict the port with a firewall",
         )
     if is_loopback(broker.host):
@@ -118,7 +118,7 @@ def _administration(
     """Who may change a server that listens on more than loopback."""
     if config.allow_unauthenticated_admin:
         yield SecurityFinding(
-            f"anyone who reaches the port may administer the {server}, such as {example} (allowUnauthenticatedAdmin=true)",
+            f"anyone who can reach the port may administer the {server}, such as {example} (allowUnauthenticatedAdmin=true)",
             "remove allowUnauthenticatedAdmin; set adminAllow to the addresses of administrators",
         )
         return
@@ -141,10 +141,10 @@ def _tls(tls: TlsSettings) -> Iterator[SecurityFinding]:
     """How far what is sent is protected on the way."""
     advice = "set tlsMode=enforcing when all clients use TLS; headrace tls init creates the certificates"
     if tls.mode == DISABLED:
-        yield SecurityFinding("messages and signatures can be read and changed on the way (tlsMode=disabled)", advice)
+        yield SecurityFinding("messages and signatures can be read and changed in transit (tlsMode=disabled)", advice)
     elif tls.mode != ENFORCING:
         yield SecurityFinding(
-            "clients may use plain text, which can be read and changed on the way (tlsMode=permissive)", advice
+            "clients may use plain text, which can be read and changed in transit (tlsMode=permissive)", advice
         )
     else:
         yield SecurityFinding("all connections use TLS (tlsMode=enforcing)")
@@ -170,7 +170,7 @@ def _ha(broker: BrokerConfiguration) -> Iterator[SecurityFinding]:
         yield SecurityFinding("only slaves with a client certificate may copy messages (haTlsEnable=true)")
     else:
         yield SecurityFinding(
-            "anyone who reaches the port may copy all messages",
+            "anyone who can reach the port may copy all messages",
             "allow only the slaves to connect (firewall), set haTlsEnable=true and require client certificates, or set haEnable=false",
         )
 
@@ -183,7 +183,7 @@ def _acl_files(broker: BrokerConfiguration) -> Iterator[SecurityFinding]:
     try:
         files, rules = folder.files(), folder.load().rules
     except (BadAclFile, OSError) as error:
-        yield SecurityFinding(f"cannot be read: {error}", "correct the file: the broker does not start with it")
+        yield SecurityFinding(f"cannot be read: {error}", "fix the file; the broker does not start with it")
         return
     for file in files:
         yield from _permissions(file, 0o077, "secret keys")

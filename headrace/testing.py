@@ -148,7 +148,7 @@ class HeadraceServer:
         ports = "|".join(map(str, _all_ports(*self._ports)))
         taken = rf"\b({ports})\b.*in use"
         kind = _PortTaken if code == _COULD_NOT_START and re.search(taken, said, re.IGNORECASE) else StateError
-        return kind(f"the appliance did not get ready; its output:\n{said[-2000:]}", "starting")
+        return kind(f"the appliance did not become ready; its output:\n{said[-2000:]}", "starting")
 
     def __enter__(self) -> RunningServer:
         return RunningServer(self.start().name_server)

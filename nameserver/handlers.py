@@ -97,7 +97,7 @@ class NameServerHandlers:
         header = RegisterBrokerRequestHeader.from_ext(command.ext_fields)
         if header.body_crc32 and zlib.crc32(command.body) & 0x7FFFFFFF != header.body_crc32:
             return response_to(
-                command, ResponseCode.SYSTEM_ERROR, "crc32 not match: the body was corrupted on the way", {}
+                command, ResponseCode.SYSTEM_ERROR, "crc32 not match: the body was corrupted in transit", {}
             )
         body = yield from RegisterBrokerBody.decode_steps(
             command.body, compressed=header.compressed, version=command.version

@@ -67,7 +67,7 @@ def _read(path: Path) -> dict[str, dict[str, str | None]]:
         raise KvConfigUnreadable(path, str(error)) from error
     tables = whole.get("configTable") if isinstance(whole, dict) else None
     if not isinstance(tables, dict) or not all(isinstance(keys, dict) for keys in tables.values()):
-        raise KvConfigUnreadable(path, "it has no configTable")
+        raise KvConfigUnreadable(path, "configTable is missing or not a table of tables")
     return {
         str(namespace): {str(key): None if value is None else str(value) for key, value in keys.items()}
         for namespace, keys in tables.items()

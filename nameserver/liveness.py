@@ -32,7 +32,7 @@ class Liveness:
         """Drops silent brokers and closes their connections."""
         expired_ms = self._config().broker_channel_expired_time
         for address, connection in self._routes.drop_silent(expired_ms):
-            logger.warning("broker expired address=%s silent_ms>%d", address, expired_ms)
+            logger.warning("broker expired address=%s not_registered_for_ms=%d", address, expired_ms)
             if isinstance(connection, Connection):
                 connection.close(f"the broker {address} has not registered for {expired_ms} ms")
 

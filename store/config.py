@@ -208,7 +208,7 @@ class StoreConfig:
         except ValueError:
             hours = frozenset({-1})
         if not hours <= set(range(24)):
-            raise BadStoreConfig(f"deleteWhen={self.delete_when}: expected hours 00 to 23 joined by `;`")
+            raise BadStoreConfig(f"deleteWhen={self.delete_when}: expected hours from 00 to 23, separated by `;`")
         return hours
 
     def paths(self) -> StorePaths:
@@ -247,7 +247,7 @@ class StoreConfig:
         _ = self.delete_hours
 
 
-_NO_POOL: Final = "there is no Java heap that messages must avoid"
+_NO_POOL: Final = "there is no Java heap to keep messages out of"
 _NO_DLEDGER: Final = "DLedger is not supported"
 _NO_LOCK_CHOICE: Final = "only one process appends, so no lock is needed"
 _NO_PAUSE: Final = "files are deleted at once; processes that still read them keep their mapping"

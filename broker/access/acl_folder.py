@@ -66,7 +66,7 @@ class AclFolder:
         ]
         found.sort()
         if len(found) > MAX_FILES:
-            raise BadAclFile(f"{self.folder}: {len(found)} files; at most {MAX_FILES} are read")
+            raise BadAclFile(f"{self.folder}: {len(found)} files, but at most {MAX_FILES} are read; merge some of them")
         if self.plain_file not in found and self.plain_file.exists():
             found.append(self.plain_file)
         return found
@@ -97,7 +97,7 @@ class AclFolder:
             for account in rules.accounts:
                 if account.access_key in accounts:
                     logger.warning(
-                        "access key defined twice, only the first counts access_key=%s first=%s ignored=%s",
+                        "access key defined twice, the first definition applies access_key=%s first=%s ignored=%s",
                         account.access_key, places[account.access_key], path,
                     )  # fmt: skip
                     continue

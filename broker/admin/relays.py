@@ -142,7 +142,7 @@ class Relays:
                 command,
                 ResponseCode.CONSUMER_NOT_ONLINE,
                 f"Consumer not online, so can not reset offset, Group: {header.group} Topic: {header.topic}; "
-                "commit the offsets for it (UPDATE_CONSUMER_OFFSET), as tools do then",
+                "commit the offsets on its behalf (UPDATE_CONSUMER_OFFSET), as tools do",
             )
         too_old = [client for client in consumers.clients.values() if client.version < MIN_RESET_OFFSET_VERSION]
         if too_old:
@@ -173,7 +173,7 @@ class Relays:
             )
         return (
             f"the consumer group <{header.group}> has no offset for queue {queue_id} of topic {header.topic}: "
-            "it has not consumed it yet"
+            "it has not consumed from this queue yet"
         )
 
     def _target(self, header: ResetOffsetRequestHeader, queue_id: int) -> int:
@@ -212,6 +212,6 @@ class Relays:
 
 def _too_old(client: Client, least: int) -> str:
     return (
-        f"the client {client.client_id} is of release {version_text(client.version)}, which cannot do this; "
-        f"it needs {version_text(least)} or newer"
+        f"the client {client.client_id} has version {version_text(client.version)}, which does not support this request; "
+        f"version {version_text(least)} or newer is required"
     )

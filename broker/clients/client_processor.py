@@ -101,7 +101,7 @@ class ClientProcessor:
         for kind, groups in (("consumer", len(consumers)), ("producer", len(producers))):
             if groups > MAX_GROUPS:
                 raise RemoteProtocolError(
-                    f"the heartbeat names {groups} {kind} groups; the limit for one client is {MAX_GROUPS}"
+                    f"the heartbeat has {groups} {kind} groups; the limit per client is {MAX_GROUPS}"
                 )
         steps = self._heartbeat_steps(client, consumers, producers)
         size = len(consumers) + sum(len(consumer.subscription_data_set) for consumer in consumers)

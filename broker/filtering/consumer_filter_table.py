@@ -117,7 +117,10 @@ class ConsumerFilterTable:
                 self._remove(known)
             return
         if known is None and self._count >= self._config.max_filters and not self._make_room():
-            limit_reached(MAX_FILTERS, f"the filter of group {group} for topic {topic} is not kept: {self._count} are")
+            limit_reached(
+                MAX_FILTERS,
+                f"the filter of group {group} for topic {topic} is not kept: {self._count} filters are kept already",
+            )
             return
         self._unwritten.add((topic, group))
         self._put(data)

@@ -237,7 +237,7 @@ class FilterFunctions:
         account.last_reason = reason
         account.last_failure_ms = int(time.time() * 1000)
         self._warn_rarely(
-            function, "messages not delivered, their filter function failed name=%s messages=%d total=%d error=%s",
+            function, "messages not delivered because their filter function failed name=%s messages=%d total=%d error=%s",
             function.found.name, count, account.failed_messages, reason,
         )  # fmt: skip
 
@@ -263,7 +263,7 @@ class FilterFunctions:
         if len(function.recent) == MOST_FAILURES and now - function.recent[0] <= WITHIN_S:
             account.out_of_use = error.reason
             logger.error(
-                "filter function disabled name=%s failures_in_a_minute=%d; once it is fixed, run: headrace filter enable %s",
+                "filter function disabled name=%s failures_in_a_minute=%d; fix it, then run: headrace filter enable %s",
                 function.found.name, MOST_FAILURES, function.found.name,
             )  # fmt: skip
             self.report()

@@ -68,17 +68,15 @@ class LongPolling:
     def _check_limits(self, pull: PullRequest) -> None:
         config, held = self._config, self._held
         if len(held) >= config.max_held_pulls:
-            limit, what = "maxHeldPulls", f"{len(held)} pulls wait for messages"
+            limit, what = "maxHeldPulls", f"{len(held)} pulls are held"
         elif held.count_of(pull.connection) >= config.max_held_pulls_per_connection:
             limit, what = (
                 "maxHeldPullsPerConnection",
-                f"{held.count_of(pull.connection)} pulls of this connection wait for messages",
+                f"{held.count_of(pull.connection)} pulls of this connection are held",
             )
         else:
             return
-        raise LimitReached(
-            limit, f"the pull cannot wait for a message: {what}, which is the limit ({limit}); pull again later"
-        )
+        raise LimitReached(limit, f"the pull cannot be held: {what}, which is the limit ({limit}); pull again later")
 
     def _hold(self, pull: PullRequest, progress: _Progress, deadline: float) -> None:
         def try_again(last: bool) -> bool:

@@ -111,7 +111,7 @@ class PullProcessor:
         code = code_of_get(result.status, header.queue_offset)
         if header.max_msg_nums < 0 and code in _ENTRIES_READ:
             # compat: RocketMQ looks at this number only if there is something to read.
-            remark = f"maxMsgNums is {header.max_msg_nums}; ask for at least one message"
+            remark = f"maxMsgNums={header.max_msg_nums}: expected at least 1"
             return response_to(pull.command, ResponseCode.SYSTEM_ERROR, remark, {})
         if header.sys_flag & pull_sys_flag.COMMIT_OFFSET and self._commit is not None:
             self._commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)

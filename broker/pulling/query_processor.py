@@ -90,12 +90,12 @@ class QueryProcessor:
 
 def _told(command: RemotingCommand, header: QueryMessageRequestHeader, found: KeyQueryResult) -> RemotingCommand:
     if not found.body:
-        where = f"none of topic {header.topic}" if header.topic else "none of any topic"
+        where = f"no message of topic {header.topic}" if header.topic else "no message"
         return response_to(
             command,
             ResponseCode.QUERY_NOT_FOUND,
-            f"can not find message: {where} has the key {header.key} in that time; "
-            "widen the time range, and see that messageIndexEnable is on",
+            f"can not find message: {where} has the key {header.key} in this time range; "
+            "widen it, and check that messageIndexEnable=true",
             # compat: if nothing was found, RocketMQ does not return the progress of the index.
             QueryMessageResponseHeader(0, 0).to_ext(),
         )

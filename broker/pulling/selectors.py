@@ -99,7 +99,7 @@ class FunctionReader:
         try:
             verdicts = await self._functions.match(function, show)
         except PythonFilterFailed as error:
-            return ResponseCode.SYSTEM_ERROR, f"{error}; see headrace status where the broker runs"
+            return ResponseCode.SYSTEM_ERROR, f"{error}; run headrace status on the broker's machine for details"
         return getter.choose(shown, verdicts, header.max_msg_nums) if verdicts else shown
 
 

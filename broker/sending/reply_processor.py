@@ -91,10 +91,10 @@ class ReplyProcessor:
         """Pushes the reply to the requester; returns the error as a sentence, or None."""
         asker = found.get(properties.REPLY_TO_CLIENT)
         if not asker:
-            return f"{properties.REPLY_TO_CLIENT} is missing: the reply names no requesting client"
+            return f"{properties.REPLY_TO_CLIENT} is missing: the reply does not name the client that sent the request"
         client = self._find_producer(asker)
         if client is None:
-            return f"the requesting client {asker} is not registered at this broker; it must send a heartbeat first"
+            return f"the requesting client {asker} is not registered with this broker; it must send a heartbeat first"
         pushed = dict(found) | {properties.PUSH_REPLY_TIME: str(self._clock_ms())}
         push = ReplyMessageRequestHeader(
             producer_group=header.producer_group,

@@ -128,7 +128,7 @@ class SendProcessor:
         if time.time() * 1000 < config.start_accept_send_request_time_stamp:
             return ResponseCode.SYSTEM_ERROR, (
                 f"the broker rejects messages until {config.start_accept_send_request_time_stamp} ms "
-                "(startAcceptSendRequestTimeStamp); retry then"
+                "(startAcceptSendRequestTimeStamp); retry after that"
             )
         topic = self._topics.find(header.topic)
         if not permission.is_writeable(config.broker_permission) and topic is not None and topic.order:
@@ -226,7 +226,7 @@ class SendProcessor:
         if header.sys_flag & sys_flag.TRANSACTION_MASK or delay_level(common) > 0:
             return (
                 ResponseCode.MESSAGE_ILLEGAL,
-                "a batch can be neither transactional nor delayed; send its messages alone",
+                "a batch can be neither transactional nor delayed; send its messages one by one",
             )
         if len(command.body) > self._store_config.effective_max_message_size:
             return self._too_large()
@@ -342,7 +342,7 @@ class SendProcessor:
                 "(disk full or a failed sync); see `headrace status`"
             ),
             PutMessageStatus.CREATE_MAPEDFILE_FAILED: (
-                "create mapped file failed: no CommitLog file could be reserved; see that the disk has room"
+                "create mapped file failed: no CommitLog file could be reserved; check that the disk has space"
             ),
         }
         return self.answer(command, code, remarks.get(status, status.value))

@@ -82,9 +82,7 @@ class EndTransactionProcessor:
         if group != header.producer_group:
             return f"the producer group wrong: the half message is of group {group}, not of {header.producer_group}"
         if half.queue_offset != header.tran_state_table_offset:
-            return (
-                f"the transaction state table offset wrong: {header.tran_state_table_offset}, it is {half.queue_offset}"
-            )
+            return f"the transaction state table offset wrong: {header.tran_state_table_offset}, expected {half.queue_offset}"
         return half
 
     def _commit(self, command: RemotingCommand, half: MessageExt) -> Answer:
@@ -131,7 +129,7 @@ class EndTransactionProcessor:
         message.properties = properties.encode_properties(found).encode()
         result = self._appender.append(message)
         if result is None or result.status is not PutMessageStatus.PUT_OK:
-            why = "The next file is not there yet." if result is None else str(result.status)
+            why = "No CommitLog file is reserved yet." if result is None else str(result.status)
             return response_to(command, ResponseCode.SYSTEM_ERROR, f"{_NOT_PUT_BACK} {why}")
         return response_to(command, ResponseCode.SUCCESS)
 

@@ -101,7 +101,7 @@ class BufferBudget:
             key=_size,
         )
         while idle and self.used + sum(overdue) > self._large_limit:
-            self._close(idle.pop(), "it is idle")
+            self._close(idle.pop(), "was idle")
 
     def _close(self, holder: Holder, why: str) -> None:
         held = holder.held_bytes
@@ -109,7 +109,7 @@ class BufferBudget:
             remark = f"a connection that held {held} of {self.used} bytes was closed"
             self._faults.limit_reached(MAX_CONNECTION_BUFFER_BYTES, holder.remote, remark)
         holder.abort(
-            f"memory for connections is used up ({self.limit} bytes): it held {held} of {self.used} bytes, and {why}",
+            f"memory for connections is used up ({self.limit} bytes); this connection held {held} of {self.used} bytes and {why}",
             logging.WARNING,
         )
 
@@ -125,7 +125,7 @@ class BufferBudget:
             # The last one is closed first.
             holders = sorted(self._holders, key=lambda each: (now - each.moved_at >= 1, each.held_bytes))
             while holders and self.used > self.limit:
-                self._close(holders.pop(), "it held most")
+                self._close(holders.pop(), "held the most")
         self._admit(self._small, self.tight_limit)
         self._admit(self._large, self._large_limit)
 

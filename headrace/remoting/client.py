@@ -113,7 +113,7 @@ class RemotingClient:
             return
         if self._sweep is not None:
             self._sweep.close()
-        await close_all(self._endpoint.channels, "closed by us", CLOSE_GRACE_S, logging.DEBUG)
+        await close_all(self._endpoint.channels, "closed by this client", CLOSE_GRACE_S, logging.DEBUG)
         self._endpoint.deadlines.close()
 
     async def _connection(self, address: str, timeout_s: float) -> tuple[Connection, float]:

@@ -84,7 +84,7 @@ def _about_identity(identity: Identity, error: ssl.SSLError) -> str:
     key = f"{identity.name_of('key')}={identity.key}"
     reason = error.reason or ""
     if reason == "KEY_VALUES_MISMATCH":
-        return f"{key}: this is not the key of {certificate}"
+        return f"{key} is not the private key of {certificate}"
     if "DECRYPT" in reason or _is_encrypted(identity.key):
         return f"{key}: cannot be decrypted; check {identity.name_of('key_password')}"
     return f"{certificate}, {key}: expected a certificate and its key in PEM format{_words(error)}"

@@ -43,7 +43,7 @@ def _texts(columns: RecordColumns, field: pa.Field) -> pa.Array:
 
 
 def _map(columns: RecordColumns) -> pa.Array:
-    assert columns.properties is not None, "the map is asked for of a decoder without properties"
+    assert columns.properties is not None, "this decoder does not keep properties"
     pairs = columns.properties.pairs
     names, values = (
         pa.Array.from_buffers(pa.string(), pairs, [None, *_ends_and_text(columns, part, pairs)])

@@ -299,7 +299,7 @@ class RecordColumns:
             return _FULL
         store_ms = load_i64(log, parts.store_timestamp_at)
         if store_ms < _FIRST_MS or store_ms > _LAST_MS:
-            return self._damage(physical_offset, parts.size, "its store timestamp is no time")
+            return self._damage(physical_offset, parts.size, "its store timestamp is out of range")
         topic = self._find_topic(parts.topic_at, parts.topic_length)
         if not topic.is_wanted or store_ms < self._first_ms or store_ms >= self._end_ms:
             self.last_store_timestamp = store_ms
@@ -311,7 +311,7 @@ class RecordColumns:
         if body_length > 0:
             crc = crc_of(log, parts.body_at, body_length)
             if crc & BODY_CRC_MASK != body_crc:
-                return self._damage(physical_offset, parts.size, "its body does not have its CRC")
+                return self._damage(physical_offset, parts.size, "the body does not match its CRC")
         if self._with_body:
             if parts.sys_flag & COMPRESSED and self._inflate and body_length > 0:
                 try:

@@ -43,8 +43,8 @@ def find_commit_log(source: Path) -> Path:
         if os.path.isdir(folder) and any(_is_segment_name(name) for name in _names(folder)):
             return folder
     if any(os.path.isdir(source / name) for name in ("commitlog", "store/commitlog")):
-        raise SourceError(f"{source}: its commitlog is empty")
-    raise SourceError(f"{source} is not a store: it has no commitlog")
+        raise SourceError(f"{source}: its commitlog folder is empty")
+    raise SourceError(f"{source} is not a store: it contains no commitlog folder")
 
 
 def list_segments(commit_log: Path) -> list[Segment]:
@@ -64,7 +64,9 @@ def list_segments(commit_log: Path) -> list[Segment]:
             continue
         segment = Segment(str(path), int(name), status.st_size)
         if segments and segments[-1].end > segment.base:
-            raise SourceError(f"{path} begins within {segments[-1].path}: these are not the files of one log")
+            raise SourceError(
+                f"{path} begins within {segments[-1].path}: the files do not belong to one log; give the folder of one store"
+            )
         segments.append(segment)
     return segments
 

@@ -39,17 +39,17 @@ class PathProbe:
                 is_same = False
             if not is_same:
                 raise SourceError(
-                    f"{segment.path}: this file is not visible on {here}: the log must be available at the same path on every node"
+                    f"{segment.path}: this file is not accessible on {here}: the log must be available at the same path on every node"
                 )
         if self.folder.read(_NOTE) != self.secret:
-            raise TargetError(f"{_target_of(self.folder)}: this folder is not visible on {here}: {_CURE}")
+            raise TargetError(f"{_target_of(self.folder)}: this folder is not accessible on {here}: {_CURE}")
         name = secrets.token_hex(8)
         with self.folder.open_write(name) as file:
             file.write(self.secret)
         return name
 
 
-_CURE = "name one that all nodes share, or a URL"
+_CURE = "choose a folder that all nodes share, or a URL"
 
 
 def check_shared_paths(
@@ -64,7 +64,7 @@ def check_shared_paths(
         missing = set(run(probe)) - set(folder.sizes())
         if missing:
             raise TargetError(
-                f"{target.uri}: files written there by {len(missing)} workers are not visible here: {_CURE}"
+                f"{target.uri}: files written there by {len(missing)} workers are not accessible here: {_CURE}"
             )
 
 

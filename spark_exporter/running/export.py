@@ -140,7 +140,7 @@ class Export:
         """
         began = time.monotonic()
         if self.ledger.read_spec() is None:
-            raise TargetError(f"{self.sink.work.uri} was deleted during the export")
+            raise TargetError(f"{self.sink.work.uri} was deleted during the export; run the export again")
         source = open_source(self._request.source)
         last = self._owned.last()
         progress = dict(last.progress) if last else {}
@@ -227,7 +227,7 @@ class Export:
             if len(left) > 1 and left[0].segment == left[1].segment:
                 left[:2] = [join(left[:2])]
             elif done.get(left[0].start) is not None:
-                raise SourceError(f"{left[0].segment.path} changed while it was read")
+                raise SourceError(f"{left[0].segment.path} was changed while it was read; run the export again")
             for result in self._engine.write(left[:1], task, lambda _done: None):
                 done[result.start] = result
             while left and left[0].start in done and done[left[0].start].is_of(left[0]):
@@ -296,7 +296,7 @@ def _check_apart(source: Source, target: str) -> None:
 def _missing_files(plan: Plan) -> list[str]:
     """Where an archive has holes: what is there is not exported, and nobody should be surprised."""
     return [
-        f"{after.segment.base - before.segment.end:,} bytes of the log are missing at {before.segment.end:,}: their files are not there"
+        f"{after.segment.base - before.segment.end:,} bytes of the log are missing at {before.segment.end:,}: their files do not exist"
         for before, after in pairwise(plan.ranges)
         if before.segment != after.segment and before.segment.end != after.segment.base
     ]

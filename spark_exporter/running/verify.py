@@ -88,9 +88,7 @@ def verify(
         if byte_range is None:
             unread += 1
             if in_table[place].rows != each.rows:
-                said = (
-                    f"{in_table[place].rows} rows in the table, {each.rows} were exported; the log has them no longer"
-                )
+                said = f"{in_table[place].rows} rows in the table, {each.rows} were exported; they are no longer in the log"
                 differences.append(Difference(each, said))
             continue
         in_log = _Sum()
@@ -105,18 +103,20 @@ def verify(
             if in_log.rows != in_table[place].rows:
                 said = f"{in_table[place].rows} rows in the table, {in_log.rows} in the log"
             else:
-                said = f"{in_log.rows} rows, but not with the same content"
+                said = f"{in_log.rows} rows with different content"
             differences.append(Difference(each, said))
         report(done, total)
     if in_table[-1].rows:
         outside = replace(ranges[-1], start=0) if ranges else ExportedRange(0, 0, 0, 0, 0, 0)
-        differences.append(Difference(outside, f"{in_table[-1].rows} rows in the table lie in no exported range"))
+        differences.append(
+            Difference(outside, f"{in_table[-1].rows} rows in the table are outside all exported ranges")
+        )
     quarantined = target.sink.count_quarantined(target.ledger)
     if (
         len({commit.broker_name for commit in target.ledger.commits() if commit.kind == "export"}) == 1
         and quarantined != damaged
     ):
-        differences.append(Difference(ranges[-1], f"{quarantined} rows in quarantine, {damaged} were put there"))
+        differences.append(Difference(ranges[-1], f"{quarantined} rows in quarantine, {damaged} were written there"))
     strays = tuple(target.sink.strays(target.ledger))
     return Verified(len(ranges), rows, tuple(differences), unread, strays)
 

@@ -96,7 +96,7 @@ class OwnedTarget:
 
     def _lost(self) -> TargetBusy:
         return TargetBusy(
-            f"{self._sink.work.uri}: another run has taken the target over, because this one was silent for too long"
+            f"{self._sink.work.uri}: another run has taken the target over, because this one did not respond for too long; run the export again"
         )
 
     def _recover(self) -> None:

@@ -114,7 +114,9 @@ def move_staged(commit: Commit, staging: Location, moves: Sequence[Move]) -> Non
         except FileNotFoundError:
             pass
         if not folder.exists(name):
-            raise TargetError(f"{folder.uri}/{name} of commit {commit.number} was deleted before it was published")
+            raise TargetError(
+                f"{folder.uri}/{name} of commit {commit.number} was deleted before it was published; run the export again"
+            )
 
 
 def find_lost(moves: Sequence[Move], staging: Location) -> list[str]:

@@ -134,7 +134,7 @@ class TargetLock:
             try:
                 if self._greatest() > self.token:
                     owner = _read(self._work, self._greatest())
-                    self._taken_over = TargetBusy(f"{_who(self._work, owner or {})}; it has taken the target over")
+                    self._taken_over = TargetBusy(f"{_who(self._work, owner or {})}; it took over the target")
                     return
                 self._write(left=False)
             except ExportError:
@@ -193,6 +193,6 @@ def _token(name: str) -> int:
 def _who(work: Location, owner: dict[str, Any]) -> str:
     try:
         since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(owner["since"]))
-        return f"{work.uri}: {owner['command']} is running on it, pid {owner['pid']} on {owner['host']} since {since}"
+        return f"{work.uri}: in use by {owner['command']}, pid {owner['pid']} on {owner['host']} since {since}; wait until it has ended, or stop it"
     except KeyError:
-        return f"{work.uri}: another run is on it"
+        return f"{work.uri}: in use by another run; wait until it has ended"

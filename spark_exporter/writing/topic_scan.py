@@ -72,7 +72,9 @@ class TopicScan:
             while position < length:
                 answer = columns.decode_gathered(memory[:length], position, offsets, number, self._range.limit)
                 if answer not in {END, FULL}:
-                    raise SourceError(f"{segment.path} changed while it was read: {columns.reason}")
+                    raise SourceError(
+                        f"{segment.path} was changed while it was read; run the export again: {columns.reason}"
+                    )
                 number, position = number + columns.records, columns.position
                 damage = [read_damage(descriptor, segment, options, *each) for each in columns.damaged]
                 self.damaged += len(damage)

@@ -59,7 +59,7 @@ class Flusher:
         self._publisher = FlushPublisher(context.control)
         self._last_thorough_ms = monotonic_ms()
         # A predecessor's failed sync is as final: what the next one says proves nothing.
-        failed_before = OSError(errno.EIO, "a sync failed before this role was started again")
+        failed_before = OSError(errno.EIO, "a sync failed before this role was restarted")
         self._failure = SyncFailed(paths.commit_log, failed_before) if context.control.flag_log_error else None
 
     def open_files(self) -> None:

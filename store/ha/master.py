@@ -101,7 +101,7 @@ class HaMaster:
         if self._server is not None:
             self._server.close()
         for link in tuple(self._links):
-            link.close("this broker stops")
+            link.close("this broker is stopping")
         if self._server is not None:
             await self._server.wait_closed()
         self._publisher.slave_count(0)

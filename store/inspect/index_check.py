@@ -83,10 +83,10 @@ class IndexCheck:
         wanted = _hashes_of(record)
         for key in found:
             if key.key_hash not in wanted:
-                what = f"entry {key.number} leads to the record at {offset}, which has no such key"
+                what = f"entry {key.number} points to the record at {offset}, which does not have this key"
                 yield Finding(_PART, key.name, what, offset)
             elif not _is_time_right(key, record.store_timestamp):
-                what = f"entry {key.number} has another time than its record at {offset}"
+                what = f"entry {key.number} has a different timestamp from its record at {offset}"
                 yield Finding(_PART, key.name, what, offset)
         # The first file may begin, and the last one end, in the middle of a record's keys.
         is_whole = self._first_offset < offset < self._last_offset
@@ -102,19 +102,19 @@ class IndexCheck:
     def _check_file(self, file: StoredFile, header: IndexHeader) -> Iterator[Finding]:
         count = header.next_number
         if count > self._capacity:
-            yield Finding(_PART, file.name, f"header has {count} entries, capacity is {self._capacity}")
+            yield Finding(_PART, file.name, f"header has {count} entries, but the capacity is {self._capacity}")
             return
         newest = array("i", bytes(4 * self._slots))
         used = 0
         for number in range(1, count):
             key_hash, _, _, previous = self._entry(file, number)
             if key_hash < 0:
-                yield Finding(_PART, file.name, f"entry {number} has the hash {key_hash}")
+                yield Finding(_PART, file.name, f"entry {number} has an invalid hash: {key_hash}")
                 continue
             slot = key_hash % self._slots
             used += newest[slot] == 0
             if previous != newest[slot]:
-                what = f"entry {number} follows entry {previous} in its slot's chain, and not {newest[slot]}"
+                what = f"entry {number} follows entry {previous} in its slot's chain instead of {newest[slot]}"
                 yield Finding(_PART, file.name, what)
             newest[slot] = number
         yield from self._check_slots(file, newest, count)
@@ -127,19 +127,29 @@ class IndexCheck:
             value = int.from_bytes(file.view[at : at + 4], "big", signed=True)
             if value != newest[slot] and not (self._is_running and value >= count - 1):
                 yield Finding(
-                    _PART, file.name, f"slot {slot} leads to entry {value}, the newest of its chain is {newest[slot]}"
+                    _PART,
+                    file.name,
+                    f"slot {slot} points to entry {value}, but the newest of its chain is {newest[slot]}",
                 )
 
     def _check_header(self, file: StoredFile, header: IndexHeader, used: int) -> Iterator[Finding]:
         first, last = self._entry(file, 1)[1], self._entry(file, header.next_number - 1)[1]
         if header.begin_physical_offset != first:
             yield Finding(
-                _PART, file.name, f"begins with {header.begin_physical_offset}, its first entry with {first}", first
+                _PART,
+                file.name,
+                f"header begins with offset {header.begin_physical_offset}, but the first entry has {first}",
+                first,
             )
         if header.end_physical_offset != last and not self._is_running:
-            yield Finding(_PART, file.name, f"ends with {header.end_physical_offset}, its last entry with {last}", last)
+            yield Finding(
+                _PART,
+                file.name,
+                f"header ends with offset {header.end_physical_offset}, but the last entry has {last}",
+                last,
+            )
         if header.slots_used != used and not self._is_running:
-            yield Finding(_PART, file.name, f"header has {header.slots_used} used slots, found {used}")
+            yield Finding(_PART, file.name, f"header has {header.slots_used} used slots, but {used} were found")
 
     def _read_keys(self) -> Iterator[_Key]:
         """All entries of all files, oldest first."""
@@ -163,7 +173,7 @@ class IndexCheck:
                     _PART, self._ahead.name, f"entry {self._ahead.number} points to a lower offset than its predecessor"
                 )
             if not self._log.is_gone(key.physical_offset) and not self._log.has_vanished(key.physical_offset):
-                what = f"entry {key.number} leads to {key.physical_offset}, where no record begins"
+                what = f"entry {key.number} points to {key.physical_offset}, where no record begins"
                 yield Finding(_PART, key.name, what, key.physical_offset)
 
     def _entry(self, file: StoredFile, number: int) -> tuple[int, int, int, int]:

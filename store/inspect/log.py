@@ -142,9 +142,9 @@ class InspectedLog:
         if self.limit is not None and offset < self.limit:
             yield Finding(_PART, file.name, f"published, but no valid record at {offset}: {reason}", offset)
         elif self.limit is None and not is_zero(file.view, at):
-            what = f"what follows the last record, at {offset}, is neither a record nor zeros: {reason}"
+            what = f"the bytes after the last record, at {offset}, are neither a record nor zeros: {reason}"
             yield Finding(
-                _PART, file.name, f"{what} (torn by a crash, or left over by a RocketMQ broker's recovery)", offset
+                _PART, file.name, f"{what} (torn by a crash, or left over from a RocketMQ broker's recovery)", offset
             )
 
     def _is_beyond_limit(self, offset: int) -> bool:

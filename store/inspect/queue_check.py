@@ -226,7 +226,7 @@ class QueueCheck:
             queue.matched += 1
             yield from _compare(queue, queue_offset, entry, record, is_main)
         elif entry.physical_offset < offset and not entry.is_filler and is_due:
-            what = f"entry {queue_offset} leads to {entry.physical_offset}, the record of that offset is at {offset}"
+            what = f"entry {queue_offset} points to {entry.physical_offset}, but the record with that queue offset is at {offset}"
             yield Finding(_PART, queue.where, what, offset)
 
     def _is_of_former_life(self, queue: InspectedQueue, physical_offset: int) -> bool:
@@ -260,7 +260,7 @@ class QueueCheck:
                 yield Finding(
                     _PART,
                     queue.where,
-                    f"entry {number} leads to {entry.physical_offset}, {what}",
+                    f"entry {number} points to {entry.physical_offset}, {what}",
                     entry.physical_offset,
                 )
 
@@ -303,7 +303,7 @@ def check_batches(store: Path, log: InspectedLog) -> Iterator[Finding]:
                     stored,
                 ):
                     yield Finding(
-                        _PART, where, f"entry {base} leads to {offset}, where there is no such record", offset
+                        _PART, where, f"entry {base} points to {offset}, where there is no such record", offset
                     )
 
 
@@ -333,13 +333,13 @@ def _compare(queue: InspectedQueue, number: int, entry: Entry, record: MessageEx
             return
         code = unit.tags_code
         if unit.store_timestamp != record.store_timestamp:
-            what = f"entry {number}: its extended unit has another store timestamp than the record"
+            what = f"entry {number}: its extended unit has a different store timestamp from the record"
             yield Finding(_PART, queue.where, what, record.physical_offset)
     is_right = code == tags_code(record.properties.get(property_names.TAGS))
     if record.topic == names.SCHEDULE_TOPIC and property_names.DELAY in record.properties:
         is_right = code > record.store_timestamp  # the time of delivery
     if not is_right:
-        what = f"entry {number}: tags code {code} is not that of its record at {record.physical_offset}"
+        what = f"entry {number}: tags code {code} does not match its record at {record.physical_offset}"
         yield Finding(_PART, queue.where, what, record.physical_offset)
 
 

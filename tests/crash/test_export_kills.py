@@ -128,7 +128,7 @@ def test_second_run_exits_and_names_the_running_export(tmp_path: Path) -> None:
     engine = LocalEngine(1)
     with Export(request(source, target), engine) as first:
         second = Export(request(source, target), engine)
-        with pytest.raises(TargetBusy, match=f"headrace export is running on it, pid {os.getpid()} on "), second:
+        with pytest.raises(TargetBusy, match=f"in use by headrace export, pid {os.getpid()} on "), second:
             pass
         first.run_once()
     with Export(request(source, target), engine) as third:

@@ -96,9 +96,9 @@ def rows_in(target: Path) -> int:
     ("make", "said"),
     [
         (lambda _path: None, "no such folder"),
-        (lambda path: path.mkdir(), "is not a store: it has no commitlog"),
+        (lambda path: path.mkdir(), "is not a store: it contains no commitlog folder"),
         (lambda path: path.write_text("x"), "is a file; give the folder of a store"),
-        (lambda path: (path / "commitlog").mkdir(parents=True), "its commitlog is empty"),
+        (lambda path: (path / "commitlog").mkdir(parents=True), "its commitlog folder is empty"),
         (lambda path: write_log(path, []), "contains no records"),
     ],
     ids=["nothing", "an empty folder", "a file", "an empty commitlog", "no records"],

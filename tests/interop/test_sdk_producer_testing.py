@@ -125,6 +125,6 @@ def test_server_start_is_not_retried_for_other_errors(tmp_path: Path, monkeypatc
 
     monkeypatch.setattr(testing, "_free_ports", counted)
     (tmp_path / "data").write_text("a file in the folder's place")
-    with pytest.raises(StateError, match="did not get ready"):
+    with pytest.raises(StateError, match="did not become ready"):
         testing.HeadraceServer(tmp_path).start()
     assert tries == 1

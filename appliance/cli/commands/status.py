@@ -102,7 +102,7 @@ def _broker_lines(status: dict[str, Any]) -> list[str]:
                 )
             ],
         ),
-        *(f"raised: {name}" for name, value in offsets.items() if name.startswith("flag_") and value),
+        *(f"set: {name}" for name, value in offsets.items() if name.startswith("flag_") and value),
         *_discarded(status["counters"].get("recover", {})),
         *_deleted_early(status["counters"].get("housekeeper", {})),
         *_unreadable(status["counters"]),

@@ -52,7 +52,7 @@ class AdminCalls(ClientObject):
         if not found:
             where = f"the cluster {cluster}" if cluster is not None else "any cluster"
             raise BrokerNotFound(
-                f"no master of {where} is registered at the name servers; check the name and whether brokers are running",
+                f"no master of {where} is registered with the name servers; check the name, and that its brokers are running",
                 cluster,
             )
         return found

@@ -49,7 +49,8 @@ class TopicAdmin(AdminCalls):
                     break
         if not done:
             raise problem or RouteNotFound(
-                f"no broker with a master has the topic {template}; use update_topic", template
+                f"no running master has the topic {template}, so its brokers are unknown; use update_topic to name one",
+                template,
             )
 
     async def update_topic(self, config: TopicConfig, *, broker: str | None = None, cluster: str | None = None) -> None:

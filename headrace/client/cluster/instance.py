@@ -290,7 +290,7 @@ class ClientInstance:
             address = self.brokers.master(broker_name)
         if address is None:
             raise BrokerNotFound(
-                f"no master of the broker {broker_name} is known; is it running and registered at the name servers?",
+                f"no master of the broker {broker_name} is known; check that it is running and registered with the name servers",
                 broker_name,
             )
         return address
@@ -302,7 +302,7 @@ class ClientInstance:
             await self.routes.find(topic)
             address = self.routes.address_for(topic)
         if address is None:
-            raise RouteNotFound(f"no broker of the topic {topic} is known; does the topic exist?", topic)
+            raise RouteNotFound(f"no broker of the topic {topic} is known; check that the topic exists", topic)
         header = GetConsumerListByGroupRequestHeader(group)
         command = create_request(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header.to_ext())
         answer = await self.invoke(self.vip(address), command)
@@ -340,7 +340,7 @@ class ClientInstance:
             try:
                 await work()
             except HeadraceError as error:
-                logger.warning("periodic work failed reason=%s", error)
+                logger.warning("periodic task failed reason=%s", error)
             await asyncio.sleep(period_s)
 
     async def _poll_routes(self) -> None:

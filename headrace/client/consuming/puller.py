@@ -127,7 +127,7 @@ class Puller:
             found = brokers.find(queue.broker_name, suggested)
         if found is None:
             raise BrokerNotFound(
-                f"no address of the broker {queue.broker_name} is known; is it running?", queue.broker_name
+                f"no address of the broker {queue.broker_name} is known; check that it is running", queue.broker_name
             )
         return found
 

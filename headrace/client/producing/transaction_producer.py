@@ -102,7 +102,7 @@ class TransactionProducer(Producer):
         super().__init__(group, config, **options)
         if not callable(check):
             raise ConfigError(
-                "check is not callable; give a function that returns the outcome of a transaction", "check"
+                "check is not callable; pass a function that returns the outcome of a transaction", "check"
             )
         if check_workers < 1:
             raise ConfigError(f"check_workers={check_workers}: expected at least 1", "check_workers")
@@ -126,7 +126,9 @@ class TransactionProducer(Producer):
         """
         local = execute or self._execute
         if local is None:
-            raise ConfigError("no local transaction is given; pass execute to the producer or to this call", "execute")
+            raise ConfigError(
+                "no local transaction is given; pass execute to the producer or to this method", "execute"
+            )
         half, result = await self.send_half(message, timeout)
         state, error = TransactionState.ROLLBACK, None
         if result.ok:

@@ -131,7 +131,7 @@ REASONS: Final = {
     BLANK_RECORD: "a blank record, which ends the file",
     NO_ROOM: "too few bytes are left for a record",
     NO_MAGIC: "no magic code",
-    WRONG_PLACE: "the record states another physical offset",
+    WRONG_PLACE: "the record contains a different physical offset",
     WRONG_LENGTHS: "the record's lengths do not add up to its total size",
 }
 """Outcomes of `read_record` other than WHOLE, in words."""

@@ -283,7 +283,11 @@ class _Job:
             report(done)
             look()
             if is_over and left:
-                raise _told(self._error) if self._error else ExportError(f"Spark did not return {len(left)} ranges")
+                raise (
+                    _told(self._error)
+                    if self._error
+                    else ExportError(f"Spark did not return {len(left)} ranges; run the export again")
+                )
         self._thread.join()
 
     def cancel(self) -> bool:

@@ -50,7 +50,7 @@ def main(listening_fd: int, memory_bytes: int) -> None:
     try:
         enter(memory_bytes)
     except SandboxUnavailable as error:
-        _refuse(fd, f"no function can run here: {error}")
+        _refuse(fd, f"filter functions cannot run on this machine: {error}")
     _serve(fd)
     # Not `sys.exit`: what the function has left behind is not asked.
     os._exit(0)

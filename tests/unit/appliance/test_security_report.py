@@ -64,7 +64,7 @@ def test_default_configuration_on_all_addresses_is_open_for_clients_but_not_for_
     broker = found["broker 0.0.0.0:10911, VIP channel 0.0.0.0:10909"]
     assert any("send, pull and read all messages (aclEnable=false)" in text for text in broker)
     assert any("plain text" in text for text in broker)
-    assert found["broker HA 0.0.0.0:10912"] == ["anyone who reaches the port may copy all messages"]
+    assert found["broker HA 0.0.0.0:10912"] == ["anyone who can reach the port may copy all messages"]
     assert not any("administer" in text for texts in found.values() for text in texts)
 
 
@@ -115,7 +115,7 @@ def test_files_that_others_may_change_are_found(data: Path) -> None:
 def test_command_prints_how_to_close_what_is_open_and_fails(data: Path) -> None:
     result = CliRunner().invoke(command, ["--data", str(data), "--host", "0.0.0.0"], standalone_mode=False)
     assert result.return_value == 1
-    assert "  OPEN  anyone who reaches the port may send" in result.output
+    assert "  OPEN  anyone who can reach the port may send" in result.output
     assert "to fix: set aclEnable=true" in result.output
     result = CliRunner().invoke(command, ["--data", str(data)], standalone_mode=False)
     assert (result.return_value, result.output.splitlines()[-1]) == (0, "no open findings")

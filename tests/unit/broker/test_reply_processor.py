@@ -61,7 +61,7 @@ def test_reply_goes_to_one_of_two_producers_with_the_same_client_id(broker: Smal
 
 @pytest.mark.parametrize(
     ("properties", "remark"),
-    [("TAGS\x01a", "names no requesting client"), ("REPLY_TO_CLIENT\x01nobody", "is not registered at this broker")],
+    [("TAGS\x01a", "does not name the client"), ("REPLY_TO_CLIENT\x01nobody", "is not registered with this broker")],
 )
 def test_reply_without_a_requester_is_refused_but_stored(
     broker: SmallBroker, client: Peer, properties: str, remark: str

@@ -669,7 +669,7 @@ def test_files_that_cannot_be_used_are_named_with_the_reason(certificates: Certi
     for key, value, reason in (
         ("tls.server.certPath", "/nowhere.pem", "tls.server.certPath=/nowhere.pem: No such file"),
         ("tls.server.keyPath", str(tmp_path), "tls.server.keyPath=.*: Is a directory"),
-        ("tls.server.keyPath", str(certificates.path("known.key")), "not the key of"),
+        ("tls.server.keyPath", str(certificates.path("known.key")), "not the private key of"),
         ("tls.server.certPath", str(junk), "expected a certificate and its key in PEM format"),
         ("tls.server.trustCertPath", str(junk), "tls.server.trustCertPath=.*: expected certificates in PEM format"),
     ):

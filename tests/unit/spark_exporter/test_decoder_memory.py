@@ -75,4 +75,4 @@ print(columns.rows, columns.damaged[0][2])
     log = bytearray(log_of(b"some text to look at ", 50))
     log[-5] ^= 1  # the body's last byte: behind it are the topic, with its length, and the properties' length
     done = subprocess.run([sys.executable, "-c", program], input=bytes(log), capture_output=True, check=False)
-    assert done.stdout.decode().strip() == "49 its body does not have its CRC", done.stderr.decode()
+    assert done.stdout.decode().strip() == "49 the body does not match its CRC", done.stderr.decode()

@@ -140,7 +140,7 @@ def test_verify_detects_missing_duplicate_and_changed_rows(table_format: str, tm
         "queue_offset",
         batches[0]["queue_offset"].take(list(reversed(range(batches[0].num_rows)))),
     )
-    assert said([swapped, *batches[1:]]) == ["50 rows, but not with the same content"]
+    assert said([swapped, *batches[1:]]) == ["50 rows with different content"]
 
 
 def _columns() -> tuple[str, ...]:
@@ -160,7 +160,7 @@ def test_damaged_records_are_quarantined_and_strict_leaves_the_target_unchanged(
     summary = export(log.root, target)
     assert (summary.rows, summary.damaged) == (49, 1)
     (row,) = read_quarantine(target, "parquet")
-    assert (row["commit_log_offset"], row["reason"]) == (log.offsets[7], "its body does not have its CRC")
+    assert (row["commit_log_offset"], row["reason"]) == (log.offsets[7], "the body does not match its CRC")
     assert len(row["raw"]) == row["size"]
 
 
@@ -237,7 +237,7 @@ def test_files_missing_in_the_middle_are_reported(tmp_path: Path) -> None:
     log = write_log(tmp_path / "store", [b"x" * 1000] * 200)
     (log.folder / f"{1 << 16:020}").unlink()
     summary = export(log.root, tmp_path / "target")
-    assert summary.notes == ["65,536 bytes of the log are missing at 65,536: their files are not there"]
+    assert summary.notes == ["65,536 bytes of the log are missing at 65,536: their files do not exist"]
     assert exported_offsets(tmp_path / "target") == [each for each in log.offsets if not 1 << 16 <= each < 2 << 16]
 
 
@@ -576,7 +576,7 @@ def test_target_at_a_url_is_locked_by_an_object(tmp_path: Path) -> None:
     second = TargetLock(remote, "two", "x")
     with (
         TargetLock(remote, "one", "headrace export"),
-        pytest.raises(TargetBusy, match="headrace export is running on it"),
+        pytest.raises(TargetBusy, match="in use by headrace export"),
         second,
     ):
         pass

@@ -133,7 +133,7 @@ def test_following_ends_when_the_target_is_deleted(tmp_path: Path) -> None:
         log.write()
 
     with (
-        pytest.raises(TargetError, match="target was deleted during the export"),
+        pytest.raises(TargetError, match="target was deleted during the export; run the export again"),
         Export(request(log.root, target), LocalEngine(1)) as run,
     ):
         follow(run, 1.0, lambda _done: None, wait=delete)

@@ -162,7 +162,7 @@ def test_strict_fails_at_the_first_damage(tmp_path: Path) -> None:
     log = write_log(tmp_path, [b"x" * 1000] * 10)
     log.overwrite(log.offsets[3] + 100, b"y")
     options = ScanOptions(strict=True)
-    with pytest.raises(DamagedRecords, match=f"physical offset {log.offsets[3]}: its body does not have its CRC"):
+    with pytest.raises(DamagedRecords, match=f"physical offset {log.offsets[3]}: the body does not match its CRC"):
         list(RangeScan(whole(open_source(tmp_path)), options).batches())
 
 
@@ -238,8 +238,8 @@ def test_source_can_be_a_store_a_data_folder_or_commit_log_files(tmp_path: Path)
     [
         (lambda _path: None, "no such folder"),
         (lambda path: path.write_text("x"), "is a file"),
-        (lambda path: path.mkdir(), "is not a store: it has no commitlog"),
-        (lambda path: (path / "commitlog").mkdir(parents=True), "its commitlog is empty"),
+        (lambda path: path.mkdir(), "is not a store: it contains no commitlog folder"),
+        (lambda path: (path / "commitlog").mkdir(parents=True), "its commitlog folder is empty"),
     ],
 )
 def test_folder_that_is_not_a_store_is_reported_in_one_line(tmp_path: Path, make: object, said: str) -> None:
@@ -251,7 +251,7 @@ def test_folder_that_is_not_a_store_is_reported_in_one_line(tmp_path: Path, make
 def test_files_of_two_logs_are_refused(tmp_path: Path) -> None:
     log = write_log(tmp_path, [b"x"])
     (log.folder / f"{100:020}").write_bytes(bytes(1 << 16))
-    with pytest.raises(SourceError, match="not the files of one log"):
+    with pytest.raises(SourceError, match="do not belong to one log"):
         list_segments(log.folder)
 
 

@@ -195,7 +195,7 @@ def test_body_with_wrong_crc_is_damage_and_the_next_record_is_read() -> None:
     data[88] ^= 1
     answer, _, rows, damaged = decode_rows(bytes(data))
     assert answer == END
-    assert damaged == [(BASE, 101, "its body does not have its CRC")]
+    assert damaged == [(BASE, 101, "the body does not match its CRC")]
     assert [row["body"] for row in rows] == [b"second"]
 
 
@@ -207,7 +207,7 @@ def test_body_that_cannot_be_decompressed_is_damage() -> None:
 
 def test_invalid_store_timestamp_is_damage() -> None:
     _, _, rows, damaged = decode_rows(record(store_timestamp=1 << 62))
-    assert (rows, damaged[0][2]) == ([], "its store timestamp is no time")
+    assert (rows, damaged[0][2]) == ([], "its store timestamp is out of range")
 
 
 def test_record_beyond_the_range_reports_the_missing_bytes() -> None:

@@ -179,7 +179,7 @@ def test_waiting_owner_keeps_its_target(server: S3Server, tmp_path: Path, monkey
             WITHIN_S, "renewals over two leases",
         )  # fmt: skip
         with (
-            pytest.raises(TargetBusy, match="headrace export is running on it"),
+            pytest.raises(TargetBusy, match="in use by headrace export"),
             Export(request(log.root, target), LocalEngine(1)),
         ):
             pass

@@ -83,7 +83,7 @@ def test_invalid_records_are_refused_and_never_published(instance: Instance, cop
 
 
 def test_record_with_another_physical_offset_is_refused(instance: Instance, copy: SlaveLog) -> None:
-    with pytest.raises(HaError, match="states another physical offset"):
+    with pytest.raises(HaError, match="contains a different physical offset"):
         copy.append(0, encode_record(topic="T", body=b"b", physical_offset=999))
     assert instance.control.wrote_offset == 0
 

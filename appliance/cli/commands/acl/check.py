@@ -17,7 +17,7 @@ _ACTIONS = {"pub": Permission.PUB, "sub": Permission.SUB, "admin": None}
 @click.argument("account")
 @click.argument("action", type=click.Choice(list(_ACTIONS), case_sensitive=False))
 @click.argument("resource", default="")
-@click.option("--from", "host", metavar="ADDRESS", help="Take white addresses into account for a client at ADDRESS.")
+@click.option("--from", "host", metavar="ADDRESS", help="Also check the white lists, for a client at ADDRESS.")
 @files_options
 def command(
     account: str,

@@ -12,7 +12,7 @@ from appliance.cli.interruptible import interruptible
 
 @click.command("compact", short_help="Merge the small files of a target.")
 @click.argument("target")
-@click.option("--before", metavar="DATE", help="Only days before this one (UTC).")
+@click.option("--before", metavar="DATE", help="Merge only files of days before this one (UTC).")
 def command(target: str, before: str | None) -> None:
     """Merge the small files of TARGET, one day at a time. Days that may still receive rows are skipped."""
     try:

@@ -291,5 +291,6 @@ def _print_summary(request: "ExportRequest", engine: "Engine", done: "Summary") 
         print(f"{counted(done.damaged, 'damaged place')} of the log written to quarantine", file=sys.stderr)
     if done.unfit:
         print(
-            f"{done.unfit:,} bodies do not match their schema; they are in the column body, unparsed", file=sys.stderr
+            f"{done.unfit:,} bodies do not match their schema; they are stored unparsed in the column body",
+            file=sys.stderr,
         )

@@ -38,7 +38,7 @@ def command(source: str, target: str, broker_name: str) -> int:
         for difference in found.differences:
             print(f"{difference.range.start:,} to {difference.range.end:,}: {difference.said}")
         for name in found.strays:
-            print(f"{name}: the file belongs to no commit, but readers of the folder see its rows")
+            print(f"{name}: the file belongs to no commit, but readers of the folder will see its rows")
         wrong = [counted(len(found.differences), "difference")] if found.differences else []
         wrong += [f"{counted(len(found.strays), 'file')} of no commit"] if found.strays else []
         said = ", ".join(wrong) or "OK"

@@ -5,7 +5,7 @@ import click
 from appliance.cli.filter_functions import check_function, read_function
 
 
-@click.command("check", short_help="Check whether a function can be used.")
+@click.command("check", short_help="Check that a function can be loaded.")
 @click.argument("file")
 def command(file: str) -> None:
     """Load the filter function in FILE as the broker does, in a process without access to files or network, and report errors.

@@ -11,7 +11,11 @@ from appliance.cli.options import broker_option, data_option
 @data_option
 @broker_option
 @click.option("--name", metavar="NAME", help="Name of the function. Default: the file's name.")
-@click.option("--no-check", is_flag=True, help="Skip loading it first; for a broker on another machine.")
+@click.option(
+    "--no-check",
+    is_flag=True,
+    help="Do not test-load the function, for example because the broker runs on another machine.",
+)
 def command(file: str, data: str, broker: str | None, name: str | None, no_check: bool) -> None:
     """Install the filter function in FILE, or update the one of the same name.
 

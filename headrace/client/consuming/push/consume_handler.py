@@ -44,7 +44,7 @@ class Handler:
     def of(cls, call: HandlerFunction, *, batch: bool = False) -> "Handler":
         """Raises ConfigError for an object that cannot be called."""
         if not callable(call):
-            raise ConfigError(f"the handler {call!r} cannot be called; give a function", "handler")
+            raise ConfigError(f"the handler {call!r} is not callable; pass a function", "handler")
         return cls(call, batch, inspect.iscoroutinefunction(call) or inspect.iscoroutinefunction(type(call).__call__))
 
     @property
