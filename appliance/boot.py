@@ -214,6 +214,8 @@ def _supervise(
         up = [group.configuration for group in groups if group.error is None]
         for port, what in listening_ports(configuration, up).items():
             announce.say(f"{what} listening on {configuration.host}:{port}")
+        if configuration.appliance.console_enable:
+            announce.say(f"console at {configuration.console.url}")
         announce.say(f"ready in {time.monotonic() - started:.2f} s")
         service_manager.ready()
         logger.info("appliance ready after_ms=%d", (time.monotonic() - started) * 1000)

@@ -184,4 +184,4 @@ def one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-_OURS: Final = frozenset({"appliance", "broker", "headrace", "ipc", "nameserver", "store"})
+_OURS: Final = frozenset({"appliance", "broker", "headrace", "ipc", "nameserver", "store", "web"})

@@ -24,6 +24,8 @@ class ApplianceConfig:
     nameserver_enable: bool = option(True, help="Run a name server; if false, set namesrvAddr.")
     ha_enable: bool = option(True, help="Run the ha role, which replicates from master to slaves.")
 
+    console_enable: bool = option(True, help="Run the console, the web pages for operators (flag: --no-console).")
+
     # -- TLS
     tls_mode: str = option(
         "",

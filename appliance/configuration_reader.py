@@ -35,6 +35,7 @@ from nameserver.config import NameServerConfig
 from store.config import ACCEPTED_UNUSED as STORE_UNUSED
 from store.config import StoreConfig
 from store.errors import BadStoreConfig
+from web.config import ConsoleConfig
 
 T = TypeVar("T")
 C = TypeVar("C", BrokerConfig, StoreConfig)
@@ -69,6 +70,8 @@ class Sources:
     host: str | None = None
     nameserver_port: int | None = None
     port: int | None = None
+    console_port: int | None = None
+    no_console: bool = False
 
 
 def read_configuration(sources: Sources) -> Configuration:
@@ -76,7 +79,7 @@ def read_configuration(sources: Sources) -> Configuration:
     warnings: list[str] = []
     paths = AppliancePaths(os.path.abspath(sources.data))
     broker_keys = {**keys_of(BrokerConfig), **keys_of(StoreConfig)}
-    appliance_keys = keys_of(ApplianceConfig)
+    appliance_keys = {**keys_of(ApplianceConfig), **keys_of(ConsoleConfig)}
 
     weak: dict[str, Given] = {}
     entries: list[BrokerEntry] = []
@@ -91,6 +94,8 @@ def read_configuration(sources: Sources) -> Configuration:
         ("brokerIP1", "--host", _announced(sources.host)),
         ("nameserverPort", "--nameserver-port", sources.nameserver_port),
         ("listenPort", "--port", sources.port),
+        ("consolePort", "--console-port", sources.console_port),
+        ("consoleEnable", "--no-console", "false" if sources.no_console else None),
     ):
         if value is not None:
             strong[key] = Given(str(value), flag)
@@ -98,6 +103,7 @@ def read_configuration(sources: Sources) -> Configuration:
     given = {**weak, **strong}
     nameserver = _nameserver(sources, given, warnings)
     appliance = _make(ApplianceConfig, given)
+    console = _make(ConsoleConfig, given)
     tls = _read_tls(appliance, paths, warnings)
     announced = _announced(appliance.host)
     if announced is not None:
@@ -122,7 +128,7 @@ def read_configuration(sources: Sources) -> Configuration:
         _place_store(given, place, paths, entry)
         brokers.append(replace(_make_broker(entry.name, is_only, place, given, appliance, file), tls=tls))
     check_conflicts(brokers)
-    return Configuration(paths, appliance, nameserver, tuple(brokers), warnings, tls)
+    return Configuration(paths, appliance, nameserver, tuple(brokers), warnings, tls, console)
 
 
 def _make_broker(

@@ -11,6 +11,7 @@ from headrace.model.tls_settings import TlsSettings
 from nameserver.config import NameServerConfig
 from store.config import SLAVE, StoreConfig
 from store.paths import StorePaths
+from web.config import ConsoleConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ class Configuration:
     warnings: list[str] = field(default_factory=list)
     tls: TlsSettings = field(default_factory=TlsSettings)
     """The same for all roles."""
+    console: ConsoleConfig = field(default_factory=ConsoleConfig)
 
     @property
     def host(self) -> str:

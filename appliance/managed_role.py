@@ -75,6 +75,8 @@ class ManagedRole(Generic[C, S]):
         self.is_to_start_again = False
         self.ended_badly = False
         """Whether its last process did not end with 0 after it was stopped."""
+        self.problem = ""
+        """Why its last process could not start; empty once it is running."""
         self._inheritance = inheritance
         self._health = inheritance.pages.health
         self._row = self._health.supervised_row(role.name)
@@ -110,6 +112,7 @@ class ManagedRole(Generic[C, S]):
         """Note that it is running."""
         self._ready_at_ms = monotonic_ms()
         self.phase = Phase.RUNNING
+        self.problem = ""
         if not self.role.runs_once:
             self.has_run = True
 

@@ -6,6 +6,7 @@
     DIR/namesrv        the name server's kvConfig.json
     DIR/logs           headrace.log and its older files; stacks.log, where a silent role leaves its stacks
     DIR/tls            the self-made certificate, mode 0600, from the first TLS connection on, if no certificate is configured
+    DIR/console        the console's accounts, audit log and history, mode 0600
     DIR/control.sock   control socket, mode 0600
 
 and for its broker, or under DIR/NAME for each of several brokers:
@@ -62,6 +63,11 @@ class AppliancePaths:
     def self_made_certificate(self) -> str:
         """The certificate and key that servers make themselves if none is configured."""
         return os.path.join(self.data, "tls", "self-made.pem")
+
+    @property
+    def console(self) -> str:
+        """The console's own folder."""
+        return os.path.join(self.data, "console")
 
     @property
     def logs(self) -> str:

@@ -64,5 +64,9 @@ class Role(Generic[C, S]):
     """It runs foreign code, which may do anything to its process: it has no heartbeat, is stopped by SIGKILL, is restarted
     however often it dies, and affects neither the appliance nor whether its stop is clean."""
 
+    is_optional: bool = False
+    """The appliance serves clients without it: nobody waits for it, it is restarted with a back-off however often it fails to start, and it
+    does not affect whether the appliance's stop is clean."""
+
     holds_store: bool = True
     """It may write to the store, so it keeps the store's lock while it lives."""

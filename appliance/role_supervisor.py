@@ -84,7 +84,8 @@ class RoleSupervisor(Generic[C, S]):
     def is_busy(self) -> bool:
         """Whether a role is starting or the set is stopping."""
         return (self.is_stopping and not self.is_down) or any(
-            managed.phase in {Phase.WAITING, Phase.PREPARING, Phase.STARTING} for managed in self.managed_roles.values()
+            managed.phase in {Phase.WAITING, Phase.PREPARING, Phase.STARTING} and not managed.role.is_optional
+            for managed in self.managed_roles.values()
         )
 
     @property
@@ -100,7 +101,7 @@ class RoleSupervisor(Generic[C, S]):
             self.is_stopping = True
             for managed in self.managed_roles.values():
                 if managed.pid is None:
-                    self.was_clean = self.was_clean and not managed.ended_badly
+                    self._note_end(managed)
                 if managed.phase is Phase.WAITING:
                     managed.phase = Phase.STOPPED
 
@@ -184,7 +185,7 @@ class RoleSupervisor(Generic[C, S]):
         if end.was_asked or self.is_stopping:
             managed.phase = Phase.STOPPED
             if self.is_stopping:
-                self.was_clean = self.was_clean and not managed.ended_badly
+                self._note_end(managed)
             elif managed.is_to_start_again:
                 self.start_role(managed)
         elif managed.role.runs_once and end.code == exit_code.CLEAN:
@@ -204,7 +205,11 @@ class RoleSupervisor(Generic[C, S]):
             logger.error("role disabled role=%s reason=%r", managed.name, end.reason)
             managed.phase = Phase.STOPPED
             return
-        if end.could_not_start and not managed.has_run:
+        if end.could_not_start and managed.role.is_optional:
+            if managed.problem != end.reason:
+                logger.warning("role could not start role=%s reason=%r action='retry'", managed.name, end.reason)
+            managed.problem = end.reason
+        elif end.could_not_start and not managed.has_run:
             managed.ended_badly = False  # it had not begun
             self._fail(managed, RoleFailedToStart(f"{managed.name} could not start: {end.reason or end}"))
             return
@@ -212,19 +217,27 @@ class RoleSupervisor(Generic[C, S]):
             served_ms=end.served_ms,
             short_lives_before=managed.short_lives,
             was_killed=end.was_killed,
-            was_ever_ready=managed.has_run,
+            was_ever_ready=managed.has_run or managed.role.is_optional,
             is_expendable=managed.role.is_expendable,
         )
         match decision:
             case Restart(backoff_ms, short_lives):
-                logger.warning(
-                    "role restart scheduled role=%s deaths=%d backoff_ms=%d", managed.name, short_lives, backoff_ms
+                logger.log(
+                    logging.INFO if managed.problem else logging.WARNING,
+                    "role restart scheduled role=%s deaths=%d backoff_ms=%d",
+                    managed.name,
+                    short_lives,
+                    backoff_ms,
                 )
                 managed.short_lives = short_lives
                 managed.phase = Phase.WAITING
                 managed.starts_from_ms = now_ms + backoff_ms
             case GiveUp(short_lives):
                 self._fail(managed, RoleGivenUp(f"{managed.name} died {short_lives} times before it was ready: {end}"))
+
+    def _note_end(self, managed: ManagedRole[C, S]) -> None:
+        """How a role ended that was stopped, for whether the stop is clean."""
+        self.was_clean = self.was_clean and (managed.role.is_optional or not managed.ended_badly)
 
     def _fail(self, managed: ManagedRole[C, S], error: ApplianceError) -> None:
         managed.phase = Phase.STOPPED
@@ -259,7 +272,7 @@ class RoleSupervisor(Generic[C, S]):
                 try:
                     managed.fork(self._settings())
                 except OSError as error:
-                    if managed.role.is_expendable or managed.has_run:
+                    if managed.role.is_expendable or managed.role.is_optional or managed.has_run:
                         logger.warning(
                             "role fork failed role=%s error=%r backoff_ms=%d",
                             managed.name,
@@ -272,7 +285,7 @@ class RoleSupervisor(Generic[C, S]):
                     return
         # A role that was ready and died at once has `has_run`, though no round may have found it running.
         self.is_ready = self.is_ready or all(
-            managed.has_run or managed.phase is Phase.STOPPED or managed.role.is_expendable
+            managed.has_run or managed.phase is Phase.STOPPED or managed.role.is_expendable or managed.role.is_optional
             for managed in self.managed_roles.values()
         )
 

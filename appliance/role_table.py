@@ -52,7 +52,10 @@ class RoleTables:
 
 def appliance_roles(configuration: Configuration) -> tuple[ApplianceRole, ...]:
     """The roles that serve all brokers, in start order."""
-    wanted = {"nameserver": configuration.appliance.nameserver_enable}
+    wanted = {
+        "nameserver": configuration.appliance.nameserver_enable,
+        "console": configuration.appliance.console_enable,
+    }
     return tuple(role for role in _APPLIANCE_ROLES if wanted.get(role.name, True))
 
 
@@ -178,6 +181,28 @@ def _run_nameserver(context: ApplianceRoleContext, settings: ApplianceSettings) 
     )
 
 
+def _run_console(context: ApplianceRoleContext, settings: ApplianceSettings) -> None:
+    """The port first: while it is in use, an attempt imports little."""
+    from web.listener import bind
+
+    configuration = settings.configuration
+    listener = bind(configuration.console.console_host, configuration.console.console_port)
+
+    from headrace.client.settings import ClientConfig, Credentials
+    from headrace.remoting.tls_context import outgoing_context
+    from web import daemon
+    from web.application import ConsoleSettings
+
+    cluster = ClientConfig(
+        configuration.brokers[0].nameserver_addresses,
+        credentials=Credentials.from_env(),
+        tls=outgoing_context(configuration.tls) or False,
+    )
+    paths = configuration.paths
+    console = ConsoleSettings(configuration.console, cluster, Path(paths.console), Path(paths.control_socket))
+    daemon.run(context.beat, context.running, context.stop_fd, listener, console)
+
+
 def _prepare_housekeeper() -> None:
     import store.housekeeping.daemon  # noqa: F401
 
@@ -275,6 +300,8 @@ _APPLIANCE_ROLES: tuple[ApplianceRole, ...] = (
     Role(name="logger", run=_run_logger, after=(), stops=2, holds_store=False),
     # It has no store, so it does not wait for recover.
     Role(name="nameserver", run=_run_nameserver, prepare=_prepare_nameserver, after=(), stops=1, holds_store=False),
+    # It prepares nothing: brokers must be ready first, and its imports take half a second of a processor.
+    Role(name="console", run=_run_console, after=(), stops=1, is_optional=True, holds_store=False),
 )
 """They stop when every broker has stopped."""
 

@@ -3,7 +3,7 @@
 ::
 
     {"state": "running", "pid": 4711, "uptime_ms": 61000, "data": "/…/data",
-     "roles":   {"broker": {"pid", "state", "restarts", "heartbeat_age_ms", "long_call"}, …},
+     "roles":   {"broker": {"pid", "state", "restarts", "heartbeat_age_ms", "long_call", "problem"}, …},
      "offsets": {CELL: NUMBER, …},     the control block's cells, by their names
      "lag":     {"flush": BYTES, "dispatch": BYTES, "ha": BYTES},
      "rates":   {"wrote_bytes": PER SECOND, "broker.<counter>": PER SECOND, …},
@@ -15,7 +15,7 @@ With several brokers, a role of one is called `NAME/ROLE`, and what belongs to o
      "brokers": {NAME: {"state", "reason", "address", "store", "offsets", "lag", "rates", "counters", "findings"}, …}
 
 The state of a role is one of `managed_role.Phase`, that of a broker one of `broker_group.GroupState`. Pid and heartbeat age are null for a role
-without a process, the age always for an expendable one. A broker that never locked its store has no offsets.
+without a process, the age always for an expendable one. `problem` is why an optional role cannot start, empty if it can. A broker that never locked its store has no offsets.
 """
 
 from collections.abc import Mapping
@@ -44,6 +44,7 @@ def role_status(managed: ManagedRole[Any, Any], health: RoleHealth, now_ms: int)
         if has_process and not managed.role.is_expendable
         else None,
         "long_call": health.long_call if has_process else None,
+        "problem": managed.problem,
     }
 
 

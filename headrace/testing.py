@@ -91,7 +91,7 @@ class HeadraceServer:
             self._process = process = subprocess.Popen(
                 [
                     command, "run", "--data", str(self._data / "data"), "--host", "127.0.0.1",
-                    "--nameserver-port", str(self._ports[0]), "--port", str(self._ports[1]),
+                    "--nameserver-port", str(self._ports[0]), "--port", str(self._ports[1]), "--no-console",
                 ],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip

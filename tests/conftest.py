@@ -17,7 +17,7 @@ from ipc.names import instance_hash
 from support.java import Java
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("appliance", "broker", "headrace", "ipc", "nameserver", "spark_exporter", "store")
+PACKAGES = ("appliance", "broker", "headrace", "ipc", "nameserver", "spark_exporter", "store", "web")
 hypothesis.settings.register_profile("tests", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("tests")
 
@@ -45,7 +45,7 @@ def _keep_bytecode() -> None:
     Where PYTHONDONTWRITEBYTECODE is set, each role of each appliance would compile them again, which takes half of its
     start-up time. Python ignores byte code that does not match its source.
     """
-    for folder in (*PACKAGES, "pyspark_commitlog", "web", "tests/support"):
+    for folder in (*PACKAGES, "pyspark_commitlog", "tests/support"):
         compileall.compile_dir(ROOT / folder, quiet=2)
 
 

@@ -13,6 +13,7 @@ from headrace.model.server_options import ServerOptions
 from nameserver.config import NameServerConfig
 from store.config import ACCEPTED_UNUSED as STORE_UNUSED
 from store.config import StoreConfig
+from web.config import ConsoleConfig
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "configuration.md"
 
@@ -26,11 +27,11 @@ _HEAD: Final = """\
 | flag | file | keys | unknown keys |
 |---|---|---|---|
 | `-c FILE` | RocketMQ's `broker.conf`, in Java properties format | [broker](#broker), [store](#store) and [both servers](#broker-and-name-server) | warning |
-| `--config FILE` | `appliance.toml` | [appliance](#appliance) | error |
+| `--config FILE` | `appliance.toml` | [appliance](#appliance) and [console](#console) | error |
 | `--nameserver-conf FILE` | the name server's file, in Java properties format | [name server](#name-server) and [both servers](#broker-and-name-server) | warning |
 | `--set KEY=VALUE` | | keys of `broker.conf` and `appliance.toml` | error |
 
-Flags (`--host`, `--port`, `--nameserver-port`, `--data`) override `--set`, `--set` overrides the file, and the file overrides
+Flags (`--host`, `--port`, `--nameserver-port`, `--console-port`, `--data`) override `--set`, `--set` overrides the file, and the file overrides
 the default. `storePathRootDir` is always `store` in the data folder; a different value is an error. `brokerIP1` defaults to
 `--host`, unless that is `0.0.0.0`; `namesrvAddr` defaults to the appliance's own name server. `headrace config check FILE`
 checks a file without starting anything.
@@ -52,6 +53,7 @@ def format_page() -> str:
     return "\n".join([
         _HEAD,
         *_section("Appliance", "Keys of `appliance.toml`.", ApplianceConfig),
+        *_section("Console", "Keys of `appliance.toml`, too.", ConsoleConfig),
         *_section("Broker", "Keys of `broker.conf`.", BrokerConfig, ServerOptions),
         *_section("Store", "Keys of `broker.conf`, too.", StoreConfig),
         *_section("Name server", "Keys of the name server's own file.", NameServerConfig, ServerOptions),

@@ -39,8 +39,12 @@ class Appliance:
         ports: tuple[int, int] | None = None,
         more: Sequence[str] = (),
         environment: dict[str, str] | None = None,
+        console_port: int | None = None,
     ) -> None:
-        """`settings`: `--set` keys. `ports`: name server's and broker's, to start again where it was. `more`: further arguments."""
+        """`settings`: `--set` keys. `ports`: name server's and broker's, to start again where it was. `more`: further arguments.
+
+        Without `console_port` it has no console, whose default port others may use.
+        """
         self.data = data
         self.ports = ports or free_ports()
         data.mkdir(parents=True, exist_ok=True)
@@ -48,6 +52,7 @@ class Appliance:
         self.command = [
             str(HEADRACE), "run", "--data", str(data), "--host", "127.0.0.1",
             "--nameserver-port", str(self.ports[0]), "--port", str(self.ports[1]),
+            *(("--no-console",) if console_port is None else ("--console-port", str(console_port))),
             *(f"--set={key}={value}" for key, value in (settings or {}).items()), *more,
         ]  # fmt: skip
         began = time.monotonic()

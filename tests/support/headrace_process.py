@@ -54,7 +54,8 @@ class HeadraceProcess:
                 # Tests may run under nohup, whose ignored SIGHUP would be inherited.
                 [
                     "env", "--default-signal=HUP", *prefix, sys.executable, *program, "--data", str(data),
-                    "--nameserver-port", str(self.ports[0]), "--port", str(self.ports[1]), *arguments,
+                    "--nameserver-port", str(self.ports[0]), "--port", str(self.ports[1]),
+                    *(() if "--console-port" in arguments else ("--no-console",)), *arguments,
                 ],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=_environment(), start_new_session=True,
             )  # fmt: skip

@@ -29,6 +29,8 @@ from appliance.cli.options import (
 @click.option(
     "--port", type=int, metavar="N", help="Port of the broker; VIP channel: N - 2, HA: N + 1.  [default: 10911]"
 )
+@click.option("--console-port", type=int, metavar="N", help="Port of the console, the web pages.  [default: 8080]")
+@click.option("--no-console", is_flag=True, help="Do not run the console.")
 @set_option
 def command(
     data: str,
@@ -38,9 +40,11 @@ def command(
     host: str | None,
     nameserver_port: int | None,
     port: int | None,
+    console_port: int | None,
+    no_console: bool,
     settings: tuple[str, ...],
 ) -> int:
-    """Run an appliance in the foreground: name server, broker and their workers.
+    """Run an appliance in the foreground: name server, broker, their workers, and the console.
 
     The appliance runs one broker, unless appliance.toml defines several (brokers = 3, or one [[broker]] table each). With several
     brokers, broker.conf and --set apply to all of them, and --port is the port of the first.
@@ -60,7 +64,18 @@ def command(
     from appliance.configuration_reader import Sources  # noqa: PLC0415
     from appliance.supervisor import Announcements  # noqa: PLC0415
 
-    sources = Sources(data, broker_conf, appliance_toml, nameserver_conf, settings, host, nameserver_port, port)
+    sources = Sources(
+        data,
+        broker_conf,
+        appliance_toml,
+        nameserver_conf,
+        settings,
+        host,
+        nameserver_port,
+        port,
+        console_port,
+        no_console=no_console,
+    )
     result = run_appliance(sources, Announcements(_say, _warn))
     if result.error is not None:
         raise result.error

@@ -66,7 +66,7 @@ def _lines(status: dict[str, Any]) -> list[str]:
                     str(role["pid"] or "-"),
                     str(role["restarts"]),
                     "-" if role["heartbeat_age_ms"] is None else f"{role['heartbeat_age_ms']} ms ago",
-                    role["long_call"] or "",
+                    role["long_call"] or role["problem"],
                 )
                 for name, role in status["roles"].items()
             ],

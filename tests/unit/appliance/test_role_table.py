@@ -14,7 +14,7 @@ def names_of_own(tmp_path: Path, *settings: str) -> list[str]:
 
 
 def test_all_roles_are_enabled_by_default(tmp_path: Path) -> None:
-    assert names_of_own(tmp_path) == ["logger", "nameserver"]
+    assert names_of_own(tmp_path) == ["logger", "nameserver", "console"]
     names = [role.name for role in table(tmp_path)]
     assert names == ["recover", "housekeeper", "flush", "dispatch", "ha", "broker"]
 
@@ -24,7 +24,7 @@ def test_no_role_waits_for_a_disabled_role(tmp_path: Path) -> None:
     roles = table(tmp_path, *settings)
     names = {role.name for role in roles}
     assert "ha" not in names
-    assert names_of_own(tmp_path, *settings) == ["logger"]
+    assert names_of_own(tmp_path, *settings) == ["logger", "console"]
     assert all(names.issuperset(role.after) for role in roles)
 
 
@@ -40,7 +40,7 @@ def test_roles_stop_in_data_flow_order(tmp_path: Path) -> None:
     in_order = [role.name for role in sorted(table(tmp_path), key=lambda role: role.stops) if not role.runs_once]
     assert in_order == ["broker", "ha", "dispatch", "flush", "housekeeper"]
     own = appliance_roles(read_configuration(Sources(data=str(tmp_path))))
-    assert [role.name for role in sorted(own, key=lambda role: role.stops)] == ["nameserver", "logger"]
+    assert [role.name for role in sorted(own, key=lambda role: role.stops)] == ["nameserver", "console", "logger"]
 
 
 def test_filter_roles_exist_only_with_workers_and_no_role_depends_on_them(tmp_path: Path) -> None:

@@ -1,0 +1,73 @@
+"""`headrace console`."""
+
+import logging
+import os
+import signal
+from pathlib import Path
+
+import click
+
+from appliance import exit_code
+from appliance.errors import ConfigurationError, PreflightFailed
+
+
+@click.command("console", short_help="Run the console alone, for any RocketMQ 4.9 cluster.")
+@click.option(
+    "--namesrv", metavar="ADDRESSES", required=True, help="Name servers of the cluster, separated by semicolons."
+)
+@click.option(
+    "--data",
+    metavar="DIR",
+    default="./console",
+    show_default=True,
+    help="The console's folder: accounts, audit log, history.",
+)
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=int, metavar="N", default=8080, show_default=True, help="Port to listen on.")
+@click.option(
+    "--base-path", metavar="PATH", default="", help="Path prefix of all pages, such as /headrace, for a reverse proxy."
+)
+@click.option(
+    "--trusted-proxies",
+    metavar="NETWORKS",
+    default="",
+    help="Reverse proxies whose X-Forwarded-… headers are used, joined by commas.",
+)
+def command(namesrv: str, data: str, host: str, port: int, base_path: str, trusted_proxies: str) -> int:
+    """Run the console alone, without a broker: for a cluster of Headrace or of Apache RocketMQ 4.9.
+
+    It reads ROCKETMQ_ACCESS_KEY, ROCKETMQ_SECRET_KEY and ROCKETMQ_TLS_… from the environment, as the SDK does. An appliance
+    runs a console of its own (`headrace run`). SIGTERM and SIGINT stop it.
+    """
+    from headrace.client.settings import ClientConfig  # noqa: PLC0415  only what this command needs
+    from headrace.errors import ConfigError  # noqa: PLC0415
+    from web.config import ConsoleConfig  # noqa: PLC0415
+    from web.listener import bind  # noqa: PLC0415
+
+    try:
+        config = ConsoleConfig(host, port, base_path, trusted_proxies)
+        cluster = ClientConfig.from_env(name_servers=namesrv)
+    except (ConfigError, ValueError) as error:
+        raise ConfigurationError(str(error)) from error
+    try:
+        listener = bind(config.console_host, config.console_port)
+        folder = Path(data)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise PreflightFailed(str(error)) from error
+
+    from web import daemon  # noqa: PLC0415
+    from web.application import ConsoleSettings  # noqa: PLC0415
+
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=logging.INFO)
+    stop_fd, stop_write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: os.write(stop_write_fd, b"\0"))
+    daemon.run(
+        lambda: None,
+        lambda: click.echo(f"headrace: console at {config.url}"),
+        stop_fd,
+        listener,
+        ConsoleSettings(config, cluster, folder),
+    )
+    return exit_code.CLEAN

@@ -1,0 +1,42 @@
+"""The console's options: keys of `appliance.toml`, and flags of `headrace console`."""
+
+import re
+from dataclasses import dataclass
+
+from headrace.model.address_list import parse_networks
+from headrace.model.host import format_host
+from headrace.model.option import option
+
+_BASE_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*")
+
+
+@dataclass(frozen=True)
+class ConsoleConfig:
+    """The options of the console."""
+
+    console_host: str = option("127.0.0.1", help="Address on which the console listens.")
+    console_port: int = option(8080, help="Port of the console (flag: --console-port).")
+    console_base_path: str = option(
+        "",
+        help="Path prefix of all pages, such as `/headrace`, for a reverse proxy that passes the prefix on; empty: none.",
+    )
+    console_trusted_proxies: str = option(
+        "",
+        help="Addresses and networks of reverse proxies, joined by commas, whose X-Forwarded-For and X-Forwarded-Proto headers are used.",
+    )
+
+    @property
+    def url(self) -> str:
+        """Its address for a browser on this machine; behind a proxy it is another."""
+        host = "127.0.0.1" if self.console_host in {"", "0.0.0.0", "::"} else self.console_host
+        return f"http://{format_host((host, self.console_port))}{self.console_base_path}/"
+
+    def __post_init__(self) -> None:
+        """Raises ValueError, which names the key, for an invalid value."""
+        if not 1 <= self.console_port <= 65_535:
+            raise ValueError(f"consolePort={self.console_port}: expected a number from 1 to 65535")
+        if not _BASE_PATH.fullmatch(self.console_base_path):
+            raise ValueError(
+                f"consoleBasePath={self.console_base_path}: expected a path such as /headrace, without a slash at its end"
+            )
+        parse_networks("consoleTrustedProxies", self.console_trusted_proxies)

@@ -1,0 +1,62 @@
+"""Errors of the console.
+
+::
+
+    ConsoleError
+    ├── PortTaken          its port is in use (also OSError)
+    └── QueryFailed        a query or change failed: the cause, what to do, and the HTTP status
+        ├── NotFound       what the address names does not exist (404)
+        ├── Invalid        the request is invalid (400)
+        └── Refused        the user may not do this (403)
+"""
+
+# ruff: noqa: N818  (names say what is wrong)
+
+import errno
+from typing import ClassVar
+
+
+class ConsoleError(Exception):
+    """The root."""
+
+
+class PortTaken(ConsoleError, OSError):
+    """The console cannot listen: the address is in use."""
+
+    def __init__(self, host: str, port: int) -> None:
+        message = (
+            f"port {port} of {host or 'all addresses'} is in use; stop the program that uses it, set consolePort, "
+            "or disable the console (consoleEnable=false)"
+        )
+        super().__init__(errno.EADDRINUSE, message)
+
+    def __str__(self) -> str:
+        return str(self.args[1])
+
+
+class QueryFailed(ConsoleError):
+    """A query or a change failed. The text is the cause, `advice` what to do about it; both are shown to the user."""
+
+    status: ClassVar[int] = 502
+
+    def __init__(self, cause: str, advice: str = "") -> None:
+        super().__init__(cause)
+        self.advice = advice
+
+
+class NotFound(QueryFailed):
+    """What the address names does not exist."""
+
+    status = 404
+
+
+class Invalid(QueryFailed):
+    """The request is invalid; the user can correct it."""
+
+    status = 400
+
+
+class Refused(QueryFailed):
+    """The user's role does not permit the request."""
+
+    status = 403

@@ -1,0 +1,10 @@
+"""Addresses of pages, without the base path."""
+
+from urllib.parse import quote, urlencode
+
+
+def path_of(*parts: str, **arguments: object) -> str:
+    """`/topics/Orders?…` from its parts, each percent-encoded; arguments that are empty are left out."""
+    path = "/" + "/".join(quote(part, safe="") for part in parts)
+    given = {key: str(value) for key, value in arguments.items() if value not in ("", None)}
+    return f"{path}?{urlencode(given)}" if given else path

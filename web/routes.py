@@ -1,0 +1,118 @@
+"""What a room declares: routes, as data. `serving` turns them into HTTP.
+
+A `Query` answers a GET: its View is the page, each table of it is available as CSV and JSON Lines (`?format=csv&table=NAME`), and the same
+function answers `/api/v1` + path as JSON. A `Change` answers a POST of a form or of JSON; the dispatcher checks the user's role and the CSRF
+token before it, and writes the audit log after it, whatever the outcome. `Raw` is for everything else, such as `/metrics` or a stream of events.
+"""
+
+import enum
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import msgspec
+from sanic import HTTPResponse, Request
+
+from web.tables.table import Table
+
+F = TypeVar("F", bound=msgspec.Struct)
+
+
+class Access(enum.IntEnum):
+    """Who may use a route: each includes those below it."""
+
+    ANYONE = 0
+    """Without a login."""
+    VIEWER = 1
+    OPERATOR = 2
+    ADMIN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One request, as a page sees it."""
+
+    user: str
+    """The name of the user; empty without a login."""
+    access: Access
+    address: str
+    """The user's address, for the audit log."""
+    path: Mapping[str, str] = field(default_factory=dict)
+    """The parts of the path that the route names, such as `topic`."""
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    """The arguments of the address; of each the first value."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a page shows: a template, its data, and its tables. The API answers data and tables."""
+
+    title: str
+    """English, a key of the translations."""
+    template: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """What the template shows besides tables; can be encoded as JSON."""
+    tables: Sequence[Table[Any]] = ()
+    subject: str = ""
+    """What the page is about, such as the name of a topic: shown after the title, never translated."""
+    problems: Sequence[str] = ()
+    """What could not be read, and why; the rest is shown. If nothing can be read, raise QueryFailed or let HeadraceError pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a change did."""
+
+    message: str
+    """Shown to the user: English, a key of the translations, with `values` for its `{names}`."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    location: str = "/"
+    """The page that the browser shows next, without the base path."""
+    before: Any = None
+    """For the audit log: what was there before, and what is there now; can be encoded as JSON. Never a secret."""
+    after: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A page, and the same as JSON."""
+
+    path: str
+    """As in Sanic: `/topics/<topic:str>`. Names of topics and groups in it are percent-encoded."""
+    run: Callable[[Visit], Awaitable[View]]
+    summary: str
+    """One line for the API's document."""
+    access: Access = Access.VIEWER
+    menu: str = ""
+    """Its entry in the navigation (English, a key of the translations); empty: none."""
+    section: str = ""
+    """The `menu` of the page to which it belongs, for a page without an entry of its own."""
+    shortcut: str = ""
+    """The key that opens it after `g`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change(Generic[F]):
+    """A form, and the same as JSON. `action` names it in the audit log: `topic.create`."""
+
+    path: str
+    form: type[F]
+    run: Callable[[Visit, F], Awaitable[Outcome]]
+    action: str
+    summary: str
+    access: Access = Access.OPERATOR
+    subject: Callable[[Visit, F], str] | None = None
+    """What is changed, for the audit log: the topic, the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """Anything else: the handler answers the request itself."""
+
+    path: str
+    run: Callable[[Request, Visit], Awaitable[HTTPResponse | None]]
+    access: Access
+    methods: tuple[str, ...] = ("GET",)
+
+
+Route: TypeAlias = Query | Change[Any] | Raw

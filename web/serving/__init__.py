@@ -1,0 +1,1 @@
+"""Serving: declared routes as HTTP. The only room besides `application` that handles requests of Sanic."""

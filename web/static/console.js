@@ -1,0 +1,51 @@
+// Behaviour of all pages: times in the viewer's zone, light and dark, keyboard shortcuts. Pages work without it.
+"use strict";
+(() => {
+  const format = new Intl.DateTimeFormat(document.documentElement.lang, {
+    year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false,
+  });
+
+  function showTimes(root) {
+    for (const element of root.querySelectorAll("time[datetime]:not([data-local])")) {
+      const moment = new Date(element.dateTime);
+      if (Number.isNaN(moment.getTime())) continue;
+      element.title = element.dateTime;
+      element.textContent = format.format(moment);
+      element.dataset.local = "";
+    }
+  }
+
+  function toggleTheme() {
+    const root = document.documentElement;
+    const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = isDark ? "light" : "dark";
+    localStorage.setItem("theme", root.dataset.theme);
+  }
+
+  function isTyping(target) {
+    return target.closest("input, textarea, select, [contenteditable]") !== null;
+  }
+
+  let goes = false;
+  function onKey(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
+    if (goes) {
+      goes = false;
+      const link = document.querySelector(`[data-shortcut="${CSS.escape(event.key)}"]`);
+      if (link) link.click();
+    } else if (event.key === "g") {
+      goes = true;
+    } else if (event.key === "/") {
+      const search = document.querySelector("[data-search]");
+      if (search) { event.preventDefault(); search.focus(); search.select(); }
+    } else if (event.key === "?") {
+      document.getElementById("shortcuts").showModal();
+    }
+  }
+
+  showTimes(document);
+  document.body.addEventListener("htmx:afterSwap", (event) => showTimes(event.detail.target.parentElement || document));
+  document.addEventListener("keydown", onKey);
+  document.getElementById("theme").addEventListener("click", toggleTheme);
+  document.getElementById("help").addEventListener("click", () => document.getElementById("shortcuts").showModal());
+})();

@@ -1,0 +1,1 @@
+"""Tables: typed rows and their columns, once, for the page, CSV, JSON Lines and the API."""

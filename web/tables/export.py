@@ -1,0 +1,46 @@
+"""Tables as CSV and JSON Lines."""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from web.tables.table import Column, Kind
+
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+
+
+def to_csv(columns: Sequence[Column[Any]], rows: Sequence[msgspec.Struct]) -> Iterator[bytes]:
+    """A line with the names of the fields, then one for each row. Texts that a spreadsheet would run as formulas begin with an apostrophe."""
+    yield _line([column.key for column in columns])
+    for row in rows:
+        yield _line([_cell(column, getattr(row, column.key)) for column in columns])
+
+
+def to_json_lines(rows: Sequence[msgspec.Struct]) -> Iterator[bytes]:
+    """One JSON object a line."""
+    encoder = msgspec.json.Encoder()
+    for row in rows:
+        yield encoder.encode(row) + b"\n"
+
+
+def _cell(column: Column[Any], value: Any) -> str:
+    if value is None:
+        return ""
+    if column.kind is Kind.LIST:
+        return _harmless(" ".join(map(str, value)))
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _harmless(value) if isinstance(value, str) else str(value)
+
+
+def _harmless(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _line(cells: Sequence[str]) -> bytes:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\r\n").writerow(cells)
+    return line.getvalue().encode()

@@ -1,0 +1,239 @@
+"""Table: rows, columns, and the part of them that an address selects.
+
+    class TopicRow(msgspec.Struct, frozen=True):
+        topic: str
+        queues: int
+
+    table = Table("topics", TopicRow, rows, (Column("topic", "Topic", link=lambda row: f"/topics/{row.topic}"), NUMBER("queues", "Queues")))
+
+Rows hold cheap data: all of them are filtered and sorted. `enrich` adds what costs a request for each row; it is called only for rows
+that are shown or exported. A column that `enrich` fills cannot be sorted by (`is_enriched`).
+"""
+
+import enum
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from web.errors import Invalid
+
+R = TypeVar("R", bound=msgspec.Struct)
+
+DEFAULT_SIZE: Final = 50
+SIZES: Final = (25, 50, 100, 250)
+_BATCH: Final = 250  # limit: rows that an export enriches at a time
+
+
+class Kind(enum.Enum):
+    """How a value is shown."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    BYTES = "bytes"
+    TIME = "time"
+    """Milliseconds since 1970; 0 and less: never."""
+    DURATION = "duration"
+    """Milliseconds."""
+    RATE = "rate"
+    """Per second."""
+    YES_NO = "yes-no"
+    LIST = "list"
+    """Several texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[R]):
+    """One column: the row's field, its heading (English, a key of translations), how it is shown, and where it links to."""
+
+    key: str
+    label: str
+    kind: Kind = Kind.TEXT
+    link: Callable[[R], str | None] | None = None
+    """The address of a page, without the base path."""
+    is_enriched: bool = False
+    help: str = ""
+    """A sentence that explains the heading."""
+    links: Callable[[R], Sequence[tuple[str, str]]] | None = None
+    """For a LIST: text and address of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A filter with few values, shown as a list: `?kind=retry`."""
+
+    key: str
+    label: str
+    values: tuple[tuple[str, str], ...]
+    """Value and label; the first is the default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What an address selects of a table."""
+
+    sort: str = ""
+    is_descending: bool = False
+    filter: str = ""
+    choices: Mapping[str, str] = field(default_factory=dict)
+    page: int = 1
+    size: int = DEFAULT_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[R]):
+    """Rows and how they are shown. `name` is unique on its page: it prefixes the table's arguments unless it is the page's first."""
+
+    name: str
+    row_type: type[R]
+    rows: Sequence[R]
+    columns: tuple[Column[R], ...]
+    search: tuple[str, ...] = ()
+    """Fields in which the filter looks for the text, ignoring case; empty: there is no filter."""
+    choices: tuple[Choice, ...] = ()
+    choose: Callable[[R, Mapping[str, str]], bool] | None = None
+    """Whether a row belongs to the chosen values."""
+    sort: str = ""
+    """The default order: a field, with a minus for descending; empty: as given."""
+    enrich: Callable[[Sequence[R]], Awaitable[Sequence[R]]] | None = None
+    empty: str = "There are no entries."
+    """Shown if there are no rows at all."""
+
+    def select(self, arguments: Mapping[str, str], prefix: str = "") -> "TableView[R]":
+        """The rows that the arguments of an address select, not enriched yet. Raises Invalid."""
+        selection = self._read(arguments, prefix)
+        rows = self._filtered(selection)
+        if selection.sort:
+            rows = sorted(
+                rows, key=lambda row: _sort_key(getattr(row, selection.sort)), reverse=selection.is_descending
+            )
+        return TableView(self, selection, prefix, rows)
+
+    def _read(self, arguments: Mapping[str, str], prefix: str) -> Selection:
+        sort = arguments.get(f"{prefix}sort", self.sort)
+        is_descending, key = sort.startswith("-"), sort.removeprefix("-")
+        sortable = {column.key for column in self.columns if not column.is_enriched}
+        if key and key not in sortable:
+            raise Invalid(f"the table {self.name} cannot be sorted by {key[:80]!r}", "Choose one of its columns.")
+        choices = {choice.key: _chosen(choice, arguments.get(f"{prefix}{choice.key}")) for choice in self.choices}
+        return Selection(
+            key,
+            is_descending,
+            arguments.get(f"{prefix}filter", "").strip()[:200],
+            choices,
+            _number(arguments.get(f"{prefix}page", "1"), "page", 1_000_000),
+            _number(arguments.get(f"{prefix}size", str(DEFAULT_SIZE)), "size", SIZES[-1]),
+        )
+
+    def _filtered(self, selection: Selection) -> list[R]:
+        rows = list(self.rows)
+        if self.choose is not None:
+            choose = self.choose
+            rows = [row for row in rows if choose(row, selection.choices)]
+        if selection.filter:
+            text = selection.filter.lower()
+            rows = [row for row in rows if any(text in str(getattr(row, key)).lower() for key in self.search)]
+        return rows
+
+
+@dataclass(frozen=True, slots=True)
+class TableView(Generic[R]):
+    """The filtered and sorted rows of a table, and the page that is shown."""
+
+    table: Table[R]
+    selection: Selection
+    prefix: str
+    selected: Sequence[R]
+    rows: Sequence[R] = ()
+    """The rows of the page, enriched; empty until `fill`."""
+
+    @property
+    def total(self) -> int:
+        """How many rows are selected."""
+        return len(self.selected)
+
+    @property
+    def page_count(self) -> int:
+        """How many pages the selected rows have."""
+        return max(1, -(-self.total // self.selection.size))
+
+    @property
+    def page(self) -> int:
+        """The shown page; the last one if the address asks for more."""
+        return min(self.selection.page, self.page_count)
+
+    @property
+    def first(self) -> int:
+        """The number of the first shown row, from 1."""
+        return (self.page - 1) * self.selection.size + 1 if self.total else 0
+
+    @property
+    def last(self) -> int:
+        """The number of the last shown row."""
+        return min(self.page * self.selection.size, self.total)
+
+    async def fill(self) -> "TableView[R]":
+        """With the rows of the page. Raises as `enrich`."""
+        begin = (self.page - 1) * self.selection.size
+        rows = self.selected[begin : begin + self.selection.size]
+        return TableView(self.table, self.selection, self.prefix, self.selected, await self._enriched(rows))
+
+    async def all_rows(self) -> list[R]:
+        """All selected rows, for an export. Raises as `enrich`."""
+        rows: list[R] = []
+        for begin in range(0, self.total, _BATCH):
+            rows += await self._enriched(self.selected[begin : begin + _BATCH])
+        return rows
+
+    async def _enriched(self, rows: Sequence[R]) -> Sequence[R]:
+        return rows if self.table.enrich is None or not rows else await self.table.enrich(rows)
+
+    def arguments(self, **changes: str | int) -> dict[str, str]:
+        """The arguments of an address that selects the same with changes; defaults are left out."""
+        now = self.selection
+        sort = f"{'-' if now.is_descending else ''}{now.sort}"
+        values: dict[str, str | int] = {
+            "sort": sort,
+            "filter": now.filter,
+            **now.choices,
+            "page": self.page,
+            "size": now.size,
+        }
+        values.update(changes)
+        defaults: dict[str, str | int] = {"sort": self.table.sort, "filter": "", "page": 1, "size": DEFAULT_SIZE}
+        defaults.update((choice.key, choice.values[0][0]) for choice in self.table.choices)
+        return {f"{self.prefix}{key}": str(value) for key, value in values.items() if str(value) != str(defaults[key])}
+
+    def sorted_by(self, column: Column[Any]) -> dict[str, str]:
+        """The arguments that sort by a column, or turn the order round if it is sorted by it already."""
+        now = self.selection
+        is_first_descending = column.kind not in {Kind.TEXT, Kind.LIST}
+        is_descending = not now.is_descending if now.sort == column.key else is_first_descending
+        return self.arguments(sort=f"{'-' if is_descending else ''}{column.key}", page=1)
+
+
+def _sort_key(value: object) -> tuple[int, Any]:
+    """Texts without regard to case, lists by their length; nothing comes first."""
+    if value is None:
+        return (0, 0)
+    if isinstance(value, str):
+        return (2, (value.lower(), value))
+    if isinstance(value, int | float):
+        return (1, value)
+    return (1, len(value)) if isinstance(value, Sequence) else (2, (str(value), ""))
+
+
+def _chosen(choice: Choice, given: str | None) -> str:
+    values = [value for value, _ in choice.values]
+    if given is None:
+        return values[0]
+    if given not in values:
+        raise Invalid(f"{choice.key}={given[:80]!r} is not one of {', '.join(values)}")
+    return given
+
+
+def _number(text: str, name: str, most: int) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9 and 1 <= int(text) <= most):
+        raise Invalid(f"{name}={text[:80]!r} is not a number from 1 to {most}")
+    return int(text)
