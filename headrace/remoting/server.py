@@ -7,15 +7,18 @@ handled, and answered and not sent; and one division of the loop's time among cl
 
 import asyncio
 import logging
+import os
+import socket
 from typing import Final
 
 from headrace.model.buffer_limit import DEFAULT_LIMIT, check_limit
 from headrace.model.connection_limits import OPTIONS, ConnectionLimits
+from headrace.remoting.acceptor import Acceptor
 from headrace.remoting.buffer_budget import BufferBudget
 from headrace.remoting.channel import Channel
 from headrace.remoting.client_usage import ClientUsages
 from headrace.remoting.closing import close_all
-from headrace.remoting.connection import Connection, make_channel
+from headrace.remoting.connection import Connection
 from headrace.remoting.deadlines import Deadlines
 from headrace.remoting.endpoint import Admit, Endpoint, MakeHotPath, OnClose, OnOpen
 from headrace.remoting.fault_log import FaultLog
@@ -27,7 +30,6 @@ from headrace.remoting.turns import Turns
 
 logger = logging.getLogger(__name__)
 
-BACKLOG: Final = 1024
 IDLE_TIMEOUT_S: Final = 120.0
 
 
@@ -66,7 +68,7 @@ class RemotingServer:
         self.connections: set[Connection] = set()
         self._channels: set[Channel[Connection]] = set()
         self._endpoints: list[Endpoint] = []
-        self._listeners: list[asyncio.Server] = []
+        self._acceptors: list[Acceptor] = []
         self.faults = FaultLog(limits=OPTIONS) if faults is None else faults
         self._budget = BufferBudget(buffer_limit, self._channels, self.faults)
         self._sweep = IdleSweep(self._loop, self._channels, idle_timeout_s)
@@ -102,14 +104,21 @@ class RemotingServer:
             turns=self._turns,
             tls=self._tls,
         )
-        listener = await self._loop.create_server(
-            lambda: make_channel(endpoint), host or None, port, backlog=BACKLOG, reuse_address=True
-        )
+        acceptors = [Acceptor(endpoint, each) for each in await self._bind(host or None, port)]
         self._endpoints.append(endpoint)
-        self._listeners.append(listener)
-        bound = int(listener.sockets[0].getsockname()[1])
+        self._acceptors += acceptors
+        bound = acceptors[0].port
         logger.info("listening address=%s port=%d", host or "*", bound)
         return bound
+
+    async def _bind(self, host: str | None, port: int) -> list[socket.socket]:
+        """A socket for each address of the host."""
+        # asyncio's way to resolve and bind, without its way to accept.
+        bound = await self._loop.create_server(asyncio.Protocol, host, port, reuse_address=True, start_serving=False)
+        try:
+            return [socket.socket(fileno=os.dup(each.fileno())) for each in bound.sockets]
+        finally:
+            bound.close()
 
     @property
     def held_bytes(self) -> int:
@@ -143,8 +152,8 @@ class RemotingServer:
 
     async def stop(self, grace_s: float = 5.0) -> None:
         """Takes no more connections and requests; gives those at work `grace_s` seconds to answer, then closes everything."""
-        for listener in self._listeners:
-            listener.close()
+        for acceptor in self._acceptors:
+            await acceptor.close()
         self._sweep.close()
         end = self._loop.time() + grace_s
         for channel in self._channels:

@@ -33,6 +33,9 @@ IN_FLIGHT = 10
 STALLED = 100
 PRODUCERS = 100
 ROUNDS = 3
+# The first answer of a new producer takes three turns of the broker's loop, and the others of the 100 connect at the same time; a latency is one
+# turn. 3 to 10 are usual. If one connection were accepted in each turn it would be 30 to 60.
+FIRST_ANSWER = 18
 SECONDS = 2.0
 BUFFER_MIB = 128
 SETTINGS = {
@@ -68,7 +71,7 @@ def own_memory(process: psutil.Process) -> int:
     return int(memory.rss - memory.shared)
 
 
-def test_flood_of_one_client_leaves_the_latency_of_others_within_two_times(appliance: Appliance) -> None:
+def test_flood_of_one_client_delays_neither_connected_nor_new_producers(appliance: Appliance) -> None:
     port = appliance.ports[1]
     produce(port)  # creates the topic, and warms up
     broker = psutil.Process(appliance.pid_of("broker"))
@@ -96,6 +99,8 @@ def test_flood_of_one_client_leaves_the_latency_of_others_within_two_times(appli
     assert counters["turn_waits"] > 0, "the flood never had to wait, so nothing was measured"
     p99_calm, p99_flooded = (statistics.median(each["p99"] for each in seen) for seen in (calm, flooded))
     assert p99_flooded <= 2 * p99_calm, (calm, flooded)
+    first = statistics.median(each["first_p50"] / each["p50"] for each in flooded)
+    assert first <= FIRST_ANSWER, flooded
     # What the connections themselves take, some 15 KB each, is not of the budget.
     assert (most - before) / MIB < BUFFER_MIB + (CONNECTIONS + 2 * STALLED) * 0.015
     assert {name: role["restarts"] for name, role in status["roles"].items() if role["restarts"]} == {}
