@@ -7,7 +7,7 @@ that ask for long answers and read nothing, and 100 that send a frame byte by by
 The producers send without a pause, so that the broker is busy and their latency is its work for all of them. Their process uses a third
 of a core, so it is not what is measured; the flood's processes have the lowest priority, so that they take no core from
 the broker or the producers, and always have enough in flight. What the machine does beside makes every figure uncertain, so measurements with
-the flood and while it is stopped take turns, and the medians are compared.
+the flood and while it is stopped take turns, and the medians are compared. Each measurement begins with 100 producers that connect.
 """
 
 import contextlib
@@ -24,6 +24,7 @@ import pytest
 
 from support import load
 from support.appliance import Appliance
+from support.servers import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -33,9 +34,11 @@ IN_FLIGHT = 10
 STALLED = 100
 PRODUCERS = 100
 ROUNDS = 3
-# The first answer of a new producer takes three turns of the broker's loop, and the others of the 100 connect at the same time; a latency is one
-# turn. 3 to 10 are usual. If one connection were accepted in each turn it would be 30 to 60.
-FIRST_ANSWER = 18
+MOST_ROUNDS = 9  # if the machine does too much beside for three to tell
+LATENCY = 2.0
+# The first answer of a new producer takes four turns of the broker's loop, while the other 99 connect as well; the latency of the others is one turn.
+# 3 to 5 are usual. If one connection were accepted in each turn it would be 30 to 60.
+FIRST_ANSWER = 15.0
 SECONDS = 2.0
 BUFFER_MIB = 128
 SETTINGS = {
@@ -71,6 +74,24 @@ def own_memory(process: psutil.Process) -> int:
     return int(memory.rss - memory.shared)
 
 
+def counters_of_broker(appliance: Appliance) -> dict[str, Any]:
+    """The counters of the broker."""
+    counters: dict[str, Any] = appliance.status()["counters"]["broker"]
+    return counters
+
+
+def exceeded(calm: list[dict[str, Any]], flooded: list[dict[str, Any]]) -> list[str]:
+    """The bounds that the measurements exceed."""
+    p99_calm, p99_flooded = (statistics.median(each["p99"] for each in seen) for seen in (calm, flooded))
+    first = statistics.median(each["first_p50"] / each["p50"] for each in flooded)
+    found = []
+    if p99_flooded > LATENCY * p99_calm:
+        found.append(f"p99 is {p99_flooded:.1f} ms, {p99_calm:.1f} ms without the flood")
+    if first > FIRST_ANSWER:
+        found.append(f"new producers wait {first:.1f} times as long as others")
+    return found
+
+
 def test_flood_of_one_client_delays_neither_connected_nor_new_producers(appliance: Appliance) -> None:
     port = appliance.ports[1]
     produce(port)  # creates the topic, and warms up
@@ -81,11 +102,16 @@ def test_flood_of_one_client_delays_neither_connected_nor_new_producers(applianc
         for flood in floods:
             stack.callback(load.stop, flood)
             load.expect(flood, "connected")
+        wait_until(
+            lambda: counters_of_broker(appliance)["connections"] >= CONNECTIONS + 2 * STALLED, 60, "all accepted"
+        )
         for flood in floods:
             load.begin(flood)
             load.expect(flood, "sent")
-        calm, flooded, most = [], [], 0
-        for _ in range(ROUNDS):
+        calm: list[dict[str, Any]] = []
+        flooded: list[dict[str, Any]] = []
+        most = 0
+        while len(calm) < ROUNDS or (exceeded(calm, flooded) and len(calm) < MOST_ROUNDS):
             flooded.append(produce(port))
             most = max(most, own_memory(broker))
             for flood in floods:
@@ -94,13 +120,9 @@ def test_flood_of_one_client_delays_neither_connected_nor_new_producers(applianc
             for flood in floods:
                 flood.send_signal(signal.SIGCONT)
         status = appliance.status()
-    counters = status["counters"]["broker"]
-    assert [each["failed"] for each in (*calm, *flooded)] == [0] * 2 * ROUNDS
-    assert counters["turn_waits"] > 0, "the flood never had to wait, so nothing was measured"
-    p99_calm, p99_flooded = (statistics.median(each["p99"] for each in seen) for seen in (calm, flooded))
-    assert p99_flooded <= 2 * p99_calm, (calm, flooded)
-    first = statistics.median(each["first_p50"] / each["p50"] for each in flooded)
-    assert first <= FIRST_ANSWER, flooded
+    assert [each["failed"] for each in (*calm, *flooded)] == [0] * 2 * len(calm)
+    assert status["counters"]["broker"]["turn_waits"] > 0, "the flood never had to wait, so nothing was measured"
+    assert exceeded(calm, flooded) == []
     # What the connections themselves take, some 15 KB each, is not of the budget.
     assert (most - before) / MIB < BUFFER_MIB + (CONNECTIONS + 2 * STALLED) * 0.015
     assert {name: role["restarts"] for name, role in status["roles"].items() if role["restarts"]} == {}
